@@ -1,0 +1,75 @@
+# Two commands do everything, set-up included: `make demo` and `make test`.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench clean distclean
+
+BIN := .venv/bin
+BUILD := build
+
+# The packages that hold plain Python and are typed strictly. Amaranth has no type stubs, so
+# gateware, boards and cosim, which are made of it, are not among them.
+PURE := fixedpoint robot dynamics functions hls driver
+
+# What to hand to pytest besides: make test ARGS='tests/hls -k schedule'.
+ARGS ?=
+# One process a core, at most 8: each may compile a simulation. A file stays in one process, so
+# that the design it builds once is built once.
+WORKERS ?= auto
+SPREAD := -n $(WORKERS) --maxprocesses 8 --dist loadfile
+
+# YoWASP keeps the compiled Yosys in the environment: no home folder is needed, and nothing stays
+# behind when .venv goes.
+YOWASP_CACHE_DIR ?= $(CURDIR)/.venv/cache/yowasp
+export YOWASP_CACHE_DIR
+
+# The tests run builds of their own with make, which must not inherit this one's flags and jobs.
+RUN := @env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
+
+help:
+	@echo 'Pinion: robot dynamics in hardware.'
+	@echo
+	@echo '  make demo       set up, then build, run and check a core for the KUKA iiwa14'
+	@echo '  make test       set up, then run all tests        (ARGS="tests/hls -k schedule")'
+	@echo '  make lint       style, types and floors'
+	@echo '  make format     rewrite the sources in the house style'
+	@echo '  make bench      measure the core'
+	@echo '  make setup      only make .venv and install what is missing   (PYTHON=python3.12)'
+	@echo '  make clean      remove what was built             (distclean: .venv as well)'
+
+setup:
+	@PYTHON='$(PYTHON)' bash .ci/setup
+
+demo: setup
+	$(RUN) $(BIN)/pinion demo
+
+test: setup
+	@echo 'test: pytest'
+	$(RUN) $(BIN)/python -m pytest $(SPREAD) $(ARGS)
+
+# All four speak, also after one of them has failed.
+lint: setup
+	@failed=''; \
+	echo 'lint: ruff (bug patterns)'; \
+	$(BIN)/ruff check --quiet --output-format concise || failed="$$failed ruff"; \
+	echo 'lint: ruff (layout; make format rewrites it)'; \
+	$(BIN)/ruff format --check --quiet --output-format concise || failed="$$failed layout"; \
+	echo 'lint: mypy (strict: $(PURE))'; \
+	$(BIN)/mypy $(PURE:%=-p pinion.%) || failed="$$failed mypy"; \
+	echo 'lint: import-linter (floors)'; \
+	$(BIN)/lint-imports --no-logo || failed="$$failed floors"; \
+	if [ -n "$$failed" ]; then echo "lint: failed:$$failed" >&2; exit 1; fi
+
+format: setup
+	@$(BIN)/ruff check --fix --quiet; $(BIN)/ruff format
+
+bench: setup
+	$(RUN) $(BIN)/pinion bench core
+
+clean:
+	@echo 'clean: build products and caches'
+	@rm -rf $(BUILD) dist sim_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find fixedpoint sw hw sim tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean
+	@echo 'clean: .venv'
+	@rm -rf .venv

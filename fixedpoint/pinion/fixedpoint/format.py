@@ -1,0 +1,150 @@
+"""Number formats: where the binary point stands, how to round, what to do past the end.
+
+A format is a signed two's-complement integer of ``width`` bits read as ``integer * 2**-frac``.
+Nothing here converts silently: every function that loses information takes its rounding and its
+overflow by name and returns which elements it changed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_NAME = re.compile(r"q(\d+)\.(\d+)")
+
+
+class Rounding(Enum):
+    """How a value between two representable ones is rounded."""
+
+    NEAREST = "nearest"  # floor(x + 1/2): the cheapest unbiased-enough rounding in hardware
+    FLOOR = "floor"  # drop the bits
+
+    @property
+    def error(self) -> float:
+        """Largest rounding error in units of the last kept bit."""
+        return 0.5 if self is Rounding.NEAREST else 1.0
+
+
+class Overflow(Enum):
+    """What happens to a value beyond the format's range."""
+
+    SATURATE = "saturate"
+    WRAP = "wrap"
+
+
+class FormatError(ValueError):
+    """A format's name or a value that does not fit is wrong; the message says which."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A signed fixed-point format.
+
+    Members
+    -------
+    width : number of bits, the sign included.
+    frac : number of bits behind the binary point (may exceed ``width`` or be negative).
+    """
+
+    width: int
+    frac: int
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise FormatError(f"A format needs at least 1 bit, not {self.width}.")
+
+    @classmethod
+    def parse(cls, name: str) -> Format:
+        """Read ``q16.16``: integer bits (sign included), a point, fraction bits."""
+        match = _NAME.fullmatch(name)
+        if match is None or not 2 <= int(match[1]) + int(match[2]) <= 62 or int(match[1]) < 1:
+            raise FormatError(
+                f"'{name}' is not a number format: write q<integer bits>.<fraction bits> with at "
+                "least one integer bit (the sign) and at most 62 bits together, such as q16.16."
+            )
+        return cls(int(match[1]) + int(match[2]), int(match[2]))
+
+    @property
+    def name(self) -> str:
+        """``q16.16``, or ``s<width>e<-frac>`` where the point lies outside the word."""
+        if 0 <= self.frac < self.width:
+            return f"q{self.width - self.frac}.{self.frac}"
+        return f"s{self.width}e{-self.frac}"
+
+    @property
+    def min_int(self) -> int:
+        """Smallest integer."""
+        return -(1 << (self.width - 1))
+
+    @property
+    def max_int(self) -> int:
+        """Largest integer."""
+        return (1 << (self.width - 1)) - 1
+
+    @property
+    def lsb(self) -> float:
+        """Value of the last bit."""
+        return 2.0**-self.frac
+
+    @property
+    def min(self) -> float:
+        """Smallest value."""
+        return self.min_int * self.lsb
+
+    @property
+    def max(self) -> float:
+        """Largest value."""
+        return self.max_int * self.lsb
+
+
+def round_shift(x: Ints, shift: int, rounding: Rounding) -> Ints:
+    """Divide integers by ``2**shift`` with the given rounding (a negative shift multiplies).
+
+    Parameters
+    ----------
+    x : any shape, |x| + 2**(shift-1) below 2**63.
+    """
+    if shift <= 0:
+        return x << -shift
+    if rounding is Rounding.NEAREST:
+        return (x + (1 << (shift - 1))) >> shift
+    return x >> shift
+
+
+def limit(x: Ints, target: Format, overflow: Overflow) -> tuple[Ints, Flags]:
+    """Bring integers into the target's range; the flags mark the elements that changed."""
+    if overflow is Overflow.SATURATE:
+        y = np.clip(x, target.min_int, target.max_int)
+    else:
+        span = target.width
+        y = ((x - target.min_int) & ((1 << span) - 1)) + target.min_int
+    return y, y != x
+
+
+def from_float(
+    x: NDArray[np.float64] | float, target: Format, *, rounding: Rounding, overflow: Overflow
+) -> tuple[Ints, Flags]:
+    """Floats to integers of the target format.
+
+    Returns the integers and a flag for each element that was out of range or not a number
+    (which becomes 0).
+    """
+    scaled = np.asarray(x, dtype=np.float64) * 2.0**target.frac
+    whole = np.floor(scaled + 0.5) if rounding is Rounding.NEAREST else np.floor(scaled)
+    bad = np.isnan(whole)
+    # Clip in floats first: a cast of a float past 2**63 is undefined.
+    inside = np.clip(np.where(bad, 0.0, whole), -(2.0**62), 2.0**62).astype(np.int64)
+    y, changed = limit(inside, target, overflow)
+    return y, changed | bad
+
+
+def to_float(x: Ints, source: Format) -> NDArray[np.float64]:
+    """Integers of a format of at most 53 bits to the floats that they stand for, exactly."""
+    return np.asarray(x, dtype=np.float64) * source.lsb

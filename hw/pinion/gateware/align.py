@@ -1,0 +1,53 @@
+"""Change of number format."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Signal, signed
+
+from pinion.fixedpoint.format import Format, Overflow, Rounding
+from pinion.gateware.unit import Unit, limit, shift_round
+
+
+class AlignUnit(Unit):
+    """One quantisation: a word of one format to the nearest or next lower word of another.
+
+    Parameters
+    ----------
+    source, target : Format
+    rounding, overflow : Rounding, Overflow
+        What happens to dropped bits, and to values past the end of the target.
+
+    Members
+    -------
+    i : In(signed(source.width))
+    o : Out(signed(target.width))
+    ovf : Out(1)
+        The value was past the end of the target: saturated, or wrapped.
+
+    Latency: 1.
+    Throughput: one result per cycle.
+    """
+
+    def __init__(
+        self, *, source: Format, target: Format, rounding: Rounding, overflow: Overflow
+    ) -> None:
+        if source.width < 2 or target.width < 2:
+            raise ValueError(f"Formats need at least 2 bits; got {source.name} and {target.name}.")
+        self.source = source
+        self.target = target
+        self.rounding = rounding
+        self.overflow = overflow
+        super().__init__(
+            {"i": signed(source.width)}, {"o": signed(target.width), "ovf": 1}, latency=1
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """A rounding, a limit and the result's registers."""
+        m = Module()
+        shifted = shift_round(self.i, self.source.frac - self.target.frac, self.rounding)
+        value, changed = limit(shifted, self.target.width, self.overflow)
+        o = Signal(signed(self.target.width), reset_less=True)
+        ovf = Signal(reset_less=True)
+        m.d.sync += [o.eq(value), ovf.eq(changed)]
+        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        return m

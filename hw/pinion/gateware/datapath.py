@@ -1,0 +1,288 @@
+"""The datapath of a bound schedule: units, operand selection, registers, flags.
+
+Structure (docs/adr/0003 has the measurements behind it):
+
+- Units run freely and are never stalled. A slot counter of ``ii`` states is all the control there
+  is: every selector, constant and sign is a function of the slot, registered beside its port.
+- A result stands in its unit's output register for one cycle; values that live longer have
+  registers of their own, loaded in the value's slot.
+- Constants are words of small ROMs beside the ports that use them.
+- Each request's flag travels in a shift register beside the data, one stage every ``ii`` cycles.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from amaranth.hdl import C, ClockSignal, Instance, Module, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from pinion.hls.binding import Binding
+from pinion.hls.evaluate import formats
+from pinion.hls.graph import Graph
+from pinion.hls.operations import Operand, UnitKind
+from pinion.hls.ops import constant_integer
+
+from .library import Selector, control_ports, make_unit, operand_ports
+
+# Cycles between a unit's overflow output and the request's flag holding it.
+FLAG_DELAY = 2
+
+
+class Datapath(wiring.Component):
+    """A bound schedule in hardware.
+
+    Parameters
+    ----------
+    graph : the fixed graph.
+    binding : of its schedule.
+
+    Members
+    -------
+    slot : In
+        Slot of the current cycle, 0 to ii - 1; cycle 0 of a request is a cycle of slot 0.
+    next_slot : In
+        Slot of the next cycle.
+    word0, word1, ... : In(signed)
+        Input words by position in the record, taken at the end of every cycle of the last slot.
+    flag_i : In(1)
+        Flag that the request brings along, taken with the words.
+    lane0, lane1, ... : Out(signed)
+        Result words; word w stands on its lane in the cycle that the binding names.
+    flag0, flag1, ... : Out(1)
+        Flag of the request that is k times ``ii`` cycles old, stage k.
+
+    Latency: the schedule's, in cycles from slot 0 after the words are taken.
+    Throughput: one request every ``ii`` cycles.
+    """
+
+    def __init__(self, *, graph: Graph, binding: Binding) -> None:
+        self.graph = graph
+        self.binding = binding
+        self.ii = binding.schedule.ii
+        self.formats = formats(graph)
+        # Words are kept as integers of their input's format.
+        ports: dict[str, object] = {
+            "slot": In(range(max(2, self.ii))),
+            "next_slot": In(range(max(2, self.ii))),
+            "flag_i": In(1),
+        }
+        for position, node in enumerate(binding.inputs):
+            ports[f"word{position}"] = In(signed(self.formats[node].width))
+        for lane in range(binding.lanes_out):
+            ports[f"lane{lane}"] = Out(signed(self.lane_width))
+        last = max(out.cycle for out in binding.outputs)
+        self.flag_stages = (max(last, binding.schedule.length) + 16) // self.ii + 1
+        for stage in range(self.flag_stages):
+            ports[f"flag{stage}"] = Out(1)
+        super().__init__(ports)
+        self.modules: dict[str, str] = {}
+
+    @property
+    def lane_width(self) -> int:
+        """Width of a result word."""
+        return max(self.formats[node].width for _, node in self.graph.outputs)
+
+    # -- modules that are instantiated by name ---------------------------------------------------
+
+    def _kind_names(self) -> dict[UnitKind, str]:
+        """A module name for each kind; kinds of one label are numbered."""
+        by_label: dict[str, list[UnitKind]] = defaultdict(list)
+        for kind in self.binding.schedule.units:
+            by_label[kind.label].append(kind)
+        return {
+            kind: f"pinion_{label}" + (f"_{n}" if len(kinds) > 1 else "")
+            for label, kinds in by_label.items()
+            for n, kind in enumerate(kinds)
+        }
+
+    def _unit_module(self, kind: UnitKind, name: str) -> None:
+        if name not in self.modules:
+            self.modules[name] = make_unit(kind, self.binding.schedule.timing).to_rtlil(name)
+
+    def _select(self, m: Module, sel: Value, inputs: list[Value], name: str) -> Signal:
+        width = max(value.shape().width for value in inputs)
+        module = f"pinion_mux{len(inputs)}x{width}"
+        if module not in self.modules:
+            self.modules[module] = Selector(inputs=len(inputs), width=width).to_rtlil(module)
+        o = Signal(signed(width), name=name)
+        ports = {f"i_i{k}": value for k, value in enumerate(inputs)}
+        m.submodules[f"{name}_mux"] = Instance(module, i_sel=sel, o_o=o, **ports)
+        return o
+
+    # -- control: functions of the slot ----------------------------------------------------------
+
+    def _by_slot(self, m: Module, table: dict[int, int], shape: object, name: str) -> Value:
+        """A registered constant for each slot; slots without an entry may hold anything."""
+        values = set(table.values())
+        if len(values) == 1 or self.ii == 1:
+            return C(values.pop(), shape)  # type: ignore[arg-type]
+        register = Signal(shape, name=name, reset_less=True)  # type: ignore[arg-type]
+        with m.Switch(self.next_slot):
+            for slot, value in sorted(table.items()):
+                with m.Case(slot):
+                    m.d.sync += register.eq(value)
+        return register
+
+    # -- elaboration -----------------------------------------------------------------------------
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        plan = self.binding.schedule
+        names = self._kind_names()
+        self._outputs: dict[int, Signal] = {}  # a node's unit output
+        self._overflow: dict[tuple[UnitKind, int], Signal] = {}
+        uses: dict[tuple[UnitKind, int], list[int]] = defaultdict(list)
+        for i, operation in enumerate(plan.operations):
+            uses[operation.kind, self.binding.unit[i]].append(i)
+        for (kind, unit), members in uses.items():
+            label = f"{names[kind].removeprefix('pinion_')}_{unit}"
+            result = Signal(signed(kind.width), name=f"{label}_o")
+            for i in members:
+                self._outputs[plan.operations[i].node] = result
+            if kind.saturates:
+                self._overflow[kind, unit] = Signal(name=f"{label}_ovf")
+        self._registers(m)
+        for (kind, unit), members in uses.items():
+            self._unit(m, kind, unit, members, names[kind])
+        self._lanes(m)
+        self._flags(m, uses)
+        return m
+
+    def _registers(self, m: Module) -> None:
+        """Storage: one chain a value, loaded in the value's slot."""
+        position = {node: k for k, node in enumerate(self.binding.inputs)}
+        self._stored: dict[int, list[Signal]] = {}
+        loads: dict[int, list[object]] = defaultdict(list)
+        for node, stages in sorted(self.binding.stages.items()):
+            if node in position:
+                name, source = f"word{position[node]}", getattr(self, f"word{position[node]}")
+                slot = self.ii - 1
+            else:
+                name, source = f"v{node}", self._outputs[node]
+                slot = self.binding.ready[node] % self.ii
+            self._stored[node] = []
+            for stage in range(stages):
+                register = Signal(source.shape(), name=f"{name}_s{stage}", reset_less=True)
+                loads[slot].append(register.eq(source))
+                self._stored[node].append(register)
+                source = register
+        for slot, statements in sorted(loads.items()):
+            if self.ii == 1:
+                m.d.sync += statements
+            else:
+                with m.If(self.slot == slot):
+                    m.d.sync += statements
+
+    def _source(self, node: int, cycle: int) -> Signal:
+        stage = self.binding.stage(node, cycle)
+        return self._outputs[node] if stage < 0 else self._stored[node][stage]
+
+    def _port(
+        self, m: Module, reads: Iterable[tuple[int, Operand]], width: int, name: str
+    ) -> Value:
+        """An operand port: the word that each slot's operation wants."""
+        sources: list[Signal] = []
+        choice: dict[int, int] = {}
+        constants: dict[int, int] = {}
+        for cycle, operand in reads:
+            slot = cycle % self.ii
+            if operand.constant is not None:
+                constants[slot] = operand.constant
+                continue
+            source = self._source(operand.node, cycle)
+            known = [k for k, other in enumerate(sources) if other is source]
+            choice[slot] = known[0] if known else len(sources)
+            if not known:
+                sources.append(source)
+        inputs: list[Value] = list(sources)
+        if constants:
+            inputs.append(self._by_slot(m, constants, signed(width), f"{name}_rom"))
+            choice.update(dict.fromkeys(constants, len(sources)))
+        if len(inputs) == 1:
+            return inputs[0]
+        sel = self._by_slot(m, choice, range(len(inputs)), f"{name}_sel")
+        return self._select(m, sel, inputs, name)
+
+    def _unit(self, m: Module, kind: UnitKind, unit: int, members: list[int], module: str) -> None:
+        """One unit with its operand selection."""
+        plan = self.binding.schedule
+        label = f"{module.removeprefix('pinion_')}_{unit}"
+        self._unit_module(kind, module)
+        ports: dict[str, Value] = {}
+        for k, port in enumerate(operand_ports(kind)):
+            reads = [(plan.start[i], plan.operations[i].operands[k]) for i in members]
+            ports[f"i_{port}"] = self._port(m, reads, kind.widths[k], f"{label}_{port}")
+        for k, port in enumerate(control_ports(kind)):
+            bits = {plan.start[i] % self.ii: plan.operations[i].control[k] for i in members}
+            ports[f"i_{port}"] = self._by_slot(m, bits, 1, f"{label}_{port}")
+        ports["o_o"] = self._outputs[plan.operations[members[0]].node]
+        if kind.saturates:
+            ports["o_ovf"] = self._overflow[kind, unit]
+        m.submodules[label] = Instance(module, i_clk=ClockSignal(), **ports)
+
+    def _lanes(self, m: Module) -> None:
+        for lane in range(self.binding.lanes_out):
+            reads = []
+            for out in self.binding.outputs:
+                if out.lane == lane:
+                    node = self.graph.nodes[out.node]
+                    constant = self._constant(out.node) if node.op == "const" else None
+                    reads.append((out.cycle, Operand(out.node, constant)))
+            value = self._port(m, reads, self.lane_width, f"lane{lane}_i")
+            m.d.comb += getattr(self, f"lane{lane}").eq(value)
+
+    def _constant(self, node: int) -> int:
+        return constant_integer(self.graph.nodes[node])
+
+    def _flags(self, m: Module, uses: dict[tuple[UnitKind, int], list[int]]) -> None:
+        """Overflow bits to the flag of the request they belong to.
+
+        An overflow seen in cycle r of a request is registered, gathered in the stage of cycle
+        r + 1, registered again, and joins the request's flag in the stage of cycle r + 2.
+        """
+        plan = self.binding.schedule
+        gathered: dict[int, list[Value]] = defaultdict(list)
+        for key, members in uses.items():
+            if not key[0].saturates:
+                continue
+            seen = Signal(name=f"{key[0].label}_{key[1]}_seen", reset_less=True)
+            m.d.sync += seen.eq(self._overflow[key])
+            stages: dict[int, list[int]] = defaultdict(list)
+            for i in members:
+                cycle = plan.ready(i) + 1
+                # Filed under the stage of the cycle in which the second register holds it.
+                stages[(cycle + 1) // self.ii].append(cycle % self.ii)
+            for stage, slots in stages.items():
+                now = seen & self._in_slots(slots)
+                gathered[stage].append(now)
+        flag: list[Signal] = []
+        for stage in range(self.flag_stages):
+            hit = Signal(name=f"hit{stage}", reset_less=True)
+            held = Signal(name=f"flag_held{stage}", reset_less=True)
+            if gathered[stage]:
+                m.d.sync += hit.eq(_any(gathered[stage]))
+            flag.append(held)
+            m.d.comb += getattr(self, f"flag{stage}").eq(held | hit)
+        last = self.slot == self.ii - 1 if self.ii > 1 else C(1)
+        with m.If(last):
+            m.d.sync += flag[0].eq(self.flag_i)
+            for stage in range(1, self.flag_stages):
+                m.d.sync += flag[stage].eq(getattr(self, f"flag{stage - 1}"))
+        with m.Else():
+            for stage in range(self.flag_stages):
+                m.d.sync += flag[stage].eq(getattr(self, f"flag{stage}"))
+
+    def _in_slots(self, slots: list[int]) -> Value:
+        if self.ii == 1 or len(set(slots)) == self.ii:
+            return C(1)
+        return _any([self.slot == slot for slot in sorted(set(slots))])
+
+
+def _any(bits: list[Value]) -> Value:
+    result = bits[0]
+    for bit in bits[1:]:
+        result = result | bit
+    return result

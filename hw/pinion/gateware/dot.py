@@ -1,0 +1,126 @@
+"""Sums of products: exact accumulation, one rounding."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Signal, Value, signed
+
+from pinion.fixedpoint.format import Format, Overflow, Rounding
+from pinion.gateware.unit import Unit, add_sub, delay, limit, shift_round
+
+
+class DotUnit(Unit):
+    """``a0*b0 +- a1*b1 +- ...``, exact, then shifted, rounded and limited once.
+
+    Parameters
+    ----------
+    products : int
+        Number of products, 1 to 8.
+    width_a, width_b : int
+        Widths of the signed operands.
+    shift : int
+        Bits dropped from the exact sum, at least 0: fraction bits of one product less those of
+        the result.
+    target : Format
+        Format of the result.
+    rounding, overflow : Rounding, Overflow
+        What happens to the dropped bits, and to sums past the end of the target.
+    multiplier_stages : int
+        Registers behind each product, at least 1, for the tools to move into the multiplier. One
+        is enough for a product that fits a single multiplier block; 32 x 32 wants two.
+
+    Members
+    -------
+    a0, a1, ... : In(signed(width_a))
+    b0, b1, ... : In(signed(width_b))
+    neg1, neg2, ... : In(1)
+        Subtract that product. The first product is always added.
+    o : Out(signed(target.width))
+    ovf : Out(1)
+        The sum was past the end of the target: saturated, or wrapped.
+
+    Latency: operands 1, product `multiplier_stages`, one per level of the binary adder tree,
+    rounding and limiting 1.
+    Throughput: one result per cycle.
+    """
+
+    def __init__(
+        self,
+        *,
+        products: int,
+        width_a: int,
+        width_b: int,
+        shift: int,
+        target: Format,
+        rounding: Rounding,
+        overflow: Overflow,
+        multiplier_stages: int = 2,
+    ) -> None:
+        if not 1 <= products <= 8:
+            raise ValueError(f"A dot unit has 1 to 8 products, not {products}; split longer sums.")
+        if width_a < 2 or width_b < 2:
+            raise ValueError(f"Operands need at least 2 bits; got {width_a} and {width_b}.")
+        if shift < 0:
+            raise ValueError(
+                f"The shift is {shift}, but a sum of products can only drop bits; give the target "
+                f"at most the fraction bits of one product."
+            )
+        if multiplier_stages < 1:
+            raise ValueError(
+                f"multiplier_stages is {multiplier_stages}; a product needs at least 1 register."
+            )
+        self.products = products
+        self.width_a = width_a
+        self.width_b = width_b
+        self.shift = shift
+        self.target = target
+        self.rounding = rounding
+        self.overflow = overflow
+        self.multiplier_stages = multiplier_stages
+        self.levels = (products - 1).bit_length()
+        inputs = {f"a{i}": signed(width_a) for i in range(products)}
+        inputs |= {f"b{i}": signed(width_b) for i in range(products)}
+        inputs |= {f"neg{i}": 1 for i in range(1, products)}
+        super().__init__(
+            inputs,
+            {"o": signed(target.width), "ovf": 1},
+            latency=1 + multiplier_stages + self.levels + 1,
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Products, then a tree in which each addition is one carry chain, then one rounding."""
+        m = Module()
+        # Terms of the tree and whether each enters it with a minus sign.
+        terms: list[tuple[Value, Value | None]] = []
+        for i in range(self.products):
+            a = delay(m, getattr(self, f"a{i}"), 1, f"a{i}_reg")
+            b = delay(m, getattr(self, f"b{i}"), 1, f"b{i}_reg")
+            product = delay(m, a * b, self.multiplier_stages, f"product{i}_")
+            neg = None
+            if i > 0:
+                neg = delay(m, getattr(self, f"neg{i}"), 1 + self.multiplier_stages, f"neg{i}_")
+            terms.append((product, neg))
+
+        # A pair keeps the sign of its left term for the next level, where the two signs decide
+        # together whether to add or to subtract; no operand is ever negated on its own.
+        for level in range(self.levels):
+            merged: list[tuple[Value, Value | None]] = []
+            for k in range(0, len(terms), 2):
+                left, sign = terms[k]
+                name = f"sum{level}_{k // 2}"
+                kept = None if sign is None else delay(m, sign, 1, f"{name}_neg")
+                if k + 1 == len(terms):
+                    merged.append((delay(m, left, 1, name), kept))
+                    continue
+                right, other = terms[k + 1]
+                assert other is not None  # only the very first term has no sign
+                differ = other if sign is None else sign ^ other
+                merged.append((delay(m, add_sub(m, left, right, differ, name), 1, name), kept))
+            terms = merged
+
+        rounded = shift_round(terms[0][0], self.shift, self.rounding)
+        value, changed = limit(rounded, self.target.width, self.overflow)
+        o = Signal(signed(self.target.width), reset_less=True)
+        ovf = Signal(reset_less=True)
+        m.d.sync += [o.eq(value), ovf.eq(changed)]
+        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        return m

@@ -1,0 +1,20 @@
+"""From a core to text: one RTLIL design with each distinct unit once."""
+
+from __future__ import annotations
+
+from amaranth.back import rtlil
+
+from .core import Core
+
+TOP = "pinion_core"
+
+
+def core_rtlil(core: Core) -> str:
+    """RTLIL of a core: module ``pinion_core`` and every module it instantiates.
+
+    The text depends on the core's parameters alone: no source positions, no paths. A core can be
+    converted once, because Amaranth elaborates an object once.
+    """
+    text = rtlil.convert(core, name=TOP, emit_src=False)
+    modules = {**core.datapath.modules, **core.modules}
+    return text + "\n".join(text for _, text in sorted(modules.items()))

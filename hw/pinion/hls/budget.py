@@ -1,0 +1,73 @@
+"""Error budgets: how far integers may stray from floats, derived from the graph and its formats.
+
+Each place that loses information adds at most a known error: half a last bit for a rounding, the
+distance of a constant from its integer, the sine unit's own bound. To first order a result strays
+by the sum of these errors, each times the result's sensitivity to that place. Sensitivities come
+from reverse-mode differentiation at given states; the budget is the largest such sum over the
+states, times a margin for second-order terms and for states between the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.fixedpoint.sincos import SinCos
+
+from .evaluate import Floats, adjoints, formats, node_floats
+from .graph import Graph
+from .ops import constant_format, constant_integer, quantizer
+
+# Largest relative error of the conversion of a result to float32.
+FLOAT32_EPS = 2.0**-24
+
+MARGIN = 1.25
+
+
+def introduced_errors(graph: Graph) -> NDArray[np.float64]:
+    """Largest absolute error that each node of a fixed graph adds itself, (nodes,)."""
+    fmts = formats(graph)
+    errors = np.zeros(len(graph.nodes))
+    for i, node in enumerate(graph.nodes):
+        if node.op == "input":
+            errors[i] = 0.5 * fmts[i].lsb
+        elif node.op == "const":
+            errors[i] = abs(constant_integer(node) * fmts[i].lsb - float(node.params[0]))
+        elif node.op in ("sin", "cos"):
+            errors[i] = SinCos(
+                source=fmts[node.args[0]], target=constant_format(node)
+            ).error_bound
+        elif node.op == "quantize":
+            target, rounding, _ = quantizer(node)
+            if fmts[node.args[0]].frac > target.frac:
+                errors[i] = rounding.error * target.lsb
+    return errors
+
+
+def state_budgets(graph: Graph, inputs: Mapping[str, Floats]) -> dict[str, Floats]:
+    """First-order bound of each result's error at each state, by output name, (n,).
+
+    Parameters
+    ----------
+    inputs : states (n,) by input word.
+    """
+    errors = introduced_errors(graph)
+    values = node_floats(graph, inputs)
+    count = max((np.size(v) for v in inputs.values()), default=1)
+    bounds: dict[str, Floats] = {}
+    for name, node in graph.outputs:
+        total = np.zeros(count)
+        for error, bar in zip(errors, adjoints(graph, values, node), strict=True):
+            if error:
+                total = total + np.abs(bar) * error
+        bounds[name] = total + FLOAT32_EPS * np.abs(values[node])
+    return bounds
+
+
+def error_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[str, float]:
+    """Error budget of each result word over a set of states, in the result's unit."""
+    return {
+        name: float(np.max(bound)) * MARGIN for name, bound in state_budgets(graph, inputs).items()
+    }

@@ -1,0 +1,137 @@
+"""Readings of a graph: floats, exact integers, sensitivities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.fixedpoint import Flags, Format, Ints, Wide
+
+from .graph import Graph, GraphError
+from .ops import OPS, Exact
+
+Floats = NDArray[np.float64]
+
+
+def _input(inputs: Mapping[str, Any], name: str) -> Any:
+    try:
+        return inputs[name]
+    except KeyError:
+        raise GraphError(f"The input '{name}' has no value; given are {sorted(inputs)}.") from None
+
+
+def node_floats(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
+    """Value of every node in float64 (``quantize`` is the identity).
+
+    Parameters
+    ----------
+    inputs : a float or an array (n,) for each input word.
+    """
+    values: list[Any] = []
+    for node in graph.nodes:
+        if node.op == "input":
+            values.append(np.asarray(_input(inputs, str(node.params[0])), dtype=np.float64))
+        else:
+            values.append(OPS[node.op].floats(node, [values[a] for a in node.args]))
+    return values
+
+
+def evaluate_floats(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Result words in float64, by name."""
+    values = node_floats(graph, inputs)
+    return {name: values[node] for name, node in graph.outputs}
+
+
+def formats(graph: Graph) -> list[Format]:
+    """Format of every node of the fixed dialect, derived by the table's rules."""
+    result: list[Format] = []
+    for i, node in enumerate(graph.nodes):
+        try:
+            result.append(OPS[node.op].fmt(node, [result[a] for a in node.args]))
+        except ValueError as error:
+            raise GraphError(f"Node %{i} ({node.op}) is not of the fixed dialect: {error}") from None
+    return result
+
+
+@dataclass(frozen=True)
+class FixedValues:
+    """Exact integers of every node, and where a result lost range on the way.
+
+    Members
+    -------
+    nodes : for each node its integers (n,), two-limb where they are wider than 62 bits.
+    saturated : for each node its flags (n,), None where the operation cannot saturate.
+    """
+
+    nodes: tuple[Exact, ...]
+    saturated: tuple[Flags | None, ...]
+
+    def any_saturated(self, count: int) -> Flags:
+        """Requests in which any node saturated, (n,)."""
+        flags = np.zeros(count, dtype=np.bool_)
+        for flag in self.saturated:
+            if flag is not None:
+                flags |= flag
+        return flags
+
+
+def node_integers(graph: Graph, inputs: Mapping[str, Ints]) -> FixedValues:
+    """Exact integer value of every node of a fixed-dialect graph: the golden model.
+
+    Parameters
+    ----------
+    inputs : integers (n,) in each input's format.
+    """
+    fmts = formats(graph)
+    values: list[Exact] = []
+    flags: list[Flags | None] = []
+    for node in graph.nodes:
+        if node.op == "input":
+            operands: list[Exact] = [np.asarray(_input(inputs, str(node.params[0])), np.int64)]
+        else:
+            operands = [values[a] for a in node.args]
+        value, flag = OPS[node.op].integers(node, operands, [fmts[a] for a in node.args])
+        values.append(value)
+        flags.append(flag)
+    return FixedValues(tuple(values), tuple(flags))
+
+
+def evaluate_integers(graph: Graph, inputs: Mapping[str, Ints]) -> tuple[dict[str, Ints], Flags]:
+    """Result words as integers by name, and the flag of each request."""
+    run = node_integers(graph, inputs)
+    count = max((np.size(v) for v in inputs.values()), default=1)
+    results = {}
+    for name, node in graph.outputs:
+        value = run.nodes[node]
+        if isinstance(value, Wide):
+            raise GraphError(f"The output '{name}' is wider than 62 bits: quantize it.")
+        results[name] = np.broadcast_to(value, (count,))
+    return results, run.any_saturated(count)
+
+
+def adjoints(graph: Graph, values: list[Any], output: int) -> list[Any]:
+    """Sensitivity of one node to every node before it: d(output)/d(node), reverse mode.
+
+    Parameters
+    ----------
+    values : node values from :func:`node_floats`.
+    output : the node to differentiate.
+
+    Returns
+    -------
+    An array (n,) a node, 0.0 where the output does not depend on it.
+    """
+    bars: list[Any] = [0.0] * len(graph.nodes)
+    bars[output] = 1.0
+    for i in range(output, -1, -1):
+        node = graph.nodes[i]
+        if not node.args or (isinstance(bars[i], float) and bars[i] == 0.0):
+            continue
+        partials = OPS[node.op].derivative(node, [values[a] for a in node.args])
+        for arg, partial in zip(node.args, partials, strict=True):
+            bars[arg] = bars[arg] + bars[i] * partial
+    return bars

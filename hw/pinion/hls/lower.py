@@ -1,0 +1,106 @@
+"""From real arithmetic to fixed point: every value gets its binary point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
+
+from .evaluate import formats
+from .graph import Graph, Node
+from .ops import OPS
+from .passes.rewrite import Rewriter, rebuild
+from .passes.simplify import dead_code
+
+_EDGE = ("input", "const")
+_TRIG = ("sin", "cos")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatPlan:
+    """Which format each value has.
+
+    Members
+    -------
+    name : as given on the command line.
+    default : the format of every value that has no entry of its own.
+    overrides : formats by node number of the graph that is lowered; all values of one exact sum
+        need the same number of fraction bits per product.
+    rounding, overflow : of every quantization.
+    """
+
+    name: str
+    default: Format
+    overrides: Mapping[int, Format] = field(default_factory=dict)
+    rounding: Rounding = Rounding.NEAREST
+    overflow: Overflow = Overflow.SATURATE
+
+    @classmethod
+    def parse(cls, name: str) -> FormatPlan:
+        """The uniform plan of a name such as ``q16.16``."""
+        fmt = Format.parse(name)
+        if fmt.width > 36:
+            raise FormatError(
+                f"'{name}' has {fmt.width} bits; the datapath's products take at most 36 bits."
+            )
+        if fmt.width - fmt.frac < 4:
+            raise FormatError(
+                f"'{name}' ends at {fmt.max:g}; sines, angles up to pi and their sums need at "
+                "least 4 integer bits."
+            )
+        return cls(name=name, default=fmt)
+
+    def format(self, node: int) -> Format:
+        """Format of a node of the graph that is lowered."""
+        return self.overrides.get(node, self.default)
+
+
+def lower(graph: Graph, plan: FormatPlan) -> Graph:
+    """Rewrite a real graph in the fixed dialect.
+
+    Each input, constant, sine and cosine takes its format; each product, dot and sum becomes the
+    exact operation followed by a ``quantize`` to its format. Operands of a sum whose binary points
+    differ are aligned first, which is exact (to the finer one).
+    """
+    to = Rewriter(intern=True)
+    count = 0
+
+    def shape(fmt: Format) -> tuple[int, int]:
+        return fmt.width, fmt.frac
+
+    def rounded(exact: int, fmt: Format, like: Node) -> int:
+        params = (*shape(fmt), plan.rounding.value, plan.overflow.value)
+        return to.emit("quantize", (exact,), params, like=like)
+
+    def aligned(args: tuple[int, ...], like: Node) -> tuple[int, ...]:
+        fmts = [_own_format(to.nodes[a]) for a in args]
+        finest = max(f.frac for f in fmts)
+        return tuple(
+            a
+            if f.frac == finest
+            else rounded(a, Format(f.width + finest - f.frac, finest), like)
+            for a, f in zip(args, fmts, strict=True)
+        )
+
+    def visit(node: Node, args: tuple[int, ...]) -> int:
+        nonlocal count
+        fmt = plan.format(count)
+        count += 1
+        if node.op in _EDGE or node.op in _TRIG:
+            return to.emit(node.op, args, (*node.params, *shape(fmt)), like=node)
+        if node.op in ("add", "sub"):
+            args = aligned(args, node)
+        if not OPS[node.op].unit:
+            raise ValueError(f"Lowering does not know the operation '{node.op}'.")
+        return rounded(to.emit(node.op, args, node.params, like=node), fmt, node)
+
+    lowered = dead_code(rebuild(graph, visit, to))
+    formats(lowered)  # every width can be derived
+    return lowered
+
+
+def _own_format(node: Node) -> Format:
+    """Format of a node of the fixed dialect that carries one."""
+    width, frac = node.params[:2] if node.op == "quantize" else node.params[-2:]
+    return Format(int(width), int(frac))

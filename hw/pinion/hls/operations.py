@@ -1,0 +1,189 @@
+"""What the hardware does: the fixed graph as a list of unit operations.
+
+A ``quantize`` node and the product or sum in front of it are one operation of one unit, because
+the exact value between them exists only inside that unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pinion.fixedpoint import Format
+
+from .evaluate import formats
+from .graph import Graph, GraphError
+from .ops import OPS, constant_integer, quantizer
+from .timing import Timing
+
+_ZERO = -1  # the constant 0, which no node holds
+
+
+@dataclass(frozen=True, order=True)
+class UnitKind:
+    """A kind of hardware unit: two operations can share a unit when their kinds are equal.
+
+    Members
+    -------
+    name : ``dot``, ``add``, ``align`` or ``sincos``.
+    products : products of a dot, else 0.
+    widths : width of each operand port.
+    shift : bits dropped by the quantization.
+    source_frac : fraction bits of the operands where the unit needs them (sincos), else 0.
+    width, frac : result format.
+    rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
+    """
+
+    name: str
+    products: int
+    widths: tuple[int, ...]
+    shift: int
+    source_frac: int
+    width: int
+    frac: int
+    rounding: str = ""
+    overflow: str = ""
+
+    @property
+    def target(self) -> Format:
+        """Result format."""
+        return Format(self.width, self.frac)
+
+    @property
+    def saturates(self) -> bool:
+        """Whether the unit has an overflow flag."""
+        return self.name != "sincos"
+
+    @property
+    def label(self) -> str:
+        """Short name, unique among the kinds of a uniform plan: ``dot2``, ``add``, ``sincos``."""
+        return f"dot{self.products}" if self.name == "dot" else self.name
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Where an operand comes from: a value (an operation or an input), or a constant."""
+
+    node: int
+    constant: int | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One use of a unit.
+
+    Members
+    -------
+    node : the node whose value the unit puts out.
+    kind : the kind of unit.
+    operands : one an operand port.
+    control : per-use control bits: signs of a dot's terms after the first (1 subtracts), ``sub``
+        of an addition, ``cosine`` of a sincos.
+    latency : cycles from operands to result.
+    region, line : from the node.
+    """
+
+    node: int
+    kind: UnitKind
+    operands: tuple[Operand, ...]
+    control: tuple[int, ...]
+    latency: int
+    region: str
+    line: str
+
+
+def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
+    """Unit operations of a fixed-dialect graph, in evaluation order.
+
+    Raises
+    ------
+    GraphError
+        When an exact product or sum is used without a quantize node behind it.
+    """
+    fmts = formats(graph)
+    users = graph.users()
+    outputs = {node for _, node in graph.outputs}
+
+    def operand(node_id: int) -> Operand:
+        node = graph.nodes[node_id]
+        return Operand(node_id, constant_integer(node) if node.op == "const" else None)
+
+    result: list[Operation] = []
+    for i, node in enumerate(graph.nodes):
+        if node.op in ("input", "const"):
+            continue
+        if node.op != "quantize" and OPS[node.op].unit != "sincos":
+            quantized = all(graph.nodes[u].op == "quantize" for u in users[i])
+            if i in outputs or not quantized:
+                raise GraphError(
+                    f"Node %{i} ({node.op}) is exact but used without a quantize node behind it."
+                )
+            continue
+        args, params = node.args, node.params
+        if OPS[node.op].unit == "sincos":
+            source = fmts[args[0]]
+            kind = UnitKind(
+                "sincos", 0, (source.width,), 0, source.frac, fmts[i].width, fmts[i].frac
+            )
+            control: tuple[int, ...] = (int(node.op == "cos"),)
+            latency = timing.sincos
+        else:
+            target, rounding, overflow = quantizer(node)
+            exact = graph.nodes[args[0]]
+            shift = fmts[args[0]].frac - target.frac
+            unit = OPS[exact.op].unit
+            if unit in ("", "sincos") or exact.op == "quantize":
+                unit, operands, control = "align", (args[0],), ()
+            else:
+                operands, params = exact.args, exact.params
+                control = tuple(int(sign < 0) for sign in params[1:])  # type: ignore[operator]
+                if exact.op == "neg":
+                    operands, control = (_ZERO, operands[0]), (1,)  # 0 - x
+                elif unit == "add":
+                    control = (int(exact.op == "sub"),)
+            args = operands
+            products = len(operands) // 2 if unit == "dot" else 0
+            widths = tuple(fmts[a].width if a != _ZERO else target.width for a in operands)
+            kind = UnitKind(
+                unit, products, widths, shift, 0, target.width, target.frac,
+                rounding.value, overflow.value,
+            )  # fmt: skip
+            latency = (
+                timing.dot(products)
+                if unit == "dot"
+                else (timing.add if unit == "add" else timing.align)
+            )
+        result.append(
+            Operation(
+                node=i,
+                kind=kind,
+                operands=tuple(Operand(_ZERO, 0) if a == _ZERO else operand(a) for a in args),
+                control=control,
+                latency=latency,
+                region=node.region,
+                line=node.line,
+            )
+        )
+    return tuple(result)
+
+
+def op_counts(graph: Graph) -> dict[str, int]:
+    """Scalar operations of a graph as ``build --json`` reports them.
+
+    Returns
+    -------
+    ``mul`` (products of two variables), ``mul_const``, ``add`` (additions inside dots included),
+    ``reciprocal`` and ``trig``.
+    """
+    counts = {"mul": 0, "mul_const": 0, "add": 0, "reciprocal": 0, "trig": 0}
+    for node in graph.nodes:
+        unit = OPS[node.op].unit
+        if unit == "dot":
+            constant = [graph.nodes[a].op == "const" for a in node.args]
+            for pair in zip(constant[::2], constant[1::2], strict=True):
+                counts["mul_const" if any(pair) else "mul"] += 1
+            counts["add"] += len(node.args) // 2 - 1
+        elif unit == "add":
+            counts["add"] += 1
+        elif unit == "sincos":
+            counts["trig"] += 1
+    return counts

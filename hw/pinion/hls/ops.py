@@ -1,0 +1,337 @@
+"""The operation table: one row an operation, and every backend reads its column.
+
+A row holds the float rule, the exact-integer rule, the format rule (widths are derived, never
+chosen), the derivative rule (sensitivities, error budgets), the C expression and the kind of
+hardware unit. CONTRIBUTING.md lists the steps for a new row; a test asserts that every backend
+covers every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from pinion.fixedpoint import Flags, Format, Ints, Overflow, Rounding, Wide, from_float, limit
+from pinion.fixedpoint.sincos import SinCos
+
+from .graph import Node
+
+# Integers wider than this are carried in two limbs.
+NARROW = 62
+
+Exact = Ints | Wide
+FloatRule = Callable[[Node, Sequence[Any]], Any]
+FormatRule = Callable[[Node, Sequence[Format]], Format]
+IntegerRule = Callable[[Node, Sequence[Exact], Sequence[Format]], tuple[Exact, Flags | None]]
+DerivativeRule = Callable[[Node, Sequence[Any]], Sequence[Any]]
+CRule = Callable[[Node, Sequence[str]], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """A row of the table.
+
+    Members
+    -------
+    name, doc : what it is.
+    arity : number of operands; None for any number.
+    params : allowed numbers of parameters.
+    floats : value from operand values (floats or arrays).
+    fmt : result format from operand formats (fixed dialect).
+    integers : exact result, and which elements saturated (None where none can).
+    derivative : partial derivative by each operand.
+    c : a C expression.
+    unit : kind of hardware unit, or "" where the node needs none of its own.
+    check : a complaint about a node's operands and parameters, or "".
+    """
+
+    name: str
+    doc: str
+    arity: int | None
+    params: tuple[int, ...]
+    floats: FloatRule
+    fmt: FormatRule
+    integers: IntegerRule
+    derivative: DerivativeRule
+    c: CRule
+    unit: str = ""
+    check: Callable[[Node], str] = lambda node: ""
+
+    def complaint(self, node: Node) -> str:
+        """What is wrong with a node of this row, as a sentence, or ""."""
+        if self.arity is not None and len(node.args) != self.arity:
+            return f"{self.name} takes {self.arity} operands, not {len(node.args)}."
+        if self.params and len(node.params) not in self.params:
+            allowed = " or ".join(map(str, self.params))
+            return f"{self.name} takes {allowed} parameters, not {len(node.params)}."
+        return self.check(node)
+
+
+def constant_format(node: Node) -> Format:
+    """Format of a fixed-dialect input, constant, sine or cosine: its last two parameters."""
+    width, frac = node.params[-2:]
+    return Format(int(width), int(frac))
+
+
+def quantizer(node: Node) -> tuple[Format, Rounding, Overflow]:
+    """Parameters of a quantize node: target format, rounding, overflow."""
+    width, frac, rounding, overflow = node.params
+    return Format(int(width), int(frac)), Rounding(rounding), Overflow(overflow)
+
+
+def constant_integer(node: Node) -> int:
+    """Integer that stands for a fixed-dialect constant: its value rounded to nearest."""
+    fmt = constant_format(node)
+    value, changed = from_float(
+        float(node.params[0]), fmt, rounding=Rounding.NEAREST, overflow=Overflow.SATURATE
+    )
+    if changed.any():
+        raise ValueError(
+            f"The constant {node.params[0]!r} ({node.line or 'no line'}) does not fit {fmt.name}, "
+            f"which ends at {fmt.max:g}: choose a format with more integer bits."
+        )
+    return int(value)
+
+
+def _widen(x: Exact) -> Wide:
+    return x if isinstance(x, Wide) else Wide.of(x)
+
+
+def _sum(fmts: Sequence[Format]) -> Format:
+    if len({f.frac for f in fmts}) > 1:
+        raise ValueError("The terms of an exact sum must share the weight of their last bit.")
+    return Format(max(f.width for f in fmts) + (len(fmts) - 1).bit_length(), fmts[0].frac)
+
+
+def _product(a: Format, b: Format) -> Format:
+    return Format(a.width + b.width, a.frac + b.frac)
+
+
+def _pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
+    return list(zip(items[::2], items[1::2], strict=True))
+
+
+def _add_floats(node: Node, x: Sequence[Any]) -> Any:
+    return x[0] - x[1] if node.op == "sub" else x[0] + x[1]
+
+
+def _add_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    a, b = x
+    if _sum(fmts).width <= NARROW and not isinstance(a, Wide) and not isinstance(b, Wide):
+        return (a - b if node.op == "sub" else a + b), None
+    return _widen(a) + (-_widen(b) if node.op == "sub" else _widen(b)), None
+
+
+def _neg_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    return -x[0], None
+
+
+def _dot_format(node: Node, fmts: Sequence[Format]) -> Format:
+    return _sum([_product(a, b) for a, b in _pairs(fmts)])
+
+
+def _dot_floats(node: Node, x: Sequence[Any]) -> Any:
+    total: Any = None
+    for sign, (a, b) in zip(node.params or (1,), _pairs(x), strict=True):
+        term = a * b
+        total = (term if sign > 0 else -term) if total is None else (
+            total + term if sign > 0 else total - term
+        )
+    return total
+
+
+def _dot_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    narrow = _dot_format(node, fmts).width <= NARROW
+    total: Any = None
+    for sign, (a, b) in zip(node.params or (1,), _pairs(x), strict=True):
+        term: Any = a * b if narrow else Wide.product(a, b)
+        term = term if sign > 0 else -term
+        total = term if total is None else total + term
+    return total, None
+
+
+def _dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
+    partials: list[Any] = []
+    for sign, (a, b) in zip(node.params or (1,), _pairs(x), strict=True):
+        partials += [b * sign, a * sign]
+    return partials
+
+
+def _dot_c(node: Node, x: Sequence[str]) -> str:
+    text = ""
+    for sign, (a, b) in zip(node.params or (1,), _pairs(x), strict=True):
+        text += (" - " if sign < 0 else " + " if text else "") + f"{a} * {b}"
+    return text
+
+
+def _dot_check(node: Node) -> str:
+    if len(node.args) != 2 * len(node.params) or not node.params:
+        return f"dot has {len(node.args)} operands and {len(node.params)} signs, not two a sign."
+    if any(sign not in (1, -1) for sign in node.params) or node.params[0] != 1:
+        return f"dot's signs are 1 or -1 and the first one is 1, not {node.params}."
+    return ""
+
+
+def _quantize_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    target, rounding, overflow = quantizer(node)
+    shift = fmts[0].frac - target.frac
+    value = x[0]
+    if shift < 0:
+        if isinstance(value, Wide):
+            return limit((value << -shift).round_shift(0, rounding), target, overflow)
+        if fmts[0].width - shift > NARROW:
+            return limit((Wide.of(value) << -shift).round_shift(0, rounding), target, overflow)
+        return limit(value << -shift, target, overflow)
+    if isinstance(value, Wide):
+        return limit(value.round_shift(shift, rounding), target, overflow)
+    return limit(Wide.of(value).round_shift(shift, rounding), target, overflow)
+
+
+def _sincos_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    unit = SinCos(source=fmts[0], target=constant_format(node))
+    return unit.compute(np.asarray(x[0]), node.op == "cos"), None
+
+
+def _no_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    return np.asarray(constant_integer(node), dtype=np.int64), None
+
+
+_ROWS = (
+    Op(
+        name="input",
+        doc="a word of the request record; params: name[, width, frac]",
+        arity=0,
+        params=(1, 3),
+        floats=lambda node, x: None,
+        fmt=lambda node, f: constant_format(node),
+        integers=lambda node, x, f: (x[0], None),
+        derivative=lambda node, x: (),
+        c=lambda node, x: str(node.params[0]),
+    ),
+    Op(
+        name="const",
+        doc="a constant of the robot; params: value[, width, frac]",
+        arity=0,
+        params=(1, 3),
+        floats=lambda node, x: float(node.params[0]),
+        fmt=lambda node, f: constant_format(node),
+        integers=_no_integers,
+        derivative=lambda node, x: (),
+        c=lambda node, x: repr(float(node.params[0])),
+    ),
+    Op(
+        name="add",
+        doc="a + b",
+        arity=2,
+        params=(0,),
+        floats=_add_floats,
+        fmt=lambda node, f: _sum(f),
+        integers=_add_integers,
+        derivative=lambda node, x: (1.0, 1.0),
+        c=lambda node, x: f"{x[0]} + {x[1]}",
+        unit="add",
+    ),
+    Op(
+        name="sub",
+        doc="a - b",
+        arity=2,
+        params=(0,),
+        floats=_add_floats,
+        fmt=lambda node, f: _sum(f),
+        integers=_add_integers,
+        derivative=lambda node, x: (1.0, -1.0),
+        c=lambda node, x: f"{x[0]} - {x[1]}",
+        unit="add",
+    ),
+    Op(
+        name="neg",
+        doc="-a",
+        arity=1,
+        params=(0,),
+        floats=lambda node, x: -x[0],
+        fmt=lambda node, f: Format(f[0].width + 1, f[0].frac),
+        integers=_neg_integers,
+        derivative=lambda node, x: (-1.0,),
+        c=lambda node, x: f"-{x[0]}",
+        unit="add",
+    ),
+    Op(
+        name="mul",
+        doc="a * b",
+        arity=2,
+        params=(0,),
+        floats=lambda node, x: x[0] * x[1],
+        fmt=lambda node, f: _product(f[0], f[1]),
+        integers=_dot_integers,
+        derivative=lambda node, x: (x[1], x[0]),
+        c=lambda node, x: f"{x[0]} * {x[1]}",
+        unit="dot",
+    ),
+    Op(
+        name="dot",
+        doc="a0*b0 +- a1*b1 +- ..., accumulated exactly; params: the signs, the first one is 1",
+        arity=None,
+        params=(),
+        floats=_dot_floats,
+        fmt=_dot_format,
+        integers=_dot_integers,
+        derivative=_dot_derivative,
+        c=_dot_c,
+        unit="dot",
+        check=_dot_check,
+    ),
+    Op(
+        name="sin",
+        doc="sine of an angle in radians; params: [width, frac]",
+        arity=1,
+        params=(0, 2),
+        floats=lambda node, x: np.sin(x[0]),
+        fmt=lambda node, f: constant_format(node),
+        integers=_sincos_integers,
+        derivative=lambda node, x: (np.cos(x[0]),),
+        c=lambda node, x: f"sin({x[0]})",
+        unit="sincos",
+    ),
+    Op(
+        name="cos",
+        doc="cosine of an angle in radians; params: [width, frac]",
+        arity=1,
+        params=(0, 2),
+        floats=lambda node, x: np.cos(x[0]),
+        fmt=lambda node, f: constant_format(node),
+        integers=_sincos_integers,
+        derivative=lambda node, x: (-np.sin(x[0]),),
+        c=lambda node, x: f"cos({x[0]})",
+        unit="sincos",
+    ),
+    Op(
+        name="quantize",
+        doc="round and limit to a format; params: width, frac, rounding, overflow",
+        arity=1,
+        params=(4,),
+        floats=lambda node, x: x[0],
+        fmt=lambda node, f: quantizer(node)[0],
+        integers=_quantize_integers,
+        derivative=lambda node, x: (1.0,),
+        c=lambda node, x: x[0],
+        unit="align",
+    ),
+)
+
+OPS: Mapping[str, Op] = MappingProxyType({row.name: row for row in _ROWS})

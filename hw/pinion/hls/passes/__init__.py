@@ -1,0 +1,8 @@
+"""Passes: pure functions from graph to graph, each exact in real arithmetic."""
+
+from __future__ import annotations
+
+from .simplify import common_subexpressions, dead_code, fold
+from .sums import balance, gather_dots
+
+__all__ = ["balance", "common_subexpressions", "dead_code", "fold", "gather_dots"]

@@ -1,0 +1,51 @@
+"""Latencies of the hardware units, as the schedule sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Cycles from presenting operands to the result standing in the unit's output register.
+
+    Every unit accepts new operands in every cycle. The gateware's units have the same numbers as
+    attributes, and a test holds the two together.
+
+    Members
+    -------
+    multiplier_stages : registers behind each product, before the sums.
+    add : an addition, saturation included.
+    align : a quantization on its own.
+    sincos : a sine or cosine.
+    """
+
+    multiplier_stages: int = 2
+    add: int = 1
+    align: int = 1
+    sincos: int = 9
+
+    def __post_init__(self) -> None:
+        if self.multiplier_stages < 1 or self.add not in (1, 2) or self.align != 1:
+            raise ValueError(
+                "Unit latencies are out of range: a product has 1 or more stages (got "
+                f"{self.multiplier_stages}), an addition 1 or 2 cycles (got {self.add}), an "
+                f"alignment 1 (got {self.align})."
+            )
+
+    def dot(self, products: int) -> int:
+        """A dot of several products: operand register, products, adder levels, rounding."""
+        return 1 + self.multiplier_stages + (products - 1).bit_length() + 1
+
+    def latency(self, op: str, operands: int = 2) -> int:
+        """Latency of an operation of the table; 0 for what needs no unit."""
+        match op:
+            case "mul" | "dot":
+                return self.dot(max(1, operands // 2))
+            case "add" | "sub" | "neg":
+                return self.add
+            case "sin" | "cos":
+                return self.sincos
+            case "quantize":
+                return self.align
+        return 0

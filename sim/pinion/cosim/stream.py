@@ -1,0 +1,198 @@
+"""Stream data that every engine shares: records, beats, pause patterns and results.
+
+A record is ``beats`` beats of ``lanes`` 32-bit words, padded with zero words, its last beat marked.
+Patterns are boolean arrays, one element a cycle, repeated: True holds the stream back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint32]
+Flags = NDArray[np.bool_]
+Cycles = NDArray[np.int64]
+
+LIMIT = 10_000
+"""Cycles without progress, the host willing, after which an engine gives up."""
+
+DRAIN = 64
+"""Cycles that an engine runs after the last expected beat, looking for surplus ones."""
+
+
+class StreamError(RuntimeError):
+    """A stream broke a rule of AXI-Stream, or brought more beats than it should."""
+
+
+class StreamDeadlockError(StreamError):
+    """A stream stopped: expected beats did not come although the host was willing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamResult:
+    """What came out of a core for one batch of beats. Cycles count from the batch's start.
+
+    Attributes
+    ----------
+    beats : (n, lanes_out) uint32, output beats in order.
+    last : (n,) bool, TLAST of each.
+    user : (n,) bool, TUSER of each; the flag of a record is on its last beat.
+    accepted : (n_in,) int64, cycle in which each input beat was taken.
+    emitted : (n,) int64, cycle in which each output beat was taken.
+    launched : (n_records,) int64, cycles in which a record entered the datapath.
+    surplus : number of output beats beyond the expected ones.
+    violations : number of cycles that broke the rule that an offer stays until it is taken.
+    cycles : number of cycles simulated.
+
+    """
+
+    beats: Words
+    last: Flags
+    user: Flags
+    accepted: Cycles
+    emitted: Cycles
+    launched: Cycles
+    surplus: int
+    violations: int
+    cycles: int
+    log: str = field(default="", compare=False)
+
+    def check(self) -> StreamResult:
+        """Return the result itself, or raise `StreamError` for surplus beats and broken offers."""
+        if self.surplus:
+            raise StreamError(
+                f"The core sent {self.surplus} beats more than the {len(self.beats)} expected: "
+                "a result came twice, or its number of beats is not the manifest's."
+            )
+        if self.violations:
+            raise StreamError(
+                f"The core changed or withdrew an offered output beat {self.violations} times "
+                "before it was taken: AXI-Stream wants valid, data, last and user to stay."
+            )
+        return self
+
+
+def deadlock(
+    *, accepted: int, n_beats: int, emitted: int, expected: int, cycles: int, limit: int
+) -> StreamDeadlockError:
+    """Return the error of a batch that stopped, the same sentence from every engine."""
+    return StreamDeadlockError(
+        f"The core stopped: {accepted} of {n_beats} input beats taken and {emitted} of {expected} "
+        f"output beats given in {cycles} cycles, the last {limit} of them without progress."
+    )
+
+
+def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]:
+    """Lay records out as beats.
+
+    Parameters
+    ----------
+    words : (n, words) uint32, words of each record; words <= lanes * beats.
+    lanes : 32-bit words in a beat.
+    beats : beats in a record.
+
+    Returns
+    -------
+    (n * beats, lanes) uint32 beats, padded with zeros, and (n * beats,) bool last flags.
+
+    """
+    if words.ndim != 2 or words.dtype != np.uint32:
+        raise ValueError(
+            f"Records must be a (n, words) array of uint32, not {words.shape} of {words.dtype}."
+        )
+    n, width = words.shape
+    if width > lanes * beats:
+        raise ValueError(
+            f"A record of {width} words does not fit {beats} beats of {lanes} lanes: "
+            "take the numbers of beats and lanes from the manifest."
+        )
+    padded = np.zeros((n, beats * lanes), dtype=np.uint32)
+    padded[:, :width] = words
+    last = np.zeros((n, beats), dtype=np.bool_)
+    last[:, -1] = True
+    return padded.reshape(n * beats, lanes), last.reshape(n * beats)
+
+
+def unpack_records(beats_array: Words, *, words: int, beats: int) -> Words:
+    """Return the (n, words) uint32 words of records given as (n * beats, lanes) uint32 beats.
+
+    Raises
+    ------
+    ValueError : the beats are no whole number of records, or hold fewer than ``words`` words.
+
+    """
+    n, lanes = beats_array.shape
+    if n % beats:
+        raise ValueError(f"{n} beats are no whole number of records of {beats} beats.")
+    if words > beats * lanes:
+        raise ValueError(f"{beats} beats of {lanes} lanes do not hold {words} words.")
+    return np.ascontiguousarray(beats_array.reshape(n // beats, beats * lanes)[:, :words])
+
+
+def check_pattern(pattern: NDArray[np.bool_] | None, *, name: str) -> NDArray[np.bool_]:
+    """Return a pause pattern as a (n,) bool array, empty for None.
+
+    Raises
+    ------
+    ValueError : not one-dimensional, or holds the stream back for ever.
+
+    """
+    if pattern is None:
+        return np.zeros(0, dtype=np.bool_)
+    array = np.asarray(pattern, dtype=np.bool_)
+    if array.ndim != 1:
+        raise ValueError(f"The {name} pattern must have one dimension, not shape {array.shape}.")
+    if len(array) and array.all():
+        raise ValueError(
+            f"The {name} pattern of {len(array)} cycles never lets a beat through: "
+            "at least one element must be False."
+        )
+    return array
+
+
+def always(*, seed: int = 0) -> Flags:
+    """Never hold the stream back; ``seed`` is there for the common signature."""
+    return np.zeros(1, dtype=np.bool_)
+
+
+def random(*, seed: int, probability: float = 0.5, length: int = 4093) -> Flags:
+    """Hold back each cycle by chance; ``length`` is prime, so that no period of a core meets it."""
+    pattern = np.random.default_rng(seed).random(length) < probability
+    pattern[0] = False
+    return pattern
+
+
+def bursts(*, seed: int, longest: int = 40, length: int = 4093) -> Flags:
+    """Alternate runs of free and of held cycles, each 1 to ``longest`` cycles long."""
+    rng = np.random.default_rng(seed)
+    runs = rng.integers(1, longest + 1, size=length)
+    pattern = np.repeat(np.arange(len(runs)) % 2 == 1, runs)[:length]
+    return np.asarray(pattern, dtype=np.bool_)
+
+
+def long_pause(*, seed: int, held: int = 2000, free: int = 500) -> Flags:
+    """Hold back for longer than any buffer of a core lasts, then run freely, then again."""
+    shift = int(np.random.default_rng(seed).integers(0, free))
+    pattern = np.zeros(held + free, dtype=np.bool_)
+    pattern[shift : shift + held] = True
+    return pattern
+
+
+def single(*, seed: int, period: int = 7) -> Flags:
+    """Let one cycle in ``period`` through, at a place that the seed chooses."""
+    pattern = np.ones(period, dtype=np.bool_)
+    pattern[int(np.random.default_rng(seed).integers(0, period))] = False
+    return pattern
+
+
+PATTERNS: dict[str, Callable[..., Flags]] = {
+    "always": always,
+    "random": random,
+    "bursts": bursts,
+    "long_pause": long_pause,
+    "single": single,
+}
+"""Pause patterns by name; each takes ``seed`` and returns a pattern."""

@@ -1,0 +1,56 @@
+"""Kinetic and potential energy of a robot, over any scalar.
+
+Inverse dynamics must satisfy the power identity ``qd . tau = d/dt (kinetic + potential)``; these
+two functions share no recursion with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pinion.dynamics.scalar import Scalar, add, mul, sub
+from pinion.dynamics.spatial import ZERO, Vector, dot, inertia_times, joint_transform, vadd
+from pinion.robot.model import JointKind, Model
+
+
+def kinetic_energy_scalars(model: Model, q: Sequence[Scalar], qd: Sequence[Scalar]) -> Scalar:
+    """Return the sum of ``1/2 v^T I v`` over the bodies [J].
+
+    ``q``, ``qd`` : (nv,) scalars, joint positions [rad | m] and rates. Velocities are spatial, by
+    ``v_i = Xup v_parent + S qd`` (Featherstone 2008, the first line of his RNEA).
+    """
+    velocities: list[tuple[Vector, Vector]] = []
+    twice: Scalar = 0.0
+    for i, body in enumerate(model.bodies):
+        angular, linear = (ZERO, ZERO) if body.parent < 0 else velocities[body.parent]
+        angular, linear = joint_transform(body.joint, q[i]).motion_to_child(angular, linear)
+        own: Vector = (0.0, 0.0, qd[i])
+        if body.joint.kind is JointKind.REVOLUTE:
+            angular = vadd(angular, own)
+        else:
+            linear = vadd(linear, own)
+        velocities.append((angular, linear))
+        moment, momentum = inertia_times(body.inertia, angular, linear)
+        twice = add(twice, add(dot(angular, moment), dot(linear, momentum)))
+    return mul(0.5, twice)
+
+
+def potential_energy_scalars(model: Model, q: Sequence[Scalar]) -> Scalar:
+    """Return ``-sum m g . c`` over the bodies' centres of mass c [J], zero at the base's origin.
+
+    ``q`` : (nv,) scalars, joint positions [rad | m]. Gravity is carried into each body's frame
+    together with ``g . p``, its product with the frame's position p: no pose is needed.
+    """
+    carried: list[tuple[Vector, Scalar]] = []
+    energy: Scalar = 0.0
+    for i, body in enumerate(model.bodies):
+        start: tuple[Vector, Scalar] = (model.gravity, 0.0)
+        gravity, along = start if body.parent < 0 else carried[body.parent]
+        X = joint_transform(body.joint, q[i])
+        along = add(along, dot(body.joint.tree.r, gravity))
+        gravity = X.to_child(gravity)
+        along = add(along, mul(X.slide, gravity[2]))
+        carried.append((gravity, along))
+        weight = add(mul(body.inertia.mass, along), dot(body.inertia.h, gravity))
+        energy = sub(energy, weight)
+    return energy

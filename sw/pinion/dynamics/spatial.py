@@ -1,0 +1,151 @@
+"""Spatial algebra that keeps to the structure of rigid bodies, over any scalar.
+
+A spatial vector is a pair of 3-vectors, angular part first, in body coordinates. A joint's
+transform is a constant placement, a rotation about z and a shift along z: three steps that are
+applied one after the other and never multiplied out into a matrix of variables. A constant rotation
+that only exchanges axes costs nothing, a rotation about z costs four products, and no 6x6 matrix is
+formed anywhere (Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 2 for the notation).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pinion.dynamics.scalar import Scalar, add, cos, mul, scaled_sum, sin, sub
+from pinion.robot.model import Inertia, Joint, JointKind, Mat3, Transform, Vec3
+
+Vector = tuple[Scalar, Scalar, Scalar]
+Matrix = tuple[Vector, Vector, Vector]
+
+ZERO: Vector = (0.0, 0.0, 0.0)
+
+
+def vadd(a: Vector, b: Vector) -> Vector:
+    """Return ``a + b``, (3,)."""
+    return add(a[0], b[0]), add(a[1], b[1]), add(a[2], b[2])
+
+
+def vsub(a: Vector, b: Vector) -> Vector:
+    """Return ``a - b``, (3,)."""
+    return sub(a[0], b[0]), sub(a[1], b[1]), sub(a[2], b[2])
+
+
+def scale(k: Scalar, a: Vector) -> Vector:
+    """Return ``k a``, (3,)."""
+    return mul(k, a[0]), mul(k, a[1]), mul(k, a[2])
+
+
+def dot(a: Vector, b: Vector) -> Scalar:
+    """Return the inner product of two 3-vectors."""
+    return add(add(mul(a[0], b[0]), mul(a[1], b[1])), mul(a[2], b[2]))
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    """Return ``a x b``, (3,); components of ``a`` that are the constant zero cost nothing."""
+    return (
+        sub(mul(a[1], b[2]), mul(a[2], b[1])),
+        sub(mul(a[2], b[0]), mul(a[0], b[2])),
+        sub(mul(a[0], b[1]), mul(a[1], b[0])),
+    )
+
+
+def transpose(matrix: Mat3) -> Mat3:
+    """Return the transpose of a constant (3, 3) matrix."""
+    x, y, z = matrix
+    return (x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])
+
+
+def rotate(E: Mat3, a: Vector) -> Vector:
+    """Return ``E a`` for a constant (3, 3) matrix; a signed permutation costs nothing."""
+    return scaled_sum(E[0], a), scaled_sum(E[1], a), scaled_sum(E[2], a)
+
+
+def times_constant(matrix: Matrix, k: Vec3) -> Vector:
+    """Return ``matrix k`` for a (3, 3) matrix of scalars and a constant vector."""
+    return scaled_sum(k, matrix[0]), scaled_sum(k, matrix[1]), scaled_sum(k, matrix[2])
+
+
+def conjugate(E: Mat3, matrix: Matrix) -> Matrix:
+    """Return ``E matrix E^T``: a linear map of the parent's vectors in child coordinates."""
+    x, y, z = (rotate(E, times_constant(matrix, row)) for row in E)
+    return (x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointTransform:
+    """Where a child frame stands in its parent frame at one joint position.
+
+    First the constant placement ``tree``, then a rotation about z, then a shift along z: with
+    ``E = Rz E_tree`` and ``r = r_tree + E_tree^T z slide`` this is Featherstone's ``Xup``.
+
+    Members
+    -------
+    tree : the constant placement of the joint in the parent's frame.
+    c, s : cosine and sine of the rotation about z (1 and 0 for a prismatic joint).
+    slide : the shift along z [m] (0 for a revolute joint).
+    """
+
+    tree: Transform
+    c: Scalar = 1.0
+    s: Scalar = 0.0
+    slide: Scalar = 0.0
+
+    def turn(self, a: Vector) -> Vector:
+        """Return ``Rz a``: from the joint's frame before the rotation to the one after it."""
+        return (
+            add(mul(self.c, a[0]), mul(self.s, a[1])),
+            sub(mul(self.c, a[1]), mul(self.s, a[0])),
+            a[2],
+        )
+
+    def turn_back(self, a: Vector) -> Vector:
+        """Return ``Rz^T a``: the inverse of :meth:`turn`."""
+        return (
+            sub(mul(self.c, a[0]), mul(self.s, a[1])),
+            add(mul(self.c, a[1]), mul(self.s, a[0])),
+            a[2],
+        )
+
+    def to_child(self, a: Vector) -> Vector:
+        """Return ``E a``: a free vector from parent to child coordinates."""
+        return self.turn(rotate(self.tree.E, a))
+
+    def to_parent(self, a: Vector) -> Vector:
+        """Return ``E^T a``: a free vector from child to parent coordinates."""
+        return rotate(transpose(self.tree.E), self.turn_back(a))
+
+    def motion_to_child(self, angular: Vector, linear: Vector) -> tuple[Vector, Vector]:
+        """Return ``Xup [angular; linear]``: ``[E w; E (v - r x w)]`` in child coordinates."""
+        angular_child = self.to_child(angular)
+        linear_child = self.to_child(vsub(linear, cross(self.tree.r, angular)))
+        along_z: Vector = (0.0, 0.0, self.slide)
+        return angular_child, vsub(linear_child, cross(along_z, angular_child))
+
+    def force_to_parent(self, moment: Vector, force: Vector) -> tuple[Vector, Vector]:
+        """Return ``Xup^T [moment; force]``: ``[E^T n + r x E^T f; E^T f]``, parent coordinates.
+
+        The lever ``r x E^T f`` is added last: in a chain of bodies it is the later of the two.
+        """
+        along_z: Vector = (0.0, 0.0, self.slide)
+        force_parent = self.to_parent(force)
+        moment_parent = self.to_parent(vadd(moment, cross(along_z, force)))
+        return vadd(moment_parent, cross(self.tree.r, force_parent)), force_parent
+
+
+def joint_transform(joint: Joint, q: Scalar) -> JointTransform:
+    """Return the transform of a joint at position ``q`` [rad | m]."""
+    if joint.kind is JointKind.PRISMATIC:
+        return JointTransform(tree=joint.tree, slide=q)
+    return JointTransform(tree=joint.tree, c=cos(q), s=sin(q))
+
+
+def inertia_times(inertia: Inertia, angular: Vector, linear: Vector) -> tuple[Vector, Vector]:
+    """Return ``I [w; v] = [I_O w + h x v; m v - h x w]``, moment first, about the frame's origin.
+
+    Source: Featherstone 2008, chapter 2, the spatial inertia about a point other than the centre of
+    mass.
+    """
+    xx, xy, xz, yy, yz, zz = inertia.I
+    rotational = rotate(((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)), angular)
+    moment = vadd(rotational, cross(inertia.h, linear))
+    return moment, vsub(scale(inertia.mass, linear), cross(inertia.h, angular))

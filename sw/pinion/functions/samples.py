@@ -1,0 +1,73 @@
+"""States to test with: the reference distribution and two harder ones.
+
+Torque drawn at random leads to accelerations no robot has, so states are drawn as positions,
+velocities and accelerations, and what a function needs besides follows from them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.robot import JointKind, Model
+
+from .table import Floats, Function, FunctionError
+
+DISTRIBUTIONS = ("reference", "stress", "beyond")
+
+QDD_RANGE = 10.0  # rad/s^2 | m/s^2 of the reference distribution
+
+
+def position_limits(model: Model) -> tuple[Floats, Floats]:
+    """Ranges of q, each (nq,); a revolute joint with no limits, or with limits of more than two
+    turns (placeholders in many URDFs), counts as -pi to pi, an unlimited slide as -1 m to 1 m.
+    """
+    lower, upper = [], []
+    for body in model.bodies:
+        joint = body.joint
+        revolute = joint.kind is JointKind.REVOLUTE
+        low, high = joint.lower, joint.upper
+        if not high - low <= (4 * math.pi if revolute else 100.0):
+            high = math.pi if revolute else 1.0
+            low = -high
+        lower.append(low)
+        upper.append(high)
+    return np.array(lower), np.array(upper)
+
+
+def velocity_limits(model: Model, distribution: str) -> Floats:
+    """Ranges of qd, (nv,): rated speeds (twice those for ``beyond``), or the URDF's limits."""
+    rated = np.array(model.rated_velocity, dtype=np.float64)
+    if distribution == "stress":
+        urdf = np.array([body.joint.velocity for body in model.bodies])
+        return np.where(np.isfinite(urdf) & (urdf > 0), urdf, rated)
+    return rated * (2.0 if distribution == "beyond" else 1.0)
+
+
+def sample(
+    model: Model, function: Function, count: int, *, distribution: str, seed: int
+) -> dict[str, NDArray[np.float32]]:
+    """Draw request arrays of a function, float32 as they travel, by block name, (count, ...).
+
+    Parameters
+    ----------
+    distribution : ``reference`` (q uniform in limits, qd in rated speeds, qdd in +-10),
+        ``stress`` (qd in the URDF's velocity limits) or ``beyond`` (twice the reference: limits,
+        speeds and accelerations).
+    """
+    if distribution not in DISTRIBUTIONS:
+        raise FunctionError(
+            f"There is no distribution '{distribution}'; choose one of {', '.join(DISTRIBUTIONS)}."
+        )
+    rng = np.random.default_rng(seed)
+    scale = 2.0 if distribution == "beyond" else 1.0
+    low, high = position_limits(model)
+    speed = velocity_limits(model, distribution)
+    state = {
+        "q": rng.uniform(low, high, (count, model.nq)) * scale,
+        "qd": rng.uniform(-speed, speed, (count, model.nv)),
+        "qdd": rng.uniform(-QDD_RANGE, QDD_RANGE, (count, model.nv)) * scale,
+    }
+    return {block.name: state[block.name].astype(np.float32) for block in function.inputs}

@@ -1,0 +1,263 @@
+"""Brings a URDF into the form of ``Model``: z axes everywhere, fixed joints merged, no residues."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pinion.robot.errors import RobotError
+from pinion.robot.inertia import (
+    ZERO,
+    check_body,
+    check_link,
+    combine,
+    place,
+    snap_inertia,
+    snap_vector,
+)
+from pinion.robot.model import (
+    Body,
+    Frame,
+    Inertia,
+    Joint,
+    JointKind,
+    Mat3,
+    Model,
+    Transform,
+    Vec3,
+)
+from pinion.robot.rotation import (
+    IDENTITY,
+    ROTATION_TOLERANCE,
+    Residues,
+    add,
+    align_z,
+    from_rpy,
+    multiply,
+    rotate,
+    snap,
+    transpose,
+    unit_axis,
+)
+from pinion.robot.tree import children_of, root_of
+from pinion.robot.urdf import Urdf, UrdfJoint
+
+TRANSLATION_TOLERANCE = 1e-9
+"""Coordinates this small [m] are residues."""
+
+DEFAULT_RATED_VELOCITY = 1.0
+"""Rated speed [rad/s | m/s] of a joint whose file gives no velocity limit."""
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A link in its body's frame: ``rotation`` link to body coordinates, ``offset`` in the body."""
+
+    body: int
+    rotation: Mat3
+    offset: Vec3
+
+
+@dataclass(frozen=True)
+class _Moving:
+    """A joint that moves, its parent body and its child's frame in the parent body."""
+
+    urdf: UrdfJoint
+    parent: int
+    tree: Transform
+
+
+def canonicalise(urdf: Urdf, *, gravity: Vec3) -> Model:
+    """Build the model of a parsed URDF.
+
+    Every motion axis becomes the z axis of its body's frame, whose origin is the URDF child
+    link's; links behind fixed joints join the body (or the base) they are fixed to; bodies are
+    numbered depth first in the document order of the joints.
+
+    Errors
+    ------
+    RobotError : not a tree, unknown links, no moving joint, or an inertia that is not physical.
+    """
+    residues = Residues()
+    notes: list[str] = []
+    placed, moving = _place_links(urdf, residues, notes)
+    if not moving:
+        raise RobotError(
+            f"The robot {urdf.name!r} has no moving joint; at least one must be revolute, "
+            "continuous or prismatic."
+        )
+    inertias, accepted = _merge(urdf, placed, len(moving), residues, notes)
+    members = {body: _members(placed, body) for body in range(-1, len(moving))}
+    bodies = []
+    for number, joint in enumerate(moving):
+        name = joint.urdf.child
+        if number not in accepted:
+            check_body(inertias[number], name)
+        inertia = snap_inertia(inertias[number], residues, f"the inertia of {name!r}")
+        bodies.append(
+            Body(
+                name=name,
+                parent=joint.parent,
+                joint=_joint(joint, notes),
+                inertia=inertia,
+                links=members[number],
+            )
+        )
+    rated = tuple(_rated_velocity(joint.urdf, notes) for joint in moving)
+    notes += _merge_note(members, moving) + _residue_notes(residues)
+    return Model(
+        name=urdf.name,
+        source=urdf.source,
+        bodies=tuple(bodies),
+        gravity=gravity,
+        base_links=members[-1],
+        frames=tuple(
+            Frame(
+                name=name,
+                body=link.body,
+                placement=Transform(E=transpose(link.rotation), r=link.offset),
+            )
+            for name, link in placed.items()
+        ),
+        notes=tuple(notes),
+        rated_velocity=rated,
+    )
+
+
+def _place_links(
+    urdf: Urdf, residues: Residues, notes: list[str]
+) -> tuple[dict[str, _Placed], list[_Moving]]:
+    """Walk the tree depth first and give every link its place in a body."""
+    children = children_of(urdf)
+    root = root_of(urdf)
+    placed = {root: _Placed(-1, IDENTITY, (0.0, 0.0, 0.0))}
+    moving: list[_Moving] = []
+    waiting = list(reversed(children[root]))
+    while waiting:
+        joint = waiting.pop()
+        parent = placed[joint.parent]
+        where = f"the origin of joint {joint.name!r}"
+        # Residues are removed before anything is multiplied, so that right angles stay exact.
+        turn = snap(from_rpy(joint.rpy), residues, where)
+        rotation = snap(multiply(parent.rotation, turn), residues, where)
+        offset = add(parent.offset, rotate(parent.rotation, joint.xyz))
+        offset = snap_vector(offset, TRANSLATION_TOLERANCE, residues, where)
+        if joint.type == "fixed":
+            placed[joint.child] = _Placed(parent.body, rotation, offset)
+        else:
+            align = _alignment(joint, residues, notes)
+            rotation = snap(multiply(rotation, align), residues, where)
+            placed[joint.child] = _Placed(len(moving), transpose(align), (0.0, 0.0, 0.0))
+            tree = Transform(E=transpose(rotation), r=offset)
+            moving.append(_Moving(joint, parent.body, tree))
+        waiting += reversed(children[joint.child])
+    return placed, moving
+
+
+def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
+    axis = unit_axis(joint.axis, residues, f"the axis of joint {joint.name!r}")
+    if axis != (0.0, 0.0, 1.0):
+        shown = " ".join(f"{value:.6g}" for value in axis)
+        kind = "" if sum(value != 0.0 for value in axis) == 1 else "oblique "
+        notes.append(f"Turned the {kind}axis ({shown}) of joint {joint.name!r} into +z.")
+    return align_z(axis)
+
+
+def _merge(
+    urdf: Urdf, placed: dict[str, _Placed], count: int, residues: Residues, notes: list[str]
+) -> tuple[list[Inertia], set[int]]:
+    """Sum the inertias of each body's links; also the bodies whose file accepts odd figures."""
+    inertias = [ZERO] * count
+    accepted: set[int] = set()
+    for link in urdf.links:
+        if link.inertial is None:
+            continue
+        note = check_link(link.inertial, link.name)
+        place_in = placed[link.name]
+        if note is not None:
+            notes.append(note)
+        if place_in.body < 0 or link.inertial.mass == 0.0:
+            continue
+        if link.inertial.accept:
+            accepted.add(place_in.body)
+        inertia = place(link.inertial, place_in.rotation, place_in.offset, residues)
+        inertias[place_in.body] = combine(inertias[place_in.body], inertia)
+    for body in accepted:  # mass is needed even there
+        if not inertias[body].mass > 0.0:
+            accepted.discard(body)
+    return inertias, accepted
+
+
+def _members(placed: dict[str, _Placed], body: int) -> tuple[str, ...]:
+    """Links of a body in the order of the walk, so the moving link (or the root) comes first."""
+    return tuple(name for name, link in placed.items() if link.body == body)
+
+
+def _joint(moving: _Moving, notes: list[str]) -> Joint:
+    joint = moving.urdf
+    continuous = joint.type == "continuous"
+    lower, upper = joint.lower, joint.upper
+    if continuous or lower is None or upper is None:
+        if not continuous:
+            notes.append(f"Joint {joint.name!r} gives no position limits: it is unlimited.")
+        lower, upper = -math.inf, math.inf
+    if joint.mimic is not None:
+        notes.append(
+            f"Joint {joint.name!r} mimics {joint.mimic!r} in the file; "
+            "it is kept as a joint of its own."
+        )
+    return Joint(
+        name=joint.name,
+        kind=JointKind.PRISMATIC if joint.type == "prismatic" else JointKind.REVOLUTE,
+        continuous=continuous,
+        tree=moving.tree,
+        lower=lower,
+        upper=upper,
+        velocity=math.inf if joint.velocity is None else joint.velocity,
+        effort=math.inf if joint.effort is None else joint.effort,
+        damping=joint.damping,
+        friction=joint.friction,
+    )
+
+
+def _rated_velocity(joint: UrdfJoint, notes: list[str]) -> float:
+    if joint.rated_velocity is not None:
+        return joint.rated_velocity
+    if joint.velocity:
+        return joint.velocity
+    unit = "m/s" if joint.type == "prismatic" else "rad/s"
+    notes.append(
+        f"Joint {joint.name!r} gives no velocity limit: "
+        f"its rated speed is taken as {DEFAULT_RATED_VELOCITY:g} {unit}."
+    )
+    return DEFAULT_RATED_VELOCITY
+
+
+def _merge_note(members: dict[int, tuple[str, ...]], moving: list[_Moving]) -> list[str]:
+    groups = [("the base", members[-1][1:])]
+    groups += [(repr(joint.urdf.child), members[k][1:]) for k, joint in enumerate(moving)]
+    merged = [(into, links) for into, links in groups if links]
+    if not merged:
+        return []
+    count = sum(len(links) for _, links in merged)
+    shown = "; ".join(f"{', '.join(map(repr, links))} into {into}" for into, links in merged)
+    plural = "s" if count > 1 else ""
+    return [f"Merged {count} fixed joint{plural}: {shown}."]
+
+
+def _residue_notes(residues: Residues) -> list[str]:
+    notes = []
+    if residues.count:
+        plural = "s" if residues.count > 1 else ""
+        notes.append(
+            f"Snapped {residues.count} rounding residue{plural} to 0 or +-1; the largest change, "
+            f"{residues.largest:.3g}, was in {residues.where}."
+        )
+    if residues.kept:
+        verb = "entries" if residues.kept > 1 else "entry"
+        notes.append(
+            f"Kept {residues.kept} rotation {verb} that may be residues but exceed "
+            f"{ROTATION_TOLERANCE:g}; the largest, {residues.kept_largest:.3g}, is in "
+            f"{residues.kept_where}: write such angles with more digits."
+        )
+    return notes

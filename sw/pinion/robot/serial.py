@@ -1,0 +1,153 @@
+"""A model as JSON-able data and back, without the loss of a bit.
+
+Floats are kept as numbers (Python writes the shortest text that reads back as the same float);
+infinite limits, which JSON does not have, are the strings ``"inf"`` and ``"-inf"``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pinion.robot.errors import RobotError
+from pinion.robot.model import (
+    Body,
+    Frame,
+    Inertia,
+    Joint,
+    JointKind,
+    Mat3,
+    Model,
+    Transform,
+    Vec3,
+)
+
+FORMAT = "pinion-model-1"
+"""Marks the layout of the data; a reader refuses any other."""
+
+
+def model_to_dict(model: Model) -> dict[str, Any]:
+    """The model as dictionaries, lists, strings and finite numbers."""
+    return {
+        "format": FORMAT,
+        "name": model.name,
+        "source": model.source,
+        "gravity": list(model.gravity),
+        "bodies": [_body_to(body) for body in model.bodies],
+        "base_links": list(model.base_links),
+        "frames": [
+            {"name": frame.name, "body": frame.body, "placement": _transform_to(frame.placement)}
+            for frame in model.frames
+        ],
+        "notes": list(model.notes),
+        "rated_velocity": [_number_to(value) for value in model.rated_velocity],
+    }
+
+
+def model_from_dict(data: Mapping[str, Any]) -> Model:
+    """The model that ``model_to_dict`` described, equal to it in every bit.
+
+    Errors
+    ------
+    RobotError : the data is not of this format or lacks a key.
+    """
+    found = data.get("format")
+    if found != FORMAT:
+        raise RobotError(f"The stored model's format is {found!r}, not {FORMAT!r}; build it again.")
+    try:
+        return Model(
+            name=str(data["name"]),
+            source=str(data["source"]),
+            gravity=_vec3(data["gravity"]),
+            bodies=tuple(_body_from(body) for body in data["bodies"]),
+            base_links=tuple(data["base_links"]),
+            frames=tuple(
+                Frame(
+                    name=frame["name"],
+                    body=frame["body"],
+                    placement=_transform_from(frame["placement"]),
+                )
+                for frame in data["frames"]
+            ),
+            notes=tuple(data["notes"]),
+            rated_velocity=tuple(map(_number_from, data["rated_velocity"])),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RobotError(
+            f"The stored model is damaged ({type(error).__name__}: {error}); build it again."
+        ) from None
+
+
+def _body_to(body: Body) -> dict[str, Any]:
+    joint = body.joint
+    return {
+        "name": body.name,
+        "parent": body.parent,
+        "joint": {
+            "name": joint.name,
+            "kind": joint.kind.value,
+            "continuous": joint.continuous,
+            "tree": _transform_to(joint.tree),
+            "lower": _number_to(joint.lower),
+            "upper": _number_to(joint.upper),
+            "velocity": _number_to(joint.velocity),
+            "effort": _number_to(joint.effort),
+            "damping": joint.damping,
+            "friction": joint.friction,
+        },
+        "inertia": {
+            "mass": body.inertia.mass,
+            "h": list(body.inertia.h),
+            "I": list(body.inertia.I),
+        },
+        "links": list(body.links),
+    }
+
+
+def _body_from(data: Mapping[str, Any]) -> Body:
+    joint, inertia = data["joint"], data["inertia"]
+    xx, xy, xz, yy, yz, zz = map(float, inertia["I"])
+    return Body(
+        name=data["name"],
+        parent=data["parent"],
+        joint=Joint(
+            name=joint["name"],
+            kind=JointKind(joint["kind"]),
+            continuous=joint["continuous"],
+            tree=_transform_from(joint["tree"]),
+            lower=_number_from(joint["lower"]),
+            upper=_number_from(joint["upper"]),
+            velocity=_number_from(joint["velocity"]),
+            effort=_number_from(joint["effort"]),
+            damping=float(joint["damping"]),
+            friction=float(joint["friction"]),
+        ),
+        inertia=Inertia(
+            mass=float(inertia["mass"]), h=_vec3(inertia["h"]), I=(xx, xy, xz, yy, yz, zz)
+        ),
+        links=tuple(data["links"]),
+    )
+
+
+def _transform_to(transform: Transform) -> dict[str, Any]:
+    return {"E": [list(row) for row in transform.E], "r": list(transform.r)}
+
+
+def _transform_from(data: Mapping[str, Any]) -> Transform:
+    x, y, z = map(_vec3, data["E"])
+    rotation: Mat3 = (x, y, z)
+    return Transform(E=rotation, r=_vec3(data["r"]))
+
+
+def _vec3(data: Sequence[float]) -> Vec3:
+    x, y, z = map(float, data)
+    return (x, y, z)
+
+
+def _number_to(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+def _number_from(value: float | str) -> float:
+    return float(value)

@@ -1,0 +1,120 @@
+"""What ``pinion info`` shows of a robot."""
+
+from __future__ import annotations
+
+import math
+from typing import TypedDict
+
+from pinion.robot.inertia import about_com, com
+from pinion.robot.model import Body, Model
+
+
+class TreeTransform(TypedDict):
+    """The child frame in its parent body's frame: ``E`` (3, 3) parent to child, ``r`` [m]."""
+
+    E: list[list[float]]
+    r: list[float]
+
+
+class LinkSummary(TypedDict):
+    """A moving body: mass [kg], centre of mass [m] and tensor about it [kg m^2], body frame."""
+
+    name: str
+    mass: float
+    com: list[float]
+    inertia: list[float]
+    merged: list[str]
+
+
+class JointSummary(TypedDict):
+    """A joint: limits [rad | m], rates [rad/s | m/s], effort [N m | N]; None where unlimited."""
+
+    name: str
+    kind: str
+    continuous: bool
+    parent: str
+    child: str
+    unit: str
+    lower: float | None
+    upper: float | None
+    velocity: float | None
+    rated_velocity: float
+    effort: float | None
+    damping: float
+    friction: float
+    tree: TreeTransform
+
+
+class Summary(TypedDict):
+    """A robot at a glance; every value can be written as strict JSON."""
+
+    name: str
+    source: str
+    nq: int
+    nv: int
+    gravity: list[float]
+    total_mass: float
+    max_depth: int
+    base_links: list[str]
+    links: list[LinkSummary]
+    joints: list[JointSummary]
+    notes: list[str]
+
+
+def summarise(model: Model) -> Summary:
+    """Links, joints, limits, inertias and notes of a model.
+
+    ``total_mass`` [kg] is that of the moving bodies; ``max_depth`` is the number of joints on the
+    longest way from the base.
+    """
+    depths: list[int] = []
+    for body in model.bodies:
+        depths.append(1 if body.parent < 0 else depths[body.parent] + 1)
+    return {
+        "name": model.name,
+        "source": model.source,
+        "nq": model.nq,
+        "nv": model.nv,
+        "gravity": list(model.gravity),
+        "total_mass": math.fsum(body.inertia.mass for body in model.bodies),
+        "max_depth": max(depths, default=0),
+        "base_links": list(model.base_links),
+        "links": [_link(body) for body in model.bodies],
+        "joints": [_joint(model, number) for number in range(len(model.bodies))],
+        "notes": list(model.notes),
+    }
+
+
+def _link(body: Body) -> LinkSummary:
+    return {
+        "name": body.name,
+        "mass": body.inertia.mass,
+        "com": list(com(body.inertia)),
+        "inertia": list(about_com(body.inertia)),
+        "merged": list(body.links[1:]),
+    }
+
+
+def _joint(model: Model, number: int) -> JointSummary:
+    body = model.bodies[number]
+    joint = body.joint
+    return {
+        "name": joint.name,
+        "kind": joint.kind.value,
+        "continuous": joint.continuous,
+        "parent": "base" if body.parent < 0 else model.bodies[body.parent].name,
+        "child": body.name,
+        "unit": joint.kind.unit,
+        "lower": _finite(joint.lower),
+        "upper": _finite(joint.upper),
+        "velocity": _finite(joint.velocity),
+        "rated_velocity": model.rated_velocity[number],
+        "effort": _finite(joint.effort),
+        "damping": joint.damping,
+        "friction": joint.friction,
+        "tree": {"E": [list(row) for row in joint.tree.E], "r": list(joint.tree.r)},
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,298 @@
+"""Reads URDF text into plain records: what the file says, number by number, and nothing more.
+
+Only the kinematic and inertial content is read. Two elements of our own may appear, which other
+tools ignore: ``<pinion rated_velocity="1.48"/>`` in a joint, the speed [rad/s | m/s] of the
+reference distribution, and ``<pinion accept_inertia="true"/>`` in an ``<inertial>``, which keeps
+published figures that no real body can have.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from pinion.robot.errors import RobotError
+from pinion.robot.model import Vec3
+
+LARGEST = 1e30
+"""No figure of a robot is larger; beyond it, products of figures would overflow."""
+
+_SUPPORTED = ("revolute", "continuous", "prismatic", "fixed")
+_NOT_YET = ("floating", "planar")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UrdfInertial:
+    """An ``<inertial>``: tensor (xx, xy, xz, yy, yz, zz) about the centre of mass, own axes."""
+
+    mass: float
+    xyz: Vec3
+    rpy: Vec3
+    tensor: tuple[float, float, float, float, float, float]
+    accept: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class UrdfLink:
+    """A ``<link>``; ``inertial`` is None when the file gives none."""
+
+    name: str
+    inertial: UrdfInertial | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UrdfJoint:
+    """A ``<joint>``; limits are None when the file gives none."""
+
+    name: str
+    type: str
+    parent: str
+    child: str
+    xyz: Vec3
+    rpy: Vec3
+    axis: Vec3
+    lower: float | None
+    upper: float | None
+    velocity: float | None
+    effort: float | None
+    damping: float
+    friction: float
+    mimic: str | None
+    rated_velocity: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Urdf:
+    """A ``<robot>``: links and joints in document order, names checked to be unique."""
+
+    name: str
+    source: str
+    links: tuple[UrdfLink, ...]
+    joints: tuple[UrdfJoint, ...]
+
+
+def read(path: str | os.PathLike[str]) -> Urdf:
+    """Read a URDF file.
+
+    Errors
+    ------
+    RobotError : the file is missing, is a directory, cannot be read, or is not a URDF.
+    """
+    shown = os.fspath(path)
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise RobotError(f"There is no file {shown!r}; give the path of a URDF file.") from None
+    except IsADirectoryError:
+        raise RobotError(
+            f"{shown!r} is a directory; give the path of a URDF file inside it."
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise RobotError(f"The file {shown!r} cannot be read: {reason}.") from None
+    return parse(data, source=shown)
+
+
+def parse(text: str | bytes, *, source: str) -> Urdf:
+    """Parse URDF text; ``source`` stands for it in messages.
+
+    Errors
+    ------
+    RobotError : not XML, not a robot, malformed or missing values, duplicate names.
+    """
+    try:
+        root = ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise RobotError(
+            f"{source!r} is not XML ({error}); a URDF is an XML file whose root is <robot>."
+        ) from None
+    if root.tag != "robot":
+        raise RobotError(
+            f"{source!r} is not a robot: its root element is <{root.tag}>, a URDF's is <robot>."
+        )
+    for element in root:
+        if "xacro" in str(element.tag):
+            raise RobotError(
+                f"{source!r} holds the xacro element {str(element.tag)!r}; "
+                "expand the file with xacro first."
+            )
+    links = tuple(_link(element, k) for k, element in enumerate(root.findall("link")))
+    joints = tuple(_joint(element, k) for k, element in enumerate(root.findall("joint")))
+    if not links:
+        raise RobotError(f"The robot in {source!r} has no links; add at least two and a joint.")
+    _unique("link", [link.name for link in links])
+    _unique("joint", [joint.name for joint in joints])
+    name = root.get("name") or Path(source).stem
+    return Urdf(name=name, source=source, links=links, joints=joints)
+
+
+def _unique(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise RobotError(
+                f"The {what} name {name!r} is used twice; give every {what} its own name."
+            )
+        seen.add(name)
+
+
+def _named(element: ElementTree.Element, what: str, number: int) -> str:
+    name = element.get("name", "").strip()
+    if not name:
+        raise RobotError(
+            f"<{what}> number {number + 1} of the file has no name; give it a name attribute."
+        )
+    return name
+
+
+def _link(element: ElementTree.Element, number: int) -> UrdfLink:
+    name = _named(element, "link", number)
+    inertial = element.find("inertial")
+    return UrdfLink(name=name, inertial=None if inertial is None else _inertial(inertial, name))
+
+
+def _inertial(element: ElementTree.Element, link: str) -> UrdfInertial:
+    where = f"link {link!r}"
+    mass, inertia = element.find("mass"), element.find("inertia")
+    if mass is None or inertia is None:
+        missing = "<mass>" if mass is None else "<inertia>"
+        raise RobotError(f"The <inertial> of {where} has no {missing}; add one.")
+    tensor = [_required(inertia, key, where) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")]
+    own = element.find("pinion")
+    accept = "false" if own is None else own.get("accept_inertia", "false")
+    if accept not in ("true", "false"):
+        raise RobotError(
+            f"The accept_inertia {accept!r} of {where} is unknown; write true or false."
+        )
+    xyz, rpy = _origin(element, where)
+    return UrdfInertial(
+        mass=_required(mass, "value", where),
+        xyz=xyz,
+        rpy=rpy,
+        tensor=(tensor[0], tensor[1], tensor[2], tensor[3], tensor[4], tensor[5]),
+        accept=accept == "true",
+    )
+
+
+def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
+    name = _named(element, "joint", number)
+    where = f"joint {name!r}"
+    kind = element.get("type", "")
+    if kind in _NOT_YET:
+        raise RobotError(
+            f"The type {kind!r} of {where} is not yet supported; "
+            f"use one of {', '.join(_SUPPORTED)}."
+        )
+    if kind not in _SUPPORTED:
+        raise RobotError(
+            f"The type {kind!r} of {where} is unknown; use one of {', '.join(_SUPPORTED)}."
+        )
+    axis: Vec3 = (1.0, 0.0, 0.0)
+    axis_element = element.find("axis")
+    if kind != "fixed" and axis_element is not None:
+        axis = _vector(axis_element, "xyz", where, what="axis", default=None)
+        if not any(axis):
+            raise RobotError(f"The axis '0 0 0' of {where} is zero; give it a direction.")
+    limit, dynamics = element.find("limit"), element.find("dynamics")
+    mimic, own = element.find("mimic"), element.find("pinion")
+    lower, upper = _optional(limit, "lower", where), _optional(limit, "upper", where)
+    if lower is not None or upper is not None:  # the format's default for the one left out
+        lower, upper = lower or 0.0, upper or 0.0
+        if lower > upper:
+            raise RobotError(
+                f"The limits of {where} are reversed: lower {lower!r} is above upper {upper!r}; "
+                "swap them."
+            )
+    rated = _optional(own, "rated_velocity", where)
+    if rated is not None and rated <= 0.0:
+        raise RobotError(f"The rated_velocity {rated!r} of {where} must be positive.")
+    xyz, rpy = _origin(element, where)
+    return UrdfJoint(
+        name=name,
+        type=kind,
+        parent=_end(element, "parent", where),
+        child=_end(element, "child", where),
+        xyz=xyz,
+        rpy=rpy,
+        axis=axis,
+        lower=lower,
+        upper=upper,
+        velocity=_not_negative(_optional(limit, "velocity", where), "velocity limit", where),
+        effort=_not_negative(_optional(limit, "effort", where), "effort limit", where),
+        damping=_not_negative(_optional(dynamics, "damping", where), "damping", where) or 0.0,
+        friction=_not_negative(_optional(dynamics, "friction", where), "friction", where) or 0.0,
+        mimic=None if mimic is None else mimic.get("joint", ""),
+        rated_velocity=rated,
+    )
+
+
+def _end(element: ElementTree.Element, tag: str, where: str) -> str:
+    end = element.find(tag)
+    link = "" if end is None else end.get("link", "").strip()
+    if not link:
+        raise RobotError(f'The {where} names no {tag}; add <{tag} link="..."/>.')
+    return link
+
+
+def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3]:
+    origin = element.find("origin")
+    zero: Vec3 = (0.0, 0.0, 0.0)
+    if origin is None:
+        return zero, zero
+    return (
+        _vector(origin, "xyz", where, what="origin xyz", default=zero),
+        _vector(origin, "rpy", where, what="origin rpy", default=zero),
+    )
+
+
+def _vector(
+    element: ElementTree.Element, key: str, where: str, *, what: str, default: Vec3 | None
+) -> Vec3:
+    text = element.get(key)
+    if text is None:
+        if default is not None:
+            return default
+        raise RobotError(f"The {what} of {where} has no {key} attribute; write three numbers.")
+    parts = text.split()
+    if len(parts) != 3:
+        raise RobotError(f"The {what} {text!r} of {where} is malformed; write three numbers.")
+    x, y, z = (_number(part, what, where) for part in parts)
+    return (x, y, z)
+
+
+def _required(element: ElementTree.Element, key: str, where: str) -> float:
+    value = _optional(element, key, where)
+    if value is None:
+        raise RobotError(f"The <{element.tag}> of {where} has no {key}; add the attribute.")
+    return value
+
+
+def _optional(element: ElementTree.Element | None, key: str, where: str) -> float | None:
+    text = None if element is None else element.get(key)
+    if element is None or text is None:
+        return None
+    return _number(text, f"{element.tag} {key}", where)
+
+
+def _number(text: str, what: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = None
+    if value is None or "_" in text:
+        raise RobotError(f"The {what} {text!r} of {where} is not a number; write a decimal number.")
+    if not math.isfinite(value) or abs(value) > LARGEST:
+        raise RobotError(
+            f"The {what} {text!r} of {where} is not a finite number of physical size; "
+            "write a decimal number."
+        )
+    return value
+
+
+def _not_negative(value: float | None, what: str, where: str) -> float | None:
+    if value is not None and value < 0.0:
+        raise RobotError(f"The {what} {value!r} of {where} is negative; write its magnitude.")
+    return value

@@ -1,0 +1,124 @@
+"""A scalar without a value: it records operations and refuses every question about its value."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+
+class Symbol:
+    """A node of a graph; equal operations on the same operands are the same object."""
+
+    def __init__(self, op: str, *args: Any) -> None:
+        self.op = op
+        self.args = args
+
+    def __add__(self, other: Any) -> Symbol:
+        return Symbol("add", self, other)
+
+    def __radd__(self, other: Any) -> Symbol:
+        return Symbol("add", other, self)
+
+    def __sub__(self, other: Any) -> Symbol:
+        return Symbol("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Symbol:
+        return Symbol("sub", other, self)
+
+    def __mul__(self, other: Any) -> Symbol:
+        return Symbol("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Symbol:
+        return Symbol("mul", other, self)
+
+    def __neg__(self) -> Symbol:
+        return Symbol("neg", self)
+
+    def sin(self) -> Symbol:
+        return Symbol("sin", self)
+
+    def cos(self) -> Symbol:
+        return Symbol("cos", self)
+
+    def refuse(self, *_: object) -> NoReturn:
+        raise TypeError("a symbol has no value")
+
+    __bool__ = __float__ = __index__ = __int__ = refuse
+    __lt__ = __le__ = __gt__ = __ge__ = refuse
+    __eq__ = __ne__ = refuse
+    __hash__ = None  # type: ignore[assignment]
+
+
+def reachable(outputs: Iterable[Any]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Return ``(op, operands)`` of the operations that outputs need, operands first, none twice.
+
+    An operand is ``("const", value)`` or ``("node", row)``, the number of an earlier row; an input
+    is a row ``("in", (("const", name),))``.
+    """
+    rows: list[tuple[str, tuple[Any, ...]]] = []
+    numbers: dict[tuple[str, tuple[Any, ...]], int] = {}
+    known: dict[int, int] = {}
+    todo: list[Any] = [x for x in outputs if isinstance(x, Symbol)]
+    while todo:
+        node = todo[-1]
+        waiting = [a for a in node.args if isinstance(a, Symbol) and id(a) not in known]
+        if waiting:
+            todo.extend(waiting)
+            continue
+        todo.pop()
+        operands = tuple(
+            ("node", known[id(a)]) if isinstance(a, Symbol) else ("const", a) for a in node.args
+        )
+        row = (node.op, tuple(sorted(operands)) if node.op in ("add", "mul") else operands)
+        if row not in numbers:
+            numbers[row] = len(rows)
+            rows.append(row)
+        known[id(node)] = numbers[row]
+    return rows
+
+
+def evaluate(outputs: list[Any], inputs: dict[str, float]) -> list[float]:
+    """Compute symbols from the inputs' values; outputs that are constants stay as they are."""
+    values: dict[int, float] = {}
+
+    def value(x: Any) -> float:
+        return values[id(x)] if isinstance(x, Symbol) else float(x)
+
+    rules: dict[str, Callable[..., float]] = {
+        "add": operator.add,
+        "sub": operator.sub,
+        "mul": operator.mul,
+        "neg": operator.neg,
+        "sin": math.sin,
+        "cos": math.cos,
+    }
+    todo = [x for x in outputs if isinstance(x, Symbol)]
+    while todo:
+        node = todo[-1]
+        waiting = [a for a in node.args if isinstance(a, Symbol) and id(a) not in values]
+        if waiting:
+            todo.extend(waiting)
+            continue
+        todo.pop()
+        if node.op == "in":
+            values[id(node)] = inputs[node.args[0]]
+        else:
+            values[id(node)] = rules[node.op](*(value(a) for a in node.args))
+    return [value(x) for x in outputs]
+
+
+def count(outputs: Iterable[Any]) -> dict[str, int]:
+    """Count variable products, products by a constant, additions, negations, doublings, trig."""
+    found = {"mul": 0, "mul_const": 0, "add": 0, "neg": 0, "double": 0, "trig": 0}
+    for op, operands in reachable(outputs):
+        if op == "mul":
+            found["mul_const" if any(kind == "const" for kind, _ in operands) else "mul"] += 1
+        elif op in ("add", "sub"):
+            found["double" if operands[0] == operands[1] else "add"] += 1
+        elif op in ("sin", "cos"):
+            found["trig"] += 1
+        elif op == "neg":
+            found["neg"] += 1
+    return found

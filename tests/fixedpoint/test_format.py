@@ -1,0 +1,123 @@
+"""Formats, rounding and wide integers against Python's own unbounded integers and fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinion.fixedpoint import (
+    Format,
+    FormatError,
+    Overflow,
+    Rounding,
+    Wide,
+    from_float,
+    limit,
+    round_shift,
+    to_float,
+)
+
+ROUNDINGS = st.sampled_from(list(Rounding))
+
+
+def rounded(x: Fraction, rounding: Rounding) -> int:
+    """Floor of x, or of x + 1/2, by definition."""
+    return (x + (Fraction(1, 2) if rounding is Rounding.NEAREST else 0)).__floor__()
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "frac", "top"),
+    [("q16.16", 32, 16, 32767.99998474121), ("q12.20", 32, 20, 2047.9999990463257)],
+)
+def test_names_and_ranges(name: str, width: int, frac: int, top: float) -> None:
+    parsed = Format.parse(name)
+    assert (parsed.width, parsed.frac, parsed.name) == (width, frac, name)
+    assert parsed.max == pytest.approx(top, abs=0) and parsed.min == -parsed.max - parsed.lsb
+
+
+@pytest.mark.parametrize("name", ["q16", "16.16", "q0.16", "q40.40", "float", "q-1.3", ""])
+def test_bad_names_are_named(name: str) -> None:
+    with pytest.raises(FormatError, match="is not a number format") as caught:
+        Format.parse(name)
+    assert f"'{name}'" in str(caught.value)
+
+
+@given(st.integers(-(2**61), 2**61), st.integers(-1, 40), ROUNDINGS)
+def test_round_shift(x: int, shift: int, rounding: Rounding) -> None:
+    expected = rounded(Fraction(x) / Fraction(2) ** shift, rounding)
+    assert int(round_shift(np.array([x]), shift, rounding)[0]) == expected
+
+
+@given(st.integers(-(2**40), 2**40), st.integers(2, 40))
+def test_limits(x: int, width: int) -> None:
+    target = Format(width, 0)
+    y, flag = limit(np.array([x]), target, Overflow.SATURATE)
+    assert int(y[0]) == min(max(x, target.min_int), target.max_int)
+    assert bool(flag[0]) == (not target.min_int <= x <= target.max_int)
+    y, flag = limit(np.array([x]), target, Overflow.WRAP)
+    assert (int(y[0]) - x) % (1 << width) == 0
+    assert target.min_int <= int(y[0]) <= target.max_int
+    assert bool(flag[0]) == (int(y[0]) != x)
+
+
+@given(st.floats(-1e6, 1e6), ROUNDINGS)
+def test_floats_round_once(x: float, rounding: Rounding) -> None:
+    target = Format.parse("q16.16")
+    y, flag = from_float(x, target, rounding=rounding, overflow=Overflow.SATURATE)
+    exact = rounded(Fraction(x) * 2**16, rounding)
+    inside = target.min_int <= exact <= target.max_int
+    assert bool(flag) == (not inside)
+    if inside:
+        assert int(y) == exact
+        assert abs(to_float(y, target) - x) <= rounding.error * target.lsb
+
+
+def test_not_a_number_is_flagged() -> None:
+    target = Format.parse("q16.16")
+    y, flag = from_float(
+        np.array([np.nan, np.inf, -np.inf, 1.0]),
+        target,
+        rounding=Rounding.NEAREST,
+        overflow=Overflow.SATURATE,
+    )
+    assert y.tolist() == [0, target.max_int, target.min_int, 65536]
+    assert flag.tolist() == [True, True, True, False]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(2**38), 2**38 - 1), st.integers(-(2**38), 2**38 - 1), st.booleans()
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(0, 70),
+    ROUNDINGS,
+)
+def test_wide_sums_are_exact(
+    terms: list[tuple[int, int, bool]], shift: int, rounding: Rounding
+) -> None:
+    total = Wide.of(np.array([0]))
+    exact = 0
+    for a, b, negative in terms:
+        product = Wide.product(np.array([a]), np.array([b]))
+        total = total + (-product if negative else product)
+        exact += -a * b if negative else a * b
+    assert total.to_objects()[0] == exact
+    assert (total << 3).to_objects()[0] == exact << 3
+    expected = rounded(Fraction(exact, 2**shift), rounding)
+    got = int(total.round_shift(shift, rounding)[0])
+    if abs(expected) < 2**61:
+        assert got == expected
+    else:
+        assert abs(got) >= 2**61 and (got > 0) == (expected > 0)
+
+
+def test_wide_refuses_large_shifts() -> None:
+    with pytest.raises(ValueError, match="not 32"):
+        Wide.of(np.array([1])) << 32

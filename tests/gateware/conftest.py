@@ -1,0 +1,80 @@
+"""The one bench of every arithmetic unit: operands back to back, latency observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from amaranth.hdl import Shape
+from amaranth.sim import Simulator
+
+from pinion.gateware.unit import Unit
+
+Row = dict[str, int]
+Trace = dict[str, list[int]]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A unit is also the holder of its parameters: a test may make one and only ask it things."""
+    config.addinivalue_line("filterwarnings", "ignore::amaranth.hdl.UnusedElaboratable")
+
+
+def _simulate(unit: Unit, rows: Sequence[Row], tail: int) -> Trace:
+    """Every output in every cycle, sampled just before the clock edge that ends the cycle."""
+    trace: Trace = {name: [] for name in unit.outputs}
+
+    async def bench(ctx: Any) -> None:
+        for cycle in range(len(rows) + tail):
+            row = rows[cycle] if cycle < len(rows) else {}
+            for name in unit.inputs:
+                # Between and after the requests the ports carry something else each cycle, so
+                # that a unit that looks at its operands a cycle late is found out.
+                width = Shape.cast(unit.signature.members[name].shape).width
+                ctx.set(getattr(unit, name), row.get(name, (cycle * 0x9E3779B1) % (1 << width)))
+            for name in unit.outputs:
+                trace[name].append(ctx.get(getattr(unit, name)))
+            await ctx.tick()
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return trace
+
+
+@pytest.fixture
+def check() -> Callable[[Unit, Sequence[Row], Sequence[Row]], None]:
+    """Compare a unit with a list of expected results, one a cycle, at exactly its latency."""
+
+    def run(unit: Unit, rows: Sequence[Row], expected: Sequence[Row]) -> None:
+        assert len(rows) == len(expected)
+        assert len(rows) >= 20, "Too few vectors to tell latencies apart."
+        trace = _simulate(unit, rows, unit.latency + 3)
+        matching = []
+        for latency in range(unit.latency + 4):
+            wrong = next(
+                (
+                    (n, name)
+                    for n, want in enumerate(expected)
+                    for name in want
+                    if trace[name][n + latency] != want[name]
+                ),
+                None,
+            )
+            if wrong is None:
+                matching.append(latency)
+            elif latency == unit.latency:
+                n, name = wrong
+                got = trace[name][n + latency]
+                raise AssertionError(
+                    f"Vector {n}, {name}: got {got}, expected {expected[n][name]}; "
+                    f"operands {rows[n]}."
+                )
+        # A result that never changes, such as a shift past the whole word, has no latency to see.
+        if len({tuple(want.values()) for want in expected}) > 1:
+            assert matching == [unit.latency], (
+                f"Results appeared at {matching}, not {unit.latency}."
+            )
+
+    return run

@@ -1,0 +1,116 @@
+"""Float conversion units against their integer models, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pinion.fixedpoint.format import Format, FormatError
+from pinion.gateware.float32 import FixedToFloat, FloatToFixed
+
+FORMATS = [
+    Format(32, 16),
+    Format(32, 20),
+    Format(27, 18),
+    Format(18, 16),
+    Format(24, 12),
+    Format(25, 12),
+    Format(48, 30),
+    Format(8, 4),
+    Format(5, 2),
+    Format(16, 30),
+    Format(16, -4),
+    Format(60, 100),
+    Format(60, -60),
+]
+SPECIAL = [
+    0x00000000,
+    0x80000000,
+    0x00000001,
+    0x807FFFFF,
+    0x7F7FFFFF,
+    0xFF7FFFFF,
+    0x7F800000,
+    0xFF800000,
+    0x7FC00000,
+    0xFF800001,
+]
+
+
+def float_words(target: Format, seed: int) -> np.ndarray:
+    """Any words, words around the format's range and its ties, and the special ones."""
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    anything = rng.integers(0, 1 << 32, 60)
+    exponent = 127 - target.frac + rng.integers(-3, target.width + 2, 300)
+    fraction = rng.integers(0, 1 << 23, 300)
+    few = rng.integers(0, 8, 300) << 20
+    fraction = np.where(rng.integers(0, 2, 300) == 1, few, fraction)
+    near = rng.integers(0, 2, 300) << 31 | np.clip(exponent, 0, 254) << 23 | fraction
+    # Ties and their neighbours: an odd number of half last bits, and the ends of the range.
+    halves = np.arange(-9, 10) * 0.5
+    ends = np.array([target.min_int, target.max_int]) + np.array([[-1], [-0.5], [0], [0.5], [1]])
+    ties = np.concatenate([halves, ends.ravel()]) * target.lsb
+    ties = ties.astype(np.float32).view(np.uint32).astype(np.int64)
+    words = np.concatenate([anything, near, ties - 1, ties, ties + 1, SPECIAL])
+    return rng.permutation(words & 0xFFFFFFFF).astype(np.uint32)
+
+
+def fixed_words(source: Format, seed: int) -> np.ndarray:
+    """Every size of word, ties of the 24-bit rounding, and the ends of the format."""
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    anything = rng.integers(source.min_int, source.max_int + 1, 300)
+    sized = anything >> rng.integers(0, source.width, 300)
+    ties = ((rng.integers(-(1 << 24), 1 << 24, 100) << 1) | 1) << rng.integers(0, 20, 100)
+    ends = np.array([source.min_int, source.min_int + 1, source.max_int, -1, 0, 1])
+    words = np.concatenate([sized, ties, ends])
+    return rng.permutation(np.clip(words, source.min_int, source.max_int))
+
+
+@pytest.mark.parametrize("target", FORMATS, ids=lambda f: f.name)
+def test_float_to_fixed(check, target):
+    unit = FloatToFixed(target=target)
+    words = float_words(target, seed=target.width)
+    value, flag = unit.compute(words)
+    assert set(flag.tolist()) == {False, True}
+    check(
+        unit,
+        [{"i": int(word)} for word in words],
+        [{"o": int(v), "flag": int(f)} for v, f in zip(value, flag, strict=True)],
+    )
+
+
+@pytest.mark.parametrize("source", FORMATS, ids=lambda f: f.name)
+def test_fixed_to_float(check, source):
+    unit = FixedToFloat(source=source)
+    words = fixed_words(source, seed=source.width)
+    check(unit, [{"i": int(w)} for w in words], [{"o": int(v)} for v in unit.compute(words)])
+
+
+def test_bites(check):
+    """One bit more or less in the format is told apart."""
+    words = float_words(Format(32, 16), seed=1)
+    value, _ = FloatToFixed(target=Format(32, 17)).compute(words)
+    with pytest.raises(AssertionError, match="Vector"):
+        check(
+            FloatToFixed(target=Format(32, 16)),
+            [{"i": int(word)} for word in words],
+            [{"o": int(v)} for v in value],
+        )
+    ints = fixed_words(Format(32, 16), seed=1)
+    even = FixedToFloat(source=Format(32, 16)).compute(ints)
+    truncated = np.where(np.abs(ints) >= 1 << 24, even - 1, even)
+    with pytest.raises(AssertionError, match="Vector"):
+        check(
+            FixedToFloat(source=Format(32, 16)),
+            [{"i": int(word)} for word in ints],
+            [{"o": int(v)} for v in truncated],
+        )
+
+
+def test_subnormal_results_are_refused_when_built():
+    with pytest.raises(FormatError, match=r"s32e-130"):
+        FixedToFloat(source=Format(32, 130))
+    with pytest.raises(FormatError, match="2 to 60 bits"):
+        FloatToFixed(target=Format(64, 30))

@@ -1,0 +1,38 @@
+"""Pieces of URDF text: two boxes and a joint, each part open to one change."""
+
+from __future__ import annotations
+
+BOX = 'ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"'
+
+
+def link(name: str, mass: str = "1", inertia: str = BOX, extra: str = "") -> str:
+    """A link with an inertial."""
+    return (
+        f'<link name="{name}"><inertial><mass value="{mass}"/><inertia {inertia}/>{extra}'
+        "</inertial></link>"
+    )
+
+
+def joint(
+    name: str = "j", parent: str = "a", child: str = "b", kind: str = "revolute", extra: str = ""
+) -> str:
+    """A joint with limits."""
+    limit = '<limit lower="-1" upper="1" effort="1" velocity="1"/>' if "<limit" not in extra else ""
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f"{limit}{extra}</joint>"
+    )
+
+
+def robot(*parts: str) -> str:
+    """A robot of the given parts."""
+    return f'<robot name="r">{"".join(parts)}</robot>'
+
+
+def tensor(**changes: str) -> str:
+    """The box's tensor with some entries replaced."""
+    entries = dict(ixx="0.1", ixy="0", ixz="0", iyy="0.1", iyz="0", izz="0.1") | changes
+    return " ".join(f'{key}="{value}"' for key, value in entries.items())
+
+
+A, B, C = '<link name="a"/>', link("b"), link("c")

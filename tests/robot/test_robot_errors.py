@@ -1,0 +1,237 @@
+"""Every bad input gives one sentence that names the offending value."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.robot.snippets import A, B, C, joint, link, robot, tensor
+
+from pinion.robot import RobotError, load, load_text, urdf_text
+
+LIMIT = '<limit lower="{}" upper="{}" effort="{}" velocity="{}"/>'
+
+BAD: dict[str, tuple[str, tuple[str, ...]]] = {
+    "empty": ("", ("not XML", "bad.urdf")),
+    "not XML": ("solid cube", ("not XML", "bad.urdf")),
+    "unclosed": ('<robot name="r"><link', ("not XML", "bad.urdf")),
+    "not a robot": ("<mujoco/>", ("<mujoco>", "<robot>")),
+    "xacro": ('<robot xmlns:xacro="http://x/xacro"><xacro:include/></robot>', ("xacro",)),
+    "no links": (robot(), ("no links", "bad.urdf")),
+    "nameless link": (robot(A, "<link/>"), ("<link> number 2", "name")),
+    "nameless joint": (robot(A, B, "<joint/>"), ("<joint> number 1", "name")),
+    "no inertia": (robot(A, '<link name="b"/>', joint()), ("'b'", "no inertia")),
+    "no inertia between": (
+        robot(A, '<link name="b"/>', C, joint(), joint("k", "b", "c")),
+        ("'b'", "no inertia"),
+    ),
+    "nothing at all": (
+        robot(A, link("b", "0", tensor(ixx="0", iyy="0", izz="0")), joint()),
+        ("'b'", "0.0", "no inertia"),
+    ),
+    "zero mass": (robot(A, link("b", "0"), joint()), ("'b'", "0.0", "zero")),
+    "negative mass": (robot(A, link("b", "-2.5"), joint()), ("'b'", "-2.5", "negative")),
+    "triangle": (
+        robot(A, link("b", "1", tensor(izz="0.3")), joint()),
+        ("'b'", "0.3", "triangle inequality"),
+    ),
+    "turned triangle": (
+        robot(A, link("b", "1", tensor(ixy="0.06", izz="0.02")), joint()),
+        ("'b'", "0.16", "triangle inequality"),
+    ),
+    "indefinite": (
+        robot(A, link("b", "1", tensor(ixy="0.2")), joint()),
+        ("'b'", "-0.1", "not positive definite"),
+    ),
+    "negative inertia": (
+        robot(A, link("b", "1", tensor(ixx="-0.1")), joint()),
+        ("'b'", "-0.1", "not positive definite"),
+    ),
+    "point mass": (
+        robot(A, link("b", "1", tensor(ixx="0", iyy="0", izz="0")), joint()),
+        ("'b'", "not positive definite"),
+    ),
+    "rod": (
+        robot(A, link("b", "1", tensor(izz="0")), joint()),
+        ("'b'", "not positive definite"),
+    ),
+    "bad fixed link": (
+        robot(A, B, link("c", "1", tensor(izz="9")), joint(), joint("k", "b", "c", "fixed")),
+        ("'c'", "9", "triangle inequality"),
+    ),
+    "accepted without mass": (
+        robot(
+            A,
+            link(
+                "b",
+                "0",
+                tensor(ixx="0", iyy="0", izz="0"),
+                '<pinion accept_inertia="true"/>',
+            ),
+            joint(),
+        ),
+        ("'b'", "no inertia"),
+    ),
+    "accept what": (
+        robot(A, link("b", extra='<pinion accept_inertia="maybe"/>'), joint()),
+        ("'b'", "maybe"),
+    ),
+    "no mass element": (
+        robot(A, '<link name="b"><inertial/></link>', joint()),
+        ("'b'", "<mass>"),
+    ),
+    "no inertia element": (
+        robot(A, '<link name="b"><inertial><mass value="1"/></inertial></link>', joint()),
+        ("'b'", "<inertia>"),
+    ),
+    "half a tensor": (
+        robot(A, link("b", "1", 'ixx="1" ixy="0" ixz="0" iyy="1" iyz="0"'), joint()),
+        ("'b'", "izz"),
+    ),
+    "cycle": (
+        robot(A, B, C, joint(), joint("k", "b", "c"), joint("l", "c", "a")),
+        ("'a' -> 'b' -> 'c' -> 'a'", "cycle"),
+    ),
+    "cycle apart": (
+        robot(A, B, C, link("d"), joint(), joint("k", "d", "c"), joint("l", "c", "d")),
+        ("'c'", "'d'", "cycle"),
+    ),
+    "own parent": (robot(A, joint("j", "a", "a")), ("'a' -> 'a'", "cycle")),
+    "two roots": (robot(A, B, C, joint()), ("'a'", "'c'", "2 roots")),
+    "two parents": (
+        robot(A, B, C, joint(), joint("k", "a", "c"), joint("l", "c", "b")),
+        ("'b'", "two parents", "'j'", "'l'"),
+    ),
+    "unknown child": (robot(A, B, joint(child="z")), ("'z'", "unknown link", "'j'")),
+    "unknown parent": (robot(A, B, joint(parent="z")), ("'z'", "unknown link", "'j'")),
+    "no parent element": (
+        robot(A, B, '<joint name="j" type="fixed"><child link="b"/></joint>'),
+        ("'j'", "parent"),
+    ),
+    "floating": (robot(A, B, joint(kind="floating")), ("'floating'", "'j'", "not yet supported")),
+    "planar": (robot(A, B, joint(kind="planar")), ("'planar'", "'j'", "not yet supported")),
+    "unknown type": (robot(A, B, joint(kind="screw")), ("'screw'", "'j'", "unknown")),
+    "no type": (robot(A, B, joint(kind="")), ("''", "'j'", "unknown")),
+    "zero axis": (robot(A, B, joint(extra='<axis xyz="0 0 0"/>')), ("'j'", "axis", "zero")),
+    "short axis": (robot(A, B, joint(extra='<axis xyz="0 1"/>')), ("'j'", "'0 1'", "axis")),
+    "empty axis": (robot(A, B, joint(extra="<axis/>")), ("'j'", "axis", "xyz")),
+    "worded axis": (robot(A, B, joint(extra='<axis xyz="0 0 up"/>')), ("'j'", "'up'", "axis")),
+    "NaN axis": (robot(A, B, joint(extra='<axis xyz="0 0 nan"/>')), ("'j'", "'nan'", "axis")),
+    "duplicate link": (robot(A, B, B, joint()), ("link", "'b'", "twice")),
+    "duplicate joint": (robot(A, B, C, joint(), joint("j", "b", "c")), ("joint", "'j'", "twice")),
+    "NaN mass": (robot(A, link("b", "nan"), joint()), ("'b'", "'nan'", "mass")),
+    "infinite mass": (robot(A, link("b", "1e999"), joint()), ("'b'", "'1e999'", "mass")),
+    "huge mass": (robot(A, link("b", "1e31"), joint()), ("'b'", "'1e31'", "mass")),
+    "worded mass": (robot(A, link("b", "heavy"), joint()), ("'b'", "'heavy'", "mass")),
+    "grouped mass": (robot(A, link("b", "1_0"), joint()), ("'b'", "'1_0'", "mass")),
+    "NaN inertia": (robot(A, link("b", "1", tensor(ixy="nan")), joint()), ("'b'", "ixy", "'nan'")),
+    "infinite com": (
+        robot(A, link("b", extra='<origin xyz="0 inf 0"/>'), joint()),
+        ("'b'", "'inf'", "origin xyz"),
+    ),
+    "NaN origin": (
+        robot(A, B, joint(extra='<origin rpy="0 0 NaN"/>')),
+        ("'j'", "'NaN'", "origin rpy"),
+    ),
+    "long origin": (
+        robot(A, B, joint(extra='<origin xyz="1 2 3 4"/>')),
+        ("'j'", "'1 2 3 4'", "origin xyz"),
+    ),
+    "NaN limit": (
+        robot(A, B, joint(extra=LIMIT.format("nan", 1, 1, 1))),
+        ("'j'", "'nan'", "limit lower"),
+    ),
+    "infinite effort": (
+        robot(A, B, joint(extra=LIMIT.format(0, 1, "inf", 1))),
+        ("'j'", "'inf'", "limit effort"),
+    ),
+    "negative velocity": (
+        robot(A, B, joint(extra=LIMIT.format(0, 1, 1, -3))),
+        ("'j'", "-3.0", "velocity"),
+    ),
+    "negative damping": (
+        robot(A, B, joint(extra='<dynamics damping="-1"/>')),
+        ("'j'", "-1.0", "damping"),
+    ),
+    "reversed limits": (
+        robot(A, B, joint(extra=LIMIT.format(2, -1.5, 1, 1))),
+        ("'j'", "2.0", "-1.5", "reversed"),
+    ),
+    "still": (robot(A, B, joint(extra='<pinion rated_velocity="0"/>')), ("'j'", "rated_velocity")),
+    "no joint": (robot(A), ("'r'", "no moving joint")),
+    "fixed only": (robot(A, B, joint(kind="fixed")), ("'r'", "no moving joint")),
+}
+
+
+def check(error: pytest.ExceptionInfo[RobotError], *needles: str) -> None:
+    """One line, one sentence, with every needle in it."""
+    message = str(error.value)
+    assert "\n" not in message
+    assert re.match(r"[A-Z'<\"].*\.$", message), message
+    assert not re.search(r"\. [A-Z]", message), message
+    for needle in needles:
+        assert needle in message, f"{needle!r} is not in {message!r}"
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_file_gives_one_sentence(case: str, tmp_path: Path) -> None:
+    text, needles = BAD[case]
+    path = tmp_path / "bad.urdf"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(RobotError) as error:
+        load(path)
+    check(error, *needles)
+
+
+def test_the_good_file_is_good() -> None:
+    # The cases above are variations of this one, so each differs from it in its fault alone.
+    assert load_text(robot(A, B, joint())).nq == 1
+
+
+def test_missing_file_directory_and_binary(tmp_path: Path) -> None:
+    with pytest.raises(RobotError) as error:
+        load(tmp_path / "arm.urdf")
+    check(error, "arm.urdf", "no file")
+    with pytest.raises(RobotError) as error:
+        load(tmp_path)
+    check(error, str(tmp_path), "directory")
+    binary = tmp_path / "binary.urdf"
+    binary.write_bytes(b"\x7fELF\x00\xff\xfe")
+    with pytest.raises(RobotError) as error:
+        load(binary)
+    check(error, "binary.urdf", "not XML")
+    with pytest.raises(RobotError) as error:
+        load("nul\0.urdf")
+    check(error, "nul", "cannot be read")
+
+
+def test_file_behind_a_file_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(RobotError) as error:
+        load(tmp_path / "file" / "arm.urdf")
+    check(error, "arm.urdf", "cannot be read")
+
+
+@pytest.mark.parametrize("name", ["iiwa15", "", "Atlas"])
+def test_unknown_name_lists_the_robots(name: str) -> None:
+    with pytest.raises(RobotError) as error:
+        load(name)
+    check(error, repr(name), "atlas, baxter, hyq, iiwa14", "chain_N", "path")
+    with pytest.raises(RobotError) as error:
+        urdf_text(name)
+    check(error, repr(name), "atlas, baxter, hyq, iiwa14")
+
+
+@pytest.mark.parametrize("name", ["chain_0", "chain_", "chain_-1", "chain_two", "chain_1.5"])
+def test_bad_chain(name: str) -> None:
+    with pytest.raises(RobotError) as error:
+        load(name)
+    check(error, repr(name), "1 or more")
+
+
+@pytest.mark.parametrize("gravity", [(0.0, 0.0), (0.0, 0.0, float("nan")), "down", 9.81])
+def test_bad_gravity(gravity: object) -> None:
+    with pytest.raises(RobotError) as error:
+        load("pendulum", gravity=gravity)  # type: ignore[arg-type]
+    check(error, repr(gravity), "gravity")
