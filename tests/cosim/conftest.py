@@ -87,7 +87,7 @@ class StandIn(Elaboratable):
         elif self.fault == "drop_valid":  # withdraws its offer every 16 cycles
             m.d.comb += self.o_tvalid.eq(queue.r_rdy & (cycle[:4] != 0))
         elif self.fault == "unstable":  # lets the payload change under a stalled reader
-            m.d.comb += self.o_tdata.eq(queue.r_data[:width] ^ (cycle[4:] == 3))
+            m.d.comb += self.o_tdata.eq(queue.r_data[:width] ^ (cycle[:3] == 3))
         elif self.fault == "corrupt":  # one wrong bit in beat 21
             popped = Signal(16)
             m.d.sync += popped.eq(popped + pop)

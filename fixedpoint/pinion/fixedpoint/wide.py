@@ -84,7 +84,6 @@ class Wide:
 
     def to_objects(self) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
         """The same integers as Python objects, for tests and for printing."""
-        wide: np.ndarray[tuple[int, ...], np.dtype[np.object_]] = (
-            self.hi.astype(object) * (1 << _LIMB) + self.lo.astype(object)
-        )
+        wide: np.ndarray[tuple[int, ...], np.dtype[np.object_]] = self.hi.astype(object)
+        wide = wide * (1 << _LIMB) + self.lo.astype(object)
         return wide

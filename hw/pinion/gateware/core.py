@@ -50,6 +50,9 @@ class Core(wiring.Component):
     Throughput: one record every ``ii`` cycles.
     """
 
+    # A core that is only asked for its latency is no mistake.
+    _MustUse__silence = True
+
     def __init__(self, *, graph: Graph, binding: Binding, build_hash: int) -> None:
         self.graph = graph
         self.binding = binding
@@ -93,7 +96,24 @@ class Core(wiring.Component):
         # Words in the converters must find room behind them.
         self.input_depth = 2 * (self.to_fixed.latency + 4)
 
+    @property
+    def total_latency(self) -> int:
+        """Cycles from the first input beat to the last output beat, at the worst phase of slots.
+
+        The last beat of the record, its conversion, two cycles in the FIFO, one each into the
+        record register and the datapath, up to ``ii - 1`` cycles until slot 0, the schedule, the
+        conversion back, two cycles in the FIFO.
+        """
+        into = self.binding.beats_in - 1 + self.to_fixed.latency + 2 + 2
+        return into + self.ii - 1 + self.last_beat
+
+    @property
+    def last_beat(self) -> int:
+        """Cycles from the launch of a record to the last beat of its result."""
+        return max(out.cycle for out in self.binding.outputs) + self.output_delay + 2
+
     def elaborate(self, platform: object) -> Module:
+        """Converters, record register, datapath, valid bits, FIFOs and credits."""
         m = Module()
         m.submodules.datapath = self.datapath
         m.d.comb += self.build_hash.eq(Const(self.hash, 64))
@@ -167,9 +187,7 @@ class Core(wiring.Component):
         count = Signal(range(beats + 1))
         record_flag = Signal()
         overrun = Signal()
-        beat_words = [
-            fifo.r_data[k * width : (k + 1) * width].as_signed() for k in range(lanes)
-        ]
+        beat_words = [fifo.r_data[k * width : (k + 1) * width].as_signed() for k in range(lanes)]
         beat_flag = fifo.r_data[lanes * width : lanes * (width + 1)].any()
         beat_last = fifo.r_data[-1]
         place = [

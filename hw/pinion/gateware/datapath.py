@@ -22,7 +22,7 @@ from amaranth.lib.wiring import In, Out
 from pinion.hls.binding import Binding
 from pinion.hls.evaluate import formats
 from pinion.hls.graph import Graph
-from pinion.hls.operations import Operand, UnitKind
+from pinion.hls.operations import Operand, UnitKind, kind_names
 from pinion.hls.ops import constant_integer
 
 from .library import Selector, control_ports, make_unit, operand_ports
@@ -58,6 +58,9 @@ class Datapath(wiring.Component):
     Throughput: one request every ``ii`` cycles.
     """
 
+    # A datapath that is only asked for its ports is no mistake.
+    _MustUse__silence = True
+
     def __init__(self, *, graph: Graph, binding: Binding) -> None:
         self.graph = graph
         self.binding = binding
@@ -86,17 +89,6 @@ class Datapath(wiring.Component):
         return max(self.formats[node].width for _, node in self.graph.outputs)
 
     # -- modules that are instantiated by name ---------------------------------------------------
-
-    def _kind_names(self) -> dict[UnitKind, str]:
-        """A module name for each kind; kinds of one label are numbered."""
-        by_label: dict[str, list[UnitKind]] = defaultdict(list)
-        for kind in self.binding.schedule.units:
-            by_label[kind.label].append(kind)
-        return {
-            kind: f"pinion_{label}" + (f"_{n}" if len(kinds) > 1 else "")
-            for label, kinds in by_label.items()
-            for n, kind in enumerate(kinds)
-        }
 
     def _unit_module(self, kind: UnitKind, name: str) -> None:
         if name not in self.modules:
@@ -129,9 +121,10 @@ class Datapath(wiring.Component):
     # -- elaboration -----------------------------------------------------------------------------
 
     def elaborate(self, platform: object) -> Module:
+        """Units, then storage, operand selection, result lanes and flags."""
         m = Module()
         plan = self.binding.schedule
-        names = self._kind_names()
+        names = {k: f"pinion_{name}" for k, name in kind_names(plan.units).items()}
         self._outputs: dict[int, Signal] = {}  # a node's unit output
         self._overflow: dict[tuple[UnitKind, int], Signal] = {}
         uses: dict[tuple[UnitKind, int], list[int]] = defaultdict(list)

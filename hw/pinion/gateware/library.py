@@ -48,6 +48,7 @@ class Selector(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
+        """One case an input."""
         m = Module()
         with m.Switch(self.sel):
             for i in range(self.count - 1):

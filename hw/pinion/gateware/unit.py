@@ -34,6 +34,10 @@ class Unit(wiring.Component):
     Throughput: one result per cycle.
     """
 
+    # A unit is a parameter object as well as hardware: one that is only asked for its latency is
+    # no mistake, so Amaranth's warning about unused components would mislead.
+    _MustUse__silence = True
+
     latency: int
     """Clock edges from operands at the ports to the result at the ports."""
 

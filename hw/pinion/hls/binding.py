@@ -115,16 +115,12 @@ def bind(graph: Graph, plan: Schedule) -> Binding:
         for w, (name, node) in enumerate(graph.outputs)
     )
     unit = _assign(plan)
-    partial = Binding(
-        plan, unit, {}, outputs, inputs, lanes_in, beats_in, lanes_out, beats_out
-    )
+    partial = Binding(plan, unit, {}, outputs, inputs, lanes_in, beats_in, lanes_out, beats_out)
     stages: dict[int, int] = dict.fromkeys(inputs, 1)
     for read in partial.reads():
         if read.stage >= 0:
             stages[read.node] = max(stages.get(read.node, 0), read.stage + 1)
-    return Binding(
-        plan, unit, stages, outputs, inputs, lanes_in, beats_in, lanes_out, beats_out
-    )
+    return Binding(plan, unit, stages, outputs, inputs, lanes_in, beats_in, lanes_out, beats_out)
 
 
 def lanes(words: int, ii: int) -> tuple[int, int]:

@@ -36,9 +36,7 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
         elif node.op == "const":
             errors[i] = abs(constant_integer(node) * fmts[i].lsb - float(node.params[0]))
         elif node.op in ("sin", "cos"):
-            errors[i] = SinCos(
-                source=fmts[node.args[0]], target=constant_format(node)
-            ).error_bound
+            errors[i] = SinCos(source=fmts[node.args[0]], target=constant_format(node)).error_bound
         elif node.op == "quantize":
             target, rounding, _ = quantizer(node)
             if fmts[node.args[0]].frac > target.frac:

@@ -39,9 +39,9 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
                 f"Slot {start % plan.ii} holds {used[slot]} operations of kind "
                 f"{operation.kind.label}, which has {plan.units[operation.kind]} units."
             )
-    for name, node in graph.outputs:
-        if node not in ready:
-            raise CheckError(f"The output '{name}' (%{node}) is never computed.")
+    for name, result in graph.outputs:
+        if result not in ready:
+            raise CheckError(f"The output '{name}' (%{result}) is never computed.")
     if ready and max(ready.values()) != plan.length:
         raise CheckError(f"The schedule ends in cycle {max(ready.values())}, not {plan.length}.")
 

@@ -53,7 +53,9 @@ def formats(graph: Graph) -> list[Format]:
         try:
             result.append(OPS[node.op].fmt(node, [result[a] for a in node.args]))
         except ValueError as error:
-            raise GraphError(f"Node %{i} ({node.op}) is not of the fixed dialect: {error}") from None
+            raise GraphError(
+                f"Node %{i} ({node.op}) is not of the fixed dialect: {error}"
+            ) from None
     return result
 
 

@@ -77,9 +77,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         fmts = [_own_format(to.nodes[a]) for a in args]
         finest = max(f.frac for f in fmts)
         return tuple(
-            a
-            if f.frac == finest
-            else rounded(a, Format(f.width + finest - f.frac, finest), like)
+            a if f.frac == finest else rounded(a, Format(f.width + finest - f.frac, finest), like)
             for a, f in zip(args, fmts, strict=True)
         )
 

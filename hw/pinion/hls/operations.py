@@ -6,6 +6,7 @@ the exact value between them exists only inside that unit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pinion.fixedpoint import Format
@@ -118,13 +119,14 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
                     f"Node %{i} ({node.op}) is exact but used without a quantize node behind it."
                 )
             continue
-        args, params = node.args, node.params
+        args = node.args
+        control: tuple[int, ...] = ()
         if OPS[node.op].unit == "sincos":
             source = fmts[args[0]]
             kind = UnitKind(
                 "sincos", 0, (source.width,), 0, source.frac, fmts[i].width, fmts[i].frac
             )
-            control: tuple[int, ...] = (int(node.op == "cos"),)
+            control = (int(node.op == "cos"),)
             latency = timing.sincos
         else:
             target, rounding, overflow = quantizer(node)
@@ -132,17 +134,16 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             shift = fmts[args[0]].frac - target.frac
             unit = OPS[exact.op].unit
             if unit in ("", "sincos") or exact.op == "quantize":
-                unit, operands, control = "align", (args[0],), ()
+                unit = "align"
+            elif exact.op == "neg":
+                args, control = (_ZERO, exact.args[0]), (1,)  # 0 - x
+            elif unit == "add":
+                args, control = exact.args, (int(exact.op == "sub"),)
             else:
-                operands, params = exact.args, exact.params
-                control = tuple(int(sign < 0) for sign in params[1:])  # type: ignore[operator]
-                if exact.op == "neg":
-                    operands, control = (_ZERO, operands[0]), (1,)  # 0 - x
-                elif unit == "add":
-                    control = (int(exact.op == "sub"),)
-            args = operands
-            products = len(operands) // 2 if unit == "dot" else 0
-            widths = tuple(fmts[a].width if a != _ZERO else target.width for a in operands)
+                args = exact.args
+                control = tuple(int(int(sign) < 0) for sign in exact.params[1:])
+            products = len(args) // 2 if unit == "dot" else 0
+            widths = tuple(fmts[a].width if a != _ZERO else target.width for a in args)
             kind = UnitKind(
                 unit, products, widths, shift, 0, target.width, target.frac,
                 rounding.value, overflow.value,
@@ -164,6 +165,18 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             )
         )
     return tuple(result)
+
+
+def kind_names(kinds: Iterable[UnitKind]) -> dict[UnitKind, str]:
+    """A distinct name for each kind: its label, numbered where several kinds share one."""
+    by_label: dict[str, list[UnitKind]] = {}
+    for kind in sorted(kinds):
+        by_label.setdefault(kind.label, []).append(kind)
+    return {
+        kind: label if len(same) == 1 else f"{label}_k{n}"
+        for label, same in by_label.items()
+        for n, kind in enumerate(same)
+    }
 
 
 def op_counts(graph: Graph) -> dict[str, int]:

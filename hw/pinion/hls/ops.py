@@ -138,13 +138,16 @@ def _dot_format(node: Node, fmts: Sequence[Format]) -> Format:
     return _sum([_product(a, b) for a, b in _pairs(fmts)])
 
 
+def _signs(node: Node) -> tuple[int, ...]:
+    """Sign of each product; a mul is a dot of one product."""
+    return tuple(int(sign) for sign in node.params) or (1,)
+
+
 def _dot_floats(node: Node, x: Sequence[Any]) -> Any:
     total: Any = None
-    for sign, (a, b) in zip(node.params or (1,), _pairs(x), strict=True):
-        term = a * b
-        total = (term if sign > 0 else -term) if total is None else (
-            total + term if sign > 0 else total - term
-        )
+    for sign, (a, b) in zip(_signs(node), _pairs(x), strict=True):
+        term = a * b if sign > 0 else -(a * b)
+        total = term if total is None else total + term
     return total
 
 
@@ -153,7 +156,7 @@ def _dot_integers(
 ) -> tuple[Exact, Flags | None]:
     narrow = _dot_format(node, fmts).width <= NARROW
     total: Any = None
-    for sign, (a, b) in zip(node.params or (1,), _pairs(x), strict=True):
+    for sign, (a, b) in zip(_signs(node), _pairs(x), strict=True):
         term: Any = a * b if narrow else Wide.product(a, b)
         term = term if sign > 0 else -term
         total = term if total is None else total + term
@@ -162,14 +165,14 @@ def _dot_integers(
 
 def _dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
     partials: list[Any] = []
-    for sign, (a, b) in zip(node.params or (1,), _pairs(x), strict=True):
+    for sign, (a, b) in zip(_signs(node), _pairs(x), strict=True):
         partials += [b * sign, a * sign]
     return partials
 
 
 def _dot_c(node: Node, x: Sequence[str]) -> str:
     text = ""
-    for sign, (a, b) in zip(node.params or (1,), _pairs(x), strict=True):
+    for sign, (a, b) in zip(_signs(node), _pairs(x), strict=True):
         text += (" - " if sign < 0 else " + " if text else "") + f"{a} * {b}"
     return text
 

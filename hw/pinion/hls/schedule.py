@@ -217,9 +217,7 @@ def _tighten(problem: _Problem, start: list[int]) -> list[int]:
         if not problem.succs[i]:
             continue
         last = min(start[s] for s in problem.succs[i]) - problem.latency[i]
-        growing = sum(
-            all(start[s] <= start[i] for s in problem.succs[p]) for p in problem.preds[i]
-        )
+        growing = sum(all(start[s] <= start[i] for s in problem.succs[p]) for p in problem.preds[i])
         if growing > 1 or last <= start[i]:
             continue
         slots = free[problem.kinds[i]]
@@ -240,9 +238,7 @@ def _finish(
     units: dict[UnitKind, int],
 ) -> Schedule:
     trig = [
-        s + op.latency
-        for s, op in zip(start, operations, strict=True)
-        if op.kind.name == "sincos"
+        s + op.latency for s, op in zip(start, operations, strict=True) if op.kind.name == "sincos"
     ]
     length = max(s + op.latency for s, op in zip(start, operations, strict=True))
     return Schedule(ii, timing, operations, tuple(start), units, min(trig, default=0), length)

@@ -17,13 +17,13 @@ class Timing:
     multiplier_stages : registers behind each product, before the sums.
     add : an addition, saturation included.
     align : a quantization on its own.
-    sincos : a sine or cosine.
+    sincos : a sine or cosine; it depends on the formats, the default is that of q16.16.
     """
 
     multiplier_stages: int = 2
     add: int = 1
     align: int = 1
-    sincos: int = 9
+    sincos: int = 11
 
     def __post_init__(self) -> None:
         if self.multiplier_stages < 1 or self.add not in (1, 2) or self.align != 1:

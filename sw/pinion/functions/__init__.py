@@ -1,4 +1,4 @@
-"""The functions that Pinion builds: their records, their float models, their traces, test states."""
+"""The functions that Pinion builds: records, float models, traces and test states."""
 
 from __future__ import annotations
 

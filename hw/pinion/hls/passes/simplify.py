@@ -116,16 +116,14 @@ def fold(graph: Graph) -> Graph:
 def common_subexpressions(graph: Graph) -> Graph:
     """Give equal nodes one number; any dialect."""
     to = Rewriter(intern=True)
-    return rebuild(
-        graph, lambda node, args: to.emit(node.op, args, node.params, like=node), to
-    )
+    return rebuild(graph, lambda node, args: to.emit(node.op, args, node.params, like=node), to)
 
 
 def dead_code(graph: Graph) -> Graph:
     """Drop nodes that no result needs; inputs stay, because the record has them."""
     live = [node.op == "input" for node in graph.nodes]
-    for _, node in graph.outputs:
-        live[node] = True
+    for _, result in graph.outputs:
+        live[result] = True
     for i in range(len(graph.nodes) - 1, -1, -1):
         if live[i]:
             for arg in graph.nodes[i].args:
@@ -137,5 +135,5 @@ def dead_code(graph: Graph) -> Graph:
             numbers[i] = len(nodes)
             args = tuple(numbers[a] for a in node.args)
             nodes.append(Node(node.op, args, node.params, node.region, node.line))
-    outputs = tuple((name, numbers[node]) for name, node in graph.outputs)
+    outputs = tuple((name, numbers[result]) for name, result in graph.outputs)
     return Graph(tuple(nodes), outputs).verify()

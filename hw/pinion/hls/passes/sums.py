@@ -156,9 +156,7 @@ class _Builder:
             elif node.op == "mul" and self.inner[i]:
                 (sa, a), (sb, b) = (self.new[x] for x in node.args)
                 ready = max(self.ready[a], self.ready[b])
-                products.append(
-                    _Term(sign * sa * sb, ready, factors=((1, a), (1, b)), like=node)
-                )
+                products.append(_Term(sign * sa * sb, ready, factors=((1, a), (1, b)), like=node))
             else:
                 s, number = self.new[i]
                 others.append(_Term(sign * s, self.ready[number], node=number))

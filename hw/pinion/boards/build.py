@@ -1,0 +1,278 @@
+"""Build folders: everything about one core, written as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pinion.functions import Function, function, sample
+from pinion.gateware.core import Core
+from pinion.gateware.emit import core_rtlil
+from pinion.gateware.library import multiplier_count, timing_for
+from pinion.gateware.verilog import emit_verilog
+from pinion.hls import Array, Design, FormatPlan, Graph, Manifest, design, format_graph, parse_graph
+from pinion.hls.operations import kind_names
+from pinion.hls.manifest import MANIFEST, ManifestError
+from pinion.robot import Model, load, model_from_dict, model_to_dict
+
+TARGETS = ("sim",)
+
+# States for which the error budget is derived, and their seed: part of the build, so that equal
+# builds have equal hashes.
+BUDGET_STATES = 2000
+BUDGET_SEED = 20210218
+
+MODEL, GRAPH, SCHEDULE, RTLIL, VERILOG = (
+    "model.json",
+    "graph.txt",
+    "schedule.json",
+    "core.il",
+    "core.v",
+)
+
+
+class BuildError(ValueError):
+    """What was asked for cannot be built, or not there; the message says why."""
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build folder, read back.
+
+    Members
+    -------
+    folder : where it is.
+    manifest : the build in numbers.
+    model : the robot.
+    graph : the fixed graph; its integer evaluation is what the core computes.
+    schedule : ``schedule.json``: operations with unit, start, latency, region, line.
+    """
+
+    folder: Path
+    manifest: Manifest
+    model: Model
+    graph: Graph
+    schedule: dict[str, Any]
+
+    @property
+    def function(self) -> Function:
+        """The function's row of the table."""
+        return function(self.manifest.function)
+
+    @classmethod
+    def read(cls, folder: Path) -> Build:
+        """Read a build folder.
+
+        Raises
+        ------
+        pinion.hls.manifest.ManifestError
+            When a file is missing or unreadable.
+        """
+        folder = Path(folder)
+        manifest = Manifest.read(folder)
+        try:
+            model = model_from_dict(json.loads((folder / MODEL).read_text()))
+            graph = parse_graph((folder / GRAPH).read_text())
+            rows = json.loads((folder / SCHEDULE).read_text())
+        except (OSError, ValueError, KeyError) as error:
+            raise ManifestError(
+                f"The build folder '{folder}' is not intact ({error}): build it again."
+            ) from None
+        return cls(folder, manifest, model, graph, rows)
+
+
+def make_design(
+    model: Model, row: Function, *, ii: int, formats: str, report: Callable[[str], None] = _quiet
+) -> Design:
+    """Trace, schedule and bind a function of a robot.
+
+    Raises
+    ------
+    ValueError
+        Subclasses with a sentence: an unknown format, an interval below 1, a constant of the robot
+        that the format cannot hold.
+    """
+    plan = FormatPlan.parse(formats)
+    timing = timing_for(plan)
+    report(f"Tracing {row.name} for {model.name}")
+    traced = row.trace(model)
+    arrays = sample(model, row, BUDGET_STATES, distribution="reference", seed=BUDGET_SEED)
+    states = {
+        word: arrays[block.name].reshape(BUDGET_STATES, -1)[:, k].astype(np.float64)
+        for block in row.inputs
+        for k, word in enumerate(block.words(model))
+    }
+    report(f"Scheduling at one result every {ii} cycles")
+    return design(traced, ii=ii, plan=plan, timing=timing, states=states)
+
+
+def build(
+    robot: str,
+    function_name: str,
+    folder: Path,
+    *,
+    ii: int = 8,
+    formats: str = "q16.16",
+    target: str = "sim",
+    clock_mhz: float = 250.0,
+    report: Callable[[str], None] = _quiet,
+) -> Manifest:
+    """Build a core and write its folder.
+
+    The folder appears complete or not at all; an earlier build at the same place is replaced, and
+    any other folder that is not empty is refused.
+
+    Parameters
+    ----------
+    robot : a built-in name or a URDF path.
+    function_name : a row of the table of functions.
+    folder : the build folder to make.
+    ii : cycles between results.
+    formats : ``q16.16``, ``q12.20`` or any other uniform format.
+    report : called with a short line at each step.
+
+    Raises
+    ------
+    ValueError
+        Subclasses with a sentence, for everything that the caller can mend.
+    """
+    row = function(function_name)
+    if target not in TARGETS:
+        raise BuildError(f"There is no target '{target}' yet; choose one of {', '.join(TARGETS)}.")
+    if not 1.0 <= clock_mhz <= 2000.0:
+        raise BuildError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")
+    if ii < 1 or ii > 4096:
+        raise BuildError(f"The initiation interval is 1 to 4096 cycles, not {ii}.")
+    folder = Path(folder)
+    _refuse_foreign(folder)
+    report(f"Loading {robot}")
+    model = load(robot)
+    plan = make_design(model, row, ii=ii, formats=formats, report=report)
+    report("Elaborating the gateware")
+    # The hash covers the latencies of the core that will hold it.
+    probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
+    rows = _rows(plan, probe)
+    manifest = _manifest(model, robot, row, plan, probe, rows, formats, target, clock_mhz)
+    core = Core(graph=plan.fixed, binding=plan.binding, build_hash=manifest.hash)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+        parts = Path(scratch) / "build"
+        parts.mkdir()
+        manifest.write(parts)
+        (parts / MODEL).write_text(json.dumps(model_to_dict(model), indent=1) + "\n")
+        (parts / GRAPH).write_text(format_graph(plan.fixed))
+        (parts / SCHEDULE).write_text(json.dumps(rows, indent=1) + "\n")
+        (parts / RTLIL).write_text(core_rtlil(core))
+        report("Writing Verilog")
+        emit_verilog(parts / RTLIL, parts / VERILOG)
+        if folder.exists():
+            shutil.rmtree(folder)
+        parts.rename(folder)
+    return manifest
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise BuildError(f"'{folder}' is a file: give a folder for the build.")
+    if any(folder.iterdir()) and not (folder / MANIFEST).exists():
+        raise BuildError(
+            f"'{folder}' holds files that are not a Pinion build: give an empty or a new folder."
+        )
+
+
+def _manifest(
+    model: Model,
+    robot: str,
+    row: Function,
+    plan: Design,
+    core: Core,
+    rows: dict[str, Any],
+    formats: str,
+    target: str,
+    clock_mhz: float,
+) -> Manifest:
+    binding, modulo = plan.binding, plan.binding.schedule
+    trig = sum(
+        multiplier_count(kind) * count
+        for kind, count in modulo.units.items()
+        if kind.name == "sincos"
+    )
+    content = format_graph(plan.fixed) + json.dumps(rows, sort_keys=True)
+    return Manifest(
+        version=_version(),
+        robot=model.name,
+        robot_source=Path(robot).name,
+        function=row.name,
+        formats=formats,
+        target=target,
+        ii=modulo.ii,
+        clock_mhz=clock_mhz,
+        inputs=tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in row.inputs),
+        outputs=tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in row.outputs),
+        lanes_in=binding.lanes_in,
+        beats_in=binding.beats_in,
+        lanes_out=binding.lanes_out,
+        beats_out=binding.beats_out,
+        latency_cycles=modulo.latency_cycles,
+        total_latency_cycles=core.total_latency,
+        multipliers=plan.multipliers,
+        trig_multipliers=trig,
+        adders=plan.adders,
+        units=plan.units(),
+        ops=plan.ops,
+        registers=binding.registers,
+        budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
+        budget_distribution="reference",
+        content=sha256(content.encode()).hexdigest(),
+    )
+
+
+def _rows(plan: Design, core: Core) -> dict[str, Any]:
+    """The schedule as data, for reports, pictures and the scoreboard."""
+    binding, modulo = plan.binding, plan.binding.schedule
+    names = kind_names(modulo.units)
+    return {
+        "ii": modulo.ii,
+        "length": modulo.length,
+        "first_operand": modulo.first_operand,
+        "last_beat": core.last_beat,
+        "units": {names[kind]: count for kind, count in modulo.units.items()},
+        "operations": [
+            {
+                "node": operation.node,
+                "kind": names[operation.kind],
+                "unit": binding.unit[i],
+                "start": modulo.start[i],
+                "latency": operation.latency,
+                "region": operation.region,
+                "line": operation.line,
+            }
+            for i, operation in enumerate(modulo.operations)
+        ],
+        "outputs": [
+            {"name": o.name, "node": o.node, "lane": o.lane, "beat": o.beat, "cycle": o.cycle}
+            for o in binding.outputs
+        ],
+    }
+
+
+def _version() -> str:
+    try:
+        return version("pinion")
+    except PackageNotFoundError:
+        return "0+unknown"

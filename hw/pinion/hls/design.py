@@ -1,0 +1,105 @@
+"""The middle of the flow in one call: from a traced graph to a bound schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .binding import Binding, bind
+from .budget import error_budget
+from .check import check_binding, check_schedule
+from .evaluate import Floats
+from .graph import Graph
+from .lower import FormatPlan, lower
+from .operations import op_counts, operations
+from .passes import fold, gather_dots
+from .schedule import schedule
+from .timing import Timing
+
+# Widths of dot units: beyond four products the operands of most sums arrive too far apart.
+DOT_WIDTHS = (4, 3, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """Everything that the gateware needs, and what it promises.
+
+    Members
+    -------
+    traced : the graph as traced, every operation of the algorithm.
+    real : folded, products gathered into dots, sums balanced; exact in real arithmetic.
+    fixed : in fixed point; its integer evaluation is what the hardware does, bit for bit.
+    binding : its schedule, units and registers, checked.
+    budget : bound of each result word's error against floats, in the result's unit.
+    """
+
+    traced: Graph
+    real: Graph
+    fixed: Graph
+    binding: Binding
+    budget: Mapping[str, float]
+
+    @property
+    def ops(self) -> dict[str, int]:
+        """Scalar operations as ``build --json`` reports them."""
+        return op_counts(self.real)
+
+    def units(self) -> dict[str, int]:
+        """Number of units of each kind, by label."""
+        counts: dict[str, int] = {}
+        for kind, count in self.binding.schedule.units.items():
+            counts[kind.label] = counts.get(kind.label, 0) + count
+        return counts
+
+    @property
+    def multipliers(self) -> int:
+        """Multipliers of the dot units; those inside sine units are counted apart."""
+        units = self.binding.schedule.units
+        return sum(kind.products * count for kind, count in units.items())
+
+    @property
+    def adders(self) -> int:
+        """Shared adders (those inside dot units are part of them)."""
+        return self.units().get("add", 0)
+
+
+def design(
+    traced: Graph,
+    *,
+    ii: int,
+    plan: FormatPlan,
+    timing: Timing,
+    states: Mapping[str, Floats],
+    effort: int = 200,
+) -> Design:
+    """Fold, gather, lower, schedule, bind and check a traced function.
+
+    Parameters
+    ----------
+    ii : initiation interval, cycles between requests.
+    states : input states (n,) by word for which the error budget shall hold.
+    effort : restarts of the scheduler.
+
+    Raises
+    ------
+    pinion.hls.schedule.ScheduleError
+        When the interval is not positive.
+    pinion.hls.check.CheckError
+        When scheduler and checker disagree: a defect of Pinion.
+    """
+    folded = fold(traced)
+    if not folded.inputs or not folded.outputs:
+        raise ValueError("A function without inputs or without results needs no hardware.")
+    real = gather_dots(folded, timing, widths=DOT_WIDTHS, ii=max(1, ii))
+    fixed = lower(real, plan)
+    modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=effort)
+    check_schedule(fixed, modulo)
+    binding = bind(fixed, modulo)
+    check_binding(fixed, binding)
+    return Design(
+        traced=traced,
+        real=real,
+        fixed=fixed,
+        binding=binding,
+        budget=error_budget(fixed, states),
+    )

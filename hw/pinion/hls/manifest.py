@@ -1,0 +1,151 @@
+"""The manifest: the one description of a build that driver, simulation and host code share.
+
+It is a JSON file whose ``hash`` covers everything else in it; the same 64 bits are a constant of
+the RTL, so that a driver can tell whether card and manifest belong together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "manifest.json"
+
+
+class ManifestError(ValueError):
+    """A build folder is not one, or not intact; the message says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Array:
+    """A named array of a record: its shape without the batch axis, its unit."""
+
+    name: str
+    shape: tuple[int, ...]
+    unit: str
+
+    @property
+    def words(self) -> int:
+        """Number of 32-bit words."""
+        count = 1
+        for axis in self.shape:
+            count *= axis
+        return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """A build in numbers.
+
+    Members
+    -------
+    version : of Pinion.
+    robot, robot_source, function, formats, target : what was built.
+    ii : cycles between results.
+    clock_mhz : the clock that the build is meant for; assumed, no tool confirmed it.
+    inputs, outputs : arrays of the request and result records, in word order.
+    lanes_in, beats_in, lanes_out, beats_out : 32-bit words a beat, beats a record.
+    latency_cycles : from the first sine or cosine being available to the last result.
+    total_latency_cycles : from the first input beat to the last output beat on an idle core with
+        a host that is always ready, at the worst phase of the slot counter.
+    multipliers, adders, units : hardware of the datapath; ``trig_multipliers`` are those inside the
+        sine units.
+    ops : scalar operations: mul, mul_const, add, reciprocal, trig.
+    registers : words of storage between units.
+    budget : bound of the error against the float model, by result word, in its unit, on the
+        distribution ``budget_distribution``.
+    content : digest of graph, schedule and binding.
+    """
+
+    version: str
+    robot: str
+    robot_source: str
+    function: str
+    formats: str
+    target: str
+    ii: int
+    clock_mhz: float
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    lanes_in: int
+    beats_in: int
+    lanes_out: int
+    beats_out: int
+    latency_cycles: int
+    total_latency_cycles: int
+    multipliers: int
+    trig_multipliers: int
+    adders: int
+    units: dict[str, int]
+    ops: dict[str, int]
+    registers: int
+    budget: dict[str, float]
+    budget_distribution: str
+    content: str
+
+    @property
+    def words_in(self) -> int:
+        """Words of a request."""
+        return sum(array.words for array in self.inputs)
+
+    @property
+    def words_out(self) -> int:
+        """Words of a result."""
+        return sum(array.words for array in self.outputs)
+
+    @property
+    def hash(self) -> int:
+        """64 bits that identify the build, also a constant of its RTL."""
+        text = json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able form, with ``words_in``, ``words_out`` and ``hash`` (hexadecimal) added."""
+        return {
+            **asdict(self),
+            "words_in": self.words_in,
+            "words_out": self.words_out,
+            "hash": f"{self.hash:016x}",
+        }
+
+    def write(self, folder: Path) -> None:
+        """Write ``manifest.json`` into a folder."""
+        (folder / MANIFEST).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read a build folder's manifest and check its hash.
+
+        Raises
+        ------
+        ManifestError
+            When the folder or the file is missing, unreadable, or its hash does not fit.
+        """
+        path = Path(folder) / MANIFEST
+        try:
+            data = json.loads(path.read_text())
+            stated = data.pop("hash")
+            del data["words_in"], data["words_out"]
+            arrays: dict[str, Any] = {
+                key: tuple(Array(**{**a, "shape": tuple(a["shape"])}) for a in data.pop(key))
+                for key in ("inputs", "outputs")
+            }
+            manifest = cls(**arrays, **data)
+        except FileNotFoundError:
+            raise ManifestError(
+                f"'{folder}' is not a build folder: it has no {MANIFEST}. Make one with "
+                f"'pinion build ROBOT FUNCTION -o {folder}'."
+            ) from None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ManifestError(
+                f"'{path}' cannot be read ({error}): build the folder again."
+            ) from None
+        if f"{manifest.hash:016x}" != stated:
+            raise ManifestError(
+                f"'{path}' was changed after it was built (its hash is {manifest.hash:016x}, it "
+                f"says {stated}): build the folder again."
+            )
+        return manifest

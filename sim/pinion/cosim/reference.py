@@ -1,0 +1,125 @@
+"""What a build should answer: exact integers for the RTL, floats for the accuracy.
+
+Two comparisons that are never mixed: RTL against integers has no tolerance; integers against
+floats have the budget that follows from the formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.boards.build import Build
+from pinion.fixedpoint import Flags, Format
+from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.hls.evaluate import FixedValues, formats, node_integers
+from pinion.hls.graph import Graph
+
+Words = NDArray[np.uint32]
+Floats = NDArray[np.float64]
+
+
+class Reference:
+    """The models of one build.
+
+    Parameters
+    ----------
+    build : read from its folder.
+    """
+
+    def __init__(self, build: Build) -> None:
+        self.build = build
+        self.graph: Graph = build.graph
+        self.formats = formats(build.graph)
+        nodes = [i for i, node in enumerate(self.graph.nodes) if node.op == "input"]
+        self.input_formats: list[Format] = [self.formats[i] for i in nodes]
+        self.budget = np.array([build.manifest.budget[name] for name, _ in self.graph.outputs])
+
+    def integers(self, words: Words) -> tuple[FixedValues, Flags]:
+        """Every node's integers and the requests' flags for float32 words (n, words_in)."""
+        columns = {}
+        flags = np.zeros(len(words), dtype=np.bool_)
+        for k, name in enumerate(self.graph.inputs):
+            columns[name], bad = float32_to_fixed(words[:, k], self.input_formats[k])
+            flags |= bad
+        values = node_integers(self.graph, columns)
+        return values, flags | values.any_saturated(len(words))
+
+    def expected(self, words: Words) -> tuple[Words, Flags]:
+        """Result words (n, words_out) as float32 bits, and flags (n,): what the RTL must give."""
+        values, flags = self.integers(words)
+        return self.result_words(values, len(words)), flags
+
+    def result_words(self, values: FixedValues, count: int) -> Words:
+        """Result words (count, words_out) as float32 bits from node values."""
+        columns = [
+            fixed_to_float32(
+                np.broadcast_to(np.asarray(values.nodes[node]), (count,)), self.formats[node]
+            )
+            for _, node in self.graph.outputs
+        ]
+        return np.stack(columns, axis=1).astype(np.uint32)
+
+    def float_model(self, words: Words) -> Floats:
+        """The NumPy float model on the same requests, (n, words_out) float64."""
+        results = self.build.function.evaluate(self.build.model, self.arrays(words))
+        count = len(words)
+        return np.concatenate([block.reshape(count, -1) for block in results.values()], axis=1)
+
+    def arrays(self, words: Words) -> dict[str, Floats]:
+        """Request words (n, words_in) as float64 arrays by block name."""
+        values = np.ascontiguousarray(words).view(np.float32).astype(np.float64)
+        arrays, start = {}, 0
+        for array in self.build.manifest.inputs:
+            block = values[:, start : start + array.words]
+            arrays[array.name] = block.reshape(len(words), *array.shape)
+            start += array.words
+        return arrays
+
+    def columns(self, words: Words) -> dict[str, Floats]:
+        """Request words as float64 columns (n,) by word name."""
+        values = np.ascontiguousarray(words).view(np.float32).astype(np.float64)
+        return {name: values[:, k] for k, name in enumerate(self.graph.inputs)}
+
+    def blocks(self, values: NDArray[np.generic]) -> dict[str, NDArray[np.generic]]:
+        """Columns (n, words_out) by result block name: (n, words of the block)."""
+        result, start = {}, 0
+        for array in self.build.manifest.outputs:
+            result[array.name] = values[:, start : start + array.words]
+            start += array.words
+        return result
+
+    def check_floats(self, words_in: Words, words_out: Words) -> list[str]:
+        """Complaints about results outside the build's budget, one sentence a result word.
+
+        Flagged requests are left out: their results are known to be useless. A result that is not
+        a number is a complaint.
+        """
+        _, flags = self.expected(words_in)
+        got = np.ascontiguousarray(words_out).view(np.float32).astype(np.float64)
+        error = np.abs(got - self.float_model(words_in))[~flags]
+        complaints = []
+        for k, (name, _) in enumerate(self.graph.outputs):
+            # Written so that NaN fails.
+            bad = ~(error[:, k] <= self.budget[k])
+            if bad.any():
+                complaints.append(
+                    f"{name} is off by {np.max(error[:, k]):.3g} at worst and breaks its budget of "
+                    f"{self.budget[k]:.3g} in {int(bad.sum())} of {len(error)} requests."
+                )
+        return complaints
+
+
+def make(folder: Path) -> Reference:
+    """The reference of a build folder; the cocotb bench calls this inside the simulator."""
+    return Reference(Build.read(folder))
+
+
+def request_words(arrays: Mapping[str, NDArray[np.float32]]) -> Words:
+    """Request arrays by block, in record order, as float32 bits (n, words_in)."""
+    count = len(next(iter(arrays.values())))
+    parts = [np.ascontiguousarray(a, dtype=np.float32).reshape(count, -1) for a in arrays.values()]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1)).view(np.uint32)

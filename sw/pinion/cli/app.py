@@ -1,0 +1,83 @@
+"""The command's verbs, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from typing import Annotated
+
+import typer
+
+from . import bench, build, demo, info, robots, run, synth, verify
+from .errors import BAD_INPUT, complain, sentence
+
+app = typer.Typer(
+    name="pinion",
+    add_completion=False,
+    # Plain help and plain errors: they are read in logs as often as on a terminal.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("robots")(robots.command)
+app.command("info")(info.command)
+app.command("build")(build.command)
+app.command("verify")(verify.command)
+app.command("synth")(synth.command)
+app.command("run")(run.command)
+app.command("bench")(bench.command)
+app.command("demo")(demo.command)
+
+# The base of every complaint about the command line itself. Typer does not export it, and where
+# it lives changed between versions; the parent of an error that is exported is the same class.
+_COMPLAINT: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"pinion {importlib.metadata.version('pinion')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")
+    ] = False,
+) -> None:
+    """Robot dynamics in hardware: a URDF in, a verified fixed-point accelerator out."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave with its exit code: 0 good, 1 a check failed, 2 bad input."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        code = app(args=arguments, prog_name="pinion", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except _COMPLAINT as error:
+        complain(_usage(error))
+        return BAD_INPUT
+    except (typer.Abort, KeyboardInterrupt):
+        complain("Interrupted.")
+        return 130
+    except Exception as error:
+        text = sentence(error)
+        if text is None:
+            raise
+        complain(text)
+        return BAD_INPUT
+
+
+def _usage(error: Exception) -> str:
+    """A complaint about the command line, as one sentence that names the help page."""
+    text = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "pinion"
+    return f"{text}; see '{path} --help'."

@@ -1,0 +1,61 @@
+"""The one place that decides which errors are the user's, and what is said about them.
+
+Every error class that Pinion defines for its callers (a wrong robot, a broken build folder, a
+missing tool, ...) has a message that is one sentence; it goes to standard error and the exit code
+is 2. So do errors of the operating system, which name a file. Anything else is a defect of Pinion
+and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import sys
+
+BAD_INPUT = 2
+"""Exit code: the input or the environment is wrong."""
+
+CHECK_FAILED = 1
+"""Exit code: a check ran and failed."""
+
+
+class UsageError(ValueError):
+    """The command line asks for something that does not go together; the message says what."""
+
+
+def sentence(error: BaseException) -> str | None:
+    """What to tell the user, on one line, or None where the error is a defect of Pinion."""
+    if isinstance(error, ModuleNotFoundError):
+        text = _missing(error)
+    elif type(error).__module__.partition(".")[0] == "pinion":
+        # Assertions and wrong types that Pinion's packages define speak to programmers.
+        text = str(error) if isinstance(error, ValueError | RuntimeError | OSError) else None
+    elif isinstance(error, OSError) and error.filename is not None:
+        text = f"'{error.filename}' cannot be used: {error.strerror}."
+    elif isinstance(error, FileNotFoundError | PermissionError):
+        text = str(error)  # raised by hand, with a sentence
+    else:
+        text = None
+    return None if text is None else " ".join(text.split())
+
+
+def complain(text: str) -> None:
+    """Put one line on standard error."""
+    print(text, file=sys.stderr)
+
+
+def _missing(error: ModuleNotFoundError) -> str | None:
+    """A package of an optional extra is not installed: name the extra."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "pinion") or package in sys.stdlib_module_names:
+        return None
+    for requirement in importlib.metadata.requires("pinion") or ():
+        name = re.match(r"[\w.-]+", requirement)
+        extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
+        if name and extra and _modules(name.group()) == package:
+            return f"{package} is missing: install it with `pip install 'pinion[{extra[1]}]'`."
+    return f"The Python package {package} is missing: install it with pip."
+
+
+def _modules(requirement: str) -> str:
+    return requirement.lower().replace("-", "_")

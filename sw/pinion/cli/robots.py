@@ -1,0 +1,67 @@
+"""``pinion robots``: the robots that need no file."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .options import Json
+from .terminal import out, put_json, table
+
+_GENERATED = {
+    "pendulum": "one slender rod of 1 kg and 0.5 m",
+    "two_link": "two such rods in a plane",
+    "chain_N": "N rods in space, any N from 1: chain_3, chain_20",
+}
+
+
+def command(*, json: Json = False) -> None:
+    """List the built-in and the generated robots."""
+    from pinion.robot import GENERATED, builtin_names
+
+    rows = [_builtin(name) for name in builtin_names()] + [_generated(name) for name in GENERATED]
+    if json:
+        put_json({"robots": rows})
+        return
+    made = table(
+        "robot",
+        "kind",
+        "what",
+        "joints",
+        "source of the figures",
+        rows=[(r["name"], r["kind"], r["what"], r["dof"] or "N", r["source"]) for r in rows],
+        left=3,
+    )
+    made.columns[4].justify = "left"
+    made.columns[4].overflow = "fold"
+    out().print(made)
+    out().print("Wherever ROBOT is asked for, the path of a URDF file does as well.")
+
+
+def _builtin(name: str) -> dict[str, Any]:
+    """Name, degrees of freedom, and what the comment at the head of the URDF says of the source."""
+    from pinion.robot import load, urdf_text
+
+    comment = re.search(r"<!--(.*?)-->", urdf_text(name), flags=re.DOTALL)
+    words = " ".join(comment[1].split()) if comment else ""
+    source = re.search(r"https?://\S+, \S+\.urdf", words)
+    return {
+        "name": name,
+        "kind": "built-in",
+        "dof": load(name).nv,
+        "what": words.partition(":")[0],
+        "source": source[0] if source else "",
+    }
+
+
+def _generated(name: str) -> dict[str, Any]:
+    """The same of a robot made from a formula; chain_N has as many joints as one likes."""
+    from pinion.robot import load
+
+    return {
+        "name": name,
+        "kind": "generated",
+        "dof": None if name.endswith("_N") else load(name).nv,
+        "what": _GENERATED[name],
+        "source": "pinion.robot.generated",
+    }

@@ -1,0 +1,121 @@
+"""``pinion run``: requests from a file through a core, results to a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import UsageError
+from .options import Folder, Json
+from .terminal import out, put_json, steps
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def command(
+    folder: Folder,
+    *,
+    source: Annotated[
+        Path, typer.Option("--input", metavar="IN.npz", help="Request arrays, by name.")
+    ],
+    target: Annotated[
+        Path, typer.Option("--output", metavar="OUT.npz", help="Where the results go.")
+    ],
+    device: Annotated[str, typer.Option(metavar="NAME", help="The card: sim.")] = "sim",
+    json: Json = False,
+) -> None:
+    """Send requests to a core and keep its results; nothing is written when anything is wrong."""
+    from pinion import driver
+    from pinion.hls import Manifest
+
+    manifest = Manifest.read(folder)
+    _check_target(target)
+    arrays = read_arrays(source)
+    with steps() as report:
+        report(f"Opening {device}")
+        with driver.open(folder, device=device) as card:
+            report("Running")
+            began = time.perf_counter()
+            result = card.run(**arrays)
+            seconds = time.perf_counter() - began
+    results = {a.name: getattr(result, a.name) for a in manifest.outputs}
+    results["saturated"] = result.saturated
+    write_arrays(target, results)
+    count = len(result.saturated)
+    flagged = int(result.saturated.sum())
+    if json:
+        put_json(
+            {
+                "robot": manifest.robot,
+                "function": manifest.function,
+                "device": device,
+                "requests": count,
+                "saturated": flagged,
+                "seconds": seconds,
+                "outputs": {name: list(values.shape) for name, values in results.items()},
+                "output": str(target),
+            }
+        )
+        return
+    names = ", ".join(f"{name} {values.shape}" for name, values in results.items())
+    console = out()
+    console.print(f"{count:,} requests of {manifest.function} for {manifest.robot} on {device}.")
+    if flagged:
+        console.print(f"{flagged:,} results saturated: their values are not to be used.")
+    console.print(f"Written to {target}: {names}.")
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Arrays of an .npz file by name.
+
+    Raises
+    ------
+    UsageError : the file is no .npz file, or holds Python objects.
+    """
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            if not isinstance(data, np.lib.npyio.NpzFile):
+                raise UsageError(f"'{path}' is not an .npz file: write it with numpy.savez.")
+            return dict(data)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(
+            f"'{path}' cannot be read as an .npz file of plain arrays ({error}): write it with "
+            "numpy.savez."
+        ) from None
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an .npz file that is complete or not there."""
+    import numpy as np
+
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)  # mkstemp's files are for nobody else
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _check_target(path: Path) -> None:
+    """Better before the work than after it."""
+    if path.is_dir():
+        raise UsageError(f"'{path}' is a folder: give the name of a file for the results.")
+    if not path.parent.is_dir():
+        raise UsageError(f"There is no folder '{path.parent}' to write '{path.name}' into.")

@@ -1,0 +1,31 @@
+"""``pinion synth``: what a build costs, as Yosys counts it."""
+
+from __future__ import annotations
+
+from .options import Folder, Json
+from .terminal import out, pairs, put_json, steps
+
+_WORDS = {
+    "dsp": "DSP blocks",
+    "lut": "LUTs",
+    "ff": "flip-flops",
+    "bram": "block RAMs",
+    "max_levels": "longest path",
+    "tool": "counted by",
+}
+
+
+def command(folder: Folder, *, json: Json = False) -> None:
+    """Count DSP blocks, LUTs, flip-flops and block RAMs with Yosys."""
+    from pinion.boards.synth import synth
+
+    with steps() as report:
+        result = synth(folder, report=report)
+    if json:
+        put_json(result)
+        return
+    rows = [(words, result[name]) for name, words in _WORDS.items()]
+    rows = [(n, f"{v} levels" if n == "longest path" else v) for n, v in rows]
+    console = out()
+    console.print(pairs(rows))
+    console.print("An open tool's counts before placement; no vendor tool ran, no timing is known.")

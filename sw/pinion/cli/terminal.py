@@ -1,0 +1,107 @@
+"""What every verb puts on the terminal: tables, one JSON object, progress.
+
+Results go to standard output, progress to standard error, and progress only where somebody is
+looking: a pipe or a log file stays silent.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import TimeElapsedColumn as Elapsed
+from rich.table import Table
+
+PIPE_WIDTH = 160
+"""Columns of a table that nobody looks at in a terminal: wide enough that no cell is folded."""
+
+Report = Callable[[str], None]
+
+
+def out() -> Console:
+    """Standard output, for tables and text. (Made anew each time: tests replace the stream.)"""
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(width=width, highlight=False, emoji=False, markup=False)
+
+
+def put_json(data: Mapping[str, Any]) -> None:
+    """Put one JSON object on standard output: indented for eyes, on one line for a pipe."""
+    indent = 2 if sys.stdout.isatty() else None
+    print(json.dumps(data, indent=indent, allow_nan=False, ensure_ascii=False))
+
+
+def table(
+    *columns: str,
+    rows: Sequence[Sequence[object]],
+    title: str | None = None,
+    left: int = 1,
+) -> Table:
+    """A plain table; the first ``left`` columns hold words, the others figures."""
+    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    for number, column in enumerate(columns):
+        made.add_column(column, justify="left" if number < left else "right")
+    for row in rows:
+        made.add_row(*(cell(value) for value in row))
+    return made
+
+
+def pairs(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> Table:
+    """Names and values, one pair a line."""
+    made = Table(
+        box=box.SIMPLE, show_header=False, title=title, title_justify="left", title_style="bold"
+    )
+    made.add_column(style="cyan", no_wrap=True)
+    made.add_column()
+    for name, value in rows:
+        made.add_row(name, cell(value))
+    return made
+
+
+def cell(value: object) -> str:
+    """A value as a table shows it: four digits are enough to compare figures."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.4g}"
+        case int():
+            return f"{value:,}"
+        case Mapping():
+            return ", ".join(f"{cell(v)} {k}" for k, v in value.items())
+    return str(value)
+
+
+@contextmanager
+def steps() -> Iterator[Report]:
+    """Show the present step of a long job, with the time it has taken; yields ``report(text)``."""
+    with _progress(TextColumn("{task.description}"), Elapsed()) as progress:
+        task = progress.add_task("Starting", total=None)
+        yield lambda text: progress.update(task, description=text)
+
+
+@contextmanager
+def counted(text: str, *, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how much of a counted job is done; yields ``advance(count)``."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Elapsed())
+    with _progress(*columns) as progress:
+        task = progress.add_task(text, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+def _progress(*columns: Any) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        *columns,
+        console=Console(stderr=True, highlight=False, emoji=False),
+        transient=True,
+        # rich can be talked into colours in a pipe; silence there is a promise.
+        disable=not sys.stderr.isatty(),
+    )

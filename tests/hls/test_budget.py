@@ -1,0 +1,180 @@
+"""The error budget holds, is not slack, and breaks when the design is wrong."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from pinion.fixedpoint import Rounding
+from pinion.hls import (
+    FormatPlan,
+    Graph,
+    Node,
+    evaluate_floats,
+    evaluate_integers,
+    state_budgets,
+)
+from pinion.hls.budget import MARGIN, introduced_errors
+from pinion.hls.evaluate import adjoints, node_floats
+from tests.hls.helpers import (
+    designed,
+    edit,
+    insert,
+    integers,
+    states,
+    traced,
+)
+
+SEED = 21
+
+
+def errors(graph: Graph, robot: str, count: int, formats: str = "q16.16") -> dict[str, np.ndarray]:
+    """|integers - float model| of each result word, (count,), as float32 leaves the core."""
+    fmt = FormatPlan.parse(formats).default
+    values = states(robot, count, seed=SEED)
+    got, flags = evaluate_integers(graph, integers(values, fmt))
+    assert not flags.any(), "the reference distribution does not saturate"
+    want = evaluate_floats(traced(robot), values)
+    return {
+        k: np.abs((got[k] * fmt.lsb).astype(np.float32).astype(np.float64) - want[k]) for k in got
+    }
+
+
+@pytest.mark.parametrize("formats", ["q16.16", "q12.20"])
+@pytest.mark.parametrize("robot", ["pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter"])
+def test_every_state_stays_inside_its_own_budget(robot: str, formats: str) -> None:
+    graph = designed(robot, 8, formats).fixed
+    budgets = state_budgets(graph, states(robot, 300, seed=SEED))
+    for name, error in errors(graph, robot, 300, formats).items():
+        assert np.all(error <= MARGIN * budgets[name]), f"{name}, seed {SEED}"
+        assert np.all(budgets[name] > 0) or robot == "pendulum"
+
+
+def test_the_budget_of_the_iiwa14_is_at_most_50_times_the_largest_error() -> None:
+    design = designed("iiwa14", 8)
+    measured = errors(design.fixed, "iiwa14", 10_000)
+    assert set(design.budget) == set(measured)
+    for name, error in measured.items():
+        worst = float(np.max(error))
+        assert worst <= design.budget[name] <= 50 * worst, f"{name}: {design.budget[name] / worst}"
+
+
+def test_sensitivities_are_derivatives() -> None:
+    graph = designed("two_link", 8).real
+    inputs = states("two_link", 5, seed=SEED)
+    values = node_floats(graph, inputs)
+    for name, node in graph.outputs:
+        bars = adjoints(graph, values, node)
+        for i, item in enumerate(graph.nodes):
+            if item.op != "input":
+                continue
+            word, step = str(item.params[0]), 1e-6
+            up = evaluate_floats(graph, {**inputs, word: inputs[word] + step})[name]
+            down = evaluate_floats(graph, {**inputs, word: inputs[word] - step})[name]
+            slope = (up - down) / (2 * step)
+            assert np.all(np.abs(slope - bars[i]) <= 1e-6 * (1 + np.abs(slope))), (name, word)
+
+
+def test_every_loss_is_in_the_list() -> None:
+    graph = designed("iiwa14", 8).fixed
+    listed = introduced_errors(graph)
+    lsb = 2.0**-16
+    for node, error in zip(graph.nodes, listed, strict=True):
+        if node.op == "input":
+            assert error == lsb / 2
+        elif node.op == "const":
+            assert error <= lsb / 2
+        elif node.op in ("sin", "cos"):
+            assert lsb / 2 <= error <= lsb
+        elif node.op == "quantize" and graph.nodes[node.args[0]].op in ("mul", "dot"):
+            assert error == lsb / 2
+        else:  # exact sums, and quantizations that drop no bits
+            assert error == 0.0
+
+
+# -- mutants -------------------------------------------------------------------------------------
+
+
+@cache
+def good() -> Graph:
+    return designed("iiwa14", 8).fixed
+
+
+def differs(mutant: Graph, count: int = 200) -> bool:
+    words = integers(states("iiwa14", count, seed=SEED), FormatPlan.parse("q16.16").default)
+    a, _ = evaluate_integers(good(), words)
+    b, _ = evaluate_integers(mutant.verify(), words)
+    return any(np.any(a[k] != b[k]) for k in a)
+
+
+def breaks_budget(mutant: Graph, count: int = 200) -> bool:
+    budgets = state_budgets(good(), states("iiwa14", count, seed=SEED))
+    return any(
+        np.any(error > MARGIN * budgets[name])
+        for name, error in errors(mutant, "iiwa14", count).items()
+    )
+
+
+def rounded_products() -> list[int]:
+    """Quantizations behind products."""
+    return [
+        i
+        for i, node in enumerate(good().nodes)
+        if node.op == "quantize" and good().nodes[node.args[0]].op in ("mul", "dot")
+    ]
+
+
+def test_the_design_itself_is_no_mutant() -> None:
+    assert not differs(edit(good(), 0, line="elsewhere.py:1"))
+    assert not breaks_budget(good())
+
+
+@pytest.mark.parametrize("which", [0, 0.5, -1])
+def test_a_product_truncated_a_bit_early_changes_results(which: float) -> None:
+    places = rounded_products()
+    i = places[int(which * len(places))] if which >= 0 else places[-1]
+    early = (31, 15, Rounding.FLOOR.value, "saturate")
+    mutant = insert(good(), i, lambda product: Node("quantize", (product,), early))
+    assert differs(mutant)
+
+
+@pytest.mark.parametrize("which", [0, 0.5, -1])
+def test_a_rounding_removed_changes_results(which: float) -> None:
+    places = rounded_products()
+    i = places[int(which * len(places))] if which >= 0 else places[-1]
+    width, frac, _, overflow = good().nodes[i].params
+    mutant = edit(good(), i, params=(width, frac, Rounding.FLOOR.value, overflow))
+    assert differs(mutant)
+
+
+def sensitivity() -> np.ndarray:
+    """Largest effect of each constant on a result, relative to the result's budget, (nodes,)."""
+    graph, inputs = good(), states("iiwa14", 50, seed=SEED)
+    values = node_floats(graph, inputs)
+    effect = np.zeros(len(graph.nodes))
+    for name, node in graph.outputs:
+        for i, bar in enumerate(adjoints(graph, values, node)):
+            if graph.nodes[i].op == "const":
+                share = float(np.max(np.abs(bar))) / designed("iiwa14", 8).budget[name]
+                effect[i] = max(effect[i], share)
+    return effect
+
+
+def off_by(i: int, error: float) -> Graph:
+    value, *shape = good().nodes[i].params
+    return edit(good(), i, params=(float(value) + error, *shape))
+
+
+def test_a_constant_off_by_a_256th_changes_results_and_breaks_the_budget() -> None:
+    mutant = off_by(int(np.argmax(sensitivity())), 2.0**-8)
+    assert differs(mutant)
+    assert breaks_budget(mutant)
+
+
+def test_nine_of_ten_constants_off_by_a_256th_break_the_budget() -> None:
+    constants = [i for i, node in enumerate(good().nodes) if node.op == "const"]
+    caught = [i for i in constants if breaks_budget(off_by(i, 2.0**-8), 60)]
+    print(f"{len(caught)} of {len(constants)} constants off by 2^-8 break the budget")
+    assert len(caught) >= 0.9 * len(constants)
