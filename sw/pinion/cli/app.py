@@ -29,6 +29,9 @@ app.command("run")(run.command)
 app.command("bench")(bench.command)
 app.command("demo")(demo.command)
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
 # The base of every complaint about the command line itself. Typer does not export it, and where
 # it lives changed between versions; the parent of an error that is exported is the same class.
 _COMPLAINT: type[Exception] = typer.BadParameter.__mro__[2]
@@ -65,8 +68,7 @@ def _run(arguments: list[str] | None) -> int:
         complain(_usage(error))
         return BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
-        complain("Interrupted.")
-        return 130
+        return INTERRUPTED
     except Exception as error:
         text = sentence(error)
         if text is None:

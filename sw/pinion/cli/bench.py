@@ -8,9 +8,11 @@ import typer
 
 from .errors import UsageError
 from .options import Json
-from .terminal import counted, out, put_json, table
+from .terminal import counted, out, put_json, say, table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from pinion.hls import Design
 
 LATER = ("cpu", "cuda", "link", "scaling", "compare")
@@ -24,7 +26,10 @@ def command(
     *,
     json: Json = False,
 ) -> None:
-    """Measure: `core` schedules one function at many intervals and for many robots."""
+    """Print a table of measurements.
+
+    WHAT is core: operations, units, latency and storage at many intervals, for many robots.
+    """
     if what in LATER:
         raise UsageError(f"The benchmark '{what}' is not there yet; there is core.")
     if what != "core":
@@ -49,11 +54,13 @@ def command(
         )
         return
     console = out()
-    for title, keys in (("iiwa14 at every interval", sweep), ("Robots at ii 8", robots)):
-        console.print(_table(title, [done[key] for key in keys]))
-    console.print(
-        "Schedules, counted without simulation. Units are multipliers and adders of the datapath; "
-        "the least is ceil(operations / ii)."
+    console.print(_table("iiwa14 at every interval", "ii", [done[key] for key in sweep]))
+    console.print(_table("Robots at ii 8", "robot", [done[key] for key in robots]))
+    say(
+        f"{FUNCTION} in {FORMATS}: schedules, counted without simulation. Operations are products "
+        "(mul), products with constants (const), additions, sines and cosines (trig). Hardware is "
+        "multipliers (mults; least is ceil(operations / ii)), adders, sine units and words of "
+        "storage. Latency is in cycles, from sine and cosine to the last result."
     )
 
 
@@ -81,16 +88,14 @@ def row(robot: str, ii: int) -> dict[str, Any]:
     }
 
 
-def _table(title: str, rows: list[dict[str, Any]]) -> Any:
+def _table(title: str, key: str, rows: list[dict[str, Any]]) -> Table:
     return table(
-        "robot",
-        *("joints", "ii", "mul", "by constant", "add", "trig"),
-        *("multipliers", "least", "adders", "sine units", "latency", "registers"),
+        key,
+        *("mul", "const", "add", "trig"),
+        *("mults", "least", "adders", "sines", "latency", "words"),
         rows=[
             (
-                r["robot"],
-                r["dof"],
-                r["ii"],
+                r[key],
                 *(r["ops"][name] for name in ("mul", "mul_const", "add", "trig")),
                 r["multipliers"],
                 r["multipliers_least"],

@@ -66,7 +66,7 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ("units", units),
         ("registers", f"{manifest.registers:,} words between units"),
         ("formats", manifest.formats),
-        ("interval", f"one result every {_cycles(manifest.ii)}"),
+        ("interval", f"one result every {cycles(manifest.ii)}"),
         (
             "latency",
             f"{manifest.latency_cycles} cycles from sine and cosine to the last result, "
@@ -81,5 +81,6 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
     ]
 
 
-def _cycles(count: int) -> str:
+def cycles(count: int) -> str:
+    """A number of cycles in words."""
     return "cycle" if count == 1 else f"{count} cycles"

@@ -52,10 +52,10 @@ def _missing(error: ModuleNotFoundError) -> str | None:
     for requirement in importlib.metadata.requires("pinion") or ():
         name = re.match(r"[\w.-]+", requirement)
         extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
-        if name and extra and _modules(name.group()) == package:
+        if name and extra and extra[1] != "dev" and _module(name.group()) == package:
             return f"{package} is missing: install it with `pip install 'pinion[{extra[1]}]'`."
     return f"The Python package {package} is missing: install it with pip."
 
 
-def _modules(requirement: str) -> str:
+def _module(requirement: str) -> str:
     return requirement.lower().replace("-", "_")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .options import Json, Robot
-from .terminal import out, pairs, put_json, table
+from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
     from pinion.robot import Summary
 
 
 def command(robot: Robot, *, json: Json = False) -> None:
-    """Show a robot's links, joints, limits and inertias, and what canonicalisation did."""
+    """Show a robot: joints, limits, inertias, notes."""
     from pinion.robot import load, summarise
 
     summary = summarise(load(robot))
@@ -38,8 +38,6 @@ def _show(summary: Summary) -> None:
         table(
             "joint",
             "kind",
-            "parent",
-            "moves",
             "lower",
             "upper",
             "speed",
@@ -49,8 +47,6 @@ def _show(summary: Summary) -> None:
                 (
                     j["name"],
                     "continuous" if j["continuous"] else j["kind"],
-                    j["parent"],
-                    j["child"],
                     j["lower"],
                     j["upper"],
                     j["velocity"],
@@ -60,33 +56,40 @@ def _show(summary: Summary) -> None:
                 for j in summary["joints"]
             ],
             title="Joints (rad, rad/s, N m; prismatic: m, m/s, N)",
-            left=4,
+            left=2,
         )
     )
     console.print(
         table(
             "link",
-            "mass",
-            *("x", "y", "z"),
-            *("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz"),
-            "merged",
+            *("joint", "parent", "mass", "x", "y", "z", "merged"),
             rows=[
                 (
                     link["name"],
+                    joint["name"],
+                    joint["parent"],
                     link["mass"],
-                    *(_tidy(v) for v in link["com"]),
-                    *(_tidy(v) for v in link["inertia"]),
+                    *map(_tidy, link["com"]),
                     len(link["merged"]),
                 )
-                for link in summary["links"]
+                for link, joint in zip(summary["links"], summary["joints"], strict=True)
             ],
-            title="Links (kg; centre of mass in m; inertia about it in kg m^2; joint frames)",
+            title="Links (kg; centre of mass in m, joint frames)",
+            left=3,
+        )
+    )
+    console.print(
+        table(
+            "link",
+            *("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz"),
+            rows=[(link["name"], *map(_tidy, link["inertia"])) for link in summary["links"]],
+            title="Inertias about the centres of mass (kg m^2, same frames)",
         )
     )
     if summary["notes"]:
-        console.print("Canonicalisation", style="bold")
+        say("Canonicalisation", style="bold")
         for note in summary["notes"]:
-            console.print(f"  - {note}")
+            say(f"- {note}")
 
 
 def _tidy(value: float) -> float:

@@ -61,20 +61,21 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
     for operation in schedule["operations"]:
         _draw_operation(axes, operation, rows, colours, ii=ii, end=end)
     _name_rows(axes, schedule, rows)
-    for number, text in ((0, "this request"), (ii, "the next one")):
-        axes.annotate(
-            text,
-            (number, -0.6),
-            xytext=(0, 3),
-            textcoords="offset points",
-            fontsize=8,
-            color=INK,
-            annotation_clip=False,
-        )
+    axes.annotate(
+        "↓ the next request enters",
+        (ii, -0.6),
+        xytext=(-3, 3),
+        textcoords="offset points",
+        fontsize=9,
+        color=INK,
+        annotation_clip=False,
+    )
     axes.set_xlim(-0.5, end)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xticks(range(0, end + 1, ii * max(1, round(end / ii / 16))))
-    axes.set_xlabel(f"cycle after the request enters the datapath (a line every {ii}: the interval)")
+    axes.set_xlabel(
+        f"cycle after the request enters the datapath (a line every {ii}: the interval)"
+    )
     axes.tick_params(axis="y", length=0)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
@@ -169,13 +170,16 @@ def _schedule_legend(colours: Sequence[Colour]) -> list[Patch | Line2D]:
     handles: list[Patch | Line2D] = [
         Patch(color=colour, label=f"link {number}") for number, colour in enumerate(colours, 1)
     ]
-    middle = colours[len(colours) // 2]
+    neutral = "#555555"  # no link has it
     handles += [
-        Patch(color=middle, label="filled: forward, base to tip"),
+        Patch(color=neutral, label="filled: forward, base to tip"),
         Patch(
-            facecolor="white", edgecolor=middle, hatch="/////", label="hatched: backward, tip to base"
+            facecolor="white",
+            edgecolor=neutral,
+            hatch="/////",
+            label="hatched: backward, tip to base",
         ),
-        Line2D([], [], color=middle, alpha=0.35, linewidth=3, label="until the result is there"),
+        Line2D([], [], color=neutral, alpha=0.35, linewidth=3, label="until the result is there"),
         Patch(color=OTHERS, label="other requests in flight"),
     ]
     return handles
@@ -272,4 +276,5 @@ def _error_title(title: str, error: Floats, budget: Floats, names: Sequence[str]
     nearest = int(np.argmax(used))
     if used[nearest] > 1.0:
         return f"{title}: {names[nearest]} BREAKS its budget, by a factor of {used[nearest]:.3g}"
-    return f"{title}: every error is inside its budget; {names[nearest]} uses most, {used[nearest]:.0%}"
+    most = f"{names[nearest]} uses most, {used[nearest]:.0%}"
+    return f"{title}: every error is inside its budget; {most}"

@@ -23,17 +23,9 @@ def command(*, json: Json = False) -> None:
     if json:
         put_json({"robots": rows})
         return
-    made = table(
-        "robot",
-        "kind",
-        "what",
-        "joints",
-        "source of the figures",
-        rows=[(r["name"], r["kind"], r["what"], r["dof"] or "N", r["source"]) for r in rows],
-        left=3,
-    )
-    made.columns[4].justify = "left"
-    made.columns[4].overflow = "fold"
+    rows_shown = [(r["name"], r["dof"] or "N", r["what"], r["source"]) for r in rows]
+    made = table("robot", "joints", "what", "source of the figures", rows=rows_shown, left=4)
+    made.columns[1].justify = "right"
     out().print(made)
     out().print("Wherever ROBOT is asked for, the path of a URDF file does as well.")
 
@@ -63,5 +55,5 @@ def _generated(name: str) -> dict[str, Any]:
         "kind": "generated",
         "dof": None if name.endswith("_N") else load(name).nv,
         "what": _GENERATED[name],
-        "source": "pinion.robot.generated",
+        "source": "a formula",
     }

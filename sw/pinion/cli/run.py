@@ -32,24 +32,34 @@ def command(
     device: Annotated[str, typer.Option(metavar="NAME", help="The card: sim.")] = "sim",
     json: Json = False,
 ) -> None:
-    """Send requests to a core and keep its results; nothing is written when anything is wrong."""
+    """Send requests from a file to a core.
+
+    Arrays have the names of the function's inputs and outputs; the results also hold
+    `saturated`. Nothing is written when anything is wrong.
+    """
     from pinion import driver
     from pinion.hls import Manifest
 
     manifest = Manifest.read(folder)
     _check_target(target)
     arrays = read_arrays(source)
+    # Again in the driver, but here before minutes may go into opening the device, and for every
+    # name that a file can hold, such as "self".
+    driver.check_arrays(manifest.inputs, arrays)
     with steps() as report:
+
+        def progress(done: int, total: int) -> None:
+            report(f"{done:,} of {total:,} requests")
+
         report(f"Opening {device}")
-        with driver.open(folder, device=device) as card:
+        with driver.open(folder, device=device, progress=progress) as card:
             report("Running")
             began = time.perf_counter()
             result = card.run(**arrays)
             seconds = time.perf_counter() - began
-    results = {a.name: getattr(result, a.name) for a in manifest.outputs}
-    results["saturated"] = result.saturated
+    results = dict(result)
     write_arrays(target, results)
-    count = len(result.saturated)
+    count = result.saturated.size
     flagged = int(result.saturated.sum())
     if json:
         put_json(
@@ -59,6 +69,7 @@ def command(
                 "device": device,
                 "requests": count,
                 "saturated": flagged,
+                "cycles": result.cycles,
                 "seconds": seconds,
                 "outputs": {name: list(values.shape) for name, values in results.items()},
                 "output": str(target),
@@ -67,9 +78,9 @@ def command(
         return
     names = ", ".join(f"{name} {values.shape}" for name, values in results.items())
     console = out()
-    console.print(f"{count:,} requests of {manifest.function} for {manifest.robot} on {device}.")
+    console.print(f"{manifest.function} for {manifest.robot} on {device}: {count:,} requests.")
     if flagged:
-        console.print(f"{flagged:,} results saturated: their values are not to be used.")
+        console.print(f"Saturated, their values not to be used: {flagged:,} of the results.")
     console.print(f"Written to {target}: {names}.")
 
 
@@ -83,20 +94,19 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as data:
-            if not isinstance(data, np.lib.npyio.NpzFile):
-                raise UsageError(f"'{path}' is not an .npz file: write it with numpy.savez.")
-            return dict(data)
+        data = np.load(path, allow_pickle=False)
+        if isinstance(data, np.lib.npyio.NpzFile):
+            with data:
+                return dict(data)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, UsageError):
-            raise
         raise UsageError(
             f"'{path}' cannot be read as an .npz file of plain arrays ({error}): write it with "
             "numpy.savez."
         ) from None
+    raise UsageError(f"'{path}' holds a single array: write arrays by name with numpy.savez.")
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write an .npz file that is complete or not there."""
     import numpy as np
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .options import Folder, Json
-from .terminal import out, pairs, put_json, steps
+from .terminal import out, pairs, put_json, say, steps
 
 _WORDS = {
     "dsp": "DSP blocks",
@@ -16,7 +16,7 @@ _WORDS = {
 
 
 def command(folder: Folder, *, json: Json = False) -> None:
-    """Count DSP blocks, LUTs, flip-flops and block RAMs with Yosys."""
+    """Count DSP blocks, LUTs and flip-flops by Yosys."""
     from pinion.boards.synth import synth
 
     with steps() as report:
@@ -26,6 +26,5 @@ def command(folder: Folder, *, json: Json = False) -> None:
         return
     rows = [(words, result[name]) for name, words in _WORDS.items()]
     rows = [(n, f"{v} levels" if n == "longest path" else v) for n, v in rows]
-    console = out()
-    console.print(pairs(rows))
-    console.print("An open tool's counts before placement; no vendor tool ran, no timing is known.")
+    out().print(pairs(rows))
+    say(result["note"])

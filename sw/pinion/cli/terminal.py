@@ -21,6 +21,9 @@ from rich.table import Table
 PIPE_WIDTH = 160
 """Columns of a table that nobody looks at in a terminal: wide enough that no cell is folded."""
 
+PROSE_WIDTH = 100
+"""Columns of running text, where the terminal has as many."""
+
 Report = Callable[[str], None]
 
 
@@ -28,6 +31,12 @@ def out() -> Console:
     """Standard output, for tables and text. (Made anew each time: tests replace the stream.)"""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     return Console(width=width, highlight=False, emoji=False, markup=False)
+
+
+def say(text: str, *, style: str | None = None) -> None:
+    """Prose on standard output, broken into lines that are easily read."""
+    console = out()
+    console.print(text, style=style, width=min(console.width, PROSE_WIDTH))
 
 
 def put_json(data: Mapping[str, Any]) -> None:
@@ -42,10 +51,22 @@ def table(
     title: str | None = None,
     left: int = 1,
 ) -> Table:
-    """A plain table; the first ``left`` columns hold words, the others figures."""
-    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    """A plain table; the first ``left`` columns hold words, the others figures.
+
+    Where the terminal is narrow, words are broken over several lines; figures never are.
+    """
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        title=title,
+        title_justify="left",
+        title_style="bold",
+    )
     for number, column in enumerate(columns):
-        made.add_column(column, justify="left" if number < left else "right")
+        if number < left:
+            made.add_column(column, overflow="fold", min_width=8 if number == 0 else None)
+        else:
+            made.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         made.add_row(*(cell(value) for value in row))
     return made

@@ -25,7 +25,11 @@ def command(
     ] = "compiled",
     json: Json = False,
 ) -> None:
-    """Run requests through the simulated core and compare every bit; exit code 1 if any differs."""
+    """Check a build, bit by bit, in simulation.
+
+    The answers are compared with exact integers (no tolerance) and with the float model (the
+    build's error budget). Exit code 1 when a check fails.
+    """
     from pinion.cosim.verify import verify
 
     with steps() as report:

@@ -1,0 +1,26 @@
+"""Simulation of a build: compiled, under cocotb, and as a card for the host driver."""
+
+from __future__ import annotations
+
+from .compiled import CompiledCore, CompileError
+from .reference import Reference, request_words
+from .runner import BenchError, run_bench
+from .scoreboard import Divergence, first_divergence
+from .stream import StreamDeadlockError, StreamError, StreamResult
+from .verify import SIMULATORS, verify
+
+__all__ = [
+    "SIMULATORS",
+    "BenchError",
+    "CompileError",
+    "CompiledCore",
+    "Divergence",
+    "Reference",
+    "StreamDeadlockError",
+    "StreamError",
+    "StreamResult",
+    "first_divergence",
+    "request_words",
+    "run_bench",
+    "verify",
+]

@@ -1,0 +1,137 @@
+"""The boundary: what a caller may pass, checked once, with the offender named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.hls.manifest import Array
+
+from .errors import DriverError
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Checked arrays of a batch.
+
+    Members
+    -------
+    arrays : by name, float32, (count, ...), or (...) where one value serves all requests.
+    count : number of requests.
+    single : every array came without a batch axis, so the result goes without one too.
+    """
+
+    arrays: dict[str, Floats]
+    count: int
+    single: bool
+
+
+def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> Batch:
+    """Check named arrays against a record and convert them to float32.
+
+    Parameters
+    ----------
+    expected : the arrays of a request: names, shapes without the batch axis, units.
+    given : for each an array of floats or integers of that shape, or with a batch axis in front.
+        One without a batch axis beside others with one serves all requests.
+
+    Raises
+    ------
+    DriverError
+        When a name is unknown or missing, a shape, the number of requests or a dtype does not fit,
+        or a value is NaN, infinite or too large for float32; the message names array, axis or
+        index.
+    """
+    wanted = ", ".join(f"{a.name} {_shape(a.shape)}" for a in expected)
+    names = {array.name for array in expected}
+    for name in given:
+        if name not in names:
+            raise DriverError(f"There is no input array '{name}'; the inputs are {wanted}.")
+    arrays: dict[str, Floats] = {}
+    lengths: dict[str, int] = {}
+    for array in expected:
+        if array.name not in given:
+            raise DriverError(f"The input array '{array.name}' is missing; give {wanted}.")
+        values = _numeric(array, given[array.name])
+        _check_shape(array, values.shape)
+        arrays[array.name] = _convert(array, values)
+        if values.ndim > len(array.shape):
+            lengths[array.name] = len(values)
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+        raise DriverError(
+            f"The arrays hold different numbers of requests on axis 0 ({listed}): give the same "
+            f"number in each, or one request without a batch axis that serves all."
+        )
+    return Batch(arrays, next(iter(lengths.values()), 1), not lengths)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    single = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
+    batch = ", ".join(("n", *map(str, shape)))
+    return f"({single}) or ({batch}{',' if not shape else ''})"
+
+
+def _numeric(array: Array, value: ArrayLike) -> NDArray[Any]:
+    try:
+        values = np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise DriverError(
+            f"'{array.name}' is no array ({error}): give {_shape(array.shape)} numbers."
+        ) from None
+    if values.dtype.kind not in "fiu":
+        raise DriverError(
+            f"'{array.name}' has the dtype {values.dtype}: give floats or integers, which are "
+            f"converted to float32."
+        )
+    return values
+
+
+def _check_shape(array: Array, shape: tuple[int, ...]) -> None:
+    wanted = array.shape
+    if len(shape) not in (len(wanted), len(wanted) + 1):
+        raise DriverError(
+            f"'{array.name}' has {len(shape)} axes, its shape is {shape}: give {_shape(wanted)}."
+        )
+    offset = len(shape) - len(wanted)
+    for axis, size in enumerate(wanted, start=offset):
+        if shape[axis] != size:
+            raise DriverError(
+                f"'{array.name}' has the shape {shape}, whose axis {axis} is {shape[axis]} long "
+                f"instead of {size}: give {_shape(wanted)}."
+            )
+
+
+def _convert(array: Array, values: NDArray[Any]) -> Floats:
+    finite = np.isfinite(values)
+    if not finite.all():
+        index = _index(array, values, ~finite)
+        raise DriverError(
+            f"{index} is {values[_first(~finite)]}: every input must be a finite number."
+        )
+    with np.errstate(over="ignore", under="ignore"):
+        floats: Floats = values.astype(np.float32)
+    lost = ~np.isfinite(floats)
+    if lost.any():
+        index = _index(array, values, lost)
+        raise DriverError(
+            f"{index} is {values[_first(lost)]}, which float32 cannot hold: give values below "
+            f"{np.finfo(np.float32).max:.4g} in size, in {array.unit}."
+        )
+    return floats
+
+
+def _first(bad: NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+
+
+def _index(array: Array, values: NDArray[Any], bad: NDArray[np.bool_]) -> str:
+    if not values.ndim:
+        return f"'{array.name}'"
+    return f"'{array.name}' at index [{', '.join(map(str, _first(bad)))}]"

@@ -1,0 +1,115 @@
+"""What a run gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+SATURATED = "saturated"
+
+
+class Result(Mapping[str, NDArray[Any]]):
+    """Result arrays by name, as attributes (``result.tau``) and as items (``result["tau"]``).
+
+    Members
+    -------
+    (each output of the function) : (n, ...), or (...) when the request was a single one; float32
+        from a card.
+    saturated : (n,) bool, or one bool: some value of this result left its format's range, so the
+        numbers beside it are wrong.
+    cycles : clock cycles that the card took for the batch, or None where they are not counted.
+
+    A result cannot be changed; as a mapping it has the outputs and ``saturated``.
+    """
+
+    __slots__ = ("_arrays", "_cycles")
+
+    _arrays: dict[str, NDArray[Any]]
+    _cycles: int | None
+
+    def __init__(
+        self,
+        *,
+        arrays: Mapping[str, NDArray[Any]],
+        saturated: NDArray[np.bool_],
+        cycles: int | None,
+    ) -> None:
+        object.__setattr__(self, "_arrays", {**arrays, SATURATED: saturated})
+        object.__setattr__(self, "_cycles", cycles)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the outputs, in record order."""
+        return tuple(name for name in self._arrays if name != SATURATED)
+
+    @property
+    def saturated(self) -> NDArray[np.bool_]:
+        """Which results are not to be trusted, (n,) bool, or () for a single request."""
+        return self._arrays[SATURATED]
+
+    @property
+    def cycles(self) -> int | None:
+        """Clock cycles that the card took for the batch, None where they are not counted."""
+        return self._cycles
+
+    def _asdict(self) -> dict[str, NDArray[Any]]:
+        """Outputs and ``saturated`` as a dictionary, for example for ``numpy.savez``."""
+        return dict(self._arrays)
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        # Copying and pickling ask for special names before there are any arrays.
+        if name.startswith("__") or name in Result.__slots__:
+            raise AttributeError(name)
+        try:
+            return self._arrays[name]
+        except KeyError:
+            raise AttributeError(self._unknown(name)) from None
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"A result cannot be changed: '{name}' was not set.")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"A result cannot be changed: '{name}' was not deleted.")
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        try:
+            return self._arrays[name]
+        except KeyError:
+            raise KeyError(self._unknown(name)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    # Arrays have no single truth value, so results are equal only when they are the same.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        outputs = {name: self._arrays[name] for name in self.names}
+        return _rebuild, (outputs, self.saturated, self.cycles)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._arrays})
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}={self._arrays[name].shape}" for name in self.names)
+        flagged = int(np.count_nonzero(self.saturated))
+        return (
+            f"Result({shapes}, saturated: {flagged} of {self.saturated.size}, "
+            f"cycles={self._cycles})"
+        )
+
+    def _unknown(self, name: str) -> str:
+        return f"This result has no '{name}'; it has {', '.join(self._arrays)} and cycles."
+
+
+def _rebuild(
+    arrays: Mapping[str, NDArray[Any]], saturated: NDArray[np.bool_], cycles: int | None
+) -> Result:
+    return Result(arrays=arrays, saturated=saturated, cycles=cycles)

@@ -1,0 +1,101 @@
+"""The command, run in this process or in one of its own, and one small build for all tests."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.cli import main
+
+
+@dataclass(frozen=True)
+class Done:
+    """Exit code and what was printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one object on standard output."""
+        assert self.code in (0, 1), self.err
+        found = json.loads(self.out, parse_constant=_refuse)
+        assert isinstance(found, dict)
+        return found
+
+    def refused(self, *needles: str) -> None:
+        """Exit code 2, one sentence on standard error that names each needle, no other output."""
+        assert self.code == 2, (self.out, self.err)
+        assert self.out == ""
+        assert self.err.endswith("\n") and self.err.count("\n") == 1, self.err
+        assert re.match(r"[A-Z'<\"].*\.$", self.err), self.err
+        assert "Traceback" not in self.err
+        for needle in needles:
+            assert needle in self.err, f"{needle!r} is not in {self.err!r}"
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+Pinion = Callable[..., Done]
+
+
+@pytest.fixture
+def pinion(capfd: pytest.CaptureFixture[str]) -> Pinion:
+    """Runs the command in this process, at its file descriptors."""
+
+    def run(*arguments: object) -> Done:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        printed = capfd.readouterr()
+        assert isinstance(left.value.code, int)
+        return Done(left.value.code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def process() -> Pinion:
+    """Runs the command as a stranger does: in a process of its own, its output in pipes."""
+
+    def run(*arguments: object, cwd: Path | None = None) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-c", "from pinion.cli import main; main()", *map(str, arguments)],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Built:
+    """A build folder and what the command said about it."""
+
+    folder: Path
+    done: Done
+
+
+@pytest.fixture(scope="session")
+def built(process: Pinion, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """rnea for the two-link arm at ii 4."""
+    folder = tmp_path_factory.mktemp("cli") / "two_link"
+    done = process("build", "two_link", "rnea", "--ii", 4, "-o", folder, "--json")
+    assert done.code == 0, done.err
+    return Built(folder, done)

@@ -1,0 +1,170 @@
+"""`pinion build`, `verify`, `synth`, `bench`: JSON keys, exit codes, silence in a pipe."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Built, Pinion
+
+BUILD_KEYS = {
+    *("robot", "function", "formats", "ii", "latency_cycles", "total_latency_cycles"),
+    *("multipliers", "adders", "ops", "words_in", "words_out"),
+}
+VERIFY_KEYS = {
+    *("samples", "seed", "simulator", "distribution", "mismatches", "flagged"),
+    *("wrong_unflagged", "rel_err_median", "rel_err_p99", "rel_err_max"),
+    *("latency_cycles", "cycles_per_result"),
+}
+SYNTH_KEYS = {"dsp", "lut", "ff", "bram", "max_levels", "tool"}
+
+
+def test_build_says_what_it_built_and_nothing_else(built: Built) -> None:
+    assert built.done.err == ""
+    assert built.done.out.count("\n") == 1
+    figures = built.done.json
+    assert figures.keys() >= BUILD_KEYS
+    assert set(figures["ops"]) == {"mul", "mul_const", "add", "reciprocal", "trig"}
+    assert (figures["robot"], figures["function"], figures["ii"]) == ("two_link", "rnea", 4)
+    assert (figures["words_in"], figures["words_out"]) == (6, 2)
+    products = figures["ops"]["mul"] + figures["ops"]["mul_const"]
+    assert figures["multipliers"] >= products / 4
+    assert 0 < figures["latency_cycles"] < figures["total_latency_cycles"]
+    assert json.loads((built.folder / "manifest.json").read_text())["hash"] == figures["hash"]
+
+
+def test_build_prints_a_table(pinion: Pinion, tmp_path: Path) -> None:
+    done = pinion("build", "pendulum", "rnea", "--ii", 2, "-o", tmp_path / "b")
+    assert done.code == 0 and done.err == ""
+    for words in ("rnea for pendulum", "multipliers", "one result every 2 cycles", "pinion verify"):
+        assert words in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needles"),
+    [
+        (["iiwa15", "rnea"], ["'iiwa15'"]),
+        (["pendulum", "rnae"], ["'rnae'", "rnea"]),
+        (["pendulum", "rnea", "--ii", "0"], ["0", "interval"]),
+        (["pendulum", "rnea", "--formats", "q16"], ["'q16'"]),
+        (["pendulum", "rnea", "--formats", "q40.40"], ["q40.40"]),
+        (["pendulum", "rnea", "--target", "moon"], ["'moon'"]),
+        (["pendulum", "rnea", "--clock", "-5"], ["-5"]),
+    ],
+)
+def test_build_refuses_with_one_sentence(
+    pinion: Pinion, tmp_path: Path, arguments: list[str], needles: list[str]
+) -> None:
+    pinion("build", *arguments, "-o", tmp_path / "b", "--json").refused(*needles)
+    assert not list(tmp_path.iterdir()), "nothing may be written"
+
+
+def test_build_leaves_a_foreign_folder_alone(pinion: Pinion, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    pinion("build", "pendulum", "rnea", "-o", tmp_path).refused(str(tmp_path))
+    pinion("build", "pendulum", "rnea", "-o", tmp_path / "thesis.tex").refused("thesis.tex")
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_verify_agrees(process: Pinion, built: Built) -> None:
+    done = process("verify", built.folder, "--samples", 50, "--seed", 7, "--json")
+    assert done.code == 0 and done.err == ""
+    figures = done.json
+    assert figures.keys() >= VERIFY_KEYS
+    assert (figures["samples"], figures["seed"]) == (50, 7)
+    assert figures["mismatches"] == figures["wrong_unflagged"] == 0
+    assert figures["cycles_per_result"] == 4
+    assert figures["latency_cycles"] == built.done.json["latency_cycles"]
+    for key in ("rel_err_median", "rel_err_p99", "rel_err_max"):
+        assert set(figures[key]) == {"tau"}
+        assert 0 < figures[key]["tau"] < 1
+    assert figures["ok"] is True
+
+
+def test_verify_prints_a_verdict(pinion: Pinion, built: Built) -> None:
+    done = pinion("verify", built.folder, "--samples", 20)
+    assert done.code == 0 and done.err == ""
+    assert "mismatches" in done.out and "Every bit agrees" in done.out
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_verify_that_fails_has_exit_code_1(
+    pinion: Pinion, built: Built, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    module = import_module("pinion.cosim.verify")
+    real = module.verify
+
+    def broken(*args: Any, **named: Any) -> dict[str, Any]:
+        return real(*args, **named) | {"mismatches": 3, "ok": False}
+
+    monkeypatch.setattr(module, "verify", broken)
+    done = pinion("verify", built.folder, "--samples", 20, *options)
+    assert done.code == 1
+    if options:
+        assert done.json["mismatches"] == 3
+    else:
+        assert "The check failed" in done.out
+
+
+def test_verify_refuses(pinion: Pinion, built: Built, tmp_path: Path) -> None:
+    pinion("verify", tmp_path / "none").refused("none", "pinion build")
+    pinion("verify", tmp_path).refused(str(tmp_path), "manifest.json")
+    pinion("verify", built.folder, "--simulator", "dice").refused("'dice'", "compiled")
+    pinion("verify", built.folder, "--distribution", "odd").refused("'odd'", "reference")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("manifest.json", lambda text: text.replace('"ii": 4', '"ii": 5')),
+        ("manifest.json", lambda text: text[:100]),
+        ("manifest.json", lambda text: "[]"),
+        ("graph.txt", lambda text: text[: len(text) // 2] + "?"),
+        ("schedule.json", lambda text: ""),
+        ("model.json", lambda text: "{}"),
+    ],
+)
+def test_a_damaged_build_is_refused(
+    pinion: Pinion, built: Built, tmp_path: Path, name: str, change: Any
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(built.folder, folder, ignore=shutil.ignore_patterns("sim"))
+    (folder / name).write_text(change((folder / name).read_text()))
+    pinion("verify", folder, "--samples", 5).refused("copy")
+
+
+def test_synth_counts(process: Pinion, built: Built) -> None:
+    done = process("synth", built.folder, "--json")
+    assert done.code == 0, done.err
+    assert done.err == ""
+    figures = done.json
+    assert figures.keys() >= SYNTH_KEYS
+    # A 32 by 32 product takes four DSP blocks; the sine unit has some of its own.
+    assert figures["dsp"] >= 4 * built.done.json["multipliers"]
+    assert figures["ff"] > 32 * built.done.json["registers"] / 2
+    assert figures["lut"] > 100
+    assert figures["max_levels"] > 0
+    assert "osys" in figures["tool"]
+
+
+def test_synth_refuses(pinion: Pinion, tmp_path: Path) -> None:
+    pinion("synth", tmp_path).refused(str(tmp_path))
+
+
+def test_bench_core_covers_intervals_and_robots(process: Pinion) -> None:
+    done = process("bench", "core", "--json")
+    assert done.err == ""
+    figures = done.json
+    assert [row["ii"] for row in figures["intervals"]] == [1, 2, 4, 8, 16, 32]
+    assert {row["robot"] for row in figures["intervals"]} == {"iiwa14"}
+    assert {row["robot"] for row in figures["robots"]} >= {"iiwa14", "hyq", "baxter", "atlas"}
+    for row in figures["intervals"] + figures["robots"]:
+        assert row.keys() >= {"ops", "units", "latency_cycles", "registers", "multipliers"}
+        assert row["multipliers_least"] <= row["multipliers"] <= 1.15 * row["multipliers_least"] + 1
+    latency = {row["ii"]: row["latency_cycles"] for row in figures["intervals"]}
+    assert latency[8] <= 110

@@ -1,0 +1,90 @@
+"""`pinion robots`, `pinion info`: what is there, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pinion.robot import builtin_names, load
+from tests.cli.conftest import Pinion
+from tests.robot.snippets import A, B, joint, robot
+from tests.robot.test_robot_errors import BAD
+
+
+def test_robots_lists_all_with_their_joints_and_source(pinion: Pinion) -> None:
+    rows = {row["name"]: row for row in pinion("robots", "--json").json["robots"]}
+    assert set(rows) == {*builtin_names(), "pendulum", "two_link", "chain_N"}
+    for name in builtin_names():
+        assert rows[name]["dof"] == load(name).nv
+        assert rows[name]["kind"] == "built-in"
+        assert rows[name]["source"].startswith("https://")
+        assert len(rows[name]["what"]) > 3
+    assert rows["chain_N"]["dof"] is None
+
+
+def test_robots_prints_a_table(pinion: Pinion) -> None:
+    done = pinion("robots")
+    assert done.code == 0 and done.err == ""
+    for name in (*builtin_names(), "pendulum", "two_link", "chain_N"):
+        assert name in done.out
+
+
+@pytest.mark.parametrize("name", ["iiwa14", "hyq", "atlas", "baxter", "pendulum", "chain_3"])
+def test_info_has_joints_links_and_notes(pinion: Pinion, name: str) -> None:
+    summary = pinion("info", name, "--json").json
+    model = load(name)
+    assert summary["nq"] == len(summary["joints"]) == len(summary["links"]) == model.nq
+    assert [j["name"] for j in summary["joints"]] == list(model.joint_names)
+    assert summary["notes"] == list(model.notes)
+    for link in summary["links"]:
+        assert set(link) == {"name", "mass", "com", "inertia", "merged"}
+    text = pinion("info", name)
+    assert text.code == 0 and text.err == ""
+    for joint_name in model.joint_names:
+        assert joint_name in text.out
+    for note in model.notes:
+        # The table may break a note's line, not its words.
+        assert note.split(":")[0] in " ".join(text.out.split())
+
+
+def test_info_reads_a_file(pinion: Pinion, tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(robot(A, B, joint()))
+    assert pinion("info", path, "--json").json["nq"] == 1
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_file_is_refused_with_one_sentence(pinion: Pinion, tmp_path: Path, case: str) -> None:
+    text, needles = BAD[case]
+    path = tmp_path / "bad.urdf"
+    path.write_text(text, encoding="utf-8")
+    pinion("info", path).refused(*needles)
+
+
+@pytest.mark.parametrize("case", ["cycle", "two roots", "NaN mass"])
+def test_bad_file_is_refused_by_every_verb_that_reads_one(
+    process: Pinion, tmp_path: Path, case: str
+) -> None:
+    text, needles = BAD[case]
+    path = tmp_path / "bad.urdf"
+    path.write_text(text, encoding="utf-8")
+    process("info", path, "--json").refused(*needles)
+    process("build", path, "rnea", "-o", tmp_path / "b", "--json").refused(*needles)
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.urdf"]
+
+
+def test_missing_file_folder_and_name(pinion: Pinion, tmp_path: Path) -> None:
+    pinion("info", tmp_path / "arm.urdf").refused("arm.urdf")
+    pinion("info", tmp_path).refused(str(tmp_path))
+    pinion("info", "iiwa15").refused("'iiwa15'", "iiwa14", "chain_N")
+    pinion("info", "chain_0").refused("'chain_0'")
+    pinion("info", tmp_path / "two\nlines.urdf").refused("lines.urdf")
+
+
+def test_json_in_a_pipe_is_one_line(process: Pinion) -> None:
+    done = process("info", "pendulum", "--json")
+    assert done.err == ""
+    assert done.out.count("\n") == 1
+    assert json.loads(done.out)["nq"] == 1

@@ -1,0 +1,150 @@
+"""`pinion run`: arrays from a file through a core, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion import dynamics
+from pinion.functions import function, sample
+from pinion.hls import Manifest
+from pinion.robot import load
+from tests.cli.conftest import Built, Pinion
+
+COUNT = 12
+
+
+def arrays() -> dict[str, Any]:
+    return dict(sample(load("two_link"), function("rnea"), COUNT, distribution="reference", seed=5))
+
+
+def test_run_answers_what_the_float_model_says(
+    process: Pinion, built: Built, tmp_path: Path
+) -> None:
+    given = arrays()
+    np.savez(tmp_path / "in.npz", **given)
+    out = tmp_path / "out.npz"
+    done = process("run", built.folder, "--input", tmp_path / "in.npz", "--output", out, "--json")
+    assert done.code == 0 and done.err == ""
+    figures = done.json
+    assert (figures["requests"], figures["saturated"]) == (COUNT, 0)
+    with np.load(out) as results:
+        assert set(results) == {"tau", "saturated"}
+        tau, saturated = results["tau"], results["saturated"]
+    assert tau.shape == (COUNT, 2) and tau.dtype == np.float32
+    assert saturated.shape == (COUNT,) and saturated.dtype == np.bool_
+    exact = dynamics.rnea(load("two_link"), *(given[n].astype(float) for n in ("q", "qd", "qdd")))
+    budget = list(Manifest.read(built.folder).budget.values())
+    assert (np.abs(tau - exact) <= budget).all()
+    assert (np.abs(tau) > 0).any()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.npz", "out.npz"]
+    assert out.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_run_says_what_it_wrote_and_flags_what_saturated(
+    pinion: Pinion, built: Built, tmp_path: Path
+) -> None:
+    given = arrays()
+    given["qdd"][3] = 30_000.0
+    np.savez(tmp_path / "in.npz", **given)
+    # A name without a suffix stays as it is, and an older file gives way.
+    out = tmp_path / "result"
+    out.write_text("old")
+    done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out)
+    assert done.code == 0 and done.err == ""
+    assert "Saturated, their values not to be used: 1 of" in done.out
+    with np.load(out) as results:
+        assert results["saturated"].nonzero()[0].tolist() == [3]
+
+
+BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "missing array": ({"qdd": None}, ("qdd",)),
+    "unknown array": ({"tau": np.zeros((COUNT, 2), np.float32)}, ("tau",)),
+    "a name of Python's": ({"self": np.zeros(1)}, ("self",)),
+    "wrong width": ({"qd": np.zeros((COUNT, 3), np.float32)}, ("qd", "3")),
+    "wrong count": ({"qd": np.zeros((COUNT - 1, 2), np.float32)}, ("qd",)),
+    "wrong rank": ({"qd": np.zeros((COUNT, 2, 1), np.float32)}, ("qd",)),
+    "words": ({"q": np.full((COUNT, 2), "one")}, ("q",)),
+    "complex": ({"q": np.zeros((COUNT, 2), np.complex64)}, ("q", "complex64")),
+    "objects": ({"q": np.full((COUNT, 2), None)}, ("in.npz",)),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_arrays_are_refused_and_nothing_is_written(
+    pinion: Pinion, built: Built, tmp_path: Path, case: str
+) -> None:
+    change, needles = BAD[case]
+    given = {k: v for k, v in (arrays() | change).items() if v is not None}
+    _refused(pinion, built, tmp_path, given, *needles)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_value_that_is_no_number_is_named(
+    pinion: Pinion, built: Built, tmp_path: Path, value: float
+) -> None:
+    given = arrays()
+    given["qd"][7, 1] = value
+    _refused(pinion, built, tmp_path, given, "qd", "7", "1")
+
+
+def _refused(
+    pinion: Pinion, built: Built, tmp_path: Path, given: dict[str, Any], *needles: str
+) -> None:
+    with (tmp_path / "in.npz").open("wb") as file:
+        _save(file, given)
+    out = tmp_path / "out.npz"
+    done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out, "--json")
+    done.refused(*needles)
+    assert [p.name for p in tmp_path.iterdir()] == ["in.npz"]
+
+
+def _save(file: Any, given: dict[str, Any]) -> None:
+    # numpy.savez takes names as arguments, so it cannot write every name.
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, value in given.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, value)
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 broken"])
+def test_a_file_that_is_no_npz_is_refused(
+    pinion: Pinion, built: Built, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "in.npz").write_bytes(content)
+    out = tmp_path / "out.npz"
+    done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out)
+    done.refused("in.npz")
+    assert not out.exists()
+
+
+def test_a_single_array_is_no_npz(pinion: Pinion, built: Built, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(3))
+    done = pinion(
+        "run", built.folder, "--input", tmp_path / "in.npy", "--output", tmp_path / "out.npz"
+    )
+    done.refused("in.npy", "numpy.savez")
+
+
+def test_wrong_places_are_refused(pinion: Pinion, built: Built, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    pinion("run", built.folder, "--input", source, "--output", out).refused("in.npz")
+    np.savez(source, **arrays())
+    pinion("run", tmp_path, "--input", source, "--output", out).refused("manifest.json")
+    pinion("run", built.folder, "--input", source, "--output", tmp_path).refused(str(tmp_path))
+    pinion("run", built.folder, "--input", source, "--output", tmp_path / "no" / "o").refused("no")
+    pinion("run", built.folder, "--input", source, "--output", out, "--device", "moon").refused(
+        "moon"
+    )
+    assert [p.name for p in tmp_path.iterdir()] == ["in.npz"]

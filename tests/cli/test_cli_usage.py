@@ -1,0 +1,120 @@
+"""The command line itself: help, mistakes, defects, and what starts fast."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pinion.cli import errors, main
+from pinion.cli import robots as robots_verb
+from pinion.robot import RobotError
+from tests.cli.conftest import Pinion
+
+VERBS = ("robots", "info", "build", "verify", "synth", "run", "demo", "bench")
+
+
+def test_help_names_every_verb_and_no_more(pinion: Pinion) -> None:
+    done = pinion("--help")
+    assert done.code == 0
+    listed = done.out.partition("Commands:")[2]
+    assert {line.split()[0] for line in listed.splitlines() if line[2:3].strip()} == set(VERBS)
+    assert pinion().out == done.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(pinion: Pinion, verb: str) -> None:
+    done = pinion(verb, "--help")
+    assert done.code == 0 and done.err == ""
+    assert f"pinion {verb}" in done.out
+    assert "--json" in done.out
+
+
+def test_version(pinion: Pinion) -> None:
+    assert pinion("--version").out.startswith("pinion 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needles"),
+    [
+        (["fly"], ["'fly'", "pinion --help"]),
+        (["--fast"], ["--fast", "pinion --help"]),
+        (["info"], ["ROBOT", "pinion info --help"]),
+        (["build", "iiwa14", "rnea"], ["-o", "pinion build --help"]),
+        (["build", "iiwa14", "rnea", "-o", "x", "--ii", "eight"], ["--ii", "integer"]),
+        (["verify", "x", "--samples", "0"], ["--samples"]),
+        (["verify"], ["DIR"]),
+        (["run", "x", "--input", "a.npz"], ["--output"]),
+        (["robots", "more"], ["more"]),
+        (["bench", "speed"], ["'speed'", "core"]),
+        (["bench", "cuda"], ["'cuda'", "not there yet"]),
+        (["demo", "--requests", "1"], ["--requests"]),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    pinion: Pinion, arguments: list[str], needles: list[str]
+) -> None:
+    pinion(*arguments).refused(*needles)
+
+
+@pytest.mark.parametrize("verb", ["explore", "bitstream", "devices", "card", "report", "export"])
+def test_what_is_not_there_has_no_stub(pinion: Pinion, verb: str) -> None:
+    pinion(verb).refused(f"'{verb}'")
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(data: object) -> None:
+        raise ValueError("not Pinion's own")
+
+    monkeypatch.setattr(robots_verb, "put_json", broken)
+    with pytest.raises(ValueError, match="not Pinion's own"):
+        main(["robots", "--json"])
+
+
+def test_an_interrupt_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(data: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(robots_verb, "put_json", interrupted)
+    with pytest.raises(SystemExit) as left:
+        main(["robots", "--json"])
+    assert left.value.code == 130
+
+
+def test_which_errors_are_the_users() -> None:
+    assert errors.sentence(RobotError("A\n  robot.")) == "A robot."
+    missing = ModuleNotFoundError("No module named 'amaranth'", name="amaranth.hdl")
+    assert "pip install 'pinion[hw]'" in str(errors.sentence(missing))
+    assert "pinion[cli]" in str(errors.sentence(ModuleNotFoundError(name="matplotlib")))
+    assert errors.sentence(ModuleNotFoundError(name="pinion.nowhere")) is None
+    denied = PermissionError(13, "Permission denied", "some/file")
+    assert "'some/file'" in str(errors.sentence(denied))
+    for defect in (ValueError("x"), TypeError("x"), AssertionError("x"), KeyError("x")):
+        assert errors.sentence(defect) is None
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["robots"], ["info", "iiwa14"]])
+def test_what_is_only_read_needs_no_heavy_package(arguments: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from pinion.cli import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit as left:\n    assert left.code == 0\n"
+        "heavy = {'amaranth', 'cocotb', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    code = "from pinion.cli import main; main(['info', 'atlas'])"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None and child.stderr is not None
+        child.stdout.close()
+        assert b"Traceback" not in child.stderr.read()

@@ -1,0 +1,72 @@
+"""Real robots through RTL: bit for bit at every initiation interval.
+
+One simulation compiles for each case, which takes 5 to 40 seconds; the requests themselves take
+less than a second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pinion.boards.build import build
+from pinion.cosim import stream
+from pinion.cosim.verify import verify
+
+
+@pytest.fixture(scope="module")
+def iiwa14(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("iiwa14") / "ii8"
+    manifest = build("iiwa14", "rnea", folder, ii=8)
+    assert manifest.multipliers <= 60 and manifest.latency_cycles <= 110
+    return folder
+
+
+def test_ten_thousand_requests(iiwa14: Path) -> None:
+    figures = verify(iiwa14, samples=10_000, seed=11)
+    assert figures["ok"] and figures["mismatches"] == 0
+    assert figures["cycles_per_result"] == 8.0 and figures["flagged"] == 0
+    for word, bound in figures["budget"].items():
+        assert bound <= 50 * figures["error_max"][word]
+
+
+def test_ten_thousand_requests_with_pauses(iiwa14: Path) -> None:
+    figures = verify(
+        iiwa14, samples=10_000, seed=12, idle=stream.bursts(seed=1), stall=stream.random(seed=2)
+    )
+    assert figures["ok"] and figures["mismatches"] == 0
+
+
+@pytest.mark.parametrize("distribution", ["stress", "beyond"])
+def test_harder_states(iiwa14: Path, distribution: str) -> None:
+    figures = verify(iiwa14, samples=5000, seed=13, distribution=distribution)
+    assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 0
+
+
+@pytest.mark.parametrize(("simulator", "samples"), [("icarus", 16), ("verilator", 1000)])
+def test_other_simulators_agree(iiwa14: Path, simulator: str, samples: int) -> None:
+    figures = verify(iiwa14, samples=samples, seed=14, simulator=simulator)
+    assert figures["ok"] and figures["mismatches"] == 0
+
+
+@pytest.mark.parametrize(
+    ("robot", "ii", "formats"),
+    [
+        ("iiwa14", 1, "q16.16"),
+        ("iiwa14", 2, "q16.16"),
+        ("iiwa14", 4, "q12.20"),
+        ("iiwa14", 16, "q16.16"),
+        ("iiwa14", 32, "q16.16"),
+        ("hyq", 8, "q16.16"),
+        ("baxter", 8, "q16.16"),
+    ],
+)
+def test_intervals_and_robots(robot: str, ii: int, formats: str, tmp_path: Path) -> None:
+    folder = tmp_path / robot
+    manifest = build(robot, "rnea", folder, ii=ii, formats=formats)
+    products = manifest.ops["mul"] + manifest.ops["mul_const"]
+    assert manifest.multipliers <= 1.15 * -(-products // ii)
+    figures = verify(folder, samples=2000, seed=ii)
+    assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 0
+    assert figures["cycles_per_result"] == ii and figures["ok"]

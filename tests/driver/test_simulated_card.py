@@ -1,0 +1,178 @@
+"""The driver on the simulated card: the compiled RTL of a small build, bit for bit."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion import driver
+from pinion.api import backend
+from pinion.boards.build import Build, build
+from pinion.cosim.stream import PATTERNS
+from pinion.cosim.transport import SimulatedCard
+from pinion.driver import Device, DriverError, TransportError, pack, request_dtype
+from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.functions import sample
+from pinion.hls.evaluate import evaluate_integers, formats
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pendulum's inverse dynamics, one result every 2 cycles."""
+    path = tmp_path_factory.mktemp("simulated") / "pendulum"
+    build("pendulum", "rnea", path, ii=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def device(folder: Path) -> Iterator[Device]:
+    with driver.open(folder, chunk=300) as opened:
+        yield opened
+
+
+def golden(folder: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Result words (n, words_out) uint32 and flags (n,) of the integer model."""
+    made = Build.read(folder)
+    count = len(next(iter(arrays.values())))
+    words = pack(request_dtype(made.manifest), arrays, count)
+    fmts = formats(made.graph)
+    ids = {str(n.params[0]): i for i, n in enumerate(made.graph.nodes) if n.op == "input"}
+    names = [w for b in made.function.inputs for w in b.words(made.model)]
+    flags = np.zeros(count, dtype=np.bool_)
+    states = {}
+    for k, name in enumerate(names):
+        target = fmts[ids[name]] if name in ids else fmts[next(iter(ids.values()))]
+        integers, lost = float32_to_fixed(words[:, k], target)
+        flags |= lost
+        if name in ids:
+            states[name] = integers
+    results, saturated = evaluate_integers(made.graph, states)
+    rows = [fixed_to_float32(results[n], fmts[node]) for n, node in made.graph.outputs]
+    return np.stack(rows, axis=1), flags | saturated
+
+
+def states(folder: Path, count: int, *, seed: int) -> dict[str, np.ndarray]:
+    print(f"seed {seed}")
+    made = Build.read(folder)
+    return sample(made.model, made.function, count, distribution="beyond", seed=seed)
+
+
+def same_bits(found: np.ndarray, words: np.ndarray) -> None:
+    assert not np.isnan(found).any()
+    assert np.array_equal(np.ascontiguousarray(found).view(np.uint32), words)
+
+
+def test_results_equal_the_integer_model_bit_for_bit(folder: Path, device: Device) -> None:
+    arrays = states(folder, 1000, seed=11)
+    words, flags = golden(folder, arrays)
+    result = device.run(**arrays)
+    same_bits(result.tau, words)
+    assert np.array_equal(result.saturated, flags) and not flags.all()
+
+
+def test_requests_beyond_the_format_are_flagged(folder: Path, device: Device) -> None:
+    arrays = states(folder, 50, seed=12)
+    arrays["qdd"][[3, 17]] = 1e9
+    _, flags = golden(folder, arrays)
+    assert flags[[3, 17]].all()
+    assert np.array_equal(device.run(**arrays).saturated, flags)
+
+
+def test_the_card_gives_one_result_every_ii_cycles(folder: Path, device: Device) -> None:
+    short, long = (device.run(**states(folder, n, seed=1)).cycles for n in (100, 300))
+    assert short is not None and long is not None and long - short == 200 * device.manifest.ii
+
+
+def test_a_single_request_takes_the_stated_latency(folder: Path, device: Device) -> None:
+    one = {name: array[0] for name, array in states(folder, 1, seed=1).items()}
+    result = device.run(**one)
+    m = device.manifest
+    assert result.tau.shape == (1,)
+    # The phase of the slot counter is whatever the batch before left.
+    assert result.cycles is not None
+    assert m.total_latency_cycles - m.ii < result.cycles <= m.total_latency_cycles + 1
+
+
+def test_many_batches_in_flight_stay_apart(folder: Path, device: Device) -> None:
+    batches = [states(folder, 1 + 37 * k % 400, seed=k) for k in range(20)]
+    futures = [device.submit(**batch) for batch in batches]
+    for batch, future in zip(batches, futures, strict=True):
+        same_bits(future.result().tau, golden(folder, batch)[0])
+
+
+@pytest.mark.parametrize("idle", ["random", "bursts"])
+@pytest.mark.parametrize("stall", ["single", "long_pause"])
+def test_pauses_of_the_host_change_nothing(folder: Path, idle: str, stall: str) -> None:
+    made = Build.read(folder)
+    card = SimulatedCard(
+        folder=folder,
+        manifest=made.manifest,
+        idle=PATTERNS[idle](seed=3),
+        stall=PATTERNS[stall](seed=4),
+    )
+    arrays = states(folder, 400, seed=13)
+    with Device(manifest=made.manifest, transport=card) as device:
+        same_bits(device.run(**arrays).tau, golden(folder, arrays)[0])
+
+
+def test_a_reset_card_answers_as_before(folder: Path, device: Device) -> None:
+    arrays = states(folder, 20, seed=14)
+    before = device.run(**arrays)
+    device.reset()
+    assert np.array_equal(device.run(**arrays).tau, before.tau)
+
+
+def test_a_core_of_another_build_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    build("pendulum", "rnea", other, ii=3)
+    shutil.copy(folder / "core.il", other / "core.il")
+    shutil.copytree(folder / "sim", other / "sim", dirs_exist_ok=True)
+    with pytest.raises(DriverError, match="another build"):
+        driver.open(other)
+
+
+def test_the_simulated_card_has_no_address_and_needs_its_core(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DriverError, match="no address '0'"):
+        driver.open(folder, device="sim:0")
+    Build.read(folder).manifest.write(tmp_path)
+    with pytest.raises(TransportError, match="cannot be made: There is no RTLIL"):
+        driver.open(tmp_path)
+
+
+def test_backends_by_name_agree(folder: Path) -> None:
+    arrays = states(folder, 200, seed=15)
+    kept = (folder / "manifest.json").stat().st_mtime_ns
+    with backend("pendulum", "rnea", device="float") as model:
+        floats = model(**arrays)
+    with backend("pendulum", "rnea", device="sim", ii=2, folder=folder) as card:
+        fixed = card.run(**arrays)
+    assert (folder / "manifest.json").stat().st_mtime_ns == kept, "built again for nothing"
+    assert floats.names == fixed.names == ("tau",) and floats.tau.dtype == np.float64
+    budget = max(Build.read(folder).manifest.budget.values())
+    error = np.abs(floats.tau - fixed.tau)
+    # Twice the range of the budget's distribution; nothing here is quadratic in more than qd.
+    assert not np.isnan(error).any() and error.max() <= 4 * budget
+
+
+def test_the_float_backend_takes_single_requests_and_refuses_wrong_ones() -> None:
+    with backend("two_link", "rnea", device="float") as model:
+        result = model.run(q=[0.1, 0.2], qd=[0, 0], qdd=[0, 0])
+        assert result.tau.shape == (2,) and result.saturated.shape == ()
+        with pytest.raises(DriverError, match="axis 0 is 3 long instead of 2"):
+            model.run(q=[0.1, 0.2, 0.3], qd=[0, 0], qdd=[0, 0])
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_backends_to_come_say_so(device: str) -> None:
+    with pytest.raises(DriverError, match=f"'{device}' is not there yet"):
+        backend("pendulum", "rnea", device=device)
+
+
+def test_an_unknown_backend_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    with pytest.raises(DriverError, match="no transport 'abacus'"):
+        backend("pendulum", "rnea", device="abacus:1", folder=tmp_path / "made")
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,135 @@
+"""Small cores, compiled, and what they should answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.cosim.compiled import CompiledCore
+from pinion.cosim.stream import StreamResult, pack_records, unpack_records
+from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.functions import function, sample
+from pinion.gateware.core import Core
+from pinion.gateware.emit import core_rtlil
+from pinion.gateware.library import timing_for
+from pinion.hls import (
+    Binding,
+    FormatPlan,
+    Graph,
+    bind,
+    evaluate_integers,
+    lower,
+    operations,
+    schedule,
+)
+from pinion.hls.design import DOT_WIDTHS
+from pinion.hls.passes import fold, gather_dots
+from pinion.robot import load
+
+Words = NDArray[np.uint32]
+Flags = NDArray[np.bool_]
+
+BUILD_HASH = 0x0123_4567_89AB_CDEF
+
+
+def bound(graph: Graph, *, ii: int, formats: str = "q16.16") -> tuple[Graph, Binding]:
+    """A traced graph, folded, in fixed point and bound."""
+    plan = FormatPlan.parse(formats)
+    timing = timing_for(plan)
+    fixed = lower(gather_dots(fold(graph), timing, widths=DOT_WIDTHS, ii=ii), plan)
+    modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=5)
+    return fixed, bind(fixed, modulo)
+
+
+def rnea(robot: str) -> Graph:
+    return function("rnea").trace(load(robot))
+
+
+def request_bits(robot: str, count: int, *, seed: int, distribution: str = "reference") -> Words:
+    """Request words (count, words) as they travel."""
+    row, model = function("rnea"), load(robot)
+    arrays = sample(model, row, count, distribution=distribution, seed=seed)
+    words = [arrays[block.name].reshape(count, -1) for block in row.inputs]
+    return np.concatenate(words, axis=1).view(np.uint32)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A compiled core and the graph that it should be."""
+
+    graph: Graph
+    binding: Binding
+    core: Core
+    compiled: CompiledCore
+
+    @classmethod
+    def build(
+        cls,
+        graph: Graph,
+        binding: Binding,
+        folder: Path,
+        *,
+        reference: Graph | None = None,
+        debug: bool = False,
+    ) -> Bench:
+        """Compile the core of a bound graph; ``reference`` is the graph of the expected values."""
+        core = Core(graph=graph, binding=binding, build_hash=BUILD_HASH)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "core.il"
+        path.write_text(core_rtlil(core))
+        compiled = CompiledCore.build(rtlil=path, folder=folder, debug=debug)
+        return cls(reference or graph, binding, core, compiled)
+
+    def expected(self, bits: Words) -> tuple[Words, Flags]:
+        """Result words (n, words) and flags (n,) of the golden model."""
+        ints, flag = float32_to_fixed(bits, self.core.input_format)
+        out, saturated = evaluate_integers(
+            self.graph, {name: ints[:, k] for k, name in enumerate(self.graph.inputs)}
+        )
+        words = [
+            fixed_to_float32(out[name], self.core.output_format) for name, _ in self.graph.outputs
+        ]
+        return np.stack(words, axis=1), saturated | flag.any(axis=1)
+
+    def pack(self, bits: Words) -> tuple[Words, Flags]:
+        return pack_records(bits, lanes=self.binding.lanes_in, beats=self.binding.beats_in)
+
+    def stream(
+        self,
+        beats: Words,
+        last: Flags,
+        *,
+        records: int,
+        idle: Flags | None = None,
+        stall: Flags | None = None,
+    ) -> tuple[Words, Flags, StreamResult]:
+        """Send beats, expect so many records; result words (n, words), flags (n,), the rest."""
+        per_record = self.binding.beats_out
+        result = self.compiled.run(
+            beats, last, expected_beats=records * per_record, idle=idle, stall=stall
+        ).check()
+        ends = np.zeros(per_record, dtype=np.bool_)
+        ends[-1] = True
+        assert np.array_equal(result.last, np.tile(ends, records)), "TLAST is not on last beats"
+        words = unpack_records(result.beats, words=len(self.graph.outputs), beats=per_record)
+        return words, result.user.reshape(records, per_record)[:, -1], result
+
+    def run(
+        self, bits: Words, *, idle: Flags | None = None, stall: Flags | None = None
+    ) -> tuple[Words, Flags, StreamResult]:
+        beats, last = self.pack(bits)
+        return self.stream(beats, last, records=len(bits), idle=idle, stall=stall)
+
+    def agree(
+        self, bits: Words, *, idle: Flags | None = None, stall: Flags | None = None
+    ) -> StreamResult:
+        """Run requests and hold every bit of the answer against the golden model."""
+        words, flags, result = self.run(bits, idle=idle, stall=stall)
+        want, want_flags = self.expected(bits)
+        wrong = np.flatnonzero((words != want).any(axis=1))
+        assert not len(wrong), f"{len(wrong)} wrong records, the first is {wrong[:5]}"
+        assert np.array_equal(flags, want_flags), np.flatnonzero(flags != want_flags)[:5]
+        return result

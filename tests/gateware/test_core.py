@@ -1,0 +1,256 @@
+"""Compiled cores: every bit, every flag, every request once and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.cosim.stream import PATTERNS
+from pinion.gateware.library import timing_for
+from pinion.hls import FormatPlan, Graph, bind, operations, schedule
+from tests.gateware.cores import BUILD_HASH, Bench, bound, request_bits, rnea
+from tests.hls.helpers import Q16, TIMING, edit
+
+Get = Callable[..., Bench]
+
+
+@pytest.fixture(scope="module")
+def get(tmp_path_factory: pytest.TempPathFactory) -> Get:
+    """Cores by robot, interval and formats, each compiled once for this file."""
+    made: dict[tuple[object, ...], Bench] = {}
+
+    def build(robot: str, ii: int, *, formats: str = "q16.16", debug: bool = False) -> Bench:
+        key = (robot, ii, formats, debug)
+        if key not in made:
+            graph, binding = bound(rnea(robot), ii=ii, formats=formats)
+            folder = tmp_path_factory.mktemp("core")
+            made[key] = Bench.build(graph, binding, folder, debug=debug)
+        return made[key]
+
+    return build
+
+
+CORES = [("two_link", 1), ("two_link", 8), ("pendulum", 3)]
+DEBUG = {("pendulum", 3)}
+
+
+@pytest.fixture(params=CORES, ids=lambda p: f"{p[0]}-ii{p[1]}")
+def bench(request: pytest.FixtureRequest, get: Get) -> Bench:
+    robot, ii = request.param
+    return get(robot, ii, debug=request.param in DEBUG)
+
+
+def robot_of(bench: Bench) -> str:
+    return "pendulum" if len(bench.graph.inputs) == 3 else "two_link"
+
+
+@pytest.mark.parametrize("distribution", ["reference", "beyond"])
+def test_results_are_the_golden_models_bit_for_bit(bench: Bench, distribution: str) -> None:
+    bits = request_bits(robot_of(bench), 3000, seed=31, distribution=distribution)
+    result = bench.agree(bits)
+    _, flags = bench.expected(bits)
+    assert not flags.any()
+    assert len(result.launched) == 3000
+
+
+def test_another_format_is_bit_exact_too(get: Get) -> None:
+    bench = get("two_link", 3, formats="q12.20")
+    result = bench.agree(request_bits("two_link", 2000, seed=32))
+    assert set(np.diff(result.launched)[5:]) == {3}
+
+
+def test_one_record_every_interval(bench: Bench) -> None:
+    result = bench.agree(request_bits(robot_of(bench), 500, seed=33))
+    ii = bench.binding.schedule.ii
+    gaps = np.diff(result.launched)
+    # The start may wait for the slot; from then on there is a launch in every interval.
+    assert np.all(gaps[3:] == ii), gaps[:10]
+    # Launch to last beat takes the same time for every request, as the host is always ready.
+    spent = result.emitted[bench.binding.beats_out - 1 :: bench.binding.beats_out] - result.launched
+    assert set(spent[3:]) == {spent[-1]}
+    assert spent[-1] >= bench.binding.schedule.length
+
+
+def test_the_build_hash_is_a_constant_of_the_core(bench: Bench) -> None:
+    assert bench.compiled.build_hash() == BUILD_HASH
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_no_pause_loses_repeats_or_reorders(bench: Bench, name: str) -> None:
+    bits = request_bits(robot_of(bench), 1200, seed=34)
+    bits[::37, 0] = np.float32(np.nan).view(np.uint32)  # flags stay with their results
+    idle, stall = PATTERNS[name](seed=35), PATTERNS[name](seed=36)
+    for held in ({"idle": idle}, {"stall": stall}, {"idle": idle, "stall": stall}):
+        result = bench.agree(bits, **held)
+        done = result.emitted[bench.binding.beats_out - 1 :: bench.binding.beats_out]
+        # Launched and not yet taken by the host: never more than there are credits.
+        taken = np.searchsorted(np.sort(done), result.launched, side="left")
+        assert np.max(np.arange(len(taken)) - taken) <= bench.core.credits
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_random_pauses_of_random_density(bench: Bench, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    print(f"seed {seed}")
+    bits = request_bits(robot_of(bench), 400, seed=seed)
+    patterns = [rng.random(int(rng.integers(50, 3000))) < rng.uniform(0, 0.98) for _ in range(2)]
+    for pattern in patterns:
+        pattern[int(rng.integers(len(pattern)))] = False
+    bench.agree(bits, idle=patterns[0], stall=patterns[1])
+
+
+# -- flags ---------------------------------------------------------------------------------------
+
+SPECIAL = {
+    5: np.nan,
+    9: np.inf,
+    10: -np.inf,
+    17: 1e9,
+    18: -32769.0,
+    40: 32767.9,
+    60: -1e-40,
+}
+FLAGGED_AT_THE_EDGE = {5, 9, 10, 17, 18}
+
+
+@pytest.mark.parametrize("word", [0, 1, -1])
+def test_a_word_out_of_range_flags_its_request_and_no_other(bench: Bench, word: int) -> None:
+    bits = request_bits(robot_of(bench), 80, seed=41)
+    for row, value in SPECIAL.items():
+        bits[row, word] = np.float32(value).view(np.uint32)
+    bench.agree(bits)
+    _, flags, _ = bench.run(bits)
+    found = set(np.flatnonzero(flags))
+    assert found >= FLAGGED_AT_THE_EDGE
+    assert found <= FLAGGED_AT_THE_EDGE | {40}  # which may saturate further inside
+
+
+@pytest.mark.parametrize("ii", [1, 8])
+def test_a_value_out_of_range_inside_flags_its_request_and_no_other(get: Get, ii: int) -> None:
+    bench = get("two_link", ii)
+    bits = request_bits("two_link", 120, seed=42)
+    fast = [0, 7, 8, 9, 30, 32, 119]
+    bits[fast, 2] = np.float32(400.0).view(np.uint32)  # its square does not fit q16.16
+    bench.agree(bits)
+    _, flags, _ = bench.run(bits)
+    assert np.flatnonzero(flags).tolist() == fast
+
+
+# -- protocol ------------------------------------------------------------------------------------
+
+
+def protocol_error(bench: Bench, beats: np.ndarray, last: np.ndarray) -> np.ndarray:
+    signal = bench.compiled.trace(["protocol_error"], beats, last, cycles=len(beats) + 100)
+    return signal["protocol_error"]
+
+
+@pytest.fixture
+def pendulum(get: Get) -> Bench:
+    bench = get("pendulum", 3, debug=True)
+    assert bench.binding.beats_in == 3 and bench.binding.lanes_in == 1
+    bench.compiled.reset()
+    return bench
+
+
+def test_a_good_stream_raises_no_protocol_error(pendulum: Bench) -> None:
+    beats, last = pendulum.pack(request_bits("pendulum", 50, seed=51))
+    assert not protocol_error(pendulum, beats, last).any()
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_a_record_that_ends_early_is_dropped(pendulum: Bench, kept: int) -> None:
+    bits = request_bits("pendulum", 12, seed=52)
+    beats, last = pendulum.pack(bits)
+    short = 4  # this record loses its last beats
+    gone = np.arange(3 * short + kept, 3 * short + 3)
+    last[3 * short + kept - 1] = True
+    beats, last = np.delete(beats, gone, axis=0), np.delete(last, gone)
+    want, _ = pendulum.expected(np.delete(bits, short, axis=0))
+    words, flags, _ = pendulum.stream(beats, last, records=11)
+    assert np.array_equal(words, want)
+    assert not flags.any()
+    error = protocol_error(pendulum, beats, last)
+    assert error[-1] == 1 and error[0] == 0
+    assert np.all(np.diff(error.astype(int)) >= 0), "the error is sticky"
+
+
+@pytest.mark.parametrize("extra", [1, 2, 3, 4, 7])
+def test_a_record_that_does_not_end_is_flagged_and_the_stream_realigns(
+    pendulum: Bench, extra: int
+) -> None:
+    bits = request_bits("pendulum", 12, seed=53)
+    beats, last = pendulum.pack(bits)
+    long = 4
+    end = 3 * long + 3
+    last[end - 1] = False
+    rng = np.random.default_rng(extra)
+    more = rng.uniform(-1, 1, (extra, 1)).astype(np.float32).view(np.uint32)
+    beats = np.insert(beats, end, more, axis=0)
+    last = np.insert(last, end, [False] * (extra - 1) + [True])
+    want, _ = pendulum.expected(bits)
+    words, flags, _ = pendulum.stream(beats, last, records=12)
+    assert np.array_equal(words, want)
+    assert np.flatnonzero(flags).tolist() == [long]
+    assert protocol_error(pendulum, beats, last)[-1] == 1
+
+
+def test_a_core_of_one_beat_needs_its_tlast_too(get: Get) -> None:
+    bench = get("two_link", 1)
+    bench.compiled.reset()
+    bits = request_bits("two_link", 10, seed=54)
+    beats, last = bench.pack(bits)
+    assert last.all()
+    last[3] = False  # the next beat, with TLAST, belongs to the record that did not end
+    want, _ = bench.expected(np.delete(bits, 4, axis=0))
+    words, flags, _ = bench.stream(beats, last, records=9)
+    assert np.array_equal(words, want)
+    assert np.flatnonzero(flags).tolist() == [3]
+    bench.compiled.reset()
+
+
+# -- mutants and variants ------------------------------------------------------------------------
+
+
+def _constant_off(fixed: Graph) -> Graph:
+    i = next(i for i, node in enumerate(fixed.nodes) if node.op == "const")
+    value, *shape = fixed.nodes[i].params
+    return edit(fixed, i, params=(float(value) + 2.0**-8, *shape))
+
+
+def _rounding_removed(fixed: Graph) -> Graph:
+    i = next(
+        i
+        for i, node in enumerate(fixed.nodes)
+        if node.op == "quantize" and fixed.nodes[node.args[0]].op in ("mul", "dot")
+    )
+    width, frac, _, overflow = fixed.nodes[i].params
+    return edit(fixed, i, params=(width, frac, "floor", overflow))
+
+
+@pytest.mark.parametrize("mutate", [_constant_off, _rounding_removed])
+def test_a_mutant_in_hardware_is_found(mutate: Callable[[Graph], Graph], tmp_path: Path) -> None:
+    fixed, _ = bound(rnea("two_link"), ii=8)
+    mutant = mutate(fixed).verify()
+    modulo = schedule(operations(mutant, TIMING), ii=8, timing=TIMING, effort=5)
+    bench = Bench.build(mutant, bind(mutant, modulo), tmp_path, reference=fixed)
+    bits = request_bits("two_link", 500, seed=61)
+    words, _, _ = bench.run(bits)
+    want, _ = bench.expected(bits)
+    assert (words != want).any(), "the mutant went unnoticed"
+    # It is the mutation that was found, not a broken bench.
+    mutated = Bench(mutant, bench.binding, bench.core, bench.compiled)
+    mutated.agree(bits)
+
+
+def test_other_unit_latencies_are_bit_exact(tmp_path: Path) -> None:
+    fixed, _ = bound(rnea("two_link"), ii=5)
+    timing = timing_for(FormatPlan.parse("q16.16"), multiplier_stages=1, add=2)
+    assert timing != timing_for(Q16)
+    modulo = schedule(operations(fixed, timing), ii=5, timing=timing, effort=5)
+    bench = Bench.build(fixed, bind(fixed, modulo), tmp_path)
+    bits = request_bits("two_link", 1000, seed=62)
+    bits[::100, 3] = np.float32(500.0).view(np.uint32)
+    bench.agree(bits)

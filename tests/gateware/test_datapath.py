@@ -1,0 +1,137 @@
+"""The datapath: units as bound, storage, and the graphs that look least like a robot."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.gateware.core import Core
+from pinion.gateware.datapath import Datapath
+from pinion.gateware.emit import TOP, core_rtlil
+from pinion.hls import Design, Graph, Tracer, bind, lower, operations, schedule
+from pinion.hls.lower import FormatPlan
+from tests.gateware.cores import BUILD_HASH, Bench, bound, rnea
+from tests.hls.helpers import Q16, TIMING, designed, edit
+
+
+def rtlil(robot: str, ii: int, build_hash: int = BUILD_HASH) -> str:
+    graph, binding = bound(rnea(robot), ii=ii)
+    return core_rtlil(Core(graph=graph, binding=binding, build_hash=build_hash))
+
+
+def instances(text: str) -> Counter[str]:
+    """How often each module is instantiated."""
+    return Counter(re.findall(r"^\s*cell \\(\S+) ", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("robot", "ii"), [("two_link", 1), ("chain_3", 4), ("iiwa14", 8)])
+def test_the_design_has_the_bound_units_and_each_module_once(robot: str, ii: int) -> None:
+    graph, binding = bound(rnea(robot), ii=ii)
+    text = core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH))
+    found = instances(text)
+    for kind, count in binding.schedule.units.items():
+        assert found[f"pinion_{kind.label}"] == count
+    assert found["pinion_float_to_fixed"] == binding.lanes_in
+    assert found["pinion_fixed_to_float"] == binding.lanes_out
+    modules = re.findall(r"^module \\(\S+)", text, re.MULTILINE)
+    assert len(modules) == len(set(modules))
+    assert set(found) <= set(modules), "an instance of a module that is not there"
+    assert text.count("attribute \\top 1") == 1 and TOP in modules
+
+
+def test_equal_cores_are_equal_texts_without_places() -> None:
+    first = rtlil("chain_3", 4)
+    assert first == rtlil("chain_3", 4)
+    assert "attribute \\src" not in first
+    assert str(Path(__file__).parents[2]) not in first
+    assert first != rtlil("chain_3", 4, build_hash=1)
+    assert first != rtlil("chain_3", 5)
+
+
+def test_ports_state_widths_and_flag_stages() -> None:
+    graph, binding = bound(rnea("two_link"), ii=3, formats="q12.20")
+    datapath = Datapath(graph=graph, binding=binding)
+    assert datapath.lane_width == 32
+    names = set(datapath.signature.members)
+    assert {f"word{k}" for k in range(6)} <= names
+    assert {f"lane{k}" for k in range(binding.lanes_out)} <= names
+    # The oldest request's flag is still there when its last word leaves.
+    assert datapath.flag_stages * 3 > max(out.cycle for out in binding.outputs)
+    assert datapath.flag_stages * 3 > binding.schedule.length
+
+
+def oddities() -> Graph:
+    """Results that are inputs, constants, negations, the same twice; an input nobody uses."""
+    tracer = Tracer()
+    x, y = tracer.input("x"), tracer.input("y")
+    tracer.input("unused")
+    z = tracer.input("z")
+    tracer.output("passed", x)
+    tracer.output("constant", -1.5)
+    tracer.output("zero", 0.0)
+    tracer.output("negated", -(x * y))
+    tracer.output("twice", x * y)
+    tracer.output("again", x * y)
+    tracer.output("square", z * z)
+    tracer.output("waves", z.sin() * 2.0 - y.cos())
+    tracer.output("late", ((x + y) * (y - z) + (z * x)) * x + 0.25)
+    tracer.output("passed_too", z)
+    return tracer.finish()
+
+
+@pytest.mark.parametrize("ii", [1, 2, 13])
+def test_odd_graphs_are_bit_exact(ii: int, tmp_path: Path) -> None:
+    graph, binding = bound(oddities(), ii=ii)
+    bench = Bench.build(graph, binding, tmp_path)
+    seed = 17
+    print(f"seed {seed}")
+    values = np.random.default_rng(seed).uniform(-8, 8, (400, 4)).astype(np.float32)
+    values[::50] *= 1000.0  # squares that do not fit
+    bits = values.view(np.uint32)
+    bench.agree(bits)
+    words, flags, _ = bench.run(bits)
+    assert 0 < flags.sum() < len(flags)
+    assert set(words[:, 1].view(np.float32)) == {np.float32(-1.5)}
+    assert np.array_equal(words[:, 4], words[:, 5])
+
+
+def test_a_graph_without_operations_passes_its_words_on(tmp_path: Path) -> None:
+    tracer = Tracer()
+    x, y = tracer.input("x"), tracer.input("y")
+    for name, value in (("b", y), ("a", x)):
+        tracer.output(name, value)
+    graph, binding = bound(tracer.finish(), ii=2)
+    bench = Bench.build(graph, binding, tmp_path)
+    values = np.random.default_rng(5).uniform(-100, 100, (50, 2)).astype(np.float32)
+    bench.agree(values.view(np.uint32))
+
+
+def test_words_of_one_record_share_one_format() -> None:
+    graph = rnea("pendulum")
+    plan = FormatPlan(name="mixed", default=Q16.default, overrides={0: Q16.default})
+    fixed = lower(graph, plan)
+    modulo = schedule(operations(fixed, TIMING), ii=2, timing=TIMING)
+    name, width, frac = fixed.nodes[0].params
+    mixed = edit(fixed, 0, params=(name, width, int(frac) - 4))
+    with pytest.raises(ValueError, match="The input words of a core share one format"):
+        Core(graph=mixed, binding=bind(mixed, modulo), build_hash=0)
+    result = fixed.outputs[0][1]
+    width, frac, *rest = fixed.nodes[result].params
+    two = Graph(
+        (*fixed.nodes, replace(fixed.nodes[result], params=(width, int(frac) - 4, *rest))),
+        (*fixed.outputs, ("other", len(fixed.nodes))),
+    )
+    binding = bind(two, schedule(operations(two, TIMING), ii=2, timing=TIMING))
+    with pytest.raises(ValueError, match="The result words of a core share one format"):
+        Core(graph=two, binding=binding, build_hash=0)
+
+
+def test_a_design_of_the_flow_is_a_core() -> None:
+    made: Design = designed("pendulum", 2)
+    text = core_rtlil(Core(graph=made.fixed, binding=made.binding, build_hash=BUILD_HASH))
+    assert instances(text)["pinion_sincos"] == 1

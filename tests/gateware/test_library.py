@@ -1,0 +1,120 @@
+"""The library of units: every kind has hardware with the latency that the schedule counts with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from amaranth.sim import Simulator
+
+from pinion.gateware.library import (
+    Selector,
+    control_ports,
+    make_unit,
+    multiplier_count,
+    operand_ports,
+    timing_for,
+)
+from pinion.hls import FormatPlan, Timing, UnitKind
+from tests.gateware.cores import bound, rnea
+
+PLANS = ("q16.16", "q12.20", "q10.8", "q10.26")
+
+
+def uniform_kinds(formats: str) -> list[UnitKind]:
+    """Every kind that a uniform plan can ask for, dots of one to eight products."""
+    fmt = FormatPlan.parse(formats).default
+    shape, quantized = (fmt.width, fmt.frac), ("nearest", "saturate")
+    dots = [
+        UnitKind("dot", n, (fmt.width,) * (2 * n), fmt.frac, 0, *shape, *quantized)
+        for n in (1, 2, 3, 4, 5, 8)
+    ]
+    return [
+        *dots,
+        UnitKind("add", 0, (fmt.width,) * 2, 0, 0, *shape, *quantized),
+        UnitKind("align", 0, (fmt.width + 2,), 2, 0, *shape, *quantized),
+        UnitKind("sincos", 0, (fmt.width,), 0, fmt.frac, *shape),
+    ]
+
+
+@pytest.mark.parametrize("add", [1, 2])
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize("formats", PLANS)
+def test_every_kind_has_the_latency_of_the_timing(formats: str, stages: int, add: int) -> None:
+    timing = timing_for(FormatPlan.parse(formats), multiplier_stages=stages, add=add)
+    for kind in uniform_kinds(formats):
+        unit = make_unit(kind, timing)
+        want = {
+            "dot": timing.dot(kind.products),
+            "add": timing.add,
+            "align": timing.align,
+            "sincos": timing.sincos,
+        }[kind.name]
+        assert unit.latency == want, kind.label
+        assert unit.outputs == (("o", "ovf") if kind.saturates else ("o",))
+        assert sorted(operand_ports(kind) + control_ports(kind)) == sorted(unit.inputs)
+        assert len(operand_ports(kind)) == len(kind.widths)
+
+
+def test_the_default_timing_is_that_of_q16_16() -> None:
+    assert timing_for(FormatPlan.parse("q16.16")) == Timing()
+
+
+def test_multipliers_are_counted() -> None:
+    *dots, add, align, sincos = uniform_kinds("q16.16")
+    assert [multiplier_count(kind) for kind in dots] == [1, 2, 3, 4, 5, 8]
+    assert multiplier_count(add) == multiplier_count(align) == 0
+    assert multiplier_count(sincos) > 0
+
+
+def test_a_robots_operations_name_ports_that_exist() -> None:
+    _, binding = bound(rnea("chain_3"), ii=4)
+    for operation in binding.schedule.operations:
+        assert len(operation.operands) == len(operand_ports(operation.kind))
+        assert len(operation.control) == len(control_ports(operation.kind))
+        assert set(operation.control) <= {0, 1}
+
+
+DOT2, ADD, SINCOS = (uniform_kinds("q16.16")[k] for k in (1, -3, -1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (replace(DOT2, name="divide"), r"No component does operations of the kind 'divide'\."),
+        (replace(DOT2, widths=(32, 32, 30, 32)), r"products have one shape; asked for \(32, 32, 3"),
+        (replace(ADD, shift=2), r"one width; asked for widths \(32, 32\) and a shift by 2\."),
+        (replace(ADD, widths=(32, 30)), r"one width; asked for widths \(32, 30\) and a shift by 0"),
+    ],
+)
+def test_a_kind_without_hardware_is_a_sentence(kind: UnitKind, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_unit(kind, Timing())
+
+
+def test_a_latency_that_the_unit_has_not_is_a_sentence() -> None:
+    with pytest.raises(ValueError, match=r"sincos unit has a latency of \d+ cycles, but the sched"):
+        make_unit(SINCOS, Timing(sincos=3))
+
+
+@pytest.mark.parametrize("inputs", [2, 3, 5, 8])
+def test_a_selector_shows_the_input_of_that_number(inputs: int) -> None:
+    unit = Selector(inputs=inputs, width=7)
+    assert unit.latency == 0
+
+    async def bench(ctx):  # type: ignore[no-untyped-def]
+        for k in range(inputs):
+            ctx.set(getattr(unit, f"i{k}"), 17 * k + 3)
+        for k in range(inputs):
+            ctx.set(unit.sel, k)
+            await ctx.delay(1e-9)
+            assert ctx.get(unit.o) == 17 * k + 3
+
+    simulator = Simulator(unit)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def test_a_selector_of_one_is_a_sentence() -> None:
+    with pytest.raises(ValueError, match=r"A selector has at least 2 inputs, not 1\."):
+        Selector(inputs=1, width=8)

@@ -1,0 +1,225 @@
+"""Modulo schedules: as few units as possible, in order, the same every time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pinion.gateware.library import timing_for
+from pinion.hls import (
+    Design,
+    FormatPlan,
+    Graph,
+    ScheduleError,
+    Timing,
+    bind,
+    check_binding,
+    check_schedule,
+    design,
+    lower,
+    op_counts,
+    operations,
+    schedule,
+)
+from pinion.hls.binding import lanes
+from pinion.hls.passes import fold, gather_dots
+from tests.hls.helpers import Q16, TIMING, designed, graphs, states, traced
+
+INTERVALS = (1, 2, 3, 4, 5, 8, 16, 32)
+SCHEDULED = ("pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter")
+EFFORT = 200  # as `design` has it
+
+
+def _up(count: int, ii: int) -> int:
+    return -(-count // ii)
+
+
+def table_row(robot: str, ii: int, made: Design) -> str:
+    """One line of the table that ``pytest -s`` shows."""
+    counts = op_counts(made.real)
+    return (
+        f"{robot:9} ii {ii:2}: {counts['mul'] + counts['mul_const']:4} products on "
+        f"{made.multipliers:3} multipliers, {made.adders:3} adders, "
+        f"{made.units().get('sincos', 0):2} sincos, {made.binding.schedule.latency_cycles:3} "
+        f"cycles, {made.binding.registers} registers"
+    )
+
+
+@pytest.mark.parametrize("ii", INTERVALS)
+@pytest.mark.parametrize("robot", SCHEDULED)
+def test_units_are_as_few_as_the_interval_allows(robot: str, ii: int) -> None:
+    made = designed(robot, ii)
+    plan = made.binding.schedule
+    print(table_row(robot, ii, made))
+    check_schedule(made.fixed, plan)
+    check_binding(made.fixed, made.binding)
+
+    # Kind by kind: exactly the bound.
+    used = Counter(operation.kind for operation in plan.operations)
+    assert plan.units == {kind: _up(count, ii) for kind, count in used.items()}
+
+    # Together, however the products are spread over kinds: at most 1.15 times the bound.
+    counts = op_counts(made.real)
+    products = counts["mul"] + counts["mul_const"]
+    sums = sum(count for kind, count in used.items() if kind.name == "add")
+    assert products == sum(kind.products * count for kind, count in used.items())
+    assert made.multipliers <= 1.15 * _up(products, ii)
+    assert made.adders <= 1.15 * _up(sums, ii)
+    assert made.units().get("sincos", 0) <= 1.15 * _up(counts["trig"], ii)
+    assert set(made.units()) <= {"dot1", "dot2", "dot3", "dot4", "add", "sincos"}
+
+
+@pytest.mark.parametrize("ii", INTERVALS)
+@pytest.mark.parametrize("robot", SCHEDULED)
+def test_latency_is_at_least_the_longest_path_and_little_more(robot: str, ii: int) -> None:
+    made = designed(robot, ii)
+    plan = made.binding.schedule
+    ready: dict[int, int] = {}
+    for operation in plan.operations:
+        after = [ready.get(o.node, 0) for o in operation.operands if o.constant is None]
+        ready[operation.node] = max(after, default=0) + operation.latency
+    critical = max(ready.values())
+    assert critical <= plan.length <= 2 * critical + ii
+    assert plan.latency_cycles == plan.length - plan.first_operand
+    assert plan.first_operand >= TIMING.sincos
+    if ii == 1:
+        assert plan.length == critical
+
+
+def test_the_iiwa14_at_8_meets_its_targets() -> None:
+    made = designed("iiwa14", 8, effort=EFFORT)
+    print(table_row("iiwa14", 8, made))
+    assert made.binding.schedule.latency_cycles <= 110
+    assert made.multipliers <= 60
+    assert made.binding.lanes_in * 8 >= 21 and made.binding.lanes_out * 8 >= 7
+
+
+@pytest.mark.parametrize("robot", ["two_link", "iiwa14"])
+def test_a_design_does_not_depend_on_the_run(robot: str) -> None:
+    def again() -> Design:
+        return design(
+            traced(robot),
+            ii=4,
+            plan=Q16,
+            timing=TIMING,
+            states=states(robot, 20, seed=1),
+            effort=20,
+        )
+
+    first, second = again(), again()
+    assert first.binding == second.binding
+    assert first.fixed == second.fixed
+    assert first.budget == second.budget
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        timing_for(Q16, multiplier_stages=1),
+        timing_for(Q16, add=2),
+        timing_for(Q16, multiplier_stages=1, add=2),
+        timing_for(Q16, multiplier_stages=4),
+        Timing(sincos=5),
+    ],
+    ids=str,
+)
+def test_other_unit_latencies_are_scheduled_as_well(timing: Timing) -> None:
+    made = design(
+        traced("iiwa14"), ii=8, plan=Q16, timing=timing, states=states("iiwa14", 5, seed=1),
+        effort=5,
+    )  # fmt: skip
+    plan = made.binding.schedule
+    assert plan.timing == timing
+    for operation in plan.operations:
+        want = {
+            "dot": 2 + timing.multiplier_stages + (operation.kind.products - 1).bit_length(),
+            "add": timing.add,
+            "sincos": timing.sincos,
+        }[operation.kind.name]
+        assert operation.latency == want
+    used = Counter(operation.kind for operation in plan.operations)
+    assert plan.units == {kind: _up(count, 8) for kind, count in used.items()}
+
+
+def test_slower_units_make_a_longer_schedule() -> None:
+    fixed = designed("iiwa14", 8).fixed
+    lengths = []
+    for stages, add in ((1, 1), (2, 1), (2, 2)):
+        timing = timing_for(Q16, multiplier_stages=stages, add=add)
+        lengths.append(schedule(operations(fixed, timing), ii=8, timing=timing, effort=20).length)
+    assert lengths == sorted(set(lengths))
+
+
+def test_the_formats_change_no_schedule() -> None:
+    assert timing_for(FormatPlan.parse("q12.20")) == timing_for(Q16) == TIMING
+    other = designed("iiwa14", 8, "q12.20").binding.schedule
+    assert other.start == designed("iiwa14", 8).binding.schedule.start
+
+
+@settings(max_examples=80, deadline=None)
+@given(graph=graphs(), ii=st.sampled_from([1, 2, 3, 7]), gather=st.booleans())
+def test_random_graphs_are_scheduled_and_bound_rightly(graph: Graph, ii: int, gather: bool) -> None:
+    if gather:
+        graph = gather_dots(fold(graph), TIMING, widths=(4, 3, 2), ii=ii)
+    fixed = lower(graph, Q16)
+    plan = schedule(operations(fixed, TIMING), ii=ii, timing=TIMING, effort=3)
+    check_schedule(fixed, plan)
+    check_binding(fixed, bind(fixed, plan))
+
+
+def test_more_units_than_needed_are_allowed() -> None:
+    made = designed("iiwa14", 8)
+    plan = made.binding.schedule
+    more = {kind: 3 * count for kind, count in plan.units.items()}
+    freer = schedule(plan.operations, ii=8, timing=TIMING, units=more, effort=20)
+    check_schedule(made.fixed, freer)
+    check_binding(made.fixed, bind(made.fixed, freer))
+    assert freer.units == more
+    assert freer.length <= plan.length
+
+
+@pytest.mark.parametrize("ii", [0, -3])
+def test_an_interval_below_one_is_a_sentence(ii: int) -> None:
+    with pytest.raises(ScheduleError, match=rf"at least 1 cycle, not {ii}\."):
+        schedule(designed("pendulum", 1).binding.schedule.operations, ii=ii, timing=TIMING)
+    with pytest.raises(ScheduleError, match=rf"at least 1 cycle, not {ii}\."):
+        design(traced("pendulum"), ii=ii, plan=Q16, timing=TIMING, states={"q[0]": np.zeros(1)})
+
+
+def test_too_few_units_are_a_sentence() -> None:
+    plan = designed("two_link", 2).binding.schedule
+    kind = next(kind for kind in plan.units if kind.name == "add")
+    units = {**plan.units, kind: plan.units[kind] - 1}
+    message = rf"{plan.units[kind] - 1} units of kind add cannot do their operations every 2 "
+    with pytest.raises(ScheduleError, match=message + rf"cycles: at least {plan.units[kind]} are"):
+        schedule(plan.operations, ii=2, timing=TIMING, units=units)
+    with pytest.raises(ScheduleError, match="0 units of kind"):
+        schedule(plan.operations, ii=2, timing=TIMING, units={})
+
+
+@pytest.mark.parametrize(
+    "bad", [{"multiplier_stages": 0}, {"add": 3}, {"add": 0}, {"align": 2}], ids=str
+)
+def test_latencies_that_no_unit_has_are_a_sentence(bad: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="Unit latencies are out of range") as error:
+        Timing(**bad)
+    assert f"got {next(iter(bad.values()))}" in str(error.value)
+
+
+def test_nothing_to_do_is_a_schedule_of_no_cycles() -> None:
+    plan = schedule((), ii=4, timing=TIMING)
+    assert plan.length == 0 and plan.units == {}
+    assert replace(plan, ii=2).latency_cycles == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "ii", "want"),
+    [(21, 8, (3, 7)), (7, 8, (1, 7)), (21, 1, (21, 1)), (1, 32, (1, 1)), (9, 4, (3, 3))],
+)
+def test_a_record_passes_within_an_interval(words: int, ii: int, want: tuple[int, int]) -> None:
+    assert lanes(words, ii) == want
