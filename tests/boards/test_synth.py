@@ -129,7 +129,7 @@ def test_a_dsp_block_is_logic_unless_it_has_registers(stage: str, levels: int) -
 
 def test_a_loop_is_an_error_with_a_name() -> None:
     top = module({}, one=lut(1, 2), two=lut(2, 1))
-    with pytest.raises(LevelError, match="loop through or before (one|two)"):
+    with pytest.raises(LevelError, match=r"loop through or before (one|two)"):
         longest_path({"top": top}, "top")
 
 

@@ -108,7 +108,7 @@ def test_verify_that_fails_has_exit_code_1(
     if options:
         assert done.json["mismatches"] == 3
     else:
-        assert "The check failed" in done.out
+        assert "The check failed: the RTL and the integers differ." in done.out
 
 
 def test_verify_refuses(pinion: Pinion, built: Built, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def mutated(folder: Path, where: Path, change: dict[int, Node]) -> Path:
     graph = Graph(tuple(nodes), built.graph.outputs).verify()
     timing = make_design(built.model, built.function, ii=II, formats="q16.16").binding
     plan = schedule(
-        operations(graph, timing.schedule.timing), ii=II, timing=timing.schedule.timing, effort=200
+        operations(graph, timing.schedule.timing), ii=II, timing=timing.schedule.timing
     )
     core = Core(graph=graph, binding=bind(graph, plan), build_hash=built.manifest.hash)
     (where / RTLIL).write_text(core_rtlil(core))

@@ -20,11 +20,12 @@ from pinion.functions import sample
 from pinion.hls.evaluate import evaluate_integers, formats
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pendulum's inverse dynamics, one result every 2 cycles."""
-    path = tmp_path_factory.mktemp("simulated") / "pendulum"
-    build("pendulum", "rnea", path, ii=2)
+@pytest.fixture(scope="module", params=["pendulum", "two_link"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Inverse dynamics, one result every 2 cycles: results of one beat, and of two."""
+    path = tmp_path_factory.mktemp("simulated") / request.param
+    made = build(request.param, "rnea", path, ii=2)
+    assert made.beats_out == {"pendulum": 1, "two_link": 2}[request.param]
     return path
 
 
@@ -91,7 +92,7 @@ def test_a_single_request_takes_the_stated_latency(folder: Path, device: Device)
     one = {name: array[0] for name, array in states(folder, 1, seed=1).items()}
     result = device.run(**one)
     m = device.manifest
-    assert result.tau.shape == (1,)
+    assert result.tau.shape == device.shapes["tau"]
     # The phase of the slot counter is whatever the batch before left.
     assert result.cycles is not None
     assert m.total_latency_cycles - m.ii < result.cycles <= m.total_latency_cycles + 1
@@ -145,10 +146,11 @@ def test_the_simulated_card_has_no_address_and_needs_its_core(folder: Path, tmp_
 
 def test_backends_by_name_agree(folder: Path) -> None:
     arrays = states(folder, 200, seed=15)
+    robot = Build.read(folder).manifest.robot
     kept = (folder / "manifest.json").stat().st_mtime_ns
-    with backend("pendulum", "rnea", device="float") as model:
+    with backend(robot, "rnea", device="float") as model:
         floats = model(**arrays)
-    with backend("pendulum", "rnea", device="sim", ii=2, folder=folder) as card:
+    with backend(robot, "rnea", device="sim", ii=2, folder=folder) as card:
         fixed = card.run(**arrays)
     assert (folder / "manifest.json").stat().st_mtime_ns == kept, "built again for nothing"
     assert floats.names == fixed.names == ("tau",) and floats.tau.dtype == np.float64

@@ -25,7 +25,6 @@ from pinion.hls import (
     operations,
     schedule,
 )
-from pinion.hls.design import DOT_WIDTHS
 from pinion.hls.passes import fold, gather_dots
 from pinion.robot import load
 
@@ -39,7 +38,7 @@ def bound(graph: Graph, *, ii: int, formats: str = "q16.16") -> tuple[Graph, Bin
     """A traced graph, folded, in fixed point and bound."""
     plan = FormatPlan.parse(formats)
     timing = timing_for(plan)
-    fixed = lower(gather_dots(fold(graph), timing, widths=DOT_WIDTHS, ii=ii), plan)
+    fixed = lower(gather_dots(fold(graph), timing, widths=(4, 3, 2), ii=ii), plan)
     modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=5)
     return fixed, bind(fixed, modulo)
 

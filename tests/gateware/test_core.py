@@ -74,6 +74,21 @@ def test_one_record_every_interval(bench: Bench) -> None:
     assert spent[-1] >= bench.binding.schedule.length
 
 
+def test_latency_is_what_the_core_says_at_the_worst_phase(bench: Bench) -> None:
+    ii = bench.binding.schedule.ii
+    beats, last = bench.pack(request_bits(robot_of(bench), 1, seed=37))
+    spent = []
+    for phase in range(ii):
+        bench.compiled.reset()
+        idle = np.arange(400) < phase
+        _, _, result = bench.stream(beats, last, records=1, idle=idle)
+        assert result.accepted[0] == phase
+        assert result.emitted[-1] - result.launched[0] == bench.core.last_beat
+        spent.append(result.emitted[-1] - result.accepted[0])
+    worst = bench.core.total_latency
+    assert sorted(spent) == list(range(worst - ii + 1, worst + 1))
+
+
 def test_the_build_hash_is_a_constant_of_the_core(bench: Bench) -> None:
     assert bench.compiled.build_hash() == BUILD_HASH
 

@@ -151,3 +151,58 @@ def test_another_graphs_outputs_are_found(made: Design) -> None:
     graph = Graph(made.fixed.nodes, (*made.fixed.outputs, ("extra", exact)))
     with pytest.raises(CheckError, match=rf"The output 'extra' \(%{exact}\) is never computed"):
         check_schedule(graph, made.binding.schedule)
+
+
+def damaged(plan: Schedule, i: int, **changes: Any) -> Schedule:
+    operations = list(plan.operations)
+    operations[i] = replace(operations[i], **changes)
+    return replace(plan, operations=tuple(operations))
+
+
+def test_a_wrong_operand_is_found(made: Design) -> None:
+    plan = made.binding.schedule
+    for i, operation in enumerate(plan.operations):
+        first, *rest = operation.operands
+        other = replace(first, node=first.node - 1) if first.node else replace(first, node=1)
+        with pytest.raises(CheckError, match=rf"%{operation.node} reads \(.*\) in the schedule"):
+            check_schedule(made.fixed, damaged(plan, i, operands=(other, *rest)))
+
+
+def test_a_wrong_constant_is_found(made: Design) -> None:
+    plan = made.binding.schedule
+    tried = 0
+    for i, operation in enumerate(plan.operations):
+        for k, operand in enumerate(operation.operands):
+            value = 7 if operand.constant is None else operand.constant + 1
+            operands = list(operation.operands)
+            operands[k] = replace(operand, constant=value)
+            with pytest.raises(CheckError, match=rf"%{operation.node} takes {value} for the"):
+                check_schedule(made.fixed, damaged(plan, i, operands=tuple(operands)))
+            tried += operand.constant is not None
+    assert tried > 10
+
+
+def test_a_wrong_latency_is_found(made: Design) -> None:
+    plan = made.binding.schedule
+    for i, operation in enumerate(plan.operations):
+        with pytest.raises(CheckError, match=rf"%{operation.node} is scheduled with a latency"):
+            check_schedule(made.fixed, damaged(plan, i, latency=operation.latency - 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lane": 1}, "Word 1 of the result"),
+        ({"beat": 0}, "Word 1 of the result"),
+        ({"name": "x"}, "Word 1 of the result"),
+        ({"node": 0}, "Word 1 of the result"),
+        ({"cycle": 10_000}, r"leaves in cycle 10000, not \d+"),
+    ],
+)
+def test_a_misplaced_result_word_is_found(
+    made: Design, changes: dict[str, Any], message: str
+) -> None:
+    outputs = list(made.binding.outputs)
+    outputs[1] = replace(outputs[1], **changes)
+    with pytest.raises(CheckError, match=message):
+        check_binding(made.fixed, replace(made.binding, outputs=tuple(outputs)))

@@ -32,7 +32,6 @@ from tests.hls.helpers import Q16, TIMING, designed, graphs, states, traced
 
 INTERVALS = (1, 2, 3, 4, 5, 8, 16, 32)
 SCHEDULED = ("pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter")
-EFFORT = 200  # as `design` has it
 
 
 def _up(count: int, ii: int) -> int:
@@ -92,7 +91,9 @@ def test_latency_is_at_least_the_longest_path_and_little_more(robot: str, ii: in
 
 
 def test_the_iiwa14_at_8_meets_its_targets() -> None:
-    made = designed("iiwa14", 8, effort=EFFORT)
+    made = design(
+        traced("iiwa14"), ii=8, plan=Q16, timing=TIMING, states=states("iiwa14", 20, seed=1)
+    )
     print(table_row("iiwa14", 8, made))
     assert made.binding.schedule.latency_cycles <= 110
     assert made.multipliers <= 60

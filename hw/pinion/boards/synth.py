@@ -85,6 +85,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
         )
     report(f"Synthesising for {FAMILY}")
     stat, netlist = folder / "synth_stat.json", folder / "synth_netlist.json"
+    table = folder / "synth_stat.txt"
     try:
         run_yosys(
             [
@@ -93,17 +94,22 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
                 *_MAP_LUTS,
                 f"synth_xilinx {_FLAGS} -run finalize:",
                 f"tee -q -o {stat.name} stat -json",
+                f"tee -q -o {table.name} stat",
                 f"write_json {netlist.name}",
             ],
             folder=folder,
             name="synth",
         )
         cells = _cells_by_module(json.loads(stat.read_text()))
+        # The WebAssembly build prints nothing more once it has run abc: add the summary by hand.
+        with (folder / "synth.log").open("a") as log:
+            log.write(table.read_text())
         report("Measuring the longest path")
         path = longest_path(json.loads(netlist.read_text())["modules"], TOP)
     finally:
         stat.unlink(missing_ok=True)
         netlist.unlink(missing_ok=True)
+        table.unlink(missing_ok=True)
     instances = _instances(cells)
     by_module = {
         name: {"instances": instances[name], **_count(cells[name])} for name in sorted(instances)

@@ -8,11 +8,39 @@ from __future__ import annotations
 
 from .binding import Binding
 from .graph import Graph
+from .operations import Operation
+from .ops import constant_integer
 from .schedule import Schedule
+from .timing import Timing
 
 
 class CheckError(AssertionError):
     """A schedule or a binding breaks a rule; the message names the operations."""
+
+
+def check_operation(graph: Graph, operation: Operation, timing: Timing) -> None:
+    """The operation reads what its node reads, and takes as long as its unit does."""
+    op, args = graph.nodes[operation.node].op, graph.nodes[operation.node].args
+    if op == "quantize":  # the exact operation in front of it is done by the same unit
+        exact = graph.nodes[args[0]]
+        if exact.op in ("add", "sub", "neg", "mul", "dot"):
+            op, args = exact.op, exact.args
+    reads = tuple(operand.node for operand in operation.operands if operand.node >= 0)
+    if reads != args:
+        raise CheckError(f"%{operation.node} reads {reads} in the schedule, {args} in the graph.")
+    for operand in operation.operands:
+        node = graph.nodes[operand.node] if operand.node >= 0 else None
+        known = 0 if node is None else constant_integer(node) if node.op == "const" else None
+        if operand.constant != known:
+            raise CheckError(
+                f"%{operation.node} takes {operand.constant} for the constant {known} "
+                f"(%{operand.node})."
+            )
+    if operation.latency != timing.latency(op, len(args)):
+        raise CheckError(
+            f"%{operation.node} is scheduled with a latency of {operation.latency} cycles; its "
+            f"unit has {timing.latency(op, len(args))}."
+        )
 
 
 def check_schedule(graph: Graph, plan: Schedule) -> None:
@@ -23,6 +51,7 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
             ready[i] = 0
     used: dict[tuple[object, int], int] = {}
     for operation, start in zip(plan.operations, plan.start, strict=True):
+        check_operation(graph, operation, plan.timing)
         for operand in operation.operands:
             if operand.constant is None and start < ready.get(operand.node, 1 << 60):
                 raise CheckError(
@@ -65,6 +94,13 @@ def check_binding(graph: Graph, binding: Binding) -> None:
         if not 0 <= unit < plan.units[plan.operations[i].kind]:
             raise CheckError(f"%{plan.operations[i].node} is bound to a unit that does not exist.")
         taken[key] = plan.operations[i].node
+    first = binding.outputs[0].cycle if binding.outputs else 0
+    for w, (out, result) in enumerate(zip(binding.outputs, graph.outputs, strict=True)):
+        beat, lane = divmod(w, binding.lanes_out)
+        if (out.name, out.node, out.lane, out.beat) != (*result, lane, beat):
+            raise CheckError(f"Word {w} of the result, '{result[0]}', is bound as {out}.")
+        if out.cycle != first + beat:
+            raise CheckError(f"'{out.name}' leaves in cycle {out.cycle}, not {first + beat}.")
     born = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
     inputs = {i for i, node in enumerate(graph.nodes) if node.op == "input"}
     for read in binding.reads():

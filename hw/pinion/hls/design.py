@@ -13,11 +13,13 @@ from .graph import Graph
 from .lower import FormatPlan, lower
 from .operations import op_counts, operations
 from .passes import fold, gather_dots
-from .schedule import schedule
+from .schedule import Schedule, schedule
 from .timing import Timing
 
-# Widths of dot units: beyond four products the operands of most sums arrive too far apart.
-DOT_WIDTHS = (4, 3, 2)
+# Sets of dot widths to try. Wide dots save adders, narrow ones leave the schedule more freedom;
+# which set finishes first depends on function and interval. Beyond four products the operands of
+# most sums arrive too far apart.
+DOT_WIDTHS = ((4, 3, 2), (3, 2), (2,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ def design(
     plan: FormatPlan,
     timing: Timing,
     states: Mapping[str, Floats],
-    effort: int = 200,
+    effort: int = 60,
 ) -> Design:
     """Fold, gather, lower, schedule, bind and check a traced function.
 
@@ -90,9 +92,16 @@ def design(
     folded = fold(traced)
     if not folded.inputs or not folded.outputs:
         raise ValueError("A function without inputs or without results needs no hardware.")
-    real = gather_dots(folded, timing, widths=DOT_WIDTHS, ii=max(1, ii))
-    fixed = lower(real, plan)
-    modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=effort)
+    best: tuple[Graph, Graph, Schedule] | None = None
+    for widths in DOT_WIDTHS:
+        real = gather_dots(folded, timing, widths=widths, ii=max(1, ii))
+        fixed = lower(real, plan)
+        modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=effort)
+        # All use the same number of multipliers; the first of equals has the fewest adders.
+        if best is None or modulo.latency_cycles < best[2].latency_cycles:
+            best = real, fixed, modulo
+    assert best is not None
+    real, fixed, modulo = best
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
     check_binding(fixed, binding)

@@ -70,7 +70,7 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         (
             "latency",
             f"{manifest.latency_cycles} cycles from sine and cosine to the last result, "
-            f"{manifest.total_latency_cycles} from the first beat in to the last beat out",
+            f"at most {manifest.total_latency_cycles} from the first beat in to the last beat out",
         ),
         (
             "records",

@@ -251,7 +251,7 @@ def _draw_word(
     counts, _ = np.histogram(np.clip(error, edges[0], None), bins=edges)
     counts = counts.astype(np.float64)
     counts[0] = counts[1]  # what lies below the axis is not a peak
-    half = 0.4 * counts / counts.max()
+    half = 0.4 * counts / max(1.0, counts.max())
     axes.stairs(number + half, edges, baseline=number - half, orientation="horizontal", fill=True,
                 color=colour, alpha=0.75, zorder=2)  # fmt: skip
     median, p99, largest = (float(np.quantile(error, q)) for q in (0.5, 0.99, 1.0))

@@ -9,7 +9,10 @@ import typer
 
 from .errors import CHECK_FAILED
 from .options import Folder, Json
-from .terminal import out, pairs, put_json, steps, table
+from .terminal import out, pairs, put_json, say, steps, table
+
+SHOWN = 12
+"""Result words in the table; a matrix has dozens."""
 
 
 def command(
@@ -54,16 +57,55 @@ def _show(result: Mapping[str, Any]) -> None:
     rows = [
         (name.replace("_", " "), value)
         for name, value in result.items()
-        if isinstance(value, int | float | str) and name != "ok"
+        if isinstance(value, int | float | str) and name not in ("ok", "first_divergence")
     ]
     console.print(pairs(rows))
-    blocks = {k: v for k, v in result.items() if isinstance(v, Mapping) and v}
-    names = list(dict.fromkeys(name for values in blocks.values() for name in values))
-    if names:
-        rows_of_blocks = [
-            (name.replace("_", " "), *(values.get(block) for block in names))
-            for name, values in blocks.items()
-        ]
-        console.print(table("against floats", *names, rows=rows_of_blocks))
-    verdict = "Every bit agrees." if result["ok"] else "The check failed."
-    console.print(verdict, style="green" if result["ok"] else "bold red")
+    console.print(
+        table(
+            "relative error of a block",
+            *("median", "99 %", "largest"),
+            rows=[
+                (block, *(result[f"rel_err_{key}"][block] for key in ("median", "p99", "max")))
+                for block in result["rel_err_max"]
+            ],
+        )
+    )
+    words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)
+    console.print(
+        table(
+            "result",
+            *("largest error", "budget", "share"),
+            rows=[
+                (
+                    word,
+                    result["error_max"][word],
+                    result["budget"][word],
+                    f"{_share(result, word):.0%}",
+                )
+                for word in words[:SHOWN]
+            ],
+            title="Nearest to their budgets" if len(words) > SHOWN else "Against their budgets",
+        )
+    )
+    if result["ok"]:
+        say("Every bit agrees, every error is inside its budget.", style="green")
+        return
+    broken = [name for name, holds in _promises(result).items() if not holds]
+    say(f"The check failed: {', '.join(broken) or 'see above'}.", style="bold red")
+    if result["first_divergence"]:
+        say(result["first_divergence"])
+
+
+def _share(result: Mapping[str, Any], word: str) -> float:
+    """How much of its budget a word's largest error uses; all flagged counts as nothing."""
+    error, budget = result["error_max"][word], result["budget"][word]
+    return error / budget if error is not None and budget else 0.0
+
+
+def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
+    """What a build promises, in words, and whether it holds."""
+    return {
+        "the RTL and the integers differ": result["mismatches"] == 0,
+        "an error is outside its budget": result["budget_held"],
+        "results do not come at the promised rate": result["rate_held"],
+    }

@@ -1,9 +1,9 @@
 """The numbers that mechanics is written over: floats, batches, complex steps, tracing symbols.
 
-Everything in this package touches its numbers through ``+``, ``-``, ``*``, ``sin`` and ``cos``
-alone and never asks for a value, so the same source computes one robot state, a batch of states
-(an element is an array of shape ``(n,)``), a complex-step derivative, or the graph of operations
-that becomes hardware.
+Everything in this package touches its numbers through ``+``, ``-``, ``*``, ``sin``, ``cos`` and
+``reciprocal`` alone and never asks for a value, so the same source computes one robot state, a
+batch of states (an element is an array of shape ``(n,)``), a complex-step derivative, or the graph
+of operations that becomes hardware.
 
 The functions here leave out what cannot change a result: a term whose factor is the *Python float*
 ``0.0`` is dropped and a factor of the Python float ``1.0`` is not multiplied. The robot's constants
@@ -53,6 +53,15 @@ def cos(x: Scalar) -> Scalar:
     """Cosine of an angle [rad]: the element's own ``cos`` method when it has one, else NumPy's."""
     own = getattr(x, "cos", None)
     return cast("Scalar", own() if own is not None else np.cos(cast("Any", x)))
+
+
+def reciprocal(x: Scalar) -> Scalar:
+    """Return ``1 / x``: the element's own ``reciprocal`` method when it has one, else a division.
+
+    A tracing symbol has the method, because hardware divides by multiplying with a reciprocal.
+    """
+    own = getattr(x, "reciprocal", None)
+    return cast("Scalar", own() if own is not None else 1.0 / cast("Any", x))
 
 
 def is_zero(x: Scalar) -> bool:

@@ -1,0 +1,196 @@
+r"""Subtrees that move as one rigid body: their inertia and their Coriolis terms, carried rootwards.
+
+A rigid composite is ten numbers: mass ``m``, first moment ``h`` and rotational inertia ``I`` about
+a body's origin (Featherstone 2008, chapter 6). What the derivatives of inverse dynamics need besides
+is the matrix B of Singh, Russell and Wensing 2022 ("Efficient Analytical Derivatives of Rigid-Body
+Dynamics using Spatial Vector Algebra"), summed over the subtree. For rigid bodies it has structure:
+
+    2 B [dw; .] = [Q dw; dw x l],     l = 2 sum m rdot,   Q = tr(K) 1 - K,   K = 2 sum m rdot r^T
+
+summed over the points r of the subtree, which follows from the Coriolis acceleration
+``2 dw x rdot`` of a point. Velocities rdot are those relative to the body's *origin*, without
+rotating along with the body: nothing here needs the velocity of an origin, as in :mod:`.rnea`.
+
+**Across a lever.** When the origin moves from ``o`` to ``o - d`` and ``u`` is twice the velocity of
+``o`` relative to the new origin, points stand at ``r + d`` and move by ``rdot + u / 2`` there:
+
+    h' = h + m d                     l' = l + m u
+    I' = I + (d . (h + h')) 1 - sym  K' = K + l' d^T + u h^T
+
+with the entries ``d_a h_b + h'_a d_b`` of ``sym``. The rank-one terms enter Q through ``[a . b] 1 -
+a b^T``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pinion.dynamics.scalar import Scalar, add, mul, sub
+from pinion.dynamics.spatial import (
+    ZERO,
+    JointTransform,
+    Matrix,
+    Vector,
+    cross,
+    scale,
+    vadd,
+)
+from pinion.dynamics.tensor import (
+    NO_MATRIX,
+    NO_SYMMETRIC,
+    Symmetric,
+    matrix_sum,
+    matrix_to_parent,
+    symmetric_sum,
+    symmetric_to_parent,
+)
+from pinion.robot.model import Inertia
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composite:
+    """The inertia of a set of bodies about a frame's origin, in the frame's coordinates.
+
+    Members
+    -------
+    mass : [kg].
+    h : (3,) first moment of mass [kg m].
+    I : (xx, xy, xz, yy, yz, zz) rotational inertia about the origin [kg m^2].
+    """
+
+    mass: Scalar = 0.0
+    h: Vector = ZERO
+    I: Symmetric = NO_SYMMETRIC  # noqa: E741 - the field's name for it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coriolis:
+    """The Coriolis terms of a set of bodies about a frame's origin, in the frame's coordinates.
+
+    Members
+    -------
+    l : (3,) twice the momentum relative to the origin [kg m/s].
+    Q : (3, 3) moment for each angular rate of a column, ``tr(K) 1 - K`` [kg m^2/s].
+    """
+
+    l: Vector = ZERO  # noqa: E741 - the field's name for it
+    Q: Matrix = NO_MATRIX
+
+
+def own_composite(inertia: Inertia) -> Composite:
+    """Return the composite of one body alone: constants of the robot."""
+    return Composite(mass=inertia.mass, h=inertia.h, I=inertia.I)
+
+
+def own_coriolis(inertia: Inertia, w: Vector) -> Coriolis:
+    """Return the Coriolis terms of one body that turns by ``w`` [rad/s].
+
+    ``rdot = w x r`` gives ``l = 2 w x h`` and ``K = 2 [w]x J`` with the second moments of mass
+    ``J = tr(I) / 2 1 - I``; K has no trace because J is symmetric.
+    """
+    xx, xy, xz, yy, yz, zz = inertia.I
+    # Twice J: exact in binary, and a body with equal moments keeps its zeros.
+    J = (
+        (yy + zz - xx, -2.0 * xy, -2.0 * xz),
+        (-2.0 * xy, xx + zz - yy, -2.0 * yz),
+        (-2.0 * xz, -2.0 * yz, xx + yy - zz),
+    )
+    columns = [cross((row[0], row[1], row[2]), w) for row in J]
+    x, y, z = columns
+    Q = (x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])
+    hx, hy, hz = inertia.h
+    minus = cross((2.0 * hx, 2.0 * hy, 2.0 * hz), w)
+    return Coriolis(l=(sub(0.0, minus[0]), sub(0.0, minus[1]), sub(0.0, minus[2])), Q=Q)
+
+
+def joined(a: Composite, b: Composite) -> Composite:
+    """Return the inertia of two sets of bodies about the same origin."""
+    return Composite(mass=add(a.mass, b.mass), h=vadd(a.h, b.h), I=symmetric_sum(a.I, b.I))
+
+
+def joined_coriolis(a: Coriolis, b: Coriolis) -> Coriolis:
+    """Return the Coriolis terms of two sets of bodies about the same origin."""
+    return Coriolis(l=vadd(a.l, b.l), Q=matrix_sum(a.Q, b.Q))
+
+
+def levered(d: Vector, composite: Composite) -> Composite:
+    """Return the composite about the point at ``-d`` [m], which sees it at ``+d``."""
+    h = vadd(composite.h, scale(composite.mass, d))
+    xx, yy, zz = (mul(d[k], add(composite.h[k], h[k])) for k in range(3))
+    change = (
+        add(yy, zz),
+        off_diagonal(d, composite.h, h, 0, 1),
+        off_diagonal(d, composite.h, h, 0, 2),
+        add(xx, zz),
+        off_diagonal(d, composite.h, h, 1, 2),
+        add(xx, yy),
+    )
+    return Composite(mass=composite.mass, h=h, I=symmetric_sum(composite.I, change))
+
+
+def off_diagonal(d: Vector, before: Vector, after: Vector, a: int, b: int) -> Scalar:
+    """Return what a lever adds to a product of inertia: ``-(h_a d_b + d_a h'_b)``."""
+    return sub(0.0, add(mul(d[b], before[a]), mul(d[a], after[b])))
+
+
+def levered_coriolis(d: Vector, u: Vector, inertia: Composite, coriolis: Coriolis) -> Coriolis:
+    """Return the Coriolis terms about the point at ``-d`` from which the old origin moves.
+
+    ``u`` : (3,) twice the velocity of the old origin relative to the new one [m/s]; ``inertia`` is
+    the composite about the old origin.
+    """
+    l = vadd(coriolis.l, scale(inertia.mass, u))  # noqa: E741
+    Q = matrix_sum(matrix_sum(coriolis.Q, rank_one(l, d)), rank_one(u, inertia.h))
+    return Coriolis(l=l, Q=Q)
+
+
+def rank_one(a: Vector, b: Vector) -> Matrix:
+    """Return ``(a . b) 1 - a b^T``: what ``a b^T`` adds to ``tr(K) 1 - K``."""
+    xx, yy, zz = (mul(a[k], b[k]) for k in range(3))
+
+    def minus(i: int, j: int) -> Scalar:
+        return sub(0.0, mul(a[i], b[j]))
+
+    return (
+        (add(yy, zz), minus(0, 1), minus(0, 2)),
+        (minus(1, 0), add(xx, zz), minus(1, 2)),
+        (minus(2, 0), minus(2, 1), add(xx, yy)),
+    )
+
+
+def composite_to_parent(X: JointTransform, composite: Composite) -> Composite:
+    """Return a child's composite about the parent's origin, in the parent's coordinates."""
+    slid = levered((0.0, 0.0, X.slide), composite)
+    placed = Composite(
+        mass=slid.mass, h=X.to_parent(slid.h), I=symmetric_to_parent(X, slid.I)
+    )
+    return levered(X.tree.r, placed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """Twice the velocities that a joint's two levers have: what shifts the Coriolis terms.
+
+    Members
+    -------
+    slide : (3,) of the child's origin relative to the joint's, child coordinates [m/s].
+    tree : (3,) of the joint's origin relative to the parent's, parent coordinates [m/s].
+    """
+
+    slide: Vector
+    tree: Vector
+
+
+def coriolis_to_parent(
+    X: JointTransform, drift: Drift, composite: Composite, coriolis: Coriolis
+) -> Coriolis:
+    """Return a child's Coriolis terms about the parent's origin, in the parent's coordinates.
+
+    ``composite`` is the child's, about the child's origin.
+    """
+    along_z: Vector = (0.0, 0.0, X.slide)
+    slid = levered_coriolis(along_z, drift.slide, composite, coriolis)
+    placed = Coriolis(l=X.to_parent(slid.l), Q=matrix_to_parent(X, slid.Q))
+    moved = levered(along_z, composite)
+    inertia = Composite(mass=moved.mass, h=X.to_parent(moved.h))
+    return levered_coriolis(X.tree.r, drift.tree, inertia, placed)

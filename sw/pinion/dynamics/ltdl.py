@@ -1,0 +1,99 @@
+r"""The branch-induced sparse factorisation ``M = L^T D L``, its inverse and products with it.
+
+Source: Featherstone 2008, chapter 6.5 (efficient factorization of the joint-space inertia matrix in
+branched kinematic trees). L is unit lower triangular with entries where one joint is between the
+other and the base; eliminating joints from the leaves to the root fills in nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinion.dynamics.rnea import Region, no_region
+from pinion.dynamics.scalar import Scalar, add, mul, reciprocal, sub
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factors:
+    """The inverse factors of a joint-space inertia matrix: ``M^-1 = X D^-1 X^T``.
+
+    Members
+    -------
+    X : (nv, nv) inverse of L, unit lower triangular: its diagonal is the Python float 1.0, and
+        entries between branches 0.0.
+    D_inverse : (nv,) reciprocals of the pivots.
+    """
+
+    X: list[list[Scalar]]
+    D_inverse: list[Scalar]
+
+
+def ancestors(parents: Sequence[int], i: int) -> list[int]:
+    """Return the bodies between body ``i`` and the base, nearest first, without ``i``."""
+    found: list[int] = []
+    while parents[i] >= 0:
+        i = parents[i]
+        found.append(i)
+    return found
+
+
+def factors(
+    parents: Sequence[int], M: Sequence[Sequence[Scalar]], region: Region = no_region
+) -> Factors:
+    """Factorise an inertia matrix with the sparsity of a tree.
+
+    Arguments
+    ---------
+    parents : (nv,) parent of each joint, -1 for the base.
+    M : (nv, nv) scalars; only the entries ``M[i][j]`` with j an ancestor of i or i itself are read.
+    region : called with ``factor[i]``, i = 1 for the first body.
+
+    The inverse of L is made row by row while the elimination runs, not after it: row i of X needs
+    L's rows of the joints above it in the order in which the elimination finishes them.
+    """
+    n = len(parents)
+    work = [list(row) for row in M]
+    X: list[list[Scalar]] = [[1.0 if i == j else 0.0 for j in range(n)] for i in range(n)]
+    L: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
+    D_inverse: list[Scalar] = [0.0] * n
+    for k in reversed(range(n)):
+        with region(f"factor[{k + 1}]"):
+            D_inverse[k] = reciprocal(work[k][k])
+            path = ancestors(parents, k)
+            for i in path:
+                L[k][i] = mul(work[k][i], D_inverse[k])
+            for place, i in enumerate(path):
+                for j in path[place:]:
+                    work[i][j] = sub(work[i][j], mul(L[k][i], work[k][j]))
+    for i in range(n):
+        path = ancestors(parents, i)
+        with region(f"inverse[{i + 1}]"):
+            for place, j in enumerate(path):
+                entry = L[i][j]
+                for k in path[:place]:
+                    entry = add(entry, mul(X[i][k], L[k][j]))
+                X[i][j] = sub(0.0, entry)
+    return Factors(X=X, D_inverse=D_inverse)
+
+
+def inverse(
+    parents: Sequence[int], factored: Factors, region: Region = no_region
+) -> list[list[Scalar]]:
+    """Return ``M^-1 = X D^-1 X^T``, (nv, nv) scalars, symmetric.
+
+    Joints that share no joint on their ways to the base have the constant zero. ``region`` is
+    called with ``inverse[i]``.
+    """
+    n = len(parents)
+    X, D_inverse = factored.X, factored.D_inverse
+    minv: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
+    scaled = [[mul(X[i][k], D_inverse[k]) for k in range(n)] for i in range(n)]
+    for i in range(n):
+        with region(f"inverse[{i + 1}]"):
+            for j in range(i + 1):
+                entry: Scalar = 0.0
+                for k in range(j + 1):
+                    entry = add(entry, mul(scaled[i][k], X[j][k]))
+                minv[i][j] = minv[j][i] = entry
+    return minv
