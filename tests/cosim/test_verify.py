@@ -90,9 +90,7 @@ def mutated(folder: Path, where: Path, change: dict[int, Node]) -> Path:
     nodes = [change.get(i, node) for i, node in enumerate(built.graph.nodes)]
     graph = Graph(tuple(nodes), built.graph.outputs).verify()
     timing = make_design(built.model, built.function, ii=II, formats="q16.16").binding
-    plan = schedule(
-        operations(graph, timing.schedule.timing), ii=II, timing=timing.schedule.timing
-    )
+    plan = schedule(operations(graph, timing.schedule.timing), ii=II, timing=timing.schedule.timing)
     core = Core(graph=graph, binding=bind(graph, plan), build_hash=built.manifest.hash)
     (where / RTLIL).write_text(core_rtlil(core))
     return where
@@ -116,9 +114,7 @@ def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> No
     assert list((tmp_path / "m" / "sim").glob("request_*.vcd"))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("rounding", "floor"), ("shift", 17)]
-)
+@pytest.mark.parametrize(("field", "value"), [("rounding", "floor"), ("shift", 17)])
 def test_a_wrong_unit_is_found(folder: Path, tmp_path: Path, field: str, value: object) -> None:
     """No rounding, a product cut one bit early: a unit's module exchanged in the RTL itself."""
     where = shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("sim"))

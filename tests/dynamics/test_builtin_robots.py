@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.dynamics import pinocchio_adaptor
-from tests.dynamics.models import random_states, relative_error
-from tests.dynamics.symbols import Symbol, count
 
 from pinion import dynamics
 from pinion.robot import builtin_names, load, load_text, random_tree, urdf_text
 from pinion.robot.model import Model
+from tests.dynamics import pinocchio_adaptor
+from tests.dynamics.models import random_states, relative_error
+from tests.dynamics.symbols import Symbol, count
 
 TOLERANCE = 1e-10
 

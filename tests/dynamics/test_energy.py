@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
 
 from pinion import dynamics
 from pinion.robot.model import Model
+from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
 
 SEEDS = range(10)
 STEP = 1e-30  # A complex step is exact to rounding however small it is.

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.dynamics.models import planar_arm, relative_error
 
 from pinion import dynamics
+from tests.dynamics.models import planar_arm, relative_error
 
 MODEL = planar_arm((0.7, 0.4, 0.2), (1.0, 1.0, 1.0))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.dynamics import pinocchio_adaptor
-from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
-from tests.dynamics.reference import rnea_dense
 
 from pinion import dynamics
 from pinion.robot.model import Model
+from tests.dynamics import pinocchio_adaptor
+from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
+from tests.dynamics.reference import rnea_dense
 
 GRAVITY = 9.81
 

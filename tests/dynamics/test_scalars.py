@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
-from tests.dynamics.symbols import Symbol, count, evaluate
 
 from pinion import dynamics
 from pinion.dynamics.scalar import add, cos, mul, scaled_sum, sin, sub
 from pinion.robot.model import Model
+from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
+from tests.dynamics.symbols import Symbol, count, evaluate
 
 
 def inputs(prefix: str, n: int) -> list[Any]:

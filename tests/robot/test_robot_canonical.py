@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
 from pinion.robot import load, load_text
 from pinion.robot.rotation import Residues, align_z, from_rpy, snap, unit_axis
+from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
 COORDINATE = [
     tuple(sign * float(k == axis) for k in range(3)) for axis in range(3) for sign in (1.0, -1.0)

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
 from pinion.robot import RobotError, load, load_text, urdf_text
+from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
 LIMIT = '<limit lower="{}" upper="{}" effort="{}" velocity="{}"/>'
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
-from tests.robot.kinematics import frames, pinocchio_frames, pinocchio_q
 
 from pinion.robot import Model, builtin_names, load, load_text, random_tree, urdf_text
+from tests.robot.kinematics import frames, pinocchio_frames, pinocchio_q
 
 NAMED = (*builtin_names(), "pendulum", "two_link", "chain_1", "chain_7")
 # HyQ and Baxter publish pi / 2 with twelve digits; snapping moves them by 5e-12.

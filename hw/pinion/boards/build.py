@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pinion.functions import Function, function, sample
 from pinion.gateware.core import Core
@@ -20,8 +21,8 @@ from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import multiplier_count, timing_for
 from pinion.gateware.verilog import emit_verilog
 from pinion.hls import Array, Design, FormatPlan, Graph, Manifest, design, format_graph, parse_graph
-from pinion.hls.operations import kind_names
 from pinion.hls.manifest import MANIFEST, ManifestError
+from pinion.hls.operations import kind_names
 from pinion.robot import Model, load, model_from_dict, model_to_dict
 
 TARGETS = ("sim",)
@@ -38,6 +39,9 @@ MODEL, GRAPH, SCHEDULE, RTLIL, VERILOG = (
     "core.il",
     "core.v",
 )
+
+
+_SCHEDULE_KEYS = {"ii", "length", "first_operand", "last_beat", "units", "operations", "outputs"}
 
 
 class BuildError(ValueError):
@@ -87,6 +91,8 @@ class Build:
             model = model_from_dict(json.loads((folder / MODEL).read_text()))
             graph = parse_graph((folder / GRAPH).read_text())
             rows = json.loads((folder / SCHEDULE).read_text())
+            if missing := _SCHEDULE_KEYS - set(rows):
+                raise KeyError(f"{SCHEDULE} lacks {', '.join(sorted(missing))}")
         except (OSError, ValueError, KeyError) as error:
             raise ManifestError(
                 f"The build folder '{folder}' is not intact ({error}): build it again."
@@ -109,14 +115,30 @@ def make_design(
     timing = timing_for(plan)
     report(f"Tracing {row.name} for {model.name}")
     traced = row.trace(model)
-    arrays = sample(model, row, BUDGET_STATES, distribution="reference", seed=BUDGET_SEED)
-    states = {
-        word: arrays[block.name].reshape(BUDGET_STATES, -1)[:, k].astype(np.float64)
-        for block in row.inputs
-        for k, word in enumerate(block.words(model))
-    }
+    states = budget_states(model, row)
     report(f"Scheduling at one result every {ii} cycles")
     return design(traced, ii=ii, plan=plan, timing=timing, states=states)
+
+
+def budget_states(model: Model, row: Function) -> dict[str, NDArray[np.float64]]:
+    """States (n,) by input word for which the error budget holds: inside and at the corners."""
+    halves = [
+        sample(
+            model,
+            row,
+            BUDGET_STATES // 2,
+            distribution="reference",
+            seed=BUDGET_SEED,
+            corners=corners,
+        )
+        for corners in (False, True)
+    ]
+    states = {}
+    for block in row.inputs:
+        both = np.concatenate([half[block.name] for half in halves]).astype(np.float64)
+        columns = both.reshape(BUDGET_STATES, -1)
+        states |= {word: columns[:, k] for k, word in enumerate(block.words(model))}
+    return states
 
 
 def build(

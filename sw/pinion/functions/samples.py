@@ -47,7 +47,13 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
 
 
 def sample(
-    model: Model, function: Function, count: int, *, distribution: str, seed: int
+    model: Model,
+    function: Function,
+    count: int,
+    *,
+    distribution: str,
+    seed: int,
+    corners: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
     """Draw request arrays of a function, float32 as they travel, by block name, (count, ...).
 
@@ -56,6 +62,8 @@ def sample(
     distribution : ``reference`` (q uniform in limits, qd in rated speeds, qdd in +-10),
         ``stress`` (qd in the URDF's velocity limits) or ``beyond`` (twice the reference: limits,
         speeds and accelerations).
+    corners : draw every velocity and acceleration at one end of its range, where the sensitivities
+        of dynamics are largest: for bounds that shall hold inside the ranges.
     """
     if distribution not in DISTRIBUTIONS:
         raise FunctionError(
@@ -65,9 +73,14 @@ def sample(
     scale = 2.0 if distribution == "beyond" else 1.0
     low, high = position_limits(model)
     speed = velocity_limits(model, distribution)
+    shape = (count, model.nv)
+
+    def unit() -> Floats:
+        return rng.choice([-1.0, 1.0], shape) if corners else rng.uniform(-1.0, 1.0, shape)
+
     state = {
         "q": rng.uniform(low, high, (count, model.nq)) * scale,
-        "qd": rng.uniform(-speed, speed, (count, model.nv)),
-        "qdd": rng.uniform(-QDD_RANGE, QDD_RANGE, (count, model.nv)) * scale,
+        "qd": unit() * speed,
+        "qdd": unit() * QDD_RANGE * scale,
     }
     return {block.name: state[block.name].astype(np.float32) for block in function.inputs}

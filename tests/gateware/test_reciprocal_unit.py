@@ -1,0 +1,149 @@
+"""The reciprocal unit against its integer model, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pinion.fixedpoint.format import Format
+from pinion.fixedpoint.reciprocal import Reciprocal
+from pinion.gateware.reciprocal import ReciprocalUnit
+
+FORMATS = [
+    ("q16.16", "q16.16"),
+    ("q12.20", "q12.20"),
+    ("q16.16", "q12.20"),
+    ("q8.19", "q4.23"),
+    ("q16.16", "q4.10"),  # no operand of few bits fits the target
+    ("q16.16", "q30.2"),  # nothing but zero overflows
+    ("q4.4", "q12.20"),  # no operand has more bits than the table's index and remainder
+    ("q6.6", "q6.6"),
+    ("q2.2", "q2.2"),
+    ("q1.7", "q1.3"),  # one single length of operands fits: nothing to shift
+    ("q24.24", "q24.24"),
+]
+
+
+def parameters(source: str, target: str, minimum: float | None = None) -> Reciprocal:
+    return Reciprocal(source=Format.parse(source), target=Format.parse(target), minimum=minimum)
+
+
+def operands(p: Reciprocal, seed: int) -> np.ndarray:
+    """Every length at random, both sides of every power of two, of the limits, and the ends."""
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    width = p.source.width
+    anywhere = rng.integers(p.source.min_int, p.source.max_int + 1, 300)
+    lengths = anywhere >> rng.integers(0, width - 1, anywhere.size)
+    powers = 1 << np.arange(width)
+    limits = np.array([p.smallest, 1 << (p.low_bits - 1), 0])
+    near = np.concatenate([base + d for base in (powers, limits) for d in (-1, 0, 1)])
+    x = np.concatenate([lengths, near, -near, [p.source.min_int, p.source.min_int + 1]])
+    return rng.permutation(np.clip(x, p.source.min_int, p.source.max_int))
+
+
+def rows_of(x: np.ndarray) -> list[dict[str, int]]:
+    return [{"x": int(v)} for v in x]
+
+
+def expected(model: Reciprocal, x: np.ndarray) -> list[dict[str, int]]:
+    y, flag = model.compute(x)
+    return [{"o": int(v), "ovf": int(f)} for v, f in zip(y, flag, strict=True)]
+
+
+def changed(p: Reciprocal, row: int, column: int) -> Reciprocal:
+    """The same parameters with one entry of the table off by one in its last bit."""
+    wrong = parameters(p.source.name, p.target.name, p.minimum)
+    table = [list(entry) for entry in p.table]
+    table[row][column] -= 1
+    # A cached property lives in the instance's dictionary: put it there before it is computed.
+    wrong.__dict__["table"] = tuple(tuple(entry) for entry in table)
+    return wrong
+
+
+@pytest.mark.parametrize(("source", "target"), FORMATS)
+def test_bit_exact(check, source, target):
+    unit = ReciprocalUnit(parameters(source, target))
+    x = operands(unit.parameters, seed=len(source) + len(target))
+    check(unit, rows_of(x), expected(unit.parameters, x))
+
+
+@pytest.mark.parametrize(("source", "target"), [("q6.6", "q6.6"), ("q5.5", "q3.8")])
+def test_bit_exact_for_every_word(check, source, target):
+    unit = ReciprocalUnit(parameters(source, target))
+    x = np.arange(unit.parameters.source.min_int, unit.parameters.source.max_int + 1)
+    x = np.random.default_rng(7).permutation(x)
+    check(unit, rows_of(x), expected(unit.parameters, x))
+
+
+@pytest.mark.parametrize("minimum", [2.0**-16, 2.0**-15, 0.001, 0.25, 32768.0])
+def test_flags_of_tiny_operands(check, minimum):
+    unit = ReciprocalUnit(parameters("q16.16", "q16.16", minimum))
+    x = operands(unit.parameters, seed=5)
+    _, flag = unit.compute(x)
+    assert flag[np.abs(x) < minimum * 2**16].all()
+    check(unit, rows_of(x), expected(unit.parameters, x))
+
+
+@pytest.mark.parametrize(
+    ("name", "stages", "latency"),
+    [
+        ("q16.16", 1, 9),
+        ("q16.16", 2, 11),
+        ("q16.16", 3, 13),
+        ("q12.20", 1, 10),
+        ("q12.20", 2, 11),
+        ("q12.20", 3, 13),
+    ],
+)
+def test_latency(check, name, stages, latency):
+    unit = ReciprocalUnit(parameters(name, name), multiplier_stages=stages)
+    assert unit.latency == latency
+    x = operands(unit.parameters, seed=stages)
+    check(unit, rows_of(x), expected(unit.parameters, x))
+
+
+@pytest.mark.parametrize("name", ["q16.16", "q12.20"])
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_a_table_entry_off_by_one_is_found(check, name, column):
+    """Hardware whose table is wrong in the last bit of one entry, against the right model."""
+    p = parameters(name, name)
+    row = 3
+    # Operands in that segment: the ones of few bits show the constant, long ones the rest.
+    head = (1 << p.segment_bits) + row
+    ends = np.arange(1 << 8)
+    x = np.concatenate([(head << n) + (ends * 37) % (1 << n) for n in range(0, 9)])
+    wrong = changed(p, row, column)
+    assert (wrong.compute(x)[0] != p.compute(x)[0]).any()
+    check(ReciprocalUnit(p), rows_of(x), expected(p, x))
+    with pytest.raises(AssertionError, match="Vector"):
+        check(ReciprocalUnit(wrong), rows_of(x), expected(p, x))
+
+
+def test_a_flag_for_one_operand_more_is_found(check):
+    p = parameters("q16.16", "q16.16", 0.25)
+    x = operands(p, seed=8)
+    more = parameters("q16.16", "q16.16", 0.25 + 2.0**-16)
+    with pytest.raises(AssertionError, match="ovf"):
+        check(ReciprocalUnit(p), rows_of(x), expected(more, x))
+
+
+@pytest.mark.parametrize("name", ["q16.16", "q12.20"])
+def test_multipliers_fit_one_block_each(name):
+    unit = ReciprocalUnit(parameters(name, name))
+    assert unit.multipliers == len(unit.multiplier_widths) == 3
+    for pair in unit.multiplier_widths:
+        assert max(pair) <= 27
+        assert min(pair) <= 18
+
+
+def test_no_stage_is_refused():
+    with pytest.raises(ValueError, match="multiplier_stages is 0"):
+        ReciprocalUnit(parameters("q16.16", "q16.16"), multiplier_stages=0)
+
+
+def test_text_is_reproducible():
+    texts = [ReciprocalUnit(parameters("q12.20", "q12.20")).to_rtlil("reciprocal") for _ in "ab"]
+    assert texts[0] == texts[1]
+    assert r"module \reciprocal" in texts[0]
+    assert "rst" not in texts[0]
