@@ -34,8 +34,8 @@ def test_dsp_blocks_are_those_of_the_manifests_multipliers(
     folder: Path, result: dict[str, Any]
 ) -> None:
     m = Manifest.read(folder)
-    assert m.multipliers > 0 and m.trig_multipliers > 0
-    assert result["dsp"] == DSP_OF_PRODUCT * m.multipliers + m.trig_multipliers
+    assert m.multipliers > 0 and m.table_multipliers > 0
+    assert result["dsp"] == DSP_OF_PRODUCT * m.multipliers + m.table_multipliers
     for label, count in m.units.items():
         row = result["by_module"][f"pinion_{label}"]
         assert row["instances"] == count, label

@@ -71,7 +71,7 @@ def test_useless_requests_are_flagged_alone(folder: Path) -> None:
     arrays["q"][13, 1] = np.inf
     arrays["qdd"][21, 0] = 1e9
     arrays["qd"][30, 0] = 3e4  # fits the format, its square does not
-    words = request_words(arrays)
+    words = request_words(built.manifest, arrays)
     expected, flags = reference.expected(words)
     assert np.flatnonzero(flags).tolist() == [7, 13, 21, 30]
     core = CompiledCore.build(rtlil=folder / RTLIL, folder=folder / "sim")

@@ -42,6 +42,9 @@ class Symbol:
     def cos(self) -> Symbol:
         return Symbol("cos", self)
 
+    def reciprocal(self) -> Symbol:
+        return Symbol("reciprocal", self)
+
     def refuse(self, *_: object) -> NoReturn:
         raise TypeError("a symbol has no value")
 
@@ -93,6 +96,7 @@ def evaluate(outputs: list[Any], inputs: dict[str, float]) -> list[float]:
         "neg": operator.neg,
         "sin": math.sin,
         "cos": math.cos,
+        "reciprocal": lambda x: 1.0 / x,
     }
     todo = [x for x in outputs if isinstance(x, Symbol)]
     while todo:

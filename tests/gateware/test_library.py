@@ -34,6 +34,7 @@ def uniform_kinds(formats: str) -> list[UnitKind]:
         UnitKind("add", 0, (fmt.width,) * 2, 0, 0, *shape, *quantized),
         UnitKind("align", 0, (fmt.width + 2,), 2, 0, *shape, *quantized),
         UnitKind("sincos", 0, (fmt.width,), 0, fmt.frac, *shape),
+        UnitKind("reciprocal", 0, (fmt.width,), 0, fmt.frac, *shape),
     ]
 
 
@@ -49,6 +50,7 @@ def test_every_kind_has_the_latency_of_the_timing(formats: str, stages: int, add
             "add": timing.add,
             "align": timing.align,
             "sincos": timing.sincos,
+            "reciprocal": timing.reciprocal,
         }[kind.name]
         assert unit.latency == want, kind.label
         assert unit.outputs == (("o", "ovf") if kind.saturates else ("o",))
@@ -61,10 +63,11 @@ def test_the_default_timing_is_that_of_q16_16() -> None:
 
 
 def test_multipliers_are_counted() -> None:
-    *dots, add, align, sincos = uniform_kinds("q16.16")
+    *dots, add, align, sincos, reciprocal = uniform_kinds("q16.16")
     assert [multiplier_count(kind) for kind in dots] == [1, 2, 3, 4, 5, 8]
     assert multiplier_count(add) == multiplier_count(align) == 0
     assert multiplier_count(sincos) > 0
+    assert multiplier_count(reciprocal) == 3  # linear, quadratic, square of the remainder
 
 
 def test_a_robots_operations_name_ports_that_exist() -> None:
@@ -75,7 +78,7 @@ def test_a_robots_operations_name_ports_that_exist() -> None:
         assert set(operation.control) <= {0, 1}
 
 
-DOT2, ADD, SINCOS = (uniform_kinds("q16.16")[k] for k in (1, -3, -1))
+DOT2, ADD, SINCOS, RECIPROCAL = (uniform_kinds("q16.16")[k] for k in (1, -4, -2, -1))
 
 
 @pytest.mark.parametrize(
@@ -95,6 +98,8 @@ def test_a_kind_without_hardware_is_a_sentence(kind: UnitKind, message: str) -> 
 def test_a_latency_that_the_unit_has_not_is_a_sentence() -> None:
     with pytest.raises(ValueError, match=r"sincos unit has a latency of \d+ cycles, but the sched"):
         make_unit(SINCOS, Timing(sincos=3))
+    with pytest.raises(ValueError, match=r"reciprocal unit has a latency of \d+ cycles, but the "):
+        make_unit(RECIPROCAL, Timing(reciprocal=3))
 
 
 @pytest.mark.parametrize("inputs", [2, 3, 5, 8])

@@ -51,13 +51,13 @@ def expected(model: Reciprocal, x: np.ndarray) -> list[dict[str, int]]:
     return [{"o": int(v), "ovf": int(f)} for v, f in zip(y, flag, strict=True)]
 
 
-def changed(p: Reciprocal, row: int, column: int) -> Reciprocal:
-    """The same parameters with one entry of the table off by one in its last bit."""
+def off_by_one(p: Reciprocal, column: int, row: int | None = None) -> Reciprocal:
+    """The same parameters with a table one less in one entry, or in a whole column."""
     wrong = parameters(p.source.name, p.target.name, p.minimum)
-    table = [list(entry) for entry in p.table]
-    table[row][column] -= 1
+    table = np.array(p.table, dtype=np.int64)
+    table[slice(None) if row is None else row, column] -= 1
     # A cached property lives in the instance's dictionary: put it there before it is computed.
-    wrong.__dict__["table"] = tuple(tuple(entry) for entry in table)
+    wrong.__dict__["table"] = tuple((int(c), int(b), int(a)) for c, b, a in table)
     return wrong
 
 
@@ -108,16 +108,17 @@ def test_latency(check, name, stages, latency):
 def test_a_table_entry_off_by_one_is_found(check, name, column):
     """Hardware whose table is wrong in the last bit of one entry, against the right model."""
     p = parameters(name, name)
-    row = 3
-    # Operands in that segment: the ones of few bits show the constant, long ones the rest.
-    head = (1 << p.segment_bits) + row
-    ends = np.arange(1 << 8)
-    x = np.concatenate([(head << n) + (ends * 37) % (1 << n) for n in range(0, 9)])
-    wrong = changed(p, row, column)
-    assert (wrong.compute(x)[0] != p.compute(x)[0]).any()
+    # The last bit of an entry is below that of the result: look for operands that show it.
+    x = np.arange(p.smallest, 300_000)
+    seen = x[off_by_one(p, column).compute(x)[0] != p.compute(x)[0]]
+    assert seen.size
+    first = int(seen[0])
+    row = (first << p.segment_bits + 1 >> first.bit_length()) - (1 << p.segment_bits)
+    wrong = ReciprocalUnit(off_by_one(p, column, row))
+    x = np.concatenate([np.arange(first - 30, first + 30), seen[:200]])
     check(ReciprocalUnit(p), rows_of(x), expected(p, x))
     with pytest.raises(AssertionError, match="Vector"):
-        check(ReciprocalUnit(wrong), rows_of(x), expected(p, x))
+        check(wrong, rows_of(x), expected(p, x))
 
 
 def test_a_flag_for_one_operand_more_is_found(check):

@@ -34,25 +34,24 @@ def model(robot: str) -> Model:
 
 
 @cache
-def traced(robot: str) -> Graph:
-    return function("rnea").trace(model(robot))
+def traced(robot: str, name: str = "rnea") -> Graph:
+    return function(name).trace(model(robot))
 
 
 @cache
-def folded(robot: str) -> Graph:
-    return fold(traced(robot))
+def folded(robot: str, name: str = "rnea") -> Graph:
+    return fold(traced(robot, name))
 
 
-def request_words(robot: str, count: int, *, seed: int) -> NDArray[np.float32]:
-    """Request records of the reference distribution, (count, words)."""
-    arrays = sample(model(robot), function("rnea"), count, distribution="reference", seed=seed)
-    return np.concatenate([arrays[k].reshape(count, -1) for k in ("q", "qd", "qdd")], axis=1)
-
-
-def states(robot: str, count: int, *, seed: int) -> Arrays:
-    """The same as float64 by input word, each (count,)."""
-    words = request_words(robot, count, seed=seed).astype(np.float64)
-    return {name: words[:, k] for k, name in enumerate(traced(robot).inputs)}
+def states(robot: str, count: int, *, seed: int, name: str = "rnea") -> Arrays:
+    """Requests of the reference distribution, float32 as they travel, by word, each (count,)."""
+    row = function(name)
+    arrays = sample(model(robot), row, count, distribution="reference", seed=seed)
+    columns: Arrays = {}
+    for block in row.inputs:
+        flat = arrays[block.name].astype(np.float64).reshape(count, -1)
+        columns |= {word: flat[:, at] for word, at in block.positions(model(robot)).items()}
+    return columns
 
 
 def integers(values: Mapping[str, Any], fmt: Format) -> dict[str, Ints]:
@@ -64,13 +63,15 @@ def integers(values: Mapping[str, Any], fmt: Format) -> dict[str, Ints]:
 
 
 @cache
-def designed(robot: str, ii: int, formats: str = "q16.16", effort: int = 10) -> Design:
+def designed(
+    robot: str, ii: int, formats: str = "q16.16", effort: int = 10, name: str = "rnea"
+) -> Design:
     return design(
-        traced(robot),
+        traced(robot, name),
         ii=ii,
         plan=FormatPlan.parse(formats),
         timing=TIMING,
-        states=states(robot, 50, seed=1),
+        states=states(robot, 50, seed=1, name=name),
         effort=effort,
     )
 
@@ -89,7 +90,8 @@ def magnitudes(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
                 sizes.append(x[0] + x[1])
             case "neg" | "quantize":
                 sizes.append(x[0])
-            case "sin" | "cos":
+            case "sin" | "cos" | "reciprocal":
+                # Of a reciprocal this is right where the operand is 1 or more, as in `graphs`.
                 sizes.append(1.0 + x[0])
             case "mul" | "dot":
                 pairs = zip(x[::2], x[1::2], strict=True)
@@ -131,11 +133,14 @@ _DEGREE = 6  # no value is a higher power of the inputs, so that floats never ov
 
 @st.composite
 def graphs(draw: st.DrawFn, *, trig: bool = True, dots: bool = False) -> Graph:
-    """Random graphs of the real dialect: every operation, constants 0 and 1, shared operands."""
+    """Random graphs of the real dialect: every operation, constants 0 and 1, shared operands.
+
+    Operands of reciprocals are +-c +- sin(x) with c of 2 or more: never near zero.
+    """
     count = draw(st.integers(1, 4))
     nodes = [Node("input", (), (f"x[{k}]",)) for k in range(count)]
     degree = [1] * count
-    ops = ["const", "add", "sub", "mul", "neg"] + ["sin", "cos"] * trig + ["dot"] * dots
+    ops = ["const", "add", "sub", "mul", "neg"] + ["sin", "cos", "reciprocal"] * trig + ["dot"] * dots
 
     def pick(limit: int = _DEGREE) -> int:
         # Recent nodes more often: deep graphs, not wide ones.
@@ -150,7 +155,15 @@ def graphs(draw: st.DrawFn, *, trig: bool = True, dots: bool = False) -> Graph:
         params: tuple[Param, ...] = ()
         args: tuple[int, ...] = ()
         grade = 0
-        if op == "const":
+        if op == "reciprocal":
+            nodes.append(Node("sin", (pick(),)))
+            nodes.append(Node("const", (), (draw(st.sampled_from((2.0, -2.0, 3.125))),)))
+            pair = draw(st.sampled_from(((-2, -1), (-1, -2))))
+            sum_of = tuple(len(nodes) + k for k in pair)
+            nodes.append(Node(draw(st.sampled_from(("add", "sub"))), sum_of))
+            degree += [0, 0, 0]
+            args = (len(nodes) - 1,)
+        elif op == "const":
             params = (draw(st.sampled_from(_CONSTANTS)),)
         elif op in ("neg", "sin", "cos"):
             args = (pick(),)

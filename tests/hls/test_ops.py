@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pinion.fixedpoint import Format, Overflow, Rounding, Wide, to_float
+from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 from pinion.gateware.library import control_ports, make_unit, operand_ports
 from pinion.hls import OPS, Graph, GraphError, Node, lower, operations
@@ -30,6 +31,7 @@ EXAMPLES = {
     "dot": Node("dot", (0, 1, 2, 3, 4, 5), (1, -1, 1)),
     "sin": Node("sin", (0,), (16, 12)),
     "cos": Node("cos", (0,), (16, 12)),
+    "reciprocal": Node("reciprocal", (0,), (16, 12)),
     "quantize": Node("quantize", (0,), QUANTIZE),
 }
 WITH_OPERANDS = sorted(name for name, node in EXAMPLES.items() if node.args)
@@ -37,7 +39,7 @@ WITH_OPERANDS = sorted(name for name, node in EXAMPLES.items() if node.args)
 
 def real(node: Node) -> Node:
     """The node without its format."""
-    keep = {"input": 1, "const": 1, "sin": 0, "cos": 0}.get(node.op, len(node.params))
+    keep = {"input": 1, "const": 1, "sin": 0, "cos": 0, "reciprocal": 0}.get(node.op, len(node.params))
     return Node(node.op, node.args, node.params[:keep])
 
 
@@ -58,7 +60,8 @@ def test_a_row_has_a_name_a_doc_line_and_a_well_formed_example(name: str) -> Non
 def test_the_derivative_is_that_of_the_float_rule(name: str) -> None:
     node = EXAMPLES[name]
     rng = np.random.default_rng(7)
-    x = [rng.uniform(-2, 2, 20) for _ in node.args]
+    # Not near zero, where a reciprocal has no difference quotient.
+    x = [rng.uniform(0.5, 2, 20) * rng.choice([-1.0, 1.0], 20) for _ in node.args]
     partials = OPS[name].derivative(node, x)
     assert len(partials) == len(node.args)
     step = 1e-6
@@ -98,6 +101,22 @@ def test_trigonometric_rows_stay_inside_the_units_bound(name: str) -> None:
         EXAMPLES[name], [to_float(x, source)]
     )
     assert np.max(np.abs(error)) <= bound
+
+
+def test_the_reciprocal_stays_inside_the_units_bound_or_is_flagged() -> None:
+    node, source = EXAMPLES["reciprocal"], Format(16, 8)
+    target = OPS["reciprocal"].fmt(node, [source])
+    unit = Reciprocal(source=source, target=target)
+    x = np.arange(source.min_int, source.max_int + 1)
+    value, flags = OPS["reciprocal"].integers(node, [x], [source])
+    assert flags is not None
+    got = to_float(np.asarray(value), target)
+    # The reciprocals of 31 / 256 and less are past 8, where the target ends.
+    assert np.array_equal(flags, (x > -32) & (x <= 32)), x[flags]
+    error = got[~flags] - OPS["reciprocal"].floats(node, [to_float(x[~flags], source)])
+    assert np.max(np.abs(error)) <= unit.error_bound < target.lsb
+    ends = np.where(x[flags] < 0, target.min_int, target.max_int)
+    assert np.array_equal(np.asarray(value)[flags], ends)
 
 
 @pytest.mark.parametrize("rounding", Rounding)
@@ -184,7 +203,8 @@ def test_formats_of_the_fixed_dialect_are_derived_by_the_rows() -> None:
     fixed = lower(table_graph(), Q16)
     for node, fmt in zip(fixed.nodes, formats(fixed), strict=True):
         want = {
-            **dict.fromkeys(("input", "const", "sin", "cos", "quantize"), Format(32, 16)),
+            **dict.fromkeys(("input", "const", "quantize"), Format(32, 16)),
+            **dict.fromkeys(("sin", "cos", "reciprocal"), Format(32, 16)),
             **dict.fromkeys(("add", "sub", "neg"), Format(33, 16)),
             "mul": Format(64, 32),
             "dot": Format(66, 32),

@@ -156,10 +156,13 @@ def test_slower_units_make_a_longer_schedule() -> None:
     assert lengths == sorted(set(lengths))
 
 
-def test_the_formats_change_no_schedule() -> None:
-    assert timing_for(FormatPlan.parse("q12.20")) == timing_for(Q16) == TIMING
-    other = designed("iiwa14", 8, "q12.20").binding.schedule
-    assert other.start == designed("iiwa14", 8).binding.schedule.start
+def test_formats_change_a_schedule_through_the_latencies_of_table_units_alone() -> None:
+    finer = timing_for(FormatPlan.parse("q12.20"))
+    assert timing_for(Q16) == TIMING != finer
+    assert replace(finer, sincos=TIMING.sincos, reciprocal=TIMING.reciprocal) == TIMING
+    for name in ("rnea", "minv"):  # `designed` gives both formats the latencies of q16.16
+        other = designed("iiwa14", 8, "q12.20", name=name).binding.schedule
+        assert other.start == designed("iiwa14", 8, name=name).binding.schedule.start, name
 
 
 @settings(max_examples=80, deadline=None)

@@ -68,13 +68,13 @@ class Reciprocal:
         if no operand reaches `minimum`, or `index_bits` does not fit the formats.
 
     Measured largest errors of results that are not flagged, in last bits of the result, over every
-    operand of up to 23 bits and ten million others (`error_bound` is the derived bound):
+    operand of up to 23 bits and ten million others; `error_bound` is the derived bound:
 
     =================  ========  =====  ========  ===============================
     source -> target   measured  bound  segments  multiplications (signed widths)
     =================  ========  =====  ========  ===============================
-    q16.16 -> q16.16   MEAS16
-    q12.20 -> q12.20   MEAS20
+    q16.16 -> q16.16   0.563     0.681  128       10 x 10, 22 x 13, 19 x 13
+    q12.20 -> q12.20   0.602     0.711  512       11 x 11, 26 x 15, 21 x 15
     =================  ========  =====  ========  ===============================
     """
 
@@ -137,14 +137,14 @@ class Reciprocal:
         """Leading bits of the magnitude that are used; longer magnitudes are truncated."""
         return max(4, min(self.source.width, -(-(self.sum_frac + 1 + _GUARD_BITS) // 2)))
 
-    @property
+    @cached_property
     def segment_bits(self) -> int:
         """Bits of the table's address: `index_bits`, or what was chosen for it."""
         if self.index_bits is not None:
             return self.index_bits
         for bits in range(1, self.kept_bits - 3):
-            lengths = range(self.low_bits, self.source.width + 1)
-            if max(self._interpolation(bits, b) for b in lengths) <= 2.0**-_INTERPOLATION_BITS:
+            worst = max(self._interpolation(bits, length) for length in self._lengths)
+            if worst <= 2.0**-_INTERPOLATION_BITS:
                 return bits
         return self.kept_bits - 3
 
@@ -156,34 +156,37 @@ class Reciprocal:
     @property
     def short_bits(self) -> int:
         """Leading bits of the remainder that are squared."""
-        wanted = self.sum_frac + 2 + _GUARD_BITS - 2 * self.segment_bits - self._first_bits
-        return min(self.remainder_bits, max(-(-wanted // 2), 2))
+        # Magnitudes that lose something here have a small result, or are of the shortest length.
+        long = -(-(self.sum_frac + _GUARD_BITS - 3 * self.segment_bits) // 2)
+        shortest = self.sum_frac + 2 + _GUARD_BITS - 2 * self.segment_bits - self.low_bits
+        return min(self.remainder_bits, max(min(long, shortest), 2))
 
     @property
     def constant_frac(self) -> int:
         """Fraction bits of the constant coefficient."""
-        return self.result_bits + _CONSTANT_GUARD_BITS
+        return self.result_bits + _CONSTANT_GUARD_BITS + self._crowded
 
     @property
     def linear_frac(self) -> int:
         """Fraction bits of the linear coefficient."""
-        return max(self.sum_frac - 1 - self._first_bits - self.segment_bits + _GUARD_BITS, 2)
+        wanted = self.sum_frac - 1 - self._first_bits - self.segment_bits + _GUARD_BITS
+        return max(wanted + self._crowded, 2)
 
     @property
     def square_frac(self) -> int:
         """Fraction bits of the quadratic coefficient."""
         wanted = self.sum_frac - 2 - self._first_bits - 2 * self.segment_bits + _SQUARE_GUARD_BITS
-        return max(wanted, 2)
+        return max(wanted + 2 * self._crowded, 2)
 
     @property
     def product_frac(self) -> int:
         """Fraction bits that both products keep; the rest is truncated."""
-        return max(self.sum_frac + 1 - self._first_bits + _GUARD_BITS, 1)
+        return self.sum_frac + 1 - self._first_bits + _GUARD_BITS
 
     @property
     def linear_shift(self) -> int:
         """Bits dropped from the product of linear coefficient and remainder."""
-        return max(self.linear_frac + self.kept_bits - 1 - self.product_frac, 0)
+        return self.linear_frac + self.kept_bits - 1 - self.product_frac
 
     @property
     def square_shift(self) -> int:
@@ -210,6 +213,18 @@ class Reciprocal:
         """Length of the shortest magnitudes whose results fit and that need more than a constant:
         these ask for the most accuracy of the other coefficients."""
         return max(self.segment_bits + 2, self.low_bits)
+
+    @property
+    def _lengths(self) -> range:
+        """Lengths of magnitudes whose results fit. The full width is left out where it can be: it
+        is that of the smallest word alone, a power of two, which needs no more than others."""
+        return range(self.low_bits, max(self.source.width, self.low_bits + 1))
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether those magnitudes reach the right end of a segment, where coefficients count
+        most, and not just its middle."""
+        return self.low_bits > self.segment_bits + 2
 
     # -- Constants and errors -------------------------------------------------------------------
 
@@ -260,9 +275,7 @@ class Reciprocal:
     def error_bound(self) -> float:
         """Bound of ``|result - 1/x|`` in real units, for every result that is not flagged as past
         the end of the target; x is the represented operand."""
-        return self.target.lsb * max(
-            self._bound(length) for length in range(self.low_bits, self.source.width + 1)
-        )
+        return self.target.lsb * max(self._bound(length) for length in self._lengths)
 
     def _bound(self, length: int) -> float:
         """Bound of the error for magnitudes of `length` bits, in last bits of the result."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -15,15 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.functions import Function, function, sample
+from pinion.functions import Block, Function, function, sample
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import multiplier_count, timing_for
 from pinion.gateware.verilog import emit_verilog
 from pinion.hls import Array, Design, FormatPlan, Graph, Manifest, design, format_graph, parse_graph
+from pinion.hls.design import known_words
 from pinion.hls.manifest import MANIFEST, ManifestError
-from pinion.hls.operations import kind_names
+from pinion.hls.operations import TABLES, kind_names
+from pinion.hls.passes import fold
 from pinion.robot import Model, load, model_from_dict, model_to_dict
+
+from .interval import choose_interval
 
 TARGETS = ("sim",)
 
@@ -42,6 +47,10 @@ MODEL, GRAPH, SCHEDULE, RTLIL, VERILOG = (
 
 
 _SCHEDULE_KEYS = {"ii", "length", "first_operand", "last_beat", "units", "operations", "outputs"}
+
+
+# Compiled simulations, kept from build to build; named by the hash of what they were made of.
+SIMULATION = "sim"
 
 
 class BuildError(ValueError):
@@ -73,8 +82,11 @@ class Build:
 
     @property
     def function(self) -> Function:
-        """The function's row of the table."""
-        return function(self.manifest.function)
+        """The function's row of the table, in the variant that was built."""
+        options = self.manifest.options
+        outputs = options["outputs"].split(",") if "outputs" in options else ()
+        derivatives = options.get("derivatives", "composite")
+        return function(self.manifest.function, derivatives=derivatives, outputs=outputs)
 
     @classmethod
     def read(cls, folder: Path) -> Build:
@@ -101,9 +113,19 @@ class Build:
 
 
 def make_design(
-    model: Model, row: Function, *, ii: int, formats: str, report: Callable[[str], None] = _quiet
+    model: Model,
+    row: Function,
+    *,
+    ii: int | None,
+    formats: str,
+    clock_mhz: float = 250.0,
+    report: Callable[[str], None] = _quiet,
 ) -> Design:
     """Trace, schedule and bind a function of a robot.
+
+    Parameters
+    ----------
+    ii : cycles between results, or None to choose (:mod:`pinion.boards.interval`).
 
     Raises
     ------
@@ -116,8 +138,14 @@ def make_design(
     report(f"Tracing {row.name} for {model.name}")
     traced = row.trace(model)
     states = budget_states(model, row)
+    matrices = [block for block in row.inputs if len(block.shape) > 1]
+    droppable = {word for block in matrices for word in block.words(model)}
+    if ii is None:
+        chosen = choose_interval(known_words(fold(traced), droppable)[0], clock_mhz=clock_mhz)
+        ii = chosen.ii
+        report(f"Interval {ii}: {chosen.why}")
     report(f"Scheduling at one result every {ii} cycles")
-    return design(traced, ii=ii, plan=plan, timing=timing, states=states)
+    return design(traced, ii=ii, plan=plan, timing=timing, states=states, droppable=droppable)
 
 
 def budget_states(model: Model, row: Function) -> dict[str, NDArray[np.float64]]:
@@ -137,19 +165,21 @@ def budget_states(model: Model, row: Function) -> dict[str, NDArray[np.float64]]
     for block in row.inputs:
         both = np.concatenate([half[block.name] for half in halves]).astype(np.float64)
         columns = both.reshape(BUDGET_STATES, -1)
-        states |= {word: columns[:, k] for k, word in enumerate(block.words(model))}
+        states |= {word: columns[:, k] for word, k in block.positions(model).items()}
     return states
 
 
 def build(
-    robot: str,
+    robot: str | Model,
     function_name: str,
     folder: Path,
     *,
-    ii: int = 8,
+    ii: int | None = 8,
     formats: str = "q16.16",
     target: str = "sim",
     clock_mhz: float = 250.0,
+    derivatives: str = "composite",
+    outputs: Sequence[str] = (),
     report: Callable[[str], None] = _quiet,
 ) -> Manifest:
     """Build a core and write its folder.
@@ -159,11 +189,12 @@ def build(
 
     Parameters
     ----------
-    robot : a built-in name or a URDF path.
+    robot : a built-in name, a URDF path, or a model that was loaded and edited.
     function_name : a row of the table of functions.
     folder : the build folder to make.
-    ii : cycles between results.
+    ii : cycles between results; None to choose, with a report that explains it.
     formats : ``q16.16``, ``q12.20`` or any other uniform format.
+    derivatives, outputs : variant of the function (:func:`pinion.functions.function`).
     report : called with a short line at each step.
 
     Raises
@@ -171,23 +202,24 @@ def build(
     ValueError
         Subclasses with a sentence, for everything that the caller can mend.
     """
-    row = function(function_name)
+    row = function(function_name, derivatives=derivatives, outputs=outputs)
     if target not in TARGETS:
         raise BuildError(f"There is no target '{target}' yet; choose one of {', '.join(TARGETS)}.")
     if not 1.0 <= clock_mhz <= 2000.0:
         raise BuildError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")
-    if ii < 1 or ii > 4096:
+    if ii is not None and not 1 <= ii <= 4096:
         raise BuildError(f"The initiation interval is 1 to 4096 cycles, not {ii}.")
     folder = Path(folder)
     _refuse_foreign(folder)
-    report(f"Loading {robot}")
-    model = load(robot)
-    plan = make_design(model, row, ii=ii, formats=formats, report=report)
+    if isinstance(robot, str):
+        report(f"Loading {robot}")
+    model = load(robot) if isinstance(robot, str) else robot
+    plan = make_design(model, row, ii=ii, formats=formats, clock_mhz=clock_mhz, report=report)
     report("Elaborating the gateware")
     # The hash covers the latencies of the core that will hold it.
     probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
     rows = _rows(plan, probe)
-    manifest = _manifest(model, robot, row, plan, probe, rows, formats, target, clock_mhz)
+    manifest = _manifest(model, row, plan, probe, rows, formats, target, clock_mhz)
     core = Core(graph=plan.fixed, binding=plan.binding, build_hash=manifest.hash)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
@@ -201,9 +233,20 @@ def build(
         report("Writing Verilog")
         emit_verilog(parts / RTLIL, parts / VERILOG)
         if folder.exists():
+            _keep_simulation(folder, parts, manifest)
             shutil.rmtree(folder)
         parts.rename(folder)
     return manifest
+
+
+def _keep_simulation(old: Path, new: Path, manifest: Manifest) -> None:
+    """Take the compiled simulation along when the same build is made again."""
+    try:
+        same = Manifest.read(old).hash == manifest.hash
+    except ManifestError:
+        return
+    if same and (old / SIMULATION).is_dir():
+        (old / SIMULATION).rename(new / SIMULATION)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -219,7 +262,6 @@ def _refuse_foreign(folder: Path) -> None:
 
 def _manifest(
     model: Model,
-    robot: str,
     row: Function,
     plan: Design,
     core: Core,
@@ -229,23 +271,27 @@ def _manifest(
     clock_mhz: float,
 ) -> Manifest:
     binding, modulo = plan.binding, plan.binding.schedule
-    trig = sum(
+    tables = sum(
         multiplier_count(kind) * count
         for kind, count in modulo.units.items()
-        if kind.name == "sincos"
+        if kind.name in TABLES
     )
     content = format_graph(plan.fixed) + json.dumps(rows, sort_keys=True)
     return Manifest(
         version=_version(),
         robot=model.name,
-        robot_source=Path(robot).name,
+        robot_source=Path(model.source).name,
         function=row.name,
+        options=dict(row.options),
         formats=formats,
         target=target,
         ii=modulo.ii,
         clock_mhz=clock_mhz,
-        inputs=tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in row.inputs),
-        outputs=tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in row.outputs),
+        inputs=tuple(_array(b, model, set(plan.fixed.inputs), {}) for b in row.inputs),
+        outputs=tuple(
+            _array(b, model, {name for name, _ in plan.fixed.outputs}, plan.constants)
+            for b in row.outputs
+        ),
         lanes_in=binding.lanes_in,
         beats_in=binding.beats_in,
         lanes_out=binding.lanes_out,
@@ -253,7 +299,7 @@ def _manifest(
         latency_cycles=modulo.latency_cycles,
         total_latency_cycles=core.total_latency,
         multipliers=plan.multipliers,
-        trig_multipliers=trig,
+        table_multipliers=tables,
         adders=plan.adders,
         units=plan.units(),
         ops=plan.ops,
@@ -261,6 +307,22 @@ def _manifest(
         budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
         budget_distribution="reference",
         content=sha256(content.encode()).hexdigest(),
+    )
+
+
+def _array(block: Block, model: Model, sent: set[str], constants: Mapping[str, float]) -> Array:
+    """A block as the records carry it."""
+    positions = block.positions(model)
+    travels = tuple(position for word, position in positions.items() if word in sent)
+    dims = block.dims(model)
+    whole = len(travels) == math.prod(dims)
+    return Array(
+        name=block.name,
+        shape=dims,
+        unit=block.unit,
+        sent=None if whole else travels,
+        constants=tuple((positions[w], v) for w, v in constants.items() if w in positions),
+        symmetric=block.symmetric,
     )
 
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 from amaranth.hdl import Module
 
 from pinion.fixedpoint import Format, Overflow, Rounding
+from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 from pinion.hls.lower import FormatPlan
-from pinion.hls.operations import UnitKind
+from pinion.hls.operations import TABLES, UnitKind
 from pinion.hls.timing import Timing
 
 from .add import AddUnit
 from .align import AlignUnit
 from .dot import DotUnit
+from .reciprocal import ReciprocalUnit
 from .sincos import SinCosUnit
 from .unit import Unit
 
@@ -62,7 +64,13 @@ class Selector(Unit):
 def timing_for(plan: FormatPlan, *, multiplier_stages: int = 2, add: int = 1) -> Timing:
     """Unit latencies as the hardware has them for a format plan."""
     unit = SinCosUnit(SinCos(source=plan.default, target=plan.default))
-    return Timing(multiplier_stages=multiplier_stages, add=add, sincos=unit.latency)
+    inverse = ReciprocalUnit(Reciprocal(source=plan.default, target=plan.default))
+    return Timing(
+        multiplier_stages=multiplier_stages,
+        add=add,
+        sincos=unit.latency,
+        reciprocal=inverse.latency,
+    )
 
 
 def make_unit(kind: UnitKind, timing: Timing) -> Unit:
@@ -115,6 +123,10 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
         source = Format(kind.widths[0], kind.source_frac)
         unit = SinCosUnit(SinCos(source=source, target=target))
         expected = timing.sincos
+    elif kind.name == "reciprocal":
+        source = Format(kind.widths[0], kind.source_frac)
+        unit = ReciprocalUnit(Reciprocal(source=source, target=target))
+        expected = timing.reciprocal
     else:
         raise ValueError(f"No component does operations of the kind '{kind.name}'.")
     if unit.latency != expected:
@@ -129,19 +141,21 @@ def operand_ports(kind: UnitKind) -> list[str]:
     """Names of a kind's operand ports, in the order of an operation's operands."""
     if kind.name == "dot":
         return [f"{letter}{i}" for i in range(kind.products) for letter in "ab"]
-    return {"add": ["a", "b"], "align": ["i"], "sincos": ["x"]}[kind.name]
+    return {"add": ["a", "b"], "align": ["i"], "sincos": ["x"], "reciprocal": ["x"]}[kind.name]
 
 
 def control_ports(kind: UnitKind) -> list[str]:
     """Names of a kind's control ports, in the order of an operation's control bits."""
     if kind.name == "dot":
         return [f"neg{i}" for i in range(1, kind.products)]
-    return {"add": ["sub"], "align": [], "sincos": ["cosine"]}[kind.name]
+    return {"add": ["sub"], "align": [], "sincos": ["cosine"], "reciprocal": []}[kind.name]
 
 
 def multiplier_count(kind: UnitKind) -> int:
     """Products that one unit of a kind computes in a cycle (0 where it has no multiplier)."""
+    if kind.name not in TABLES:
+        return kind.products
+    source = Format(kind.widths[0], kind.source_frac)
     if kind.name == "sincos":
-        source = Format(kind.widths[0], kind.source_frac)
         return SinCosUnit(SinCos(source=source, target=kind.target)).multipliers
-    return kind.products
+    return ReciprocalUnit(Reciprocal(source=source, target=kind.target)).multipliers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib.memory import Memory
 from numpy.typing import NDArray
@@ -10,8 +11,9 @@ from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.gateware.unit import Unit, delay
 
-# A table of up to this many index bits is built of lookup tables, which hold 64 rows each: it
-# needs no block memory and no second register behind it.
+# A table of up to this many index bits is built of lookup tables, which hold 64 rows each, and
+# needs no second register behind it. Yosys chooses so by itself; an attribute would have to say it
+# in words that no two tools share.
 _LOGIC_INDEX_BITS = 7
 
 
@@ -81,7 +83,7 @@ class ReciprocalUnit(Unit):
             ),
         )
 
-    def compute(self, x: Ints) -> tuple[NDArray, Flags]:
+    def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
         """The exact model: `Reciprocal.compute`."""
         return self.parameters.compute(x)
 
@@ -134,7 +136,6 @@ class ReciprocalUnit(Unit):
             init=[
                 k0 & mask | k1 << n_constant | k2 << n_constant + n_linear for k0, k1, k2 in p.table
             ],
-            attrs={"rom_style": "distributed"} if self._small else {},
         )
         port = table.read_port()
         m.d.comb += port.addr.eq(index)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 
 from .evaluate import Floats, adjoints, formats, node_floats
@@ -37,6 +38,9 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
             errors[i] = abs(constant_integer(node) * fmts[i].lsb - float(node.params[0]))
         elif node.op in ("sin", "cos"):
             errors[i] = SinCos(source=fmts[node.args[0]], target=constant_format(node)).error_bound
+        elif node.op == "reciprocal":
+            unit = Reciprocal(source=fmts[node.args[0]], target=constant_format(node))
+            errors[i] = unit.error_bound
         elif node.op == "quantize":
             target, rounding, _ = quantizer(node)
             if fmts[node.args[0]].frac > target.frac:

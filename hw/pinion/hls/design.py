@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from .binding import Binding, bind
@@ -13,6 +13,7 @@ from .graph import Graph
 from .lower import FormatPlan, lower
 from .operations import op_counts, operations
 from .passes import fold, gather_dots
+from .passes.simplify import without_inputs
 from .schedule import Schedule, schedule
 from .timing import Timing
 
@@ -32,6 +33,8 @@ class Design:
     real : folded, products gathered into dots, sums balanced; exact in real arithmetic.
     fixed : in fixed point; its integer evaluation is what the hardware does, bit for bit.
     binding : its schedule, units and registers, checked.
+    constants : value of each result word that does not depend on the inputs; such words are not
+        computed, nor sent.
     budget : bound of each result word's error against floats, in the result's unit.
     """
 
@@ -39,6 +42,7 @@ class Design:
     real: Graph
     fixed: Graph
     binding: Binding
+    constants: Mapping[str, float]
     budget: Mapping[str, float]
 
     @property
@@ -72,6 +76,7 @@ def design(
     plan: FormatPlan,
     timing: Timing,
     states: Mapping[str, Floats],
+    droppable: Collection[str] = (),
     effort: int = 60,
 ) -> Design:
     """Fold, gather, lower, schedule, bind and check a traced function.
@@ -80,6 +85,7 @@ def design(
     ----------
     ii : initiation interval, cycles between requests.
     states : input states (n,) by word for which the error budget shall hold.
+    droppable : input words that are left out of the record when nothing reads them.
     effort : restarts of the scheduler.
 
     Raises
@@ -89,7 +95,7 @@ def design(
     pinion.hls.check.CheckError
         When scheduler and checker disagree: a defect of Pinion.
     """
-    folded = fold(traced)
+    folded, constants = known_words(fold(traced), droppable)
     if not folded.inputs or not folded.outputs:
         raise ValueError("A function without inputs or without results needs no hardware.")
     best: tuple[Graph, Graph, Schedule] | None = None
@@ -110,5 +116,30 @@ def design(
         real=real,
         fixed=fixed,
         binding=binding,
+        constants=constants,
         budget=error_budget(fixed, states),
     )
+
+
+def known_words(graph: Graph, droppable: Collection[str]) -> tuple[Graph, dict[str, float]]:
+    """Take constant results and unread droppable inputs out of a folded graph.
+
+    Returns
+    -------
+    The graph of what travels, and the value of each constant result.
+    """
+    constants = {
+        name: float(graph.nodes[node].params[0])
+        for name, node in graph.outputs
+        if graph.nodes[node].op == "const"
+    }
+    if len(constants) == len(graph.outputs):
+        constants = {}  # nothing to compute at all: keep the words, so that there is a record
+    outputs = tuple((name, node) for name, node in graph.outputs if name not in constants)
+    uses = graph.uses()
+    unread = {
+        str(node.params[0])
+        for i, node in enumerate(graph.nodes)
+        if node.op == "input" and not uses[i] and str(node.params[0]) in droppable
+    }
+    return without_inputs(Graph(graph.nodes, outputs), unread), constants

@@ -14,7 +14,7 @@ from .passes.rewrite import Rewriter, rebuild
 from .passes.simplify import dead_code
 
 _EDGE = ("input", "const")
-_TRIG = ("sin", "cos")
+_TABLES = ("sin", "cos", "reciprocal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         nonlocal count
         fmt = plan.format(count)
         count += 1
-        if node.op in _EDGE or node.op in _TRIG:
+        if node.op in _EDGE or node.op in _TABLES:
             return to.emit(node.op, args, (*node.params, *shape(fmt)), like=node)
         if node.op in ("add", "sub"):
             args = aligned(args, node)

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
 
@@ -21,19 +25,55 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Array:
-    """A named array of a record: its shape without the batch axis, its unit."""
+    """A named array of a record: its shape without the batch axis, its unit.
+
+    What is known beforehand does not travel: elements that are constants of the robot (structural
+    zeros), and one half of a symmetric matrix.
+
+    Members
+    -------
+    sent : flat positions of the elements that travel, in word order; None when all do.
+    constants : flat position and value of elements that never change.
+    symmetric : element (i, j) stands for (j, i) as well; of the two the lower travels.
+    """
 
     name: str
     shape: tuple[int, ...]
     unit: str
+    sent: tuple[int, ...] | None = None
+    constants: tuple[tuple[int, float], ...] = ()
+    symmetric: bool = False
 
     @property
     def words(self) -> int:
-        """Number of 32-bit words."""
-        count = 1
-        for axis in self.shape:
-            count *= axis
-        return count
+        """Number of 32-bit words in the record."""
+        return math.prod(self.shape) if self.sent is None else len(self.sent)
+
+    @property
+    def record_shape(self) -> tuple[int, ...]:
+        """Shape of the array's part of a record: its own, or flat where only a part travels."""
+        return self.shape if self.sent is None else (self.words,)
+
+    def gather(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The elements that travel: (..., *shape) to (..., *record_shape)."""
+        if self.sent is None:
+            return values
+        flat = values.reshape(*values.shape[: values.ndim - len(self.shape)], -1)
+        return flat[..., list(self.sent)]
+
+    def scatter(self, sent: NDArray[Any]) -> NDArray[Any]:
+        """The whole array from the elements that travel: (n, *record_shape) to (n, *shape)."""
+        if self.sent is None:
+            return sent
+        values = np.zeros((len(sent), math.prod(self.shape)), dtype=sent.dtype)
+        for position, value in self.constants:
+            values[:, position] = value
+        values[:, list(self.sent)] = sent
+        values = values.reshape(len(sent), *self.shape)
+        if self.symmetric:
+            lower = np.tril(values, -1)
+            values = values + np.swapaxes(lower, -1, -2)
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +84,7 @@ class Manifest:
     -------
     version : of Pinion.
     robot, robot_source, function, formats, target : what was built.
+    options : variants of the function, such as ``derivatives``.
     ii : cycles between results.
     clock_mhz : the clock that the build is meant for; assumed, no tool confirmed it.
     inputs, outputs : arrays of the request and result records, in word order.
@@ -51,8 +92,8 @@ class Manifest:
     latency_cycles : from the first sine or cosine being available to the last result.
     total_latency_cycles : from the first input beat to the last output beat on an idle core with
         a host that is always ready, at the worst phase of the slot counter.
-    multipliers, adders, units : hardware of the datapath; ``trig_multipliers`` are those inside the
-        sine units.
+    multipliers, adders, units : hardware of the datapath; ``table_multipliers`` are those inside
+        the sine and the reciprocal units.
     ops : scalar operations: mul, mul_const, add, reciprocal, trig.
     registers : words of storage between units.
     budget : bound of the error against the float model, by result word, in its unit, on the
@@ -64,6 +105,7 @@ class Manifest:
     robot: str
     robot_source: str
     function: str
+    options: dict[str, str]
     formats: str
     target: str
     ii: int
@@ -77,7 +119,7 @@ class Manifest:
     latency_cycles: int
     total_latency_cycles: int
     multipliers: int
-    trig_multipliers: int
+    table_multipliers: int
     adders: int
     units: dict[str, int]
     ops: dict[str, int]
@@ -130,8 +172,7 @@ class Manifest:
             stated = data.pop("hash")
             del data["words_in"], data["words_out"]
             arrays: dict[str, Any] = {
-                key: tuple(Array(**{**a, "shape": tuple(a["shape"])}) for a in data.pop(key))
-                for key in ("inputs", "outputs")
+                key: tuple(_array(a) for a in data.pop(key)) for key in ("inputs", "outputs")
             }
             manifest = cls(**arrays, **data)
         except FileNotFoundError:
@@ -149,3 +190,16 @@ class Manifest:
                 f"says {stated}): build the folder again."
             )
         return manifest
+
+
+def _array(data: dict[str, Any]) -> Array:
+    """An array from its JSON form, lists back to tuples."""
+    sent = data.get("sent")
+    return Array(
+        name=data["name"],
+        shape=tuple(data["shape"]),
+        unit=data["unit"],
+        sent=None if sent is None else tuple(sent),
+        constants=tuple((int(i), float(v)) for i, v in data["constants"]),
+        symmetric=data["symmetric"],
+    )

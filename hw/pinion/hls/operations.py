@@ -16,6 +16,9 @@ from .graph import Graph, GraphError
 from .ops import OPS, constant_integer, quantizer
 from .timing import Timing
 
+# Units that round to their own target: no quantize node stands behind their operations.
+TABLES = ("sincos", "reciprocal")
+
 _ZERO = -1  # the constant 0, which no node holds
 
 
@@ -25,11 +28,11 @@ class UnitKind:
 
     Members
     -------
-    name : ``dot``, ``add``, ``align`` or ``sincos``.
+    name : ``dot``, ``add``, ``align``, ``sincos`` or ``reciprocal``.
     products : products of a dot, else 0.
     widths : width of each operand port.
     shift : bits dropped by the quantization.
-    source_frac : fraction bits of the operands where the unit needs them (sincos), else 0.
+    source_frac : fraction bits of the operands where the unit needs them (table units), else 0.
     width, frac : result format.
     rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
     """
@@ -112,7 +115,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
     for i, node in enumerate(graph.nodes):
         if node.op in ("input", "const"):
             continue
-        if node.op != "quantize" and OPS[node.op].unit != "sincos":
+        if node.op != "quantize" and OPS[node.op].unit not in TABLES:
             quantized = all(graph.nodes[u].op == "quantize" for u in users[i])
             if i in outputs or not quantized:
                 raise GraphError(
@@ -121,19 +124,17 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             continue
         args = node.args
         control: tuple[int, ...] = ()
-        if OPS[node.op].unit == "sincos":
-            source = fmts[args[0]]
-            kind = UnitKind(
-                "sincos", 0, (source.width,), 0, source.frac, fmts[i].width, fmts[i].frac
-            )
-            control = (int(node.op == "cos"),)
-            latency = timing.sincos
+        if OPS[node.op].unit in TABLES:
+            source, unit = fmts[args[0]], OPS[node.op].unit
+            kind = UnitKind(unit, 0, (source.width,), 0, source.frac, fmts[i].width, fmts[i].frac)
+            control = (int(node.op == "cos"),) if unit == "sincos" else ()
+            latency = timing.latency(node.op)
         else:
             target, rounding, overflow = quantizer(node)
             exact = graph.nodes[args[0]]
             shift = fmts[args[0]].frac - target.frac
             unit = OPS[exact.op].unit
-            if unit in ("", "sincos") or exact.op == "quantize":
+            if unit in ("", *TABLES) or exact.op == "quantize":
                 unit = "align"
             elif exact.op == "neg":
                 args, control = (_ZERO, exact.args[0]), (1,)  # 0 - x
@@ -199,4 +200,6 @@ def op_counts(graph: Graph) -> dict[str, int]:
             counts["add"] += 1
         elif unit == "sincos":
             counts["trig"] += 1
+        elif unit == "reciprocal":
+            counts["reciprocal"] += 1
     return counts

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pinion.fixedpoint import Flags, Format, Ints, Overflow, Rounding, Wide, from_float, limit
+from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 
 from .graph import Node
@@ -72,7 +73,7 @@ class Op:
 
 
 def constant_format(node: Node) -> Format:
-    """Format of a fixed-dialect input, constant, sine or cosine: its last two parameters."""
+    """Format of a fixed-dialect input, constant or table function: its last two parameters."""
     width, frac = node.params[-2:]
     return Format(int(width), int(frac))
 
@@ -209,6 +210,13 @@ def _sincos_integers(
     return unit.compute(np.asarray(x[0]), node.op == "cos"), None
 
 
+def _reciprocal_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    unit = Reciprocal(source=fmts[0], target=constant_format(node))
+    return unit.compute(np.asarray(x[0]))
+
+
 def _no_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
@@ -322,6 +330,18 @@ _ROWS = (
         derivative=lambda node, x: (-np.sin(x[0]),),
         c=lambda node, x: f"cos({x[0]})",
         unit="sincos",
+    ),
+    Op(
+        name="reciprocal",
+        doc="1 / a; params: [width, frac]",
+        arity=1,
+        params=(0, 2),
+        floats=lambda node, x: 1.0 / x[0],
+        fmt=lambda node, f: constant_format(node),
+        integers=_reciprocal_integers,
+        derivative=lambda node, x: (-1.0 / (x[0] * x[0]),),
+        c=lambda node, x: f"1 / {x[0]}",
+        unit="reciprocal",
     ),
     Op(
         name="quantize",

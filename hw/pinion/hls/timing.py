@@ -18,12 +18,14 @@ class Timing:
     add : an addition, saturation included.
     align : a quantization on its own.
     sincos : a sine or cosine; it depends on the formats, the default is that of q16.16.
+    reciprocal : a reciprocal; likewise.
     """
 
     multiplier_stages: int = 2
     add: int = 1
     align: int = 1
     sincos: int = 11
+    reciprocal: int = 9
 
     def __post_init__(self) -> None:
         if self.multiplier_stages < 1 or self.add not in (1, 2) or self.align != 1:
@@ -46,6 +48,8 @@ class Timing:
                 return self.add
             case "sin" | "cos":
                 return self.sincos
+            case "reciprocal":
+                return self.reciprocal
             case "quantize":
                 return self.align
         return 0

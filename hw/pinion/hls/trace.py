@@ -18,7 +18,8 @@ class TraceError(TypeError):
 class Symbol:
     """A scalar that stands for a node of the graph under construction.
 
-    It adds, subtracts, multiplies, and has ``sin()`` and ``cos()``; asking for its value raises.
+    It adds, subtracts, multiplies, divides, and has ``sin()``, ``cos()`` and ``reciprocal()``;
+    asking for its value raises.
     """
 
     __slots__ = ("_tracer", "node")
@@ -68,6 +69,21 @@ class Symbol:
     def cos(self) -> Symbol:
         """Cosine of an angle in radians."""
         return self._tracer.emit("cos", (self.node,))
+
+    def reciprocal(self) -> Symbol:
+        """One divided by this; hardware has a unit for it."""
+        return self._tracer.emit("reciprocal", (self.node,))
+
+    def __truediv__(self, other: object) -> Symbol:
+        if isinstance(other, Symbol):
+            return self * other.reciprocal()
+        if isinstance(other, (int, float)) and not isinstance(other, bool):
+            return self * (1.0 / other)
+        return NotImplemented
+
+    def __rtruediv__(self, other: object) -> Symbol:
+        inverse = self.reciprocal()
+        return inverse if other == 1 else other * inverse  # type: ignore[operator]
 
     def _no_value(self, wanted: str) -> NoReturn:
         raise TraceError(

@@ -17,6 +17,7 @@ from pinion.fixedpoint import Flags, Format
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.hls.evaluate import FixedValues, formats, node_integers
 from pinion.hls.graph import Graph
+from pinion.hls.manifest import Manifest
 
 Words = NDArray[np.uint32]
 Floats = NDArray[np.float64]
@@ -66,8 +67,8 @@ class Reference:
     def float_model(self, words: Words) -> Floats:
         """The NumPy float model on the same requests, (n, words_out) float64."""
         results = self.build.function.evaluate(self.build.model, self.arrays(words))
-        count = len(words)
-        return np.concatenate([block.reshape(count, -1) for block in results.values()], axis=1)
+        parts = [a.gather(results[a.name]) for a in self.build.manifest.outputs]
+        return np.concatenate([part.reshape(len(words), -1) for part in parts], axis=1)
 
     def arrays(self, words: Words) -> dict[str, Floats]:
         """Request words (n, words_in) as float64 arrays by block name."""
@@ -75,7 +76,7 @@ class Reference:
         arrays, start = {}, 0
         for array in self.build.manifest.inputs:
             block = values[:, start : start + array.words]
-            arrays[array.name] = block.reshape(len(words), *array.shape)
+            arrays[array.name] = array.scatter(block.reshape(len(words), *array.record_shape))
             start += array.words
         return arrays
 
@@ -118,8 +119,11 @@ def make(folder: Path) -> Reference:
     return Reference(Build.read(folder))
 
 
-def request_words(arrays: Mapping[str, NDArray[np.float32]]) -> Words:
-    """Request arrays by block, in record order, as float32 bits (n, words_in)."""
+def request_words(manifest: Manifest, arrays: Mapping[str, NDArray[np.float32]]) -> Words:
+    """Request arrays by name as float32 bits in record order, (n, words_in)."""
     count = len(next(iter(arrays.values())))
-    parts = [np.ascontiguousarray(a, dtype=np.float32).reshape(count, -1) for a in arrays.values()]
+    parts = [
+        np.ascontiguousarray(a.gather(arrays[a.name]), dtype=np.float32).reshape(count, -1)
+        for a in manifest.inputs
+    ]
     return np.ascontiguousarray(np.concatenate(parts, axis=1)).view(np.uint32)

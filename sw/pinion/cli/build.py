@@ -61,7 +61,7 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
     ops = {k.replace("mul_const", "mul by constant"): n for k, n in manifest.ops.items() if n}
     return [
         ("operations", ops),
-        ("multipliers", f"{manifest.multipliers} (and {manifest.trig_multipliers} in sine units)"),
+        ("multipliers", f"{manifest.multipliers} (and {manifest.table_multipliers} in sine units)"),
         ("adders", manifest.adders),
         ("units", units),
         ("registers", f"{manifest.registers:,} words between units"),

@@ -107,7 +107,7 @@ def check(made: Build, requests: int, report: Report) -> Outcome:
     figures = {
         **{key: getattr(manifest, key) for key in ("robot", "function", "formats", "ii")},
         **{key: getattr(manifest, key) for key in ("ops", "units", "multipliers", "adders")},
-        "trig_multipliers": manifest.trig_multipliers,
+        "table_multipliers": manifest.table_multipliers,
         "latency_cycles": manifest.latency_cycles,
         "total_latency_cycles": manifest.total_latency_cycles,
         "requests": requests,
@@ -200,7 +200,7 @@ def _show(made: Build, outcome: Outcome) -> None:
             "units",
             f"{figures['multipliers']} multipliers, {figures['adders']} adders, "
             f"{figures['units'].get('sincos', 0)} sine units "
-            f"(with {figures['trig_multipliers']} multipliers of their own)",
+            f"(with {figures['table_multipliers']} multipliers of their own)",
         ),
         ("latency_cycles", f"{figures['latency_cycles']} from sine and cosine to the last result"),
         (

@@ -132,7 +132,8 @@ class Device:
             self._check_open()
         try:
             batch = check_arrays(self._manifest.inputs, arrays)
-            words = pack(self._request, batch.arrays, batch.count)
+            parts = {a.name: a.gather(batch.arrays[a.name]) for a in self._manifest.inputs}
+            words = pack(self._request, parts, batch.count)
         except DriverError as error:
             refused: Future[Result] = Future()
             refused.set_exception(error)
@@ -203,7 +204,8 @@ class Device:
                 cycles = None if answers.cycles is None else cycles + answers.cycles
             if self._progress is not None:
                 self._progress(end, batch.count)
-        arrays = unpack(self._result, results)
+        parts = unpack(self._result, results)
+        arrays = {a.name: a.scatter(parts[a.name]) for a in self._manifest.outputs}
         if batch.single:
             # The ellipsis keeps arrays without axes arrays, of the same type as those of a batch.
             arrays = {name: array[0, ...] for name, array in arrays.items()}

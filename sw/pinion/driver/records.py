@@ -19,8 +19,8 @@ Words = NDArray[np.uint32]
 
 
 def record_dtype(arrays: Sequence[Array]) -> np.dtype[np.void]:
-    """Structured dtype of one record: a float32 field of the array's shape an array."""
-    return np.dtype([(array.name, np.float32, array.shape) for array in arrays])
+    """Structured dtype of one record: a float32 field of what travels of each array."""
+    return np.dtype([(array.name, np.float32, array.record_shape) for array in arrays])
 
 
 def request_dtype(manifest: Manifest) -> np.dtype[np.void]:

@@ -7,19 +7,86 @@ tracing symbols alike.
 
 from __future__ import annotations
 
-from pinion.dynamics.arrays import DynamicsError, kinetic_energy, potential_energy, rnea
+from pinion.dynamics.aba import aba_scalars
+from pinion.dynamics.arrays import (
+    DynamicsError,
+    ForwardDerivatives,
+    aba,
+    crba,
+    fd_derivatives,
+    fd_derivatives_from_minv,
+    kinetic_energy,
+    minv,
+    potential_energy,
+    rnea,
+    rnea_derivatives,
+)
+from pinion.dynamics.crba import crba_scalars
+from pinion.dynamics.discrete import (
+    discrete_derivatives,
+    discrete_dynamics,
+    discrete_dynamics_scalars,
+)
 from pinion.dynamics.energy import kinetic_energy_scalars, potential_energy_scalars
+from pinion.dynamics.fd_derivatives import (
+    ForwardGradient,
+    fd_derivatives_from_minv_scalars,
+    fd_derivatives_scalars,
+)
+from pinion.dynamics.kinematics import (
+    centre_of_mass,
+    centre_of_mass_scalars,
+    com_jacobian,
+    com_jacobian_scalars,
+    frame_jacobian,
+    frame_jacobian_scalars,
+    frame_placement,
+    frame_placement_scalars,
+    frame_velocity,
+    frame_velocity_scalars,
+)
+from pinion.dynamics.minimal import minimal_model
+from pinion.dynamics.minv import minv_scalars
 from pinion.dynamics.rnea import Region, rnea_scalars
+from pinion.dynamics.rnea_derivatives import rnea_derivatives_scalars
 from pinion.dynamics.scalar import Scalar
 
 __all__ = [
     "DynamicsError",
+    "ForwardDerivatives",
+    "ForwardGradient",
     "Region",
     "Scalar",
+    "aba",
+    "aba_scalars",
+    "centre_of_mass",
+    "centre_of_mass_scalars",
+    "com_jacobian",
+    "com_jacobian_scalars",
+    "crba",
+    "crba_scalars",
+    "discrete_derivatives",
+    "discrete_dynamics",
+    "discrete_dynamics_scalars",
+    "fd_derivatives",
+    "fd_derivatives_from_minv",
+    "fd_derivatives_from_minv_scalars",
+    "fd_derivatives_scalars",
+    "frame_jacobian",
+    "frame_jacobian_scalars",
+    "frame_placement",
+    "frame_placement_scalars",
+    "frame_velocity",
+    "frame_velocity_scalars",
     "kinetic_energy",
     "kinetic_energy_scalars",
+    "minimal_model",
+    "minv",
+    "minv_scalars",
     "potential_energy",
     "potential_energy_scalars",
     "rnea",
+    "rnea_derivatives",
+    "rnea_derivatives_scalars",
     "rnea_scalars",
 ]

@@ -6,8 +6,8 @@ Computation using Prefix Sum Operations", 2017. The accelerations are split in t
     a_i = a0_i + da_i,     a0: those of inverse dynamics with qdd = 0, gravity included,
 
 so that the forces ``f0_i`` of the first part are inverse dynamics' own (equation 6's bias) and the
-articulated recursion is linear and homogeneous in ``da``. The paper's two backward recursions, of the
-bias forces and of ``z`` in equation (8), are carried as one:
+articulated recursion is linear and homogeneous in ``da``. The paper's two backward recursions, of
+the bias forces and of ``z`` in equation (8), are carried as one:
 
     backward:  p_i = f0_i + sum over children c of X_c^T (p_c + U_c c_c / D_c)
                c_i = tau_i - S^T p_i

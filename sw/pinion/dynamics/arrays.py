@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.dynamics.aba import aba_scalars
+from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.energy import kinetic_energy_scalars, potential_energy_scalars
+from pinion.dynamics.fd_derivatives import (
+    fd_derivatives_from_minv_scalars,
+    fd_derivatives_scalars,
+)
+from pinion.dynamics.minv import MINV_METHODS, minv_scalars
 from pinion.dynamics.rnea import rnea_scalars
+from pinion.dynamics.rnea_derivatives import DERIVATIVE_METHODS, rnea_derivatives_scalars
 from pinion.dynamics.scalar import Scalar
 from pinion.robot.model import Model
 
 Array = NDArray[np.float64]
 
 
-class DynamicsError(ValueError):
-    """An argument has a shape or a value that the dynamics cannot use."""
+class ForwardDerivatives(NamedTuple):
+    """What :func:`fd_derivatives` returns.
+
+    Members
+    -------
+    qdd : (nv,) or (n, nv) joint accelerations [rad/s^2 | m/s^2].
+    dqdd_dq, dqdd_dqd : (nv, nv) or (n, nv, nv), entry ``[..., i, j]`` is the derivative of
+        ``qdd_i`` by the position or the rate of joint j.
+    minv : (nv, nv) or (n, nv, nv) inverse of the joint-space inertia matrix, ``dqdd/dtau``.
+    """
+
+    qdd: Array
+    dqdd_dq: Array
+    dqdd_dqd: Array
+    minv: Array
 
 
 def rnea(
@@ -48,15 +69,182 @@ def rnea(
     states = checked_states(model, q=q, qd=qd, qdd=qdd)
     columns = {name: columns_of(array) for name, array in states.items()}
     batch = states["q"].shape[:-1]
-    forces: Sequence[Sequence[Scalar]] | None = None
-    if f_ext is not None:
-        wrench = checked("f_ext", f_ext, (*batch, len(model.bodies), 6))
-        forces = [columns_of(wrench[..., i, :]) for i in range(len(model.bodies))]
+    forces = checked_forces(model, f_ext, batch)
     tau = rnea_scalars(model, columns["q"], columns["qd"], columns["qdd"], forces)
-    result = np.empty((*batch, model.nv))
-    for i, element in enumerate(tau):
-        result[..., i] = spread(element, batch)
-    return result
+    return vector_of(tau, batch)
+
+
+def crba(model: Model, q: ArrayLike) -> Array:
+    """Joint-space inertia matrix M(q), symmetric: (nv, nv) or (n, nv, nv) float64.
+
+    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Source: :mod:`pinion.dynamics.crba`.
+    Raises :class:`DynamicsError` like :func:`rnea`.
+    """
+    states = checked_states(model, q=q)
+    return matrix_of(crba_scalars(model, columns_of(states["q"])), states["q"].shape[:-1])
+
+
+def minv(model: Model, q: ArrayLike, *, method: str = "ltdl") -> Array:
+    """Inverse of the joint-space inertia matrix, symmetric: (nv, nv) or (n, nv, nv) float64.
+
+    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. ``method`` is ``ltdl`` (factorise
+    CRBA's matrix) or ``aba`` (articulated bodies), see :mod:`pinion.dynamics.minv`. Raises
+    :class:`DynamicsError` like :func:`rnea`, and for a method that does not exist.
+    """
+    check_choice("method", method, MINV_METHODS)
+    states = checked_states(model, q=q)
+    rows = minv_scalars(model, columns_of(states["q"]), method=method)
+    return matrix_of(rows, states["q"].shape[:-1])
+
+
+def aba(
+    model: Model, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None
+) -> Array:
+    """Forward dynamics: the joint accelerations that the efforts ``tau`` produce.
+
+    Source: the articulated-body algorithm as :mod:`pinion.dynamics.aba` derives it.
+
+    Arguments
+    ---------
+    q, qd : as for :func:`rnea`.
+    tau : (nv,) or (n, nv) float, joint efforts [N m | N].
+    f_ext : as for :func:`rnea`.
+
+    Returns
+    -------
+    qdd : (nv,) or (n, nv) float64, joint accelerations [rad/s^2 | m/s^2].
+
+    Raises
+    ------
+    DynamicsError : as for :func:`rnea`.
+    """
+    states = checked_states(model, q=q, qd=qd, tau=tau)
+    columns = {name: columns_of(array) for name, array in states.items()}
+    batch = states["q"].shape[:-1]
+    forces = checked_forces(model, f_ext, batch)
+    qdd = aba_scalars(model, columns["q"], columns["qd"], columns["tau"], forces)
+    return vector_of(qdd, batch)
+
+
+def rnea_derivatives(
+    model: Model,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    method: str = "composite",
+) -> tuple[Array, Array]:
+    """Gradient of inverse dynamics by positions and by rates.
+
+    Arguments
+    ---------
+    q, qd, qdd : as for :func:`rnea`.
+    f_ext : as for :func:`rnea`; a force is constant in its body's coordinates and turns with the
+        body when q changes (Pinocchio's convention too).
+    method : ``composite`` (closed form, :mod:`pinion.dynamics.rnea_derivatives`) or ``column``
+        (Algorithm 2 of Plancher et al. 2021).
+
+    Returns
+    -------
+    dtau_dq, dtau_dqd : (nv, nv) or (n, nv, nv) float64, entry ``[..., i, j]`` is the derivative of
+        ``tau_i`` by the position or the rate of joint j.
+
+    Raises
+    ------
+    DynamicsError : as for :func:`rnea`, and for a method that does not exist.
+    """
+    check_choice("method", method, DERIVATIVE_METHODS)
+    states = checked_states(model, q=q, qd=qd, qdd=qdd)
+    columns = {name: columns_of(array) for name, array in states.items()}
+    batch = states["q"].shape[:-1]
+    forces = checked_forces(model, f_ext, batch)
+    by_q, by_qd = rnea_derivatives_scalars(
+        model, columns["q"], columns["qd"], columns["qdd"], forces, method=method
+    )
+    return matrix_of(by_q, batch), matrix_of(by_qd, batch)
+
+
+def fd_derivatives(
+    model: Model,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    method: str = "composite",
+) -> ForwardDerivatives:
+    """Forward dynamics with its gradient, from positions, rates and efforts alone.
+
+    Arguments
+    ---------
+    q, qd, tau : as for :func:`aba`.
+    f_ext, method : as for :func:`rnea_derivatives`.
+
+    Returns
+    -------
+    result : :class:`ForwardDerivatives`, a named tuple (qdd, dqdd_dq, dqdd_dqd, minv).
+
+    Raises
+    ------
+    DynamicsError : as for :func:`rnea_derivatives`.
+    """
+    check_choice("method", method, DERIVATIVE_METHODS)
+    states = checked_states(model, q=q, qd=qd, tau=tau)
+    columns = {name: columns_of(array) for name, array in states.items()}
+    batch = states["q"].shape[:-1]
+    forces = checked_forces(model, f_ext, batch)
+    found = fd_derivatives_scalars(
+        model, columns["q"], columns["qd"], columns["tau"], forces, method=method
+    )
+    return ForwardDerivatives(
+        qdd=vector_of(found.qdd, batch),
+        dqdd_dq=matrix_of(found.dqdd_dq, batch),
+        dqdd_dqd=matrix_of(found.dqdd_dqd, batch),
+        minv=matrix_of(found.minv, batch),
+    )
+
+
+def fd_derivatives_from_minv(
+    model: Model,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    minv: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    method: str = "composite",
+) -> tuple[Array, Array]:
+    """Gradient of forward dynamics where accelerations and M^-1 are known already.
+
+    Source: Algorithm 3 of Plancher et al. 2021.
+
+    Arguments
+    ---------
+    q, qd, qdd : as for :func:`rnea`; ``qdd`` is forward dynamics' result.
+    minv : (nv, nv) or (n, nv, nv) float, inverse of the joint-space inertia matrix at q. It is
+        taken to be symmetric: only its lower triangle is read.
+    f_ext, method : as for :func:`rnea_derivatives`.
+
+    Returns
+    -------
+    dqdd_dq, dqdd_dqd : (nv, nv) or (n, nv, nv) float64, as in :class:`ForwardDerivatives`.
+
+    Raises
+    ------
+    DynamicsError : as for :func:`rnea_derivatives`.
+    """
+    check_choice("method", method, DERIVATIVE_METHODS)
+    states = checked_states(model, q=q, qd=qd, qdd=qdd)
+    columns = {name: columns_of(array) for name, array in states.items()}
+    batch = states["q"].shape[:-1]
+    forces = checked_forces(model, f_ext, batch)
+    inverse = checked("minv", minv, (*batch, model.nv, model.nv))
+    rows = [columns_of(inverse[..., i, :]) for i in range(model.nv)]
+    by_q, by_qd = fd_derivatives_from_minv_scalars(
+        model, columns["q"], columns["qd"], columns["qdd"], rows, forces, method=method
+    )
+    return matrix_of(by_q, batch), matrix_of(by_qd, batch)
 
 
 def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
@@ -79,66 +267,3 @@ def potential_energy(model: Model, q: ArrayLike) -> Array:
     states = checked_states(model, q=q)
     energy = potential_energy_scalars(model, columns_of(states["q"]))
     return spread(energy, states["q"].shape[:-1])
-
-
-def columns_of(array: Array) -> list[Scalar]:
-    """Split (..., m) into m elements of shape (...): arrays of the batch, NumPy floats for one."""
-    return list(np.ascontiguousarray(np.moveaxis(array, -1, 0)))
-
-
-def spread(element: Scalar, batch: tuple[int, ...]) -> Array:
-    """Return a result of shape ``batch``, also where it came out as a constant of the model."""
-    values: Any = element
-    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), batch))
-
-
-def checked_states(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
-    """Check arrays with one entry a joint, all (nv,) or all (n, nv) with the same n."""
-    states: dict[str, Array] = {}
-    first = ""
-    for name, argument in arguments.items():
-        array = as_numbers(name, argument)
-        if array.ndim not in (1, 2) or array.shape[-1] != model.nv:
-            raise DynamicsError(
-                f"{name} has shape {array.shape}, but the robot {model.name!r} has {model.nv} "
-                f"joints: pass ({model.nv},) for one state or (n, {model.nv}) for a batch."
-            )
-        first = first or name
-        if array.shape != states.get(first, array).shape:
-            raise DynamicsError(
-                f"{name} has shape {array.shape} but {first} has {states[first].shape}: "
-                "pass one state each, or batches of the same length."
-            )
-        states[name] = array
-    for name, array in states.items():
-        check_finite(name, array)
-    return states
-
-
-def checked(name: str, argument: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Check an array of one given shape and return it as float64."""
-    array = as_numbers(name, argument)
-    if array.shape != shape:
-        raise DynamicsError(f"{name} has shape {array.shape}, expected {shape}.")
-    check_finite(name, array)
-    return array
-
-
-def as_numbers(name: str, argument: ArrayLike) -> Array:
-    """Return an argument as float64; text, complex numbers and ragged lists are errors."""
-    try:
-        array = np.asarray(argument)
-    except ValueError as problem:
-        raise DynamicsError(f"{name} is not a rectangular array of numbers: {problem}.") from None
-    if array.dtype.kind not in "fiu":
-        raise DynamicsError(f"{name} has dtype {array.dtype}, pass real numbers (float64).")
-    return np.asarray(array, dtype=np.float64)
-
-
-def check_finite(name: str, array: Array) -> None:
-    """Raise for the first entry that is NaN or infinite, with its index."""
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        index = tuple(int(k) for k in bad[0])
-        where = ", ".join(str(k) for k in index)
-        raise DynamicsError(f"{name}[{where}] is {array[index]}, pass finite numbers.")

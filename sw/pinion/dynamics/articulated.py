@@ -74,9 +74,7 @@ def own_articulated(inertia: Inertia) -> Articulated:
 
 def joined_articulated(a: Articulated, b: Articulated) -> Articulated:
     """Return the sum of two articulated inertias about the same origin."""
-    return Articulated(
-        A=symmetric_sum(a.A, b.A), H=matrix_sum(a.H, b.H), m=symmetric_sum(a.m, b.m)
-    )
+    return Articulated(A=symmetric_sum(a.A, b.A), H=matrix_sum(a.H, b.H), m=symmetric_sum(a.m, b.m))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +84,7 @@ class Pivot:
     Members
     -------
     D_inverse : the reciprocal of ``D = S^T IA S``.
-    angular, linear : (3,) each, ``U / D`` with ``U = IA S``; the axis's own entry is the constant 1.
+    angular, linear : (3,) each, ``U / D`` with ``U = IA S``; the axis's own entry is 1.0.
     """
 
     D_inverse: Scalar
@@ -95,7 +93,7 @@ class Pivot:
 
 
 def eliminate(joint: Joint, body: Articulated) -> tuple[Pivot, Articulated]:
-    """Return the joint's pivot and ``Ia = IA - U U^T / D``, what the parent feels of the subtree."""
+    """Return the joint's pivot and ``Ia = IA - U U^T / D``, the subtree as the parent feels it."""
     if joint.kind is JointKind.PRISMATIC:
         (_, _, ux), (_, _, uy), (_, _, uz) = body.H
         _, _, fx, _, fy, D = body.m
@@ -144,7 +142,7 @@ def rows(matrix: list[list[Scalar]]) -> Matrix:
 
 
 def levered_articulated(r: Vector, body: Articulated) -> Articulated:
-    """Return the articulated inertia about the point at ``-r``, which sees the old origin at ``+r``."""
+    """Return the inertia about the point at ``-r``, from which the old origin is at ``+r``."""
     # [r]x m takes cross products with m's columns; m is symmetric, so its rows are its columns.
     x, y, z = (cross(r, column) for column in full(body.m))
     H = matrix_sum(body.H, ((x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])))

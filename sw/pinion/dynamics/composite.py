@@ -1,9 +1,10 @@
 r"""Subtrees that move as one rigid body: their inertia and their Coriolis terms, carried rootwards.
 
 A rigid composite is ten numbers: mass ``m``, first moment ``h`` and rotational inertia ``I`` about
-a body's origin (Featherstone 2008, chapter 6). What the derivatives of inverse dynamics need besides
-is the matrix B of Singh, Russell and Wensing 2022 ("Efficient Analytical Derivatives of Rigid-Body
-Dynamics using Spatial Vector Algebra"), summed over the subtree. For rigid bodies it has structure:
+a body's origin (Featherstone 2008, chapter 6). What the derivatives of inverse dynamics need
+besides is the matrix B of Singh, Russell and Wensing 2022 ("Efficient Analytical Derivatives of
+Rigid-Body Dynamics using Spatial Vector Algebra"), summed over the subtree. For rigid bodies it has
+structure:
 
     2 B [dw; .] = [Q dw; dw x l],     l = 2 sum m rdot,   Q = tr(K) 1 - K,   K = 2 sum m rdot r^T
 
@@ -161,9 +162,7 @@ def rank_one(a: Vector, b: Vector) -> Matrix:
 def composite_to_parent(X: JointTransform, composite: Composite) -> Composite:
     """Return a child's composite about the parent's origin, in the parent's coordinates."""
     slid = levered((0.0, 0.0, X.slide), composite)
-    placed = Composite(
-        mass=slid.mass, h=X.to_parent(slid.h), I=symmetric_to_parent(X, slid.I)
-    )
+    placed = Composite(mass=slid.mass, h=X.to_parent(slid.h), I=symmetric_to_parent(X, slid.I))
     return levered(X.tree.r, placed)
 
 

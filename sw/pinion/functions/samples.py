@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion import dynamics
 from pinion.robot import JointKind, Model
 
 from .table import Floats, Function, FunctionError
@@ -83,4 +84,12 @@ def sample(
         "qd": unit() * speed,
         "qdd": unit() * QDD_RANGE * scale,
     }
-    return {block.name: state[block.name].astype(np.float32) for block in function.inputs}
+    # What follows from a state follows from the state as it travels, in float32.
+    state = {name: array.astype(np.float32) for name, array in state.items()}
+    wanted = {block.name for block in function.inputs}
+    q, qd, qdd = (state[name].astype(np.float64) for name in ("q", "qd", "qdd"))
+    if "tau" in wanted:
+        state["tau"] = dynamics.rnea(model, q, qd, qdd).astype(np.float32)
+    if "minv" in wanted:
+        state["minv"] = dynamics.minv(model, q).astype(np.float32)
+    return {block.name: state[block.name] for block in function.inputs}

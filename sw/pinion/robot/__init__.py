@@ -1,12 +1,29 @@
-"""Robots: URDF files, built-in and generated ones, read into one canonical ``Model``."""
+"""Robots: files, built-in and generated ones, other libraries' models, as one ``Model``."""
 
 from __future__ import annotations
 
 from pinion.robot.errors import RobotError
 from pinion.robot.generated import GENERATED, random_tree
 from pinion.robot.library import builtin_names, load, load_text, urdf_text
-from pinion.robot.model import Body, Frame, Inertia, Joint, JointKind, Mat3, Model, Transform, Vec3
+from pinion.robot.locked import lock, parse_lock
+from pinion.robot.mjcf import from_mjcf
+from pinion.robot.model import (
+    Body,
+    Frame,
+    Inertia,
+    Joint,
+    JointKind,
+    Mat3,
+    Mimic,
+    Model,
+    Transform,
+    Vec3,
+)
+from pinion.robot.payloads import payload
+from pinion.robot.pinocchio_import import from_pinocchio
+from pinion.robot.pinocchio_map import q_from_pinocchio, q_to_pinocchio, v_permutation
 from pinion.robot.serial import model_from_dict, model_to_dict
+from pinion.robot.subchain import tip
 from pinion.robot.summary import Summary, summarise
 
 __all__ = [
@@ -17,17 +34,27 @@ __all__ = [
     "Joint",
     "JointKind",
     "Mat3",
+    "Mimic",
     "Model",
     "RobotError",
     "Summary",
     "Transform",
     "Vec3",
     "builtin_names",
+    "from_mjcf",
+    "from_pinocchio",
     "load",
     "load_text",
+    "lock",
     "model_from_dict",
     "model_to_dict",
+    "parse_lock",
+    "payload",
+    "q_from_pinocchio",
+    "q_to_pinocchio",
     "random_tree",
     "summarise",
+    "tip",
     "urdf_text",
+    "v_permutation",
 ]

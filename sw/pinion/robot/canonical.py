@@ -28,7 +28,6 @@ from pinion.robot.model import (
 )
 from pinion.robot.rotation import (
     IDENTITY,
-    ROTATION_TOLERANCE,
     Residues,
     add,
     align_z,
@@ -104,7 +103,7 @@ def canonicalise(urdf: Urdf, *, gravity: Vec3) -> Model:
             )
         )
     rated = tuple(_rated_velocity(joint.urdf, notes) for joint in moving)
-    notes += _merge_note(members, moving) + _residue_notes(residues)
+    notes += _merge_note(members, moving) + residues.notes()
     return Model(
         name=urdf.name,
         source=urdf.source,
@@ -203,7 +202,7 @@ def _joint(moving: _Moving, notes: list[str]) -> Joint:
         lower, upper = -math.inf, math.inf
     if joint.mimic is not None:
         notes.append(
-            f"Joint {joint.name!r} mimics {joint.mimic!r} in the file; "
+            f"Joint {joint.name!r} mimics {joint.mimic.joint!r} in the file; "
             "it is kept as a joint of its own."
         )
     return Joint(
@@ -217,6 +216,8 @@ def _joint(moving: _Moving, notes: list[str]) -> Joint:
         effort=math.inf if joint.effort is None else joint.effort,
         damping=joint.damping,
         friction=joint.friction,
+        armature=joint.armature,
+        mimic=joint.mimic,
     )
 
 
@@ -243,21 +244,3 @@ def _merge_note(members: dict[int, tuple[str, ...]], moving: list[_Moving]) -> l
     shown = "; ".join(f"{', '.join(map(repr, links))} into {into}" for into, links in merged)
     plural = "s" if count > 1 else ""
     return [f"Merged {count} fixed joint{plural}: {shown}."]
-
-
-def _residue_notes(residues: Residues) -> list[str]:
-    notes = []
-    if residues.count:
-        plural = "s" if residues.count > 1 else ""
-        notes.append(
-            f"Snapped {residues.count} rounding residue{plural} to 0 or +-1; the largest change, "
-            f"{residues.largest:.3g}, was in {residues.where}."
-        )
-    if residues.kept:
-        verb = "entries" if residues.kept > 1 else "entry"
-        notes.append(
-            f"Kept {residues.kept} rotation {verb} that may be residues but exceed "
-            f"{ROTATION_TOLERANCE:g}; the largest, {residues.kept_largest:.3g}, is in "
-            f"{residues.kept_where}: write such angles with more digits."
-        )
-    return notes

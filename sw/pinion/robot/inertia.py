@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pinion.robot.errors import RobotError
-from pinion.robot.model import Inertia, Mat3, Vec3
+from pinion.robot.model import Inertia, Mat3, Transform, Vec3
 from pinion.robot.rotation import Residues, add, from_rpy, multiply, rotate, snap, transpose
 from pinion.robot.urdf import UrdfInertial
 
@@ -60,14 +60,7 @@ def check_link(inertial: UrdfInertial, link: str) -> str | None:
                 "give it a positive mass."
             )
         return None
-    moments = principal_moments(inertial.tensor)
-    small, middle, large = moments
-    shown = ", ".join(f"{value:.6g}" for value in moments)
-    problem = ""
-    if small < -INERTIA_TOLERANCE * max(abs(small), abs(large)):
-        problem = "not positive definite"
-    elif small + middle < large * (1.0 - PHYSICAL_TOLERANCE):
-        problem = "breaking the triangle inequality (no moment may exceed the sum of the others)"
+    shown, problem = physical_problem(inertial.tensor)
     if not problem:
         return None
     if inertial.accept:
@@ -80,6 +73,24 @@ def check_link(inertial: UrdfInertial, link: str) -> str | None:
         f"mass are {shown} kg m^2, {problem}; correct it, or keep published figures with "
         '<pinion accept_inertia="true"/> in its <inertial>.'
     )
+
+
+def physical_problem(tensor: Tensor) -> tuple[str, str]:
+    """The principal moments as text, and what no real body can have of them ('' when nothing).
+
+    ``tensor`` is about the centre of mass [kg m^2]; a point mass and a thin rod are physical.
+    """
+    moments = principal_moments(tensor)
+    small, middle, large = moments
+    shown = ", ".join(f"{value:.6g}" for value in moments)
+    if small < -INERTIA_TOLERANCE * max(abs(small), abs(large)):
+        return shown, "not positive definite"
+    if small + middle < large * (1.0 - PHYSICAL_TOLERANCE):
+        return (
+            shown,
+            "breaking the triangle inequality (no moment may exceed the sum of the others)",
+        )
+    return shown, ""
 
 
 def check_body(inertia: Inertia, body: str) -> None:
@@ -130,6 +141,30 @@ def place(inertial: UrdfInertial, rotation: Mat3, offset: Vec3, residues: Residu
 def combine(a: Inertia, b: Inertia) -> Inertia:
     """The inertia of two bodies that are one, both in the same frame."""
     return Inertia(mass=a.mass + b.mass, h=add(a.h, b.h), I=_sum(a.I, b.I))
+
+
+def moved(inertia: Inertia, transform: Transform) -> Inertia:
+    """A body's inertia about its parent's origin, in the parent's coordinates.
+
+    With ``h' = E^T h`` the tensor is ``E^T I E + (2 r.h' 1 - r h'^T - h' r^T) + m(r.r 1 - r r^T)``
+    (Featherstone 2008, equation 2.66), which needs no detour over the centre of mass.
+    """
+    turn, (x, y, z) = transpose(transform.E), transform.r
+    tensor = upper(multiply(multiply(turn, matrix(inertia.I)), transform.E))
+    h = rotate(turn, inertia.h)
+    cross: Tensor = (
+        2.0 * (y * h[1] + z * h[2]),
+        -x * h[1] - y * h[0],
+        -x * h[2] - z * h[0],
+        2.0 * (x * h[0] + z * h[2]),
+        -y * h[2] - z * h[1],
+        2.0 * (x * h[0] + y * h[1]),
+    )
+    return Inertia(
+        mass=inertia.mass,
+        h=add(h, _scale(inertia.mass, transform.r)),
+        I=_sum(tensor, _sum(cross, _point(inertia.mass, transform.r))),
+    )
 
 
 def com(inertia: Inertia) -> Vec3:

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
+from xml.etree import ElementTree
 
+from pinion.robot import locked, subchain
 from pinion.robot.canonical import canonicalise
 from pinion.robot.errors import RobotError
 from pinion.robot.generated import GENERATED, generated_text, is_generated
+from pinion.robot.mjcf import from_mjcf
 from pinion.robot.model import Model, Vec3
+from pinion.robot.pinocchio_import import from_pinocchio, is_pinocchio
 from pinion.robot.urdf import parse, read
 
 STANDARD_GRAVITY: Vec3 = (0.0, 0.0, -9.81)
 """Acceleration of gravity unless the caller says otherwise, base coordinates [m/s^2]."""
+
+
+class PinocchioModel(Protocol):
+    """What a ``pinocchio.Model`` is recognised by; the library is not needed for saying so."""
+
+    njoints: int
+    nq: int
+    nv: int
+
 
 _FOLDER = Path(__file__).parent / "builtin"
 
@@ -37,20 +52,46 @@ def urdf_text(name: str) -> str:
     raise RobotError(f"There is no robot {name!r}; {_choices()}.")
 
 
-def load(name_or_path: str | os.PathLike[str], *, gravity: Vec3 | None = None) -> Model:
+def load(
+    name_or_path: str | os.PathLike[str] | PinocchioModel,
+    *,
+    gravity: Vec3 | None = None,
+    lock: Mapping[str, float | None] | None = None,
+    tip: str | None = None,
+) -> Model:
     """Load a robot.
 
     Parameters
     ----------
-    name_or_path : a built-in or generated robot's name, or the path of a URDF file. A name wins;
-        write ``./iiwa14`` for a file of that name.
-    gravity : (3,) acceleration of gravity, base coordinates [m/s^2]; (0, 0, -9.81) when None.
+    name_or_path : a built-in or generated robot's name, the path of a URDF file or of an MJCF file
+        (``.xml``, through the ``mujoco`` library), or a ``pinocchio.Model``. A name wins; write
+        ``./iiwa14`` for a file of that name.
+    gravity : (3,) acceleration of gravity, base coordinates [m/s^2]; when None (0, 0, -9.81), or
+        what the MJCF file or the Pinocchio model says.
+    lock : joints to hold still, with their positions [rad | m]; see ``pinion.robot.lock``.
+    tip : a link; only the chain from the base to it is kept, after locking; see
+        ``pinion.robot.tip``.
 
     Errors
     ------
     RobotError : unknown robot, or anything wrong with the file; the message is one sentence.
     """
-    name = os.fspath(name_or_path)
+    model = _load(name_or_path, gravity)
+    if lock:
+        model = locked.lock(model, lock)
+    return model if tip is None else subchain.tip(model, tip)
+
+
+def _load(source: str | os.PathLike[str] | PinocchioModel, gravity: Vec3 | None) -> Model:
+    own = None if gravity is None else _gravity(gravity)
+    if not isinstance(source, str | os.PathLike):
+        if not is_pinocchio(source):
+            raise RobotError(
+                f"The object {source!r} is no robot; "
+                "give a name, the path of a file or a pinocchio.Model."
+            )
+        return from_pinocchio(source, gravity=own)
+    name = os.fspath(source)
     if name in builtin_names():
         return load_text(urdf_text(name), source=f"built-in {name}", gravity=gravity)
     if is_generated(name):
@@ -62,7 +103,21 @@ def load(name_or_path: str | os.PathLike[str], *, gravity: Vec3 | None = None) -
             f"There is no robot {name!r}; {_choices()}, "
             "or give the path of a URDF file that exists."
         )
+    if _is_mjcf(path):
+        return from_mjcf(path, gravity=own)
     return canonicalise(read(name), gravity=_gravity(gravity))
+
+
+def _is_mjcf(path: Path) -> bool:
+    """Whether the file is MuJoCo's by its ending, and does not say that it is something else."""
+    if path.suffix not in (".xml", ".mjcf") or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            _, root = next(ElementTree.iterparse(file, events=("start",)))
+    except (ElementTree.ParseError, OSError, ValueError, LookupError):
+        return False  # the reader of URDFs says what is wrong
+    return root.tag in ("mujoco", "mujocoinclude")
 
 
 def load_text(text: str | bytes, *, source: str = "text", gravity: Vec3 | None = None) -> Model:

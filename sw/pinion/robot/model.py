@@ -8,33 +8,62 @@ numbered so that a parent comes before its children, and the fixed base has the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 
 Vec3 = tuple[float, float, float]
 Mat3 = tuple[Vec3, Vec3, Vec3]
 
 
 class JointKind(Enum):
-    """What a joint does along or about its own z axis (every ``S`` is that unit axis)."""
+    """What a joint does; an axis is always z of the joint's frame, so that ``S`` is constant.
+
+    Coordinates are Pinocchio's, velocities are in the frame of the body that moves:
+
+    =========== ======================================= ===================================
+    kind        q                                       v
+    =========== ======================================= ===================================
+    REVOLUTE    angle about z                           its rate
+    PRISMATIC   shift along z                           its rate
+    HELICAL     angle about z, shift ``pitch`` times it rate of the angle
+    SPHERICAL   quaternion (x, y, z, w)                 angular velocity
+    PLANAR      x, y, cos, sin of the angle about z     (v_x, v_y, w_z)
+    FREE_FLYER  position, quaternion (x, y, z, w)       (linear, angular): 3 and 3
+    =========== ======================================= ===================================
+
+    A quaternion is that of the rotation from child to parent coordinates and has unit length.
+    The free-flyer's own v is [linear; angular] as in Pinocchio, although every spatial vector of
+    this package is [angular; linear].
+    """
 
     REVOLUTE = "revolute"
     PRISMATIC = "prismatic"
+    HELICAL = "helical"
+    SPHERICAL = "spherical"
+    PLANAR = "planar"
+    FREE_FLYER = "free_flyer"
 
     @property
     def nq(self) -> int:
         """Number of position coordinates."""
-        return 1
+        return {"spherical": 4, "planar": 4, "free_flyer": 7}.get(self.value, 1)
 
     @property
     def nv(self) -> int:
         """Number of velocity coordinates."""
-        return 1
+        return {"spherical": 3, "planar": 3, "free_flyer": 6}.get(self.value, 1)
 
     @property
     def unit(self) -> str:
-        """Unit of the joint's position: ``rad`` or ``m``."""
-        return "rad" if self is JointKind.REVOLUTE else "m"
+        """Unit of the joint's position: ``rad``, ``m``, or both where it turns and shifts."""
+        return {"prismatic": "m", "planar": "m, rad", "free_flyer": "m, rad"}.get(self.value, "rad")
+
+    @property
+    def simple(self) -> bool:
+        """Revolute or prismatic: the kinds that the scalar algorithms and the cores know."""
+        return self in (JointKind.REVOLUTE, JointKind.PRISMATIC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,18 +97,39 @@ class Inertia:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mimic:
+    """A joint's tie to another: ``q = multiplier * q[joint] + offset``.
+
+    Kept as data: the joint stays one of its own in ``q``, and no algorithm enforces the tie.
+    """
+
+    joint: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Joint:
     """The joint between a body and its parent.
 
     Members
     -------
     name : the URDF joint's name.
-    kind : revolute or prismatic, about or along the z axis of the child frame.
+    kind : what it does, about or along the z axis of the child frame (free of it: spherical,
+        free-flyer).
     continuous : a revolute joint without position limits.
     tree : the child frame in the parent frame at ``q = 0``.
     lower, upper : position limits [rad | m], infinite when there are none.
     velocity, effort : limits of rate and force [rad/s | m/s], [N m | N], infinite when not given.
-    damping, friction : kept from the URDF; no algorithm uses them unless it says so.
+    damping : viscous, effort for each unit of rate [N m s/rad | N s/m].
+    friction : Coulomb's, the effort that opposes any motion [N m | N].
+    armature : rotor inertia reflected to the joint, on M's diagonal [kg m^2 | kg].
+    mimic : the joint that this one follows, or None.
+    pitch : shift along z for each radian of a helical joint [m/rad], 0 for any other.
+
+    Limits, damping, friction and armature of a joint with several velocities are those of each of
+    them. Damping, friction, armature and mimic are kept from the file; no algorithm uses them
+    unless it says so.
     """
 
     name: str
@@ -92,6 +142,9 @@ class Joint:
     effort: float
     damping: float = 0.0
     friction: float = 0.0
+    armature: float = 0.0
+    mimic: Mimic | None = None
+    pitch: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +172,9 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A robot with a fixed base; the only robot type that later stages see.
+    """A robot; the only robot type that later stages see.
+
+    The base is fixed; a robot that floats has a free-flyer as its first joint.
 
     Members
     -------
@@ -154,6 +209,21 @@ class Model:
         return sum(body.joint.kind.nv for body in self.bodies)
 
     @property
+    def q_slices(self) -> tuple[slice, ...]:
+        """Where each body's joint has its positions in ``q``."""
+        return _slices([body.joint.kind.nq for body in self.bodies])
+
+    @property
+    def v_slices(self) -> tuple[slice, ...]:
+        """Where each body's joint has its velocities in ``qd``, and its efforts in ``tau``."""
+        return _slices([body.joint.kind.nv for body in self.bodies])
+
+    @property
+    def single_dof(self) -> bool:
+        """Whether every joint is revolute or prismatic: what cores and scalar algorithms need."""
+        return all(body.joint.kind.simple for body in self.bodies)
+
+    @property
     def parents(self) -> tuple[int, ...]:
         """Parent of each body, -1 for the base."""
         return tuple(body.parent for body in self.bodies)
@@ -162,3 +232,8 @@ class Model:
     def joint_names(self) -> tuple[str, ...]:
         """Joint names, in the order of ``q``."""
         return tuple(body.joint.name for body in self.bodies)
+
+
+def _slices(widths: Sequence[int]) -> tuple[slice, ...]:
+    ends = list(accumulate(widths))
+    return tuple(slice(end - width, end) for end, width in zip(ends, widths, strict=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pinion.robot.model import Mat3, Vec3
+from pinion.robot.model import Mat3, Transform, Vec3
 
 ROTATION_TOLERANCE = 1e-9
 """Entries of a rotation matrix this near to 0 or +-1 are residues of rounding."""
@@ -18,6 +18,8 @@ NEAR_MISS = 1e-6
 """Entries this near to 0, but not near enough to be snapped, are reported."""
 
 IDENTITY: Mat3 = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+IDENTITY_TRANSFORM = Transform(E=IDENTITY, r=(0.0, 0.0, 0.0))
 
 # Columns are the new axes in old coordinates; the third is the motion axis. The other two are the
 # coordinate axes that follow it cyclically, so that every matrix is a signed permutation.
@@ -54,6 +56,24 @@ class Residues:
         if value >= self.kept_largest:
             self.kept_largest, self.kept_where = value, where
 
+    def notes(self) -> list[str]:
+        """What was snapped and what was kept, at most one sentence each."""
+        notes = []
+        if self.count:
+            plural = "s" if self.count > 1 else ""
+            notes.append(
+                f"Snapped {self.count} rounding residue{plural} to 0 or +-1; the largest change, "
+                f"{self.largest:.3g}, was in {self.where}."
+            )
+        if self.kept:
+            verb = "entries" if self.kept > 1 else "entry"
+            notes.append(
+                f"Kept {self.kept} rotation {verb} that may be residues but exceed "
+                f"{ROTATION_TOLERANCE:g}; the largest, {self.kept_largest:.3g}, is in "
+                f"{self.kept_where}: write such angles with more digits."
+            )
+        return notes
+
 
 def transpose(a: Mat3) -> Mat3:
     """Transpose, which for a rotation is the inverse."""
@@ -79,6 +99,12 @@ def multiply(a: Mat3, b: Mat3) -> Mat3:
 def add(a: Vec3, b: Vec3) -> Vec3:
     """``a + b``."""
     return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+
+def compose(outer: Transform, inner: Transform) -> Transform:
+    """Where a frame stands that is given in ``outer``, in the coordinates ``outer`` is given in."""
+    r = add(outer.r, rotate(transpose(outer.E), inner.r))
+    return Transform(E=multiply(inner.E, outer.E), r=r)
 
 
 def from_rpy(rpy: Vec3) -> Mat3:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pinion.robot.errors import RobotError
@@ -18,6 +19,7 @@ from pinion.robot.model import (
     Joint,
     JointKind,
     Mat3,
+    Mimic,
     Model,
     Transform,
     Vec3,
@@ -95,6 +97,9 @@ def _body_to(body: Body) -> dict[str, Any]:
             "effort": _number_to(joint.effort),
             "damping": joint.damping,
             "friction": joint.friction,
+            "armature": joint.armature,
+            "mimic": None if joint.mimic is None else asdict(joint.mimic),
+            **({"pitch": joint.pitch} if joint.pitch else {}),
         },
         "inertia": {
             "mass": body.inertia.mass,
@@ -122,11 +127,25 @@ def _body_from(data: Mapping[str, Any]) -> Body:
             effort=_number_from(joint["effort"]),
             damping=float(joint["damping"]),
             friction=float(joint["friction"]),
+            # Absent from models stored before these two existed.
+            armature=float(joint.get("armature", 0.0)),
+            mimic=_mimic_from(joint.get("mimic")),
+            pitch=float(joint.get("pitch", 0.0)),
         ),
         inertia=Inertia(
             mass=float(inertia["mass"]), h=_vec3(inertia["h"]), I=(xx, xy, xz, yy, yz, zz)
         ),
         links=tuple(data["links"]),
+    )
+
+
+def _mimic_from(data: Mapping[str, Any] | None) -> Mimic | None:
+    if data is None:
+        return None
+    return Mimic(
+        joint=str(data["joint"]),
+        multiplier=float(data["multiplier"]),
+        offset=float(data["offset"]),
     )
 
 

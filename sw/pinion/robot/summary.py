@@ -6,7 +6,7 @@ import math
 from typing import TypedDict
 
 from pinion.robot.inertia import about_com, com
-from pinion.robot.model import Body, Model
+from pinion.robot.model import Body, Mimic, Model
 
 
 class TreeTransform(TypedDict):
@@ -26,6 +26,14 @@ class LinkSummary(TypedDict):
     merged: list[str]
 
 
+class MimicSummary(TypedDict):
+    """A joint's tie to another: ``q = multiplier * q[joint] + offset``; not enforced."""
+
+    joint: str
+    multiplier: float
+    offset: float
+
+
 class JointSummary(TypedDict):
     """A joint: limits [rad | m], rates [rad/s | m/s], effort [N m | N]; None where unlimited."""
 
@@ -42,6 +50,8 @@ class JointSummary(TypedDict):
     effort: float | None
     damping: float
     friction: float
+    armature: float
+    mimic: MimicSummary | None
     tree: TreeTransform
 
 
@@ -108,12 +118,18 @@ def _joint(model: Model, number: int) -> JointSummary:
         "lower": _finite(joint.lower),
         "upper": _finite(joint.upper),
         "velocity": _finite(joint.velocity),
-        "rated_velocity": model.rated_velocity[number],
+        "rated_velocity": model.rated_velocity[model.v_slices[number].start],
         "effort": _finite(joint.effort),
         "damping": joint.damping,
         "friction": joint.friction,
+        "armature": joint.armature,
+        "mimic": None if joint.mimic is None else _mimic(joint.mimic),
         "tree": {"E": [list(row) for row in joint.tree.E], "r": list(joint.tree.r)},
     }
+
+
+def _mimic(mimic: Mimic) -> MimicSummary:
+    return {"joint": mimic.joint, "multiplier": mimic.multiplier, "offset": mimic.offset}
 
 
 def _finite(value: float) -> float | None:

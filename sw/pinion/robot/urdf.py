@@ -1,9 +1,10 @@
 """Reads URDF text into plain records: what the file says, number by number, and nothing more.
 
-Only the kinematic and inertial content is read. Two elements of our own may appear, which other
-tools ignore: ``<pinion rated_velocity="1.48"/>`` in a joint, the speed [rad/s | m/s] of the
-reference distribution, and ``<pinion accept_inertia="true"/>`` in an ``<inertial>``, which keeps
-published figures that no real body can have.
+Only the kinematic and inertial content is read. Elements of our own may appear, which other tools
+ignore: in a joint ``<pinion rated_velocity="1.48" armature="0.2"/>``, the speed [rad/s | m/s] of
+the reference distribution and the rotor's inertia reflected to the joint [kg m^2 | kg]; in an
+``<inertial>`` ``<pinion accept_inertia="true"/>``, which keeps published figures that no real body
+can have.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from pinion.robot.errors import RobotError
-from pinion.robot.model import Vec3
+from pinion.robot.model import Mimic, Vec3
 
 LARGEST = 1e30
 """No figure of a robot is larger; beyond it, products of figures would overflow."""
@@ -60,7 +61,8 @@ class UrdfJoint:
     effort: float | None
     damping: float
     friction: float
-    mimic: str | None
+    armature: float
+    mimic: Mimic | None
     rated_velocity: float | None
 
 
@@ -224,8 +226,21 @@ def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
         effort=_not_negative(_optional(limit, "effort", where), "effort limit", where),
         damping=_not_negative(_optional(dynamics, "damping", where), "damping", where) or 0.0,
         friction=_not_negative(_optional(dynamics, "friction", where), "friction", where) or 0.0,
-        mimic=None if mimic is None else mimic.get("joint", ""),
+        armature=_not_negative(_optional(own, "armature", where), "armature", where) or 0.0,
+        mimic=None if mimic is None else _mimic(mimic, where),
         rated_velocity=rated,
+    )
+
+
+def _mimic(element: ElementTree.Element, where: str) -> Mimic:
+    leader = element.get("joint", "").strip()
+    if not leader:
+        raise RobotError(f'The <mimic> of {where} names no joint; add joint="...".')
+    multiplier, offset = (_optional(element, key, where) for key in ("multiplier", "offset"))
+    return Mimic(
+        joint=leader,
+        multiplier=1.0 if multiplier is None else multiplier,
+        offset=offset or 0.0,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from ..graph import Graph, Node
 from .rewrite import Rewriter, rebuild
@@ -38,6 +39,11 @@ class _Folder:
                 return self.product(x[0], x[1], node)
             case "sin" | "cos":
                 return self.trig(node, x[0])
+            case "reciprocal":
+                value = self.value(x[0][1])
+                if value is not None:
+                    return self.constant(x[0][0] / value, node)
+                return x[0][0], self.to.emit("reciprocal", (x[0][1],), like=node)
             case "input":
                 return 1, self.to.emit("input", (), node.params, like=node)
         raise ValueError(f"Folding knows traced operations; '{node.op}' comes from a later pass.")
@@ -121,7 +127,12 @@ def common_subexpressions(graph: Graph) -> Graph:
 
 def dead_code(graph: Graph) -> Graph:
     """Drop nodes that no result needs; inputs stay, because the record has them."""
-    live = [node.op == "input" for node in graph.nodes]
+    return without_inputs(graph, ())
+
+
+def without_inputs(graph: Graph, unread: Collection[str]) -> Graph:
+    """Drop nodes that no result needs, and of the inputs those that are named and not read."""
+    live = [node.op == "input" and node.params[0] not in unread for node in graph.nodes]
     for _, result in graph.outputs:
         live[result] = True
     for i in range(len(graph.nodes) - 1, -1, -1):

@@ -132,7 +132,7 @@ class _Builder:
                 self.new[i] = (-signs[0], args[0])
                 continue
             elif signs and signs[0] < 0:
-                sign = -1 if node.op == "sin" else 1
+                sign = 1 if node.op == "cos" else -1
             self.new[i] = (sign, self.emit(node.op, args, node.params, node))
         outputs = []
         for name, old in self.graph.outputs:

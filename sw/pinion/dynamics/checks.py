@@ -1,0 +1,177 @@
+"""What arguments of the dynamics must be, checked once; and results as arrays again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.dynamics.scalar import Scalar
+from pinion.robot.model import JointKind, Model
+
+Array = NDArray[np.float64]
+
+UNIT_TOLERANCE = 1e-6
+"""A quaternion (or a cosine and sine) this near to unit length is one, and is normalised."""
+
+
+class DynamicsError(ValueError):
+    """An argument has a shape or a value that the dynamics cannot use."""
+
+
+def wrenches(model: Model, f_ext: ArrayLike | None, batch: tuple[int, ...]) -> Array | None:
+    """Check external forces, (*batch, bodies, 6)."""
+    if f_ext is None:
+        return None
+    return checked("f_ext", f_ext, (*batch, len(model.bodies), 6))
+
+
+def checked_forces(
+    model: Model, f_ext: ArrayLike | None, batch: tuple[int, ...]
+) -> Sequence[Sequence[Scalar]] | None:
+    """Check external forces, (*batch, bodies, 6), and split them by body and component."""
+    found = wrenches(model, f_ext, batch)
+    if found is None:
+        return None
+    return [columns_of(found[..., i, :]) for i in range(len(model.bodies))]
+
+
+def columns_of(array: Array) -> list[Scalar]:
+    """Split (..., m) into m elements of shape (...): arrays of the batch, NumPy floats for one."""
+    return list(np.ascontiguousarray(np.moveaxis(array, -1, 0)))
+
+
+def spread(element: Scalar, batch: tuple[int, ...]) -> Array:
+    """Return a result of shape ``batch``, also where it came out as a constant of the model."""
+    values: Any = element
+    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), batch))
+
+
+def vector_of(elements: Sequence[Scalar], batch: tuple[int, ...]) -> Array:
+    """Return results as an array (*batch, len(elements))."""
+    result = np.empty((*batch, len(elements)))
+    for i, element in enumerate(elements):
+        result[..., i] = spread(element, batch)
+    return result
+
+
+def matrix_of(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array:
+    """Return a square matrix of results as an array (*batch, len(rows), len(rows))."""
+    result = np.empty((*batch, len(rows), len(rows)))
+    for i, row in enumerate(rows):
+        result[..., i, :] = vector_of(row, batch)
+    return result
+
+
+def check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
+    """Raise for an option that does not exist, naming those that do."""
+    if choice not in choices:
+        raise DynamicsError(f"{name} is {choice!r}, choose one of {', '.join(map(repr, choices))}.")
+
+
+def checked_states(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
+    """Check arrays with one entry a joint, all (nv,) or all (n, nv) with the same n.
+
+    Raises for a robot with joints of other kinds than revolute and prismatic: the functions that
+    come here do not know them. :func:`configurations` is for those that do.
+    """
+    if not model.single_dof:
+        found = next(body.joint for body in model.bodies if not body.joint.kind.simple)
+        raise DynamicsError(
+            f"The joint {found.name!r} of {model.name!r} is of the kind {found.kind.value!r}; this "
+            "function takes robots whose joints are revolute or prismatic."
+        )
+    return configurations(model, **arguments)
+
+
+def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
+    """Check arrays whose names say what they are: q and q0, q1 are (nq,) or (n, nq), others nv.
+
+    Quaternions, and planar joints' cosine and sine, must have unit length within
+    ``UNIT_TOLERANCE``; they come back with exactly that.
+    """
+    states: dict[str, Array] = {}
+    first = ""
+    for name, argument in arguments.items():
+        array = as_numbers(name, argument)
+        width = model.nq if name[:1] == "q" and name.strip("q01") == "" else model.nv
+        if array.ndim not in (1, 2) or array.shape[-1] != width:
+            what = "joints"
+            if model.nq != model.nv:
+                what = "positions" if width == model.nq else "velocities"
+            raise DynamicsError(
+                f"{name} has shape {array.shape}, but the robot {model.name!r} has {width} "
+                f"{what}: pass ({width},) for one state or (n, {width}) for a batch."
+            )
+        first = first or name
+        if array.shape[:-1] != states.get(first, array).shape[:-1]:
+            raise DynamicsError(
+                f"{name} has shape {array.shape} but {first} has {states[first].shape}: "
+                "pass one state each, or batches of the same length."
+            )
+        states[name] = array
+    for name, array in states.items():
+        check_finite(name, array)
+        if array.shape[-1] == model.nq != model.nv:
+            states[name] = unit_rotations(model, name, array)
+    return states
+
+
+def rotation_slices(model: Model) -> list[tuple[slice, str]]:
+    """Where q holds vectors of unit length, and what each of them is."""
+    found = []
+    for body, own in zip(model.bodies, model.q_slices, strict=True):
+        kind = body.joint.kind
+        if kind is JointKind.PLANAR:
+            found.append((slice(own.stop - 2, own.stop), "cosine and sine"))
+        elif kind in (JointKind.SPHERICAL, JointKind.FREE_FLYER):
+            found.append((slice(own.stop - 4, own.stop), "quaternion"))
+    return found
+
+
+def unit_rotations(model: Model, name: str, q: Array) -> Array:
+    """Return q (..., nq) with rotations of unit length; raise for one that is far from it."""
+    result = np.array(q)
+    for own, what in rotation_slices(model):
+        lengths = np.linalg.norm(q[..., own], axis=-1)
+        bad = np.argwhere(~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE))
+        if len(bad):
+            index = tuple(int(k) for k in bad[0])
+            where = ", ".join([*map(str, index), f"{own.start}:{own.stop}"])
+            raise DynamicsError(
+                f"{name}[{where}] is a {what} of length {lengths[index]:.6g}, not 1: pass it "
+                "through normalise first."
+            )
+        result[..., own] = q[..., own] / lengths[..., None]
+    return result
+
+
+def checked(name: str, argument: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Check an array of one given shape and return it as float64."""
+    array = as_numbers(name, argument)
+    if array.shape != shape:
+        raise DynamicsError(f"{name} has shape {array.shape}, expected {shape}.")
+    check_finite(name, array)
+    return array
+
+
+def as_numbers(name: str, argument: ArrayLike) -> Array:
+    """Return an argument as float64; text, complex numbers and ragged lists are errors."""
+    try:
+        array = np.asarray(argument)
+    except ValueError as problem:
+        raise DynamicsError(f"{name} is not a rectangular array of numbers: {problem}.") from None
+    if array.dtype.kind not in "fiu":
+        raise DynamicsError(f"{name} has dtype {array.dtype}, pass real numbers (float64).")
+    return np.asarray(array, dtype=np.float64)
+
+
+def check_finite(name: str, array: Array) -> None:
+    """Raise for the first entry that is NaN or infinite, with its index."""
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        index = tuple(int(k) for k in bad[0])
+        where = ", ".join(str(k) for k in index)
+        raise DynamicsError(f"{name}[{where}] is {array[index]}, pass finite numbers.")

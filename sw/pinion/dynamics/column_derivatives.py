@@ -1,0 +1,197 @@
+r"""Gradient of inverse dynamics, one column after the other: the reference formulation.
+
+Source: Algorithms 1 and 2 of Plancher, Neuman, Bourgeat, Kuindersma, Devadas, Reddi, "Accelerating
+Robot Dynamics Gradients on a CPU, GPU, and FPGA", 2021. With u the position or the rate of joint j,
+
+    dv_i = X dv_p + { (X v_p) x S  |  S }
+    da_i = X da_p + dv_i x S qd + { (X a_p) x S  |  v_i x S }
+    df_i = I da_i + dv_i x* I v_i + v_i x* I dv_i
+    dtau_i = S^T df_i,    df_p += X^T df_i + { X^T (S x* f_i)  |  0 }
+
+where the braces hold the terms of the position | of the rate and stand at i = j only. A column is
+empty above its joint on the way down and off the joint's branch; those constant zeros cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinion.dynamics.crba import along_axis, empty_square
+from pinion.dynamics.ltdl import ancestors
+from pinion.dynamics.rnea import Region, no_region
+from pinion.dynamics.scalar import Scalar, mul, sub
+from pinion.dynamics.spatial import (
+    ZERO,
+    JointTransform,
+    Vector,
+    cross,
+    inertia_times,
+    joint_transform,
+    vadd,
+    vsub,
+)
+from pinion.robot.model import Joint, JointKind, Model
+
+Spatial = tuple[Vector, Vector]
+Rows = list[list[Scalar]]
+
+NOTHING: Spatial = (ZERO, ZERO)
+
+
+def plus(a: Spatial, b: Spatial) -> Spatial:
+    """Return the sum of two spatial vectors."""
+    return vadd(a[0], b[0]), vadd(a[1], b[1])
+
+
+def axis(joint: Joint, x: Scalar) -> Spatial:
+    """Return ``S x``."""
+    own: Vector = (0.0, 0.0, x)
+    return (ZERO, own) if joint.kind is JointKind.PRISMATIC else (own, ZERO)
+
+
+def cross_axis(joint: Joint, v: Spatial, x: Scalar) -> Spatial:
+    """Return ``v x S x``: the motion cross product with a joint's axis, scaled."""
+    (wx, wy, _), (vx, vy, _) = v
+    angular: Vector = (mul(wy, x), sub(0.0, mul(wx, x)), 0.0)
+    if joint.kind is JointKind.PRISMATIC:
+        return ZERO, angular
+    return angular, (mul(vy, x), sub(0.0, mul(vx, x)), 0.0)
+
+
+def axis_cross_force(joint: Joint, f: Spatial) -> Spatial:
+    """Return ``S x* f``: how a force that turns with the joint changes."""
+    (nx, ny, _), (fx, fy, _) = f
+    turned: Vector = (sub(0.0, fy), fx, 0.0)
+    if joint.kind is JointKind.PRISMATIC:
+        return turned, ZERO
+    return (sub(0.0, ny), nx, 0.0), turned
+
+
+def cross_force(v: Spatial, f: Spatial) -> Spatial:
+    """Return ``v x* f = [w x n + v x f; w x f]``."""
+    return vadd(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What Algorithm 1 leaves behind for Algorithm 2, for each body in its own coordinates.
+
+    Members
+    -------
+    X : transform of each joint.
+    v : spatial velocity, from the parent (``before`` the joint's own) and in total.
+    a_before : spatial acceleration from the parent, before the joint's own.
+    momentum : ``I v``.
+    f : net force on the subtree.
+    """
+
+    X: list[JointTransform]
+    v_before: list[Spatial]
+    v: list[Spatial]
+    a_before: list[Spatial]
+    momentum: list[Spatial]
+    f: list[Spatial]
+
+
+def rnea_state(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    f_ext: Sequence[Sequence[Scalar]] | None,
+    region: Region,
+) -> State:
+    """Run Algorithm 1 and keep its intermediate vectors."""
+    x, y, z = model.gravity
+    gravity: Spatial = (ZERO, (0.0 - x, 0.0 - y, 0.0 - z))
+    state = State(X=[], v_before=[], v=[], a_before=[], momentum=[], f=[])
+    a: list[Spatial] = []
+    for i, body in enumerate(model.bodies):
+        with region(f"forward[{i + 1}]"):
+            X = joint_transform(body.joint, q[i])
+            v_before = NOTHING if body.parent < 0 else X.motion_to_child(*state.v[body.parent])
+            a_before = X.motion_to_child(*(gravity if body.parent < 0 else a[body.parent]))
+            v = plus(v_before, axis(body.joint, qd[i]))
+            own = plus(axis(body.joint, qdd[i]), cross_axis(body.joint, v_before, qd[i]))
+            a.append(plus(a_before, own))
+            momentum = inertia_times(body.inertia, *v)
+            f = plus(inertia_times(body.inertia, *a[i]), cross_force(v, momentum))
+            if f_ext is not None:
+                f = (
+                    vsub(f[0], (f_ext[i][0], f_ext[i][1], f_ext[i][2])),
+                    vsub(f[1], (f_ext[i][3], f_ext[i][4], f_ext[i][5])),
+                )
+            state.X.append(X)
+            state.v_before.append(v_before)
+            state.v.append(v)
+            state.a_before.append(a_before)
+            state.momentum.append(momentum)
+            state.f.append(f)
+    for i in reversed(range(model.nv)):
+        parent = model.bodies[i].parent
+        with region(f"backward[{i + 1}]"):
+            if parent >= 0:
+                state.f[parent] = plus(state.f[parent], state.X[i].force_to_parent(*state.f[i]))
+    return state
+
+
+def column_of(
+    model: Model, qd: Sequence[Scalar], state: State, j: int, *, by_rate: bool
+) -> list[Scalar]:
+    """Return the derivatives of all efforts by joint j's position or rate (Algorithm 2)."""
+    bodies = model.bodies
+    n = len(bodies)
+    dv: list[Spatial] = [NOTHING] * n
+    da: list[Spatial] = [NOTHING] * n
+    df: list[Spatial] = [NOTHING] * n
+    subtree = [i for i in range(j, n) if i == j or j in ancestors(model.parents, i)]
+    for i in subtree:
+        body, X = bodies[i], state.X[i]
+        if i != j:
+            dv[i] = X.motion_to_child(*dv[body.parent])
+            da[i] = X.motion_to_child(*da[body.parent])
+            da[i] = plus(da[i], cross_axis(body.joint, dv[i], qd[i]))
+        elif by_rate:
+            dv[i] = axis(body.joint, 1.0)
+            da[i] = cross_axis(body.joint, state.v_before[i], 1.0)
+        else:
+            dv[i] = cross_axis(body.joint, state.v_before[i], 1.0)
+            da[i] = cross_axis(body.joint, state.a_before[i], 1.0)
+            da[i] = plus(da[i], cross_axis(body.joint, dv[i], qd[i]))
+        df[i] = inertia_times(body.inertia, *da[i])
+        df[i] = plus(df[i], cross_force(dv[i], state.momentum[i]))
+        df[i] = plus(df[i], cross_force(state.v[i], inertia_times(body.inertia, *dv[i])))
+    dtau: list[Scalar] = [0.0] * n
+    for i in reversed(sorted({*subtree, *ancestors(model.parents, j)})):
+        body = bodies[i]
+        dtau[i] = along_axis(body.joint, *df[i])
+        if body.parent >= 0:
+            if i == j and not by_rate:
+                df[i] = plus(df[i], axis_cross_force(body.joint, state.f[i]))
+            carried = state.X[i].force_to_parent(*df[i])
+            df[body.parent] = plus(df[body.parent], carried)
+    return dtau
+
+
+def column_derivatives_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    f_ext: Sequence[Sequence[Scalar]] | None = None,
+    region: Region = no_region,
+) -> tuple[Rows, Rows]:
+    """Return ``dtau/dq`` and ``dtau/dqd``, each (nv, nv), by the column recursion.
+
+    Arguments as for :func:`.rnea_derivatives.rnea_derivatives_scalars`.
+    """
+    state = rnea_state(model, q, qd, qdd, f_ext, region)
+    dtau_dq, dtau_dqd = empty_square(model.nv), empty_square(model.nv)
+    for j in range(model.nv):
+        with region(f"column[{j + 1}]"):
+            by_q = column_of(model, qd, state, j, by_rate=False)
+            by_qd = column_of(model, qd, state, j, by_rate=True)
+            for i in range(model.nv):
+                dtau_dq[i][j], dtau_dqd[i][j] = by_q[i], by_qd[i]
+    return dtau_dq, dtau_dqd

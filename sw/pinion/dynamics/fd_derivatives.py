@@ -1,0 +1,139 @@
+r"""Gradient of forward dynamics, in two partitions.
+
+Source: Algorithm 3 of Plancher et al. 2021 (after Carpentier and Mansard 2018). Inverse and forward
+dynamics undo each other, ``tau = ID(q, qd, FD(q, qd, tau))``, so that by the chain rule
+
+    d qdd / du = -M^-1 d ID / du        at the accelerations qdd = FD(q, qd, tau), u = q or qd.
+
+:func:`fd_derivatives_from_minv_scalars` is Algorithm 3 word for word, with qdd and M^-1 given, as a
+controller keeps them from its last step. :func:`fd_derivatives_scalars` starts from q, qd and tau:
+
+    M = CRBA(q),  M^-1 by L^T D L,  qdd = M^-1 (tau - RNEA(q, qd, 0)),  then Algorithm 3.
+
+CRBA's composites are those of the gradient: a graph of operations holds them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinion.dynamics.minv import minv_scalars
+from pinion.dynamics.rnea import Region, no_region, rnea_scalars
+from pinion.dynamics.rnea_derivatives import Rows, rnea_derivatives_scalars
+from pinion.dynamics.scalar import Scalar, add, mul, sub
+from pinion.robot.model import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForwardGradient:
+    """Forward dynamics and its gradient over scalars.
+
+    Members
+    -------
+    qdd : (nv,) joint accelerations.
+    dqdd_dq, dqdd_dqd : (nv, nv), entry ``[i][j]`` is the derivative of ``qdd_i`` by joint j.
+    minv : (nv, nv) inverse of the joint-space inertia matrix, which is also ``dqdd/dtau``.
+    """
+
+    qdd: list[Scalar]
+    dqdd_dq: Rows
+    dqdd_dqd: Rows
+    minv: Rows
+
+
+def fd_derivatives_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    f_ext: Sequence[Sequence[Scalar]] | None = None,
+    region: Region = no_region,
+    *,
+    method: str = "composite",
+) -> ForwardGradient:
+    """Return forward dynamics and its gradient from positions, rates and efforts.
+
+    Arguments
+    ---------
+    q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and efforts [N m | N].
+    f_ext, region, method : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`; labels are
+        those of the algorithms used and ``solve[i]``.
+    """
+    minv = minv_scalars(model, q, region=region)
+    bias = rnea_scalars(model, q, qd, [0.0] * model.nv, f_ext, region)
+    qdd: list[Scalar] = []
+    for i in range(model.nv):
+        with region(f"solve[{i + 1}]"):
+            total: Scalar = 0.0
+            for k in range(model.nv):
+                total = add(total, mul(minv[i][k], sub(tau[k], bias[k])))
+            qdd.append(total)
+    by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method)
+    return ForwardGradient(
+        qdd=qdd,
+        dqdd_dq=minus_product(model, minv, by_q, region),
+        dqdd_dqd=minus_product(model, minv, by_qd, region),
+        minv=minv,
+    )
+
+
+def fd_derivatives_from_minv_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    minv: Sequence[Sequence[Scalar]],
+    f_ext: Sequence[Sequence[Scalar]] | None = None,
+    region: Region = no_region,
+    *,
+    method: str = "composite",
+) -> tuple[Rows, Rows]:
+    """Return ``dqdd/dq`` and ``dqdd/dqd`` from accelerations and M^-1 (Algorithm 3).
+
+    Arguments
+    ---------
+    q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
+    minv : (nv, nv) scalars, the inverse of the joint-space inertia matrix at q. Only its lower
+        triangle is read, and no entry of two joints that share no joint on their ways to the base.
+    f_ext, region, method : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`; ``solve[i]``
+        labels the product.
+    """
+    by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method)
+    known = structured(model, minv)
+    first = minus_product(model, known, by_q, region)
+    return first, minus_product(model, known, by_qd, region)
+
+
+def trees(model: Model) -> list[int]:
+    """Return for each body the first body of its tree: the one that hangs on the base."""
+    first: list[int] = []
+    for i, parent in enumerate(model.parents):
+        first.append(i if parent < 0 else first[parent])
+    return first
+
+
+def structured(model: Model, minv: Sequence[Sequence[Scalar]]) -> Rows:
+    """Return M^-1 from its lower triangle, with constant zeros between separate trees."""
+    first = trees(model)
+    n = model.nv
+    return [
+        [minv[max(i, j)][min(i, j)] if first[i] == first[j] else 0.0 for j in range(n)]
+        for i in range(n)
+    ]
+
+
+def minus_product(model: Model, minv: Rows, gradient: Rows, region: Region) -> Rows:
+    """Return ``-minv gradient``, (nv, nv), leaving out what is constant zero in either."""
+    n = model.nv
+    result: Rows = []
+    for i in range(n):
+        with region(f"solve[{i + 1}]"):
+            row: list[Scalar] = []
+            for j in range(n):
+                total: Scalar = 0.0
+                for k in range(n):
+                    total = add(total, mul(minv[i][k], gradient[k][j]))
+                row.append(sub(0.0, total))
+            result.append(row)
+    return result

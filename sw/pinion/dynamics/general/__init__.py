@@ -1,0 +1,9 @@
+"""Dynamics for joints of any kind, free-flyers included: dense NumPy, float models alone.
+
+The functions of :mod:`pinion.dynamics` come here for a robot with a joint that is neither revolute
+nor prismatic, and for the terms that joints add (armature, damping, friction). Everything is in
+base axes about one point, as 6-vectors ``[angular; linear]`` and 6x6 matrices with the batch in
+front; nothing here is traced for hardware.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,117 @@
+r"""Gradients of inverse and forward dynamics for joints of any kind, in closed form.
+
+Source: the composite form of Singh, Russell and Wensing 2022 (joints of several degrees of freedom,
+base coordinates), derived here with this package's names. Turn joint j by a small velocity d along
+its own body's axes (the tangent of ``integrate``). All that it carries moves rigidly by ``S_j d``;
+seen from there, the rest of the change is that of velocity and acceleration,
+
+    P = v_parent x S_j               Q = a_parent x S_j + v_parent x P
+
+of which the bodies i that j carries make the force ``(D_i P + I_i Q) d``, where
+
+    D_i m = v_i x* I_i m - I_i (v_i x m) + m x* I_i v_i
+
+is linear in m. Summed over the bodies a joint carries (D^C, I^C, f^C), with k the lower of i and j:
+
+    dtau_i/dq_j  = S_i^T (D_k^C P_j + I_k^C Q_j)  [+ S_i^T (S_j x* f_j^C) for i above j]
+    dtau_i/dqd_j = S_i^T (D_k^C S_j + I_k^C (P_j + v_j x S_j))
+
+In the subtree the rigid motion turns S_i and f_i alike and leaves tau_i; above j it turns f alone.
+External forces are constant in their bodies' coordinates, so that they turn with them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pinion.dynamics.general.recursion import aba, minv
+from pinion.dynamics.general.spatial import Array, cross_motion, crossed_by, times, transposed
+from pinion.dynamics.general.state import (
+    Motion,
+    Pose,
+    body_forces,
+    columns_above,
+    gathered,
+    motion_of,
+    weight,
+)
+from pinion.dynamics.general.terms import Terms
+
+
+def rnea_derivatives(
+    pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: Terms
+) -> tuple[Array, Array]:
+    """Return dtau/dq and dtau/dqd, (n, nv, nv) each; columns of dq are tangent directions."""
+    motion = motion_of(pose, qd, qdd)
+    forces = gathered(pose, body_forces(pose, motion, f_ext))
+    inertias = gathered(pose, pose.I)
+    drags = gathered(pose, [_drag(pose, motion, i) for i in range(len(pose.I))])
+    S, P, Q, V = _columns(pose, motion)
+    nv = pose.model.nv
+    by_q, by_qd = np.zeros((pose.n, nv, nv)), np.zeros((pose.n, nv, nv))
+    for i, above in enumerate(columns_above(pose)):
+        own = np.arange(nv)[pose.slices[i]]
+        through = np.concatenate([above, own])
+        inertia, drag = inertias[i], drags[i]
+        # Row block i against every joint above it and itself.
+        row = transposed(pose.S[i])
+        row_drag, row_inertia = row @ drag, row @ inertia
+        to_row = own[:, None], through
+        by_q[:, *to_row] = row_drag @ P[:, :, through] + row_inertia @ Q[:, :, through]
+        by_qd[:, *to_row] = row_drag @ S[:, :, through] + row_inertia @ V[:, :, through]
+        # Column block i against every joint above it.
+        to_column = above[:, None], own
+        turned = crossed_by(forces[i]) @ pose.S[i]
+        push = drag @ P[:, :, own] + inertia @ Q[:, :, own] + turned
+        by_q[:, *to_column] = transposed(S[:, :, above]) @ push
+        pull = drag @ S[:, :, own] + inertia @ V[:, :, own]
+        by_qd[:, *to_column] = transposed(S[:, :, above]) @ pull
+    diagonal = np.arange(nv)
+    by_qd[:, diagonal, diagonal] += terms.slopes(qd)
+    return by_q, by_qd
+
+
+def fd_derivatives(
+    pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: Terms
+) -> tuple[Array, Array, Array, Array]:
+    """Return qdd (n, nv), dqdd/dq, dqdd/dqd and M^-1 (n, nv, nv)."""
+    qdd = aba(pose, qd, tau, f_ext, terms)
+    inverse = minv(pose, terms, "ltdl")
+    return (qdd, *fd_derivatives_from_minv(pose, qd, qdd, inverse, f_ext, terms), inverse)
+
+
+def fd_derivatives_from_minv(
+    pose: Pose, qd: Array, qdd: Array, inverse: Array, f_ext: Array | None, terms: Terms
+) -> tuple[Array, Array]:
+    """Return dqdd/dq and dqdd/dqd, which are ``-M^-1`` times RNEA's gradient at qdd."""
+    by_q, by_qd = rnea_derivatives(pose, qd, qdd, f_ext, terms)
+    return -inverse @ by_q, -inverse @ by_qd
+
+
+def _drag(pose: Pose, motion: Motion, i: int) -> Array:
+    """Return D_i (n, 6, 6): what a body's force gains for each unit of changed velocity."""
+    inertia, v = pose.I[i], motion.v[i]
+    carried = cross_motion(v)
+    momentum = times(inertia, v)
+    return np.asarray(-transposed(carried) @ inertia - inertia @ carried + crossed_by(momentum))
+
+
+def _columns(pose: Pose, motion: Motion) -> tuple[Array, Array, Array, Array]:
+    """Return S, P, Q and ``P + v x S`` of all velocities, (n, 6, nv) each."""
+    moved: list[Array] = []
+    accelerated: list[Array] = []
+    rates: list[Array] = []
+    for i, parent in enumerate(pose.parents):
+        S = pose.S[i]
+        if parent < 0:
+            P = np.zeros_like(S)
+            Q = cross_motion(weight(pose)) @ S
+        else:
+            carried = cross_motion(motion.v[parent])
+            P = carried @ S
+            Q = cross_motion(motion.a[parent]) @ S + carried @ P
+        moved.append(P)
+        accelerated.append(Q)
+        rates.append(P + cross_motion(motion.v[i]) @ S)
+    S, P, Q, V = (np.concatenate(x, axis=-1) for x in (pose.S, moved, accelerated, rates))
+    return S, P, Q, V

@@ -1,0 +1,84 @@
+"""Each kind of joint: where it puts its body, and along what its body can move.
+
+The motion subspace S is constant in the moving body's coordinates for every kind (Featherstone
+2008, table 4.1), so that no joint has a velocity-product term of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from pinion.dynamics.general.spatial import Array
+from pinion.robot.model import Joint, JointKind
+
+# Columns of S, each the number of the unit vector (angular x, y, z, linear x, y, z) it is. The
+# order within a joint is Pinocchio's: a free-flyer's linear velocity comes first.
+_COLUMNS: Mapping[JointKind, tuple[int, ...]] = MappingProxyType(
+    {
+        JointKind.REVOLUTE: (2,),
+        JointKind.PRISMATIC: (5,),
+        JointKind.HELICAL: (2,),
+        JointKind.SPHERICAL: (0, 1, 2),
+        JointKind.PLANAR: (3, 4, 2),
+        JointKind.FREE_FLYER: (3, 4, 5, 0, 1, 2),
+    }
+)
+
+
+def subspace(joint: Joint) -> Array:
+    """Return S, (6, nv of the joint), in the moving body's coordinates."""
+    S = np.eye(6)[:, list(_COLUMNS[joint.kind])]
+    if joint.kind is JointKind.HELICAL:
+        S[5, 0] = joint.pitch
+    return S
+
+
+def displacement(joint: Joint, q: Array) -> tuple[Array, Array]:
+    """Return where the body stands in the frame it has at ``q = 0``.
+
+    Arguments
+    ---------
+    q : (..., nq of the joint) float, its coordinates as :class:`JointKind` lists them.
+
+    Returns
+    -------
+    R : (..., 3, 3), body to joint frame; p : (..., 3), the body's origin [m].
+    """
+    kind = joint.kind
+    p = np.zeros((*q.shape[:-1], 3))
+    if kind is JointKind.FREE_FLYER:
+        return quaternion_matrix(q[..., 3:]), np.array(q[..., :3])
+    if kind is JointKind.SPHERICAL:
+        return quaternion_matrix(q), p
+    if kind is JointKind.PLANAR:
+        p[..., :2] = q[..., :2]
+        return turn_about_z(q[..., 2], q[..., 3]), p
+    angle = q[..., 0]
+    if kind is JointKind.PRISMATIC:
+        p[..., 2] = angle
+        return np.broadcast_to(np.eye(3), (*angle.shape, 3, 3)), p
+    p[..., 2] = joint.pitch * angle
+    return turn_about_z(np.cos(angle), np.sin(angle)), p
+
+
+def turn_about_z(c: Array, s: Array) -> Array:
+    """Return the rotation about z of an angle's cosine and sine: (...) to (..., 3, 3)."""
+    R = np.zeros((*np.shape(c), 3, 3))
+    R[..., 0, 0] = R[..., 1, 1] = c
+    R[..., 1, 0], R[..., 0, 1] = s, -np.asarray(s)
+    R[..., 2, 2] = 1.0
+    return R
+
+
+def quaternion_matrix(quaternion: Array) -> Array:
+    """Return the rotation of a unit quaternion (x, y, z, w): (..., 4) to (..., 3, 3)."""
+    x, y, z, w = np.moveaxis(quaternion, -1, 0)
+    rows = (
+        (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)),
+        (2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)),
+        (2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)),
+    )
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)

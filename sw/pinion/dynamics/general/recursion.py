@@ -1,0 +1,174 @@
+r"""Inverse and forward dynamics, the inertia matrix and its inverse, for joints of any kind.
+
+The textbook recursions (Featherstone 2008, tables 5.1, 6.2 and 7.1) with all vectors in base axes
+about one point, where nothing has to be transformed between bodies:
+
+    f_i = I_i a_i + v_i x* I_i v_i - f_ext      tau_i = S_i^T (sum of f over the bodies i carries)
+    F   = I_i^C S_i                             M_ii = S_i^T F,  M_ji = S_j^T F for j above i
+    U   = I_i^A S_i,  D = S_i^T U               I_parent^A += I_i^A - U D^-1 U^T
+
+Arguments are checked arrays with a batch: q (n, nq), the others (n, nv).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics.general.spatial import Array, cross_force, cross_motion, times, transposed
+from pinion.dynamics.general.state import (
+    Pose,
+    body_forces,
+    columns_above,
+    gathered,
+    motion_of,
+    velocities,
+    weight,
+)
+from pinion.dynamics.general.terms import Terms
+
+
+def rnea(pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: Terms) -> Array:
+    """Inverse dynamics: tau (n, nv)."""
+    forces = gathered(pose, body_forces(pose, motion_of(pose, qd, qdd), f_ext))
+    tau = terms.armature * qdd + terms.efforts(qd)
+    for i, force in enumerate(forces):
+        tau[:, pose.slices[i]] += times(transposed(pose.S[i]), force)
+    return tau
+
+
+def crba(pose: Pose, terms: Terms) -> Array:
+    """Joint-space inertia matrix with the armature on its diagonal, (n, nv, nv), symmetric."""
+    nv = pose.model.nv
+    M = np.zeros((pose.n, nv, nv))
+    S = np.concatenate(pose.S, axis=-1)
+    above = columns_above(pose)
+    for i, composite in enumerate(gathered(pose, pose.I)):
+        own = np.arange(nv)[pose.slices[i]]
+        F = composite @ pose.S[i]
+        block = transposed(pose.S[i]) @ F
+        M[:, own[:, None], own] = 0.5 * (block + transposed(block))
+        side = transposed(S[:, :, above[i]]) @ F
+        M[:, above[i][:, None], own] = side
+        M[:, own[:, None], above[i]] = transposed(side)
+    diagonal = np.arange(nv)
+    M[:, diagonal, diagonal] += terms.armature
+    return M
+
+
+def minv(pose: Pose, terms: Terms, method: str) -> Array:
+    """Inverse of the joint-space inertia matrix, (n, nv, nv): ``ltdl`` or ``aba``.
+
+    ``ltdl`` factorises CRBA's matrix (here densely, by Cholesky), ``aba`` lets the articulated
+    bodies answer to unit efforts.
+    """
+    nv = pose.model.nv
+    if method == "aba":
+        units = np.broadcast_to(np.eye(nv), (pose.n, nv, nv))
+        found = response(pose, articulated(pose, terms), units)
+        return 0.5 * (found + transposed(found))
+    try:
+        root = np.linalg.inv(np.linalg.cholesky(crba(pose, terms)))
+    except np.linalg.LinAlgError:
+        raise _singular(pose) from None
+    return np.asarray(transposed(root) @ root)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Articulated:
+    """Articulated bodies: for each body its inertia, ``U = I^A S`` and ``(S^T U)^-1``."""
+
+    IA: list[Array]
+    U: list[Array]
+    Dinv: list[Array]
+
+
+def articulated(pose: Pose, terms: Terms) -> Articulated:
+    """Return the articulated inertias; armature adds to the diagonal of ``S^T I^A S``."""
+    count = len(pose.I)
+    IA = list(pose.I)
+    U: list[Array] = [np.zeros(0)] * count
+    Dinv: list[Array] = [np.zeros(0)] * count
+    for i in reversed(range(count)):
+        S, parent = pose.S[i], pose.parents[i]
+        U[i] = IA[i] @ S
+        D = transposed(S) @ U[i] + np.diag(terms.armature[pose.slices[i]])
+        try:
+            Dinv[i] = np.linalg.inv(D)
+        except np.linalg.LinAlgError:
+            raise _singular(pose) from None
+        if parent >= 0:
+            IA[parent] = IA[parent] + IA[i] - U[i] @ Dinv[i] @ transposed(U[i])
+    return Articulated(IA=IA, U=U, Dinv=Dinv)
+
+
+def response(
+    pose: Pose,
+    bodies: Articulated,
+    tau: Array,
+    *,
+    bias: list[Array] | None = None,
+    drift: list[Array] | None = None,
+    base: Array | None = None,
+) -> Array:
+    """Return the accelerations that efforts produce, a column for each column of efforts.
+
+    Arguments
+    ---------
+    tau : (n, nv, m) efforts.
+    bias : for each body (n, 6, m), the force that it needs at zero acceleration; none when None.
+    drift : for each body (n, 6, m), ``v x S qd``; none when None.
+    base : (6, 1) acceleration of the base; none when None.
+
+    Returns
+    -------
+    qdd : (n, nv, m).
+    """
+    count, m = len(pose.I), tau.shape[-1]
+    still = np.zeros((pose.n, 6, m))
+    pA = list(bias) if bias is not None else [still] * count
+    c = drift if drift is not None else [still] * count
+    u: list[Array] = [still] * count
+    for i in reversed(range(count)):
+        parent, S = pose.parents[i], pose.S[i]
+        u[i] = tau[:, pose.slices[i]] - transposed(S) @ pA[i]
+        if parent >= 0:
+            # The inertia that passes the joint, times the drift, without forming it.
+            push = u[i] - transposed(bodies.U[i]) @ c[i]
+            through = bodies.IA[i] @ c[i] + bodies.U[i] @ (bodies.Dinv[i] @ push)
+            pA[parent] = pA[parent] + pA[i] + through
+    qdd = np.zeros((pose.n, pose.model.nv, m))
+    a: list[Array] = []
+    for i, parent in enumerate(pose.parents):
+        before = (still if base is None else base) if parent < 0 else a[parent]
+        before = before + c[i]
+        own = bodies.Dinv[i] @ (u[i] - transposed(bodies.U[i]) @ before)
+        qdd[:, pose.slices[i]] = own
+        a.append(before + pose.S[i] @ own)
+    return qdd
+
+
+def aba(pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: Terms) -> Array:
+    """Forward dynamics by articulated bodies: qdd (n, nv)."""
+    v = velocities(pose, qd)
+    bias, drift = [], []
+    for i, inertia in enumerate(pose.I):
+        force = cross_force(v[i], times(inertia, v[i]))
+        if f_ext is not None:
+            force = force - times(pose.to_base[i], f_ext[:, i])
+        bias.append(force[..., None])
+        own = times(pose.S[i], qd[:, pose.slices[i]])
+        drift.append(times(cross_motion(v[i]), own)[..., None])
+    efforts = (tau - terms.efforts(qd))[..., None]
+    bodies = articulated(pose, terms)
+    base = weight(pose)[:, None]
+    return response(pose, bodies, efforts, bias=bias, drift=drift, base=base)[..., 0]
+
+
+def _singular(pose: Pose) -> DynamicsError:
+    return DynamicsError(
+        f"The joint-space inertia matrix of {pose.model.name!r} is not positive definite: a joint "
+        "moves bodies without inertia; give them mass, or their joint an armature."
+    )

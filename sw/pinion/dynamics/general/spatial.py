@@ -1,0 +1,80 @@
+"""Spatial vectors and matrices as arrays with any number of leading axes: ``[angular; linear]``."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.robot.model import Inertia
+
+Array = NDArray[np.float64]
+
+
+def skew(a: Array) -> Array:
+    """Return ``a^`` with ``a^ b = a x b``: (..., 3) to (..., 3, 3)."""
+    matrix = np.zeros((*a.shape, 3))
+    matrix[..., 0, 1], matrix[..., 0, 2] = -a[..., 2], a[..., 1]
+    matrix[..., 1, 0], matrix[..., 1, 2] = a[..., 2], -a[..., 0]
+    matrix[..., 2, 0], matrix[..., 2, 1] = -a[..., 1], a[..., 0]
+    return matrix
+
+
+def blocks(a: Array, b: Array, c: Array, d: Array) -> Array:
+    """Return ``[[a, b], [c, d]]`` of four (..., 3, 3) arrays of one shape."""
+    return np.concatenate(
+        [np.concatenate([a, b], axis=-1), np.concatenate([c, d], axis=-1)], axis=-2
+    )
+
+
+def times(matrix: Array, vector: Array) -> Array:
+    """Return ``matrix vector`` for each element of the batch: (..., m, k), (..., k) to (..., m)."""
+    return np.asarray((matrix @ vector[..., None])[..., 0])
+
+
+def transposed(matrix: Array) -> Array:
+    """Return the transpose of the last two axes."""
+    return np.swapaxes(matrix, -1, -2)
+
+
+def cross_motion(v: Array) -> Array:
+    """Return ``v x``, the derivative of a motion vector carried by v: (..., 6) to (..., 6, 6).
+
+    Source: Featherstone 2008, equation 2.31. ``v x* = -(v x)^T`` acts on forces.
+    """
+    angular, linear = skew(v[..., :3]), skew(v[..., 3:])
+    return blocks(angular, np.zeros_like(angular), linear, angular)
+
+
+def cross_force(v: Array, f: Array) -> Array:
+    """Return ``v x* f`` of (..., 6) arrays."""
+    return -times(transposed(cross_motion(v)), f)
+
+
+def crossed_by(f: Array) -> Array:
+    """Return the matrix that takes a motion m to ``m x* f``: (..., 6) to (..., 6, 6), symmetric.
+
+    Source: the bar-cross operator of Echeandia and Wensing 2021.
+    """
+    moment, force = skew(f[..., :3]), skew(f[..., 3:])
+    return blocks(-moment, -force, -force, np.zeros_like(force))
+
+
+def motion_to_base(R: Array, p: Array) -> Array:
+    """Return the 6x6 matrix from a body's coordinates to the base's axes, for motion vectors.
+
+    R : (..., 3, 3) body to base; p : (..., 3) the body's origin [m].
+    """
+    return blocks(R, np.zeros_like(R), skew(p) @ R, R)
+
+
+def force_to_base(R: Array, p: Array) -> Array:
+    """Return the same for force vectors: the inverse transpose of :func:`motion_to_base`."""
+    return blocks(R, skew(p) @ R, np.zeros_like(R), R)
+
+
+def inertia_matrix(inertia: Inertia) -> Array:
+    """Return the (6, 6) inertia about the body's origin (Featherstone 2008, equation 2.63)."""
+    xx, xy, xz, yy, yz, zz = inertia.I
+    lever = skew(np.array(inertia.h))
+    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return blocks(tensor, lever, -lever, inertia.mass * np.eye(3))

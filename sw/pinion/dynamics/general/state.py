@@ -1,0 +1,164 @@
+"""Where the bodies stand and how they move, in base axes about one fixed point.
+
+The point is the origin of the first body at the moment in question: no equation of motion sees
+which fixed point of space it is, and a robot that has floated far from the base loses no digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pinion.dynamics.general.joints import displacement, subspace
+from pinion.dynamics.general.spatial import (
+    Array,
+    cross_force,
+    cross_motion,
+    force_to_base,
+    inertia_matrix,
+    motion_to_base,
+    times,
+    transposed,
+)
+from pinion.robot.model import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pose:
+    """Bodies at one batch of positions; n is the batch.
+
+    Members
+    -------
+    model : the robot.
+    R, p : for each body (n, 3, 3) body to base axes, and (n, 3) its origin in the base [m].
+    S : for each body (n, 6, k), its joint's motion subspace in base axes about the point.
+    to_base : for each body (n, 6, 6), forces from body coordinates to base axes about the point.
+    I : for each body (n, 6, 6), its inertia there.
+    slices : for each body, its joint's place in a vector of velocities.
+    """
+
+    model: Model
+    R: list[Array]
+    p: list[Array]
+    S: list[Array]
+    to_base: list[Array]
+    I: list[Array]  # noqa: E741 - the field's name for it
+    slices: tuple[slice, ...]
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """Parent of each body, -1 for the base."""
+        return self.model.parents
+
+    @property
+    def n(self) -> int:
+        """Length of the batch."""
+        return len(self.p[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Motion:
+    """Velocities and accelerations of the bodies, (n, 6) each, base axes about the point.
+
+    ``a`` includes minus gravity, which stands for the weight of every body.
+    """
+
+    v: list[Array]
+    a: list[Array]
+
+
+def placements(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
+    """Return R (n, 3, 3) and p (n, 3) of every body in the base, for q (n, nq)."""
+    R: list[Array] = []
+    p: list[Array] = []
+    for body, own in zip(model.bodies, model.q_slices, strict=True):
+        turn, shift = displacement(body.joint, q[:, own])
+        tree = body.joint.tree
+        back = np.array(tree.E).T
+        lever = np.array(tree.r) + times(back, shift)
+        turn = back @ turn
+        if body.parent >= 0:
+            lever = p[body.parent] + times(R[body.parent], lever)
+            turn = R[body.parent] @ turn
+        R.append(turn)
+        p.append(lever)
+    return R, p
+
+
+def pose_of(model: Model, q: Array) -> Pose:
+    """Place the bodies at checked positions q (n, nq)."""
+    R, p = placements(model, q)
+    S: list[Array] = []
+    to_base: list[Array] = []
+    inertias: list[Array] = []
+    for i, body in enumerate(model.bodies):
+        from_point = p[i] - p[0]
+        S.append(motion_to_base(R[i], from_point) @ subspace(body.joint))
+        X = force_to_base(R[i], from_point)
+        to_base.append(X)
+        inertias.append(X @ inertia_matrix(body.inertia) @ transposed(X))
+    return Pose(model=model, R=R, p=p, S=S, to_base=to_base, I=inertias, slices=model.v_slices)
+
+
+def weight(pose: Pose) -> Array:
+    """Return the acceleration of a base that rests in gravity, (6,): minus gravity."""
+    return np.concatenate([np.zeros(3), -np.array(pose.model.gravity)])
+
+
+def velocities(pose: Pose, qd: Array) -> list[Array]:
+    """Return ``v_i = v_parent + S_i qd_i`` of every body."""
+    v: list[Array] = []
+    for i, parent in enumerate(pose.parents):
+        own = times(pose.S[i], qd[:, pose.slices[i]])
+        v.append(own if parent < 0 else v[parent] + own)
+    return v
+
+
+def motion_of(pose: Pose, qd: Array, qdd: Array) -> Motion:
+    """Return velocities, and ``a_i = a_parent + S_i qdd_i + v_i x S_i qd_i``."""
+    v = velocities(pose, qd)
+    a: list[Array] = []
+    for i, parent in enumerate(pose.parents):
+        own = pose.slices[i]
+        drift = times(cross_motion(v[i]), times(pose.S[i], qd[:, own]))
+        before = weight(pose) if parent < 0 else a[parent]
+        a.append(before + times(pose.S[i], qdd[:, own]) + drift)
+    return Motion(v=v, a=a)
+
+
+def body_forces(pose: Pose, motion: Motion, f_ext: Array | None) -> list[Array]:
+    """Return ``I a + v x* I v`` less the external force, (n, 6) for each body.
+
+    f_ext : (n, bodies, 6) in body coordinates about the bodies' origins, or None.
+    """
+    forces = []
+    for i, inertia in enumerate(pose.I):
+        v = motion.v[i]
+        force = times(inertia, motion.a[i]) + cross_force(v, times(inertia, v))
+        if f_ext is not None:
+            force = force - times(pose.to_base[i], f_ext[:, i])
+        forces.append(force)
+    return forces
+
+
+def gathered(pose: Pose, own: list[Array]) -> list[Array]:
+    """Return for each body the sum over the bodies it carries, itself included."""
+    total = list(own)
+    for i in reversed(range(len(total))):
+        parent = pose.parents[i]
+        if parent >= 0:
+            total[parent] = total[parent] + total[i]
+    return total
+
+
+def columns_above(pose: Pose) -> list[Array]:
+    """Return for each body the numbers of the velocities that move its parent."""
+    above: list[Array] = []
+    through: list[Array] = []
+    for i, parent in enumerate(pose.parents):
+        before = np.zeros(0, dtype=np.intp) if parent < 0 else through[parent]
+        own = np.arange(pose.slices[i].start, pose.slices[i].stop)
+        above.append(before)
+        through.append(np.concatenate([before, own]))
+    return above

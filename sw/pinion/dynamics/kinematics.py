@@ -1,0 +1,358 @@
+r"""Where frames stand and how they move: placements, Jacobians, velocities, centre of mass.
+
+A frame is a link of the robot's file: any name in ``Model.frames``, the links merged into other
+bodies and into the base included. The base's frame is the world.
+
+The rotation R of a body into the base is kept by its rows, which are the base's axes in the body's
+coordinates; they pass a joint like any vector. A joint's own axis is R's last column, because every
+motion axis is z. With z_j and p_j the axis and the origin of joint j, and p the frame's origin, all
+in base coordinates, a column of the Jacobian is (Featherstone 2008, section 2.4 and chapter 4)
+
+    revolute    [z_j; z_j x (p - p_j)]        prismatic    [0; z_j]
+
+for the frame's origin in base axes. ``REFERENCES`` says which point and which axes a caller may
+choose; the three have the meaning of Pinocchio's ``ReferenceFrame`` constants of the same names,
+here in the order ``[angular; linear]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.dynamics.arrays import (
+    Array,
+    DynamicsError,
+    check_choice,
+    checked_states,
+    columns_of,
+    vector_of,
+)
+from pinion.dynamics.scalar import Scalar, add
+from pinion.dynamics.spatial import (
+    ZERO,
+    Matrix,
+    Vector,
+    cross,
+    dot,
+    joint_transform,
+    rotate,
+    scale,
+    times_constant,
+    vadd,
+    vsub,
+)
+from pinion.robot.model import Frame, JointKind, Model
+
+Reference = Literal["world", "local", "local_world_aligned"]
+
+REFERENCES: tuple[Reference, ...] = ("world", "local", "local_world_aligned")
+"""``world``: the point of the moving link that passes the base's origin, base axes (the spatial
+velocity in base coordinates). ``local``: the frame's own origin and axes. ``local_world_aligned``:
+the frame's own origin, base axes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pose:
+    """Where a frame stands in the base.
+
+    Members
+    -------
+    R : (3, 3) rotation, frame coordinates to base coordinates.
+    p : (3,) origin of the frame, base coordinates [m].
+    """
+
+    R: Matrix
+    p: Vector
+
+    @property
+    def z(self) -> Vector:
+        """The frame's z axis in base coordinates: a body's axis of motion."""
+        return self.R[0][2], self.R[1][2], self.R[2][2]
+
+    def to_base(self, a: Vector) -> Vector:
+        """Return ``R a``: a free vector from frame to base coordinates."""
+        x, y, z = (dot(row, a) for row in self.R)
+        return x, y, z
+
+    def from_base(self, a: Vector) -> Vector:
+        """Return ``R^T a``: a free vector from base to frame coordinates."""
+        x, y, z = (scale(element, row) for element, row in zip(a, self.R, strict=True))
+        return vadd(vadd(x, y), z)
+
+
+BASE_POSE = Pose(R=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), p=ZERO)
+
+
+def frame_of(model: Model, name: str) -> Frame:
+    """Return the frame of a link by its name; :class:`DynamicsError` when there is none."""
+    for frame in model.frames:
+        if frame.name == name:
+            return frame
+    known = [frame.name for frame in model.frames]
+    near = get_close_matches(str(name), known, n=3) or known[:5]
+    shown = f"try {', '.join(map(repr, near))}" if near else "the model lists no frames at all"
+    raise DynamicsError(f"The robot {model.name!r} has no link called {name!r}: {shown}.")
+
+
+def path_to(model: Model, body: int) -> list[int]:
+    """Return the bodies from the base to ``body``, both ends that move included; [] for -1."""
+    path: list[int] = []
+    while body >= 0:
+        path.append(body)
+        body = model.bodies[body].parent
+    return path[::-1]
+
+
+def body_poses_scalars(
+    model: Model, q: Sequence[Scalar], bodies: Sequence[int] | None = None
+) -> dict[int, Pose]:
+    """Return the pose of each body's frame, and of the base as number -1.
+
+    Arguments
+    ---------
+    q : (nv,) scalars, joint positions [rad | m].
+    bodies : which ones, parents first and with all their ancestors; every body when left out.
+    """
+    poses = {-1: BASE_POSE}
+    for i in range(len(model.bodies)) if bodies is None else bodies:
+        joint, parent = model.bodies[i].joint, poses[model.bodies[i].parent]
+        X = joint_transform(joint, q[i])
+        R = (X.to_child(parent.R[0]), X.to_child(parent.R[1]), X.to_child(parent.R[2]))
+        placed = Pose(R=R, p=vadd(parent.p, times_constant(parent.R, joint.tree.r)))
+        poses[i] = Pose(R=R, p=vadd(placed.p, scale(X.slide, placed.z)))
+    return poses
+
+
+def frame_placement_scalars(model: Model, q: Sequence[Scalar], frame: str) -> tuple[Matrix, Vector]:
+    """Return R (3, 3), frame to base coordinates, and the origin p (3,) [m], over any scalar.
+
+    ``q`` : (nv,) scalars, joint positions [rad | m]; ``frame`` : the name of a link.
+    """
+    named = frame_of(model, frame)
+    pose = _in_body(named, body_poses_scalars(model, q, path_to(model, named.body))[named.body])
+    return pose.R, pose.p
+
+
+def frame_jacobian_scalars(
+    model: Model, q: Sequence[Scalar], frame: str, *, reference: Reference = "world"
+) -> list[list[Scalar]]:
+    """Return J (6, nv) with ``[angular; linear] = J qd`` for a link's frame, over any scalar.
+
+    ``q`` : (nv,) scalars, joint positions [rad | m]; ``frame`` : the name of a link;
+    ``reference`` : one of ``REFERENCES``. Columns of joints that do not move the frame are the
+    constant zero.
+    """
+    check_choice("reference", reference, REFERENCES)
+    named = frame_of(model, frame)
+    path = path_to(model, named.body)
+    poses = body_poses_scalars(model, q, path)
+    pose = _in_body(named, poses[named.body])
+    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
+    point = ZERO if reference == "world" else pose.p
+    for j in path:
+        angular, linear = ZERO, poses[j].z
+        if model.bodies[j].joint.kind is JointKind.REVOLUTE:
+            angular = poses[j].z
+            linear = cross(angular, vsub(point, poses[j].p))
+        if reference == "local":
+            angular, linear = pose.from_base(angular), pose.from_base(linear)
+        for k, element in enumerate((*angular, *linear)):
+            J[k][j] = element
+    return J
+
+
+def frame_velocity_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    frame: str,
+    *,
+    reference: Reference = "world",
+) -> tuple[Vector, Vector]:
+    """Return the angular [rad/s] and the linear velocity [m/s] of a link's frame, over any scalar.
+
+    By the recursion ``v_i = Xup v_parent + S qd``, without the Jacobian. ``q``, ``qd`` : (nv,)
+    scalars; ``frame`` : the name of a link; ``reference`` : one of ``REFERENCES``.
+    """
+    check_choice("reference", reference, REFERENCES)
+    named = frame_of(model, frame)
+    path = path_to(model, named.body)
+    angular, linear = ZERO, ZERO
+    for i in path:
+        joint = model.bodies[i].joint
+        angular, linear = joint_transform(joint, q[i]).motion_to_child(angular, linear)
+        if joint.kind is JointKind.REVOLUTE:
+            angular = (angular[0], angular[1], add(angular[2], qd[i]))
+        else:
+            linear = (linear[0], linear[1], add(linear[2], qd[i]))
+    E, r = named.placement.E, named.placement.r
+    angular, linear = rotate(E, angular), rotate(E, vsub(linear, cross(r, angular)))
+    if reference == "local":
+        return angular, linear
+    pose = _in_body(named, body_poses_scalars(model, q, path)[named.body])
+    angular, linear = pose.to_base(angular), pose.to_base(linear)
+    if reference == "world":
+        linear = vadd(linear, cross(pose.p, angular))
+    return angular, linear
+
+
+def centre_of_mass_scalars(model: Model, q: Sequence[Scalar]) -> Vector:
+    """Return the centre of mass (3,) of the moving bodies, base coordinates [m].
+
+    ``q`` : (nv,) scalars, joint positions [rad | m]. What is fixed to the base has no part in it.
+    """
+    poses = body_poses_scalars(model, q)
+    moment = ZERO
+    for i in range(len(model.bodies)):
+        moment = vadd(moment, _first_moment(model, i, poses[i]))
+    return scale(1.0 / _total_mass(model), moment)
+
+
+def com_jacobian_scalars(model: Model, q: Sequence[Scalar]) -> list[list[Scalar]]:
+    """Return J (3, nv), the velocity of the centre of mass is ``J qd`` in base coordinates.
+
+    ``q`` : (nv,) scalars, joint positions [rad | m]. Joint j moves the mass of its whole subtree:
+    a column is ``z_j x (h - m p_j) / total`` with the subtree's mass m and first moment h.
+    """
+    poses = body_poses_scalars(model, q)
+    share = 1.0 / _total_mass(model)
+    masses = [body.inertia.mass for body in model.bodies]
+    moments = [_first_moment(model, i, poses[i]) for i in range(len(masses))]
+    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
+    for j in reversed(range(len(masses))):
+        body, pose = model.bodies[j], poses[j]
+        if body.parent >= 0:
+            masses[body.parent] += masses[j]
+            moments[body.parent] = vadd(moments[body.parent], moments[j])
+        if body.joint.kind is JointKind.REVOLUTE:
+            column = scale(share, cross(pose.z, vsub(moments[j], scale(masses[j], pose.p))))
+        else:
+            column = scale(share * masses[j], pose.z)
+        for k, element in enumerate(column):
+            J[k][j] = element
+    return J
+
+
+def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Array]:
+    """Where a link stands: its rotation into the base and its origin.
+
+    Arguments
+    ---------
+    q : (nq,) or (n, nq) float, joint positions [rad | m].
+    frame : the name of a link, any of ``model.frames``.
+
+    Returns
+    -------
+    R : (3, 3) or (n, 3, 3) float64, frame coordinates to base coordinates.
+    p : (3,) or (n, 3) float64, origin of the link's frame, base coordinates [m].
+
+    Raises
+    ------
+    DynamicsError : no link has this name, a shape does not fit, or a number is not finite.
+    """
+    columns, batch = _checked(model, q=q)
+    R, p = frame_placement_scalars(model, columns["q"], frame)
+    return _array(R, batch), vector_of(p, batch)
+
+
+def frame_jacobian(
+    model: Model, q: ArrayLike, frame: str, *, reference: Reference = "world"
+) -> Array:
+    """Jacobian of a link's frame: its velocity ``[angular; linear]`` is ``J qd``.
+
+    Arguments
+    ---------
+    q : (nq,) or (n, nq) float, joint positions [rad | m].
+    frame : the name of a link, any of ``model.frames``.
+    reference : ``world``: velocity of the link's point at the base's origin, base axes;
+        ``local``: of the frame's origin, frame's axes; ``local_world_aligned``: of the frame's
+        origin, base axes. Pinocchio's WORLD, LOCAL and LOCAL_WORLD_ALIGNED.
+
+    Returns
+    -------
+    J : (6, nv) or (n, 6, nv) float64; Pinocchio's has its halves the other way round.
+
+    Raises
+    ------
+    DynamicsError : as :func:`frame_placement`, or an unknown reference.
+    """
+    columns, batch = _checked(model, q=q)
+    return _array(frame_jacobian_scalars(model, columns["q"], frame, reference=reference), batch)
+
+
+def frame_velocity(
+    model: Model, q: ArrayLike, qd: ArrayLike, frame: str, *, reference: Reference = "world"
+) -> Array:
+    """Velocity ``[angular; linear]`` of a link's frame [rad/s, m/s]: (6,) or (n, 6) float64.
+
+    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]; ``qd`` : the joint rates, same shape
+    [rad/s | m/s]; ``frame`` and ``reference`` as in :func:`frame_jacobian`, with its errors.
+    """
+    columns, batch = _checked(model, q=q, qd=qd)
+    angular, linear = frame_velocity_scalars(
+        model, columns["q"], columns["qd"], frame, reference=reference
+    )
+    return vector_of((*angular, *linear), batch)
+
+
+def centre_of_mass(model: Model, q: ArrayLike) -> Array:
+    """Centre of mass of the moving bodies, base coordinates [m]: (3,) or (n, 3) float64.
+
+    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Links fixed to the base have no part
+    in it. Raises :class:`DynamicsError` for a wrong shape, a number that is not finite, or a robot
+    without mass.
+    """
+    columns, batch = _checked(model, q=q)
+    return vector_of(centre_of_mass_scalars(model, columns["q"]), batch)
+
+
+def com_jacobian(model: Model, q: ArrayLike) -> Array:
+    """Jacobian of the centre of mass: (3, nv) or (n, 3, nv) float64, base axes.
+
+    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. The velocity [m/s] of
+    :func:`centre_of_mass` is ``J qd``; errors as there.
+    """
+    columns, batch = _checked(model, q=q)
+    return _array(com_jacobian_scalars(model, columns["q"]), batch)
+
+
+def _in_body(frame: Frame, body: Pose) -> Pose:
+    """Return the pose of a frame that is fixed in a body with pose ``body``."""
+    E, r = frame.placement.E, frame.placement.r
+    R = (rotate(E, body.R[0]), rotate(E, body.R[1]), rotate(E, body.R[2]))
+    return Pose(R=R, p=vadd(body.p, times_constant(body.R, r)))
+
+
+def _first_moment(model: Model, body: int, pose: Pose) -> Vector:
+    """Return mass times centre of mass of a body, base coordinates [kg m]."""
+    inertia = model.bodies[body].inertia
+    return vadd(scale(inertia.mass, pose.p), times_constant(pose.R, inertia.h))
+
+
+def _total_mass(model: Model) -> float:
+    total = sum(body.inertia.mass for body in model.bodies)
+    if not total > 0.0:
+        raise DynamicsError(
+            f"The moving bodies of {model.name!r} have a total mass of {total:g} kg: "
+            "a centre of mass needs at least one body with mass."
+        )
+    return total
+
+
+def _checked(
+    model: Model, **arguments: ArrayLike
+) -> tuple[dict[str, list[Scalar]], tuple[int, ...]]:
+    """Check arrays with one entry a joint; return their columns and the shape of the batch."""
+    states = checked_states(model, **arguments)
+    return {name: columns_of(array) for name, array in states.items()}, states["q"].shape[:-1]
+
+
+def _array(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array:
+    """Return a matrix of elements as an array (*batch, rows, columns)."""
+    return np.stack([vector_of(row, batch) for row in rows], axis=-2)

@@ -1,0 +1,150 @@
+r"""The same dynamics from fewer numbers: frames slid along their axes, inertias regrouped.
+
+Many robots fill the equations of motion in the same way. Two changes of a model leave inverse and
+forward dynamics, the inertia matrix and all gradients exactly as they are, and turn constants of
+the model into zeros, which cost no operation:
+
+**Sliding.** A joint's frame may stand anywhere on its z axis. Where two axes intersect, the frames
+can share the point of intersection, and the lever between them vanishes.
+
+**Regrouping** (base parameters; Gautier and Khalil 1990, Khalil and Dombre 2002, chapter 9). The
+part ``m, h_z, diag(I_yy, I_yy, 0)`` of a body's inertia does not change when the body turns about
+its z axis, except for a moment about that axis which is zero: it may as well belong to the parent.
+A revolute body keeps ``h_x, h_y, I_xx - I_yy, I_xy, I_xz, I_yz, I_zz``. What reaches the base is
+dropped.
+
+The new model's bodies are not the robot's: link forces, centre of mass, energy, external forces and
+frames are those of the user's model only. The new one has no frames, and its masses may be zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.robot.model import Body, Inertia, Joint, JointKind, Model, Transform, Vec3
+
+Array = NDArray[np.float64]
+
+# Metres and kilogram metres (squared) below which a number is what rounding left of a zero.
+RESIDUE = 1e-14
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """An inertia about a frame's origin as arrays, to be moved and added.
+
+    Members
+    -------
+    m : mass [kg].
+    h : (3,) first moment of mass [kg m].
+    I : (3, 3) rotational inertia about the origin [kg m^2].
+    """
+
+    m: float
+    h: Array
+    I: Array  # noqa: E741 - the field's name for it
+
+    def moved(self, d: Array) -> Parameters:
+        """The same about the point at ``-d`` [m], from which the old origin is at ``+d``."""
+        h = self.h + self.m * d
+        both = self.h + h
+        change = (d @ both) * np.eye(3) - 0.5 * (np.outer(d, both) + np.outer(both, d))
+        return Parameters(m=self.m, h=h, I=self.I + change)
+
+    def turned(self, E: Array) -> Parameters:
+        """The same in coordinates that ``E`` (3, 3) leads from: ``E^T ... E``."""
+        return Parameters(m=self.m, h=E.T @ self.h, I=E.T @ self.I @ E)
+
+    def plus(self, other: Parameters) -> Parameters:
+        """The sum about the same origin."""
+        return Parameters(m=self.m + other.m, h=self.h + other.h, I=self.I + other.I)
+
+    def minus(self, other: Parameters) -> Parameters:
+        """The difference about the same origin."""
+        return Parameters(m=self.m - other.m, h=self.h - other.h, I=self.I - other.I)
+
+
+def minimal_model(model: Model) -> Model:
+    """Return a model with the same dynamics whose constants have as many zeros as known.
+
+    ``q``, ``qd``, ``qdd``, ``tau`` and their order keep their meaning. Use it for tracing ``rnea``,
+    ``crba``, ``minv``, ``aba`` and the gradients without external forces; not for energies, frames
+    or forces of links.
+    """
+    slides = [
+        slide_of_root(model, i) if body.parent < 0 else 0.0 for i, body in enumerate(model.bodies)
+    ]
+    levers: list[Array] = []
+    inertias: list[Parameters] = []
+    for i, body in enumerate(model.bodies):
+        E, r = np.array(body.joint.tree.E), np.array(body.joint.tree.r)
+        if body.parent >= 0:
+            r = r - slides[body.parent] * np.array([0.0, 0.0, 1.0])
+            slides[i] = -float(E[2] @ r)
+            r = r + slides[i] * E[2]
+        else:
+            # The base rests: no equation sees where on it the robot stands.
+            r = np.zeros(3)
+        levers.append(r)
+        inertias.append(parameters(body.inertia).moved(np.array([0.0, 0.0, -slides[i]])))
+    for i in reversed(range(len(inertias))):
+        body = model.bodies[i]
+        if body.joint.kind is JointKind.REVOLUTE:
+            whole = inertias[i]
+            round_part = Parameters(
+                m=whole.m,
+                h=np.array([0.0, 0.0, whole.h[2]]),
+                I=np.diag([whole.I[1, 1], whole.I[1, 1], 0.0]),
+            )
+            inertias[i] = whole.minus(round_part)
+            if body.parent >= 0:
+                carried = round_part.turned(np.array(body.joint.tree.E)).moved(levers[i])
+                inertias[body.parent] = inertias[body.parent].plus(carried)
+    bodies = tuple(rebuilt(body, levers[i], inertias[i]) for i, body in enumerate(model.bodies))
+    note = "Frames slid along their axes and inertias regrouped: dynamics only."
+    return replace(model, bodies=bodies, frames=(), notes=(*model.notes, note))
+
+
+def slide_of_root(model: Model, i: int) -> float:
+    """Return how far up its axis the first frame of a tree moves: to its first child's height."""
+    children = [body for body in model.bodies if body.parent == i]
+    return children[0].joint.tree.r[2] if children else 0.0
+
+
+def parameters(inertia: Inertia) -> Parameters:
+    """Return a body's inertia as arrays."""
+    xx, xy, xz, yy, yz, zz = inertia.I
+    full = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return Parameters(m=inertia.mass, h=np.array(inertia.h), I=full)
+
+
+def rebuilt(body: Body, lever: Array, found: Parameters) -> Body:
+    """Return a body with a new place on its axis and a new inertia."""
+    I = found.I  # noqa: E741 - the field's name for it
+    inertia = Inertia(
+        mass=snapped(found.m),
+        h=vec3(found.h),
+        I=(
+            snapped(I[0, 0]),
+            snapped(I[0, 1]),
+            snapped(I[0, 2]),
+            snapped(I[1, 1]),
+            snapped(I[1, 2]),
+            snapped(I[2, 2]),
+        ),
+    )
+    joint: Joint = replace(body.joint, tree=Transform(E=body.joint.tree.E, r=vec3(lever)))
+    return replace(body, joint=joint, inertia=inertia)
+
+
+def vec3(a: Array) -> Vec3:
+    """Return three numbers as a tuple, residues snapped."""
+    return snapped(a[0]), snapped(a[1]), snapped(a[2])
+
+
+def snapped(x: float) -> float:
+    """Return a Python float, zero for what rounding left of a zero."""
+    return 0.0 if abs(x) < RESIDUE else float(x)

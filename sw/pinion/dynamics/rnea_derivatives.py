@@ -1,0 +1,279 @@
+r"""Gradient of inverse dynamics in closed form, from composite inertias and Coriolis terms.
+
+Sources: Singh, Russell and Wensing, "Efficient Analytical Derivatives of Rigid-Body Dynamics using
+Spatial Vector Algebra", 2022; Carpentier and Mansard 2018; restated here in the classical
+accelerations of :mod:`.rnea`. The column recursion of Plancher et al. 2021, Algorithm 2, is in
+:mod:`.column_derivatives`; both give the same numbers.
+
+**Three vectors describe a column.** Seen from the subtree that joint j moves, a change of ``q_j``
+or ``qd_j`` changes nothing but how the subtree is carried: by ``dw`` in the angular velocity (only
+through Coriolis accelerations), ``dal`` in the angular and ``da`` in the origin's acceleration,
+
+    acceleration of a point r that moves by rdot:   da + dal x r + 2 dw x rdot.
+
+In the coordinates of body j, with its motion (w, al, B, a), and ``psi = w x z``:
+
+                      dw     dal      da
+    revolute   d/dq   psi    B z      a x z
+               d/dqd  z      2 psi    0
+    prismatic  d/dq   0      0        B z
+               d/dqd  0      0        2 psi
+
+All of it stands in inverse dynamics already. (A revolute joint does not move its own axis: B z, and
+psi, are the parent's; the parent's motion as the subtree sees it turns by ``- z x``, so that ``dw =
+psi``, and ``dal`` takes ``al x z + w x psi = B z``.)
+
+**Below and above the diagonal.** With (m, h, I, l, Q) of joint i's subtree (:mod:`.composite`),
+
+    moment = h x da + I dal + Q dw        force = m da + dal x h + dw x l
+
+*tau_i, q_j for j above i*: joint i reads the wrench along its axis, so the wrench's row is carried
+from i to j's frame, where the column's vectors are sparse. As a motion (dw, dal, da) arrives at the
+end of a lever r that moves by rdot with ``da + dal x r + 2 dw x rdot``, the row (g_w, g_al, g_a)
+goes back as ``g_al + r x g_a`` and ``g_w + 2 rdot x g_a``; (g_al, g_a) is CRBA's ``IC S``.
+*tau_j, q_i for j above i*: the wrench of joint i's own column is carried rootwards, and so turns
+(or shifts) with the joint, by ``S x* f``, f being the net force on the subtree.
+
+The joint-space inertia matrix is a result on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinion.dynamics.column_derivatives import column_derivatives_scalars
+from pinion.dynamics.composite import (
+    Composite,
+    Coriolis,
+    Drift,
+    composite_to_parent,
+    coriolis_to_parent,
+    joined,
+    joined_coriolis,
+    own_composite,
+    own_coriolis,
+)
+from pinion.dynamics.crba import along_axis, axis_momentum, empty_square
+from pinion.dynamics.rnea import (
+    BodyMotion,
+    Region,
+    base_motion,
+    body_force,
+    forward_step,
+    no_region,
+)
+from pinion.dynamics.scalar import Scalar, add, mul, sub
+from pinion.dynamics.spatial import (
+    ZERO,
+    JointTransform,
+    Vector,
+    cross,
+    dot,
+    joint_transform,
+    scale,
+    vadd,
+    vsub,
+)
+from pinion.dynamics.tensor import full, times
+from pinion.robot.model import Joint, JointKind, Model
+
+Rows = list[list[Scalar]]
+
+DERIVATIVE_METHODS = ("composite", "column")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """How a joint's variable changes the motion of what it carries, in its body's coordinates.
+
+    Members
+    -------
+    dw : (3,) change of angular velocity, by its Coriolis acceleration.
+    dal : (3,) change of angular acceleration.
+    da : (3,) change of the origin's acceleration.
+    """
+
+    dw: Vector
+    dal: Vector
+    da: Vector
+
+
+def columns(joint: Joint, motion: BodyMotion) -> tuple[Column, Column]:
+    """Return the columns of a joint's position and of its rate, from its body's motion."""
+    x, y, _ = motion.w
+    psi: Vector = (y, sub(0.0, x), 0.0)
+    phi: Vector = (motion.B[0][2], motion.B[1][2], motion.B[2][2])
+    twice = vadd(psi, psi)
+    if joint.kind is JointKind.PRISMATIC:
+        return Column(dw=ZERO, dal=ZERO, da=phi), Column(dw=ZERO, dal=ZERO, da=twice)
+    a_cross_z: Vector = (motion.a[1], sub(0.0, motion.a[0]), 0.0)
+    z: Vector = (0.0, 0.0, 1.0)
+    return Column(dw=psi, dal=phi, da=a_cross_z), Column(dw=z, dal=twice, da=ZERO)
+
+
+def wrench(column: Column, inertia: Composite, coriolis: Coriolis) -> tuple[Vector, Vector]:
+    """Return the moment and the force that a column's change of motion asks of a subtree."""
+    moment = vadd(times(full(inertia.I), column.dal), times(coriolis.Q, column.dw))
+    moment = vadd(moment, vsub(ZERO, cross(column.da, inertia.h)))
+    force = vadd(cross(column.dal, inertia.h), cross(column.dw, coriolis.l))
+    return moment, vadd(force, scale(inertia.mass, column.da))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What a joint's effort takes from a column (dw, dal, da), in some body's coordinates."""
+
+    g_w: Vector
+    g_al: Vector
+    g_a: Vector
+
+    def times(self, column: Column) -> Scalar:
+        """Return the effort that a column asks of the joint."""
+        rigid = add(dot(column.dal, self.g_al), dot(column.da, self.g_a))
+        return add(rigid, dot(column.dw, self.g_w))
+
+
+def axis_row(joint: Joint, inertia: Composite, coriolis: Coriolis) -> Row:
+    """Return the row of a joint in its own body: the wrench along its axis."""
+    g_al, g_a = axis_momentum(joint, inertia)
+    if joint.kind is JointKind.PRISMATIC:
+        lx, ly, _ = coriolis.l
+        return Row(g_w=(ly, sub(0.0, lx), 0.0), g_al=g_al, g_a=g_a)
+    return Row(g_w=coriolis.Q[2], g_al=g_al, g_a=g_a)
+
+
+def row_to_parent(X: JointTransform, drift: Drift, row: Row) -> Row:
+    """Carry a row from a body to its parent."""
+    g_w = X.to_parent(vadd(row.g_w, cross(drift.slide, row.g_a)))
+    g_al, g_a = X.force_to_parent(row.g_al, row.g_a)
+    return Row(g_w=vadd(g_w, cross(drift.tree, g_a)), g_al=g_al, g_a=g_a)
+
+
+def turned_with_joint(
+    joint: Joint, own: tuple[Vector, Vector], moment: Vector, force: Vector
+) -> tuple[Vector, Vector]:
+    """Return a joint's own column as its parent sees it: ``own + S x* [moment; force]``."""
+    if joint.kind is JointKind.PRISMATIC:
+        x, y, _ = force
+        return vadd(own[0], (sub(0.0, y), x, 0.0)), own[1]
+    (nx, ny, _), (fx, fy, _) = moment, force
+    return vadd(own[0], (sub(0.0, ny), nx, 0.0)), vadd(own[1], (sub(0.0, fy), fx, 0.0))
+
+
+def joint_drift(joint: Joint, w: Vector, parent_w: Vector, qd: Scalar, slide: Scalar) -> Drift:
+    """Return twice the velocities of the ends of a joint's two levers.
+
+    ``w`` is the child's angular velocity, ``parent_w`` the parent's, each in its own coordinates.
+    """
+    x, y, z = joint.tree.r
+    tree = vsub(ZERO, cross((2.0 * x, 2.0 * y, 2.0 * z), parent_w))
+    if joint.kind is JointKind.PRISMATIC:
+        twice = add(slide, slide)
+        return Drift(tree=tree, slide=(mul(w[1], twice), sub(0.0, mul(w[0], twice)), add(qd, qd)))
+    return Drift(tree=tree, slide=ZERO)
+
+
+def composite_derivatives_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    f_ext: Sequence[Sequence[Scalar]] | None = None,
+    region: Region = no_region,
+) -> tuple[Rows, Rows, Rows]:
+    """Return ``dtau/dq``, ``dtau/dqd`` and the inertia matrix M, each (nv, nv), in closed form.
+
+    Arguments as for :func:`rnea_derivatives_scalars`.
+    """
+    bodies = model.bodies
+    base = base_motion(model)
+    motions: list[BodyMotion] = []
+    transforms: list[JointTransform] = []
+    drifts: list[Drift] = []
+    nets: list[tuple[Vector, Vector]] = []
+    coriolis: list[Coriolis] = []
+    for i, body in enumerate(bodies):
+        with region(f"forward[{i + 1}]"):
+            parent = base if body.parent < 0 else motions[body.parent]
+            X = joint_transform(body.joint, q[i])
+            motion = forward_step(body.joint, parent, X, qd[i], qdd[i])
+            moment, force = body_force(body.inertia, motion)
+            if f_ext is not None:
+                moment = vsub(moment, (f_ext[i][0], f_ext[i][1], f_ext[i][2]))
+                force = vsub(force, (f_ext[i][3], f_ext[i][4], f_ext[i][5]))
+            motions.append(motion)
+            transforms.append(X)
+            drifts.append(joint_drift(body.joint, motion.w, parent.w, qd[i], X.slide))
+            nets.append((moment, force))
+            coriolis.append(own_coriolis(body.inertia, motion.w))
+
+    inertias = [own_composite(body.inertia) for body in bodies]
+    M, dtau_dq, dtau_dqd = (empty_square(model.nv) for _ in range(3))
+    for i in reversed(range(model.nv)):
+        joint, above, X = bodies[i].joint, bodies[i].parent, transforms[i]
+        with region(f"backward[{i + 1}]"):
+            if above >= 0:
+                inertia = composite_to_parent(X, inertias[i])
+                carried = coriolis_to_parent(X, drifts[i], inertias[i], coriolis[i])
+                inertias[above] = joined(inertias[above], inertia)
+                coriolis[above] = joined_coriolis(coriolis[above], carried)
+                moment, force = X.force_to_parent(*nets[i])
+                nets[above] = vadd(nets[above][0], moment), vadd(nets[above][1], force)
+        with region(f"column[{i + 1}]"):
+            by_q, by_qd = columns(joint, motions[i])
+            row = axis_row(joint, inertias[i], coriolis[i])
+            M[i][i] = along_axis(joint, row.g_al, row.g_a)
+            dtau_dq[i][i], dtau_dqd[i][i] = row.times(by_q), row.times(by_qd)
+            own_q = turned_with_joint(joint, wrench(by_q, inertias[i], coriolis[i]), *nets[i])
+            own_qd = wrench(by_qd, inertias[i], coriolis[i])
+            j = i
+            while bodies[j].parent >= 0:
+                row = row_to_parent(transforms[j], drifts[j], row)
+                own_q = transforms[j].force_to_parent(*own_q)
+                own_qd = transforms[j].force_to_parent(*own_qd)
+                j = bodies[j].parent
+                by_q, by_qd = columns(bodies[j].joint, motions[j])
+                M[i][j] = M[j][i] = along_axis(bodies[j].joint, row.g_al, row.g_a)
+                dtau_dq[i][j], dtau_dqd[i][j] = row.times(by_q), row.times(by_qd)
+                dtau_dq[j][i] = along_axis(bodies[j].joint, *own_q)
+                dtau_dqd[j][i] = along_axis(bodies[j].joint, *own_qd)
+    return dtau_dq, dtau_dqd, M
+
+
+def rnea_derivatives_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    f_ext: Sequence[Sequence[Scalar]] | None = None,
+    region: Region = no_region,
+    *,
+    method: str = "composite",
+) -> tuple[Rows, Rows]:
+    """Return the gradient of inverse dynamics by position and by rate, over any scalar.
+
+    Arguments
+    ---------
+    q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
+    f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
+        about its origin [N m, N]; constant in those coordinates, it turns with the body.
+    region : called with ``forward[i]``, ``backward[i]`` and ``column[i]``, i = 1 for the first
+        body; returns a context manager around that step of the algorithm.
+    method : ``composite`` for the closed form of this module, ``column`` for Algorithm 2 of
+        Plancher et al. 2021.
+
+    Returns
+    -------
+    dtau_dq, dtau_dqd : (nv, nv) scalars, entry ``[i][j]`` is the derivative of ``tau_i`` by
+        ``q_j`` or ``qd_j``. Joints on different branches have the constant zero.
+    """
+    if method == "composite":
+        dtau_dq, dtau_dqd, _ = composite_derivatives_scalars(model, q, qd, qdd, f_ext, region)
+        return dtau_dq, dtau_dqd
+    if method == "column":
+        return column_derivatives_scalars(model, q, qd, qdd, f_ext, region)
+    raise ValueError(
+        f"rnea_derivatives has no method {method!r}: choose one of "
+        f"{', '.join(map(repr, DERIVATIVE_METHODS))}."
+    )

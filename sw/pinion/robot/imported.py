@@ -1,0 +1,236 @@
+"""Robots that another library has read: its joints, one by one, into the canonical ``Model``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pinion.robot.canonical import DEFAULT_RATED_VELOCITY, TRANSLATION_TOLERANCE
+from pinion.robot.errors import RobotError
+from pinion.robot.inertia import (
+    ZERO,
+    Tensor,
+    check_body,
+    combine,
+    physical_problem,
+    place,
+    snap_inertia,
+    snap_vector,
+)
+from pinion.robot.model import Body, Frame, Inertia, Joint, JointKind, Mat3, Model, Transform, Vec3
+from pinion.robot.rotation import (
+    IDENTITY,
+    Residues,
+    align_z,
+    multiply,
+    rotate,
+    snap,
+    transpose,
+    unit_axis,
+)
+from pinion.robot.urdf import LARGEST, UrdfInertial
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pose:
+    """A frame in another: ``rotation`` its coordinates to the other's, ``offset`` in the other."""
+
+    rotation: Mat3 = IDENTITY
+    offset: Vec3 = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedInertial:
+    """Part of joint ``joint``'s body: mass [kg], centre of mass [m] in the joint's frame, tensor.
+
+    The tensor is about the centre of mass [kg m^2], in ``axes`` (own to joint coordinates).
+    """
+
+    joint: int
+    mass: float
+    com: Vec3
+    tensor: Tensor
+    axes: Mat3 = IDENTITY
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedJoint:
+    """A moving joint in the library's own frames; ``axis`` in the joint's frame.
+
+    ``parent`` numbers the joint before it, -1 for the base; ``pose`` is the joint's frame at
+    ``q = 0`` in the parent joint's. Infinite limits stand for none.
+    """
+
+    name: str
+    link: str
+    parent: int
+    kind: JointKind
+    axis: Vec3
+    pose: Pose
+    continuous: bool = False
+    lower: float = -math.inf
+    upper: float = math.inf
+    velocity: float = math.inf
+    effort: float = math.inf
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedFrame:
+    """A link's frame in joint ``joint``'s frame (-1 for the base)."""
+
+    name: str
+    joint: int
+    pose: Pose
+
+
+@dataclass(kw_only=True)
+class _State:
+    """What grows while the joints are gone through."""
+
+    notes: list[str]
+    residues: Residues = field(default_factory=Residues)
+    aligns: dict[int, Mat3] = field(default_factory=lambda: {-1: IDENTITY})
+
+
+def assemble(
+    *,
+    name: str,
+    source: str,
+    joints: Sequence[ImportedJoint],
+    inertials: Sequence[ImportedInertial],
+    frames: Sequence[ImportedFrame],
+    gravity: Vec3,
+    notes: Sequence[str] = (),
+) -> Model:
+    """Build the model: every axis turned into z, residues snapped, inertias about the origins.
+
+    Errors
+    ------
+    RobotError : no moving joint, a name used twice, or an inertia that is not positive definite.
+    """
+    if not joints:
+        raise RobotError(f"The robot {name!r} from {source} has no moving joint; give it one.")
+    for what, names in (("joint", [j.name for j in joints]), ("link", [f.name for f in frames])):
+        twice = [one for one in dict.fromkeys(names) if names.count(one) > 1]
+        if twice:
+            raise RobotError(
+                f"The {what} name {twice[0]!r} is used twice; give every {what} its own name."
+            )
+    state = _State(notes=list(notes))
+    links: dict[int, list[str]] = {number: [] for number in range(-1, len(joints))}
+    for frame in frames:
+        links[frame.joint].append(frame.name)
+    bodies = []
+    for number, joint in enumerate(joints):
+        made = _joint(joint, number, state)
+        inertia = _inertia(inertials, joint.link, number, state)
+        own = (joint.link, *(link for link in links[number] if link != joint.link))
+        bodies.append(
+            Body(name=joint.link, parent=joint.parent, joint=made, inertia=inertia, links=own)
+        )
+    placed = tuple(
+        Frame(name=one.name, body=one.joint, placement=_placed(one, state.aligns, state.residues))
+        for one in frames
+    )
+    rated = tuple(_rated_velocity(joint, state.notes) for joint in joints)
+    return Model(
+        name=name,
+        source=source,
+        bodies=tuple(bodies),
+        gravity=gravity,
+        base_links=tuple(links[-1]),
+        frames=placed,
+        notes=(*state.notes, *state.residues.notes()),
+        rated_velocity=rated,
+    )
+
+
+def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
+    where = f"the origin of joint {joint.name!r}"
+    axis = unit_axis(joint.axis, state.residues, f"the axis of joint {joint.name!r}")
+    if axis != (0.0, 0.0, 1.0):
+        shown = " ".join(f"{value:.6g}" for value in axis)
+        kind = "" if sum(value != 0.0 for value in axis) == 1 else "oblique "
+        state.notes.append(f"Turned the {kind}axis ({shown}) of joint {joint.name!r} into +z.")
+    align = state.aligns[number] = align_z(axis)
+    back = transpose(state.aligns[joint.parent])
+    # Residues go before anything is multiplied, so that right angles stay exact.
+    turn = multiply(back, snap(joint.pose.rotation, state.residues, where))
+    rotation = snap(multiply(turn, align), state.residues, where)
+    offset = rotate(back, joint.pose.offset)
+    return Joint(
+        name=joint.name,
+        kind=joint.kind,
+        continuous=joint.continuous,
+        tree=Transform(
+            E=transpose(rotation),
+            r=snap_vector(offset, TRANSLATION_TOLERANCE, state.residues, where),
+        ),
+        lower=-math.inf if joint.continuous else _limit(joint.lower),
+        upper=math.inf if joint.continuous else _limit(joint.upper),
+        velocity=_limit(joint.velocity),
+        effort=_limit(joint.effort),
+        damping=joint.damping,
+        friction=joint.friction,
+        armature=joint.armature,
+    )
+
+
+def _inertia(
+    inertials: Sequence[ImportedInertial], link: str, number: int, state: _State
+) -> Inertia:
+    total, accepted = ZERO, False
+    back = transpose(state.aligns[number])
+    for one in inertials:
+        if one.joint != number:
+            continue
+        numbers = (one.mass, *one.com, *one.tensor)
+        if not all(math.isfinite(value) and abs(value) <= LARGEST for value in numbers):
+            raise RobotError(f"The inertia {numbers!r} of {link!r} is not finite; correct it.")
+        shown, problem = physical_problem(one.tensor)
+        if problem:
+            accepted = True
+            state.notes.append(
+                f"The inertia of link {link!r} is not physical (principal moments {shown} "
+                f"kg m^2 about its centre of mass, {problem}) and was kept as it was given."
+            )
+        axes = snap(multiply(back, one.axes), state.residues, "the axes of an inertial")
+        inertial = UrdfInertial(
+            mass=one.mass, xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0), tensor=one.tensor
+        )
+        total = combine(total, place(inertial, axes, rotate(back, one.com), state.residues))
+    if not (accepted and total.mass > 0.0):
+        check_body(total, link)
+    return snap_inertia(total, state.residues, f"the inertia of {link!r}")
+
+
+def _placed(frame: ImportedFrame, aligns: Mapping[int, Mat3], residues: Residues) -> Transform:
+    where = f"the frame {frame.name!r}"
+    back = transpose(aligns[frame.joint])
+    rotation = multiply(back, snap(frame.pose.rotation, residues, where))
+    offset = rotate(back, frame.pose.offset)
+    return Transform(
+        E=transpose(snap(rotation, residues, where)),
+        r=snap_vector(offset, TRANSLATION_TOLERANCE, residues, where),
+    )
+
+
+def _limit(value: float) -> float:
+    """Libraries write the largest float where there is no limit."""
+    return math.copysign(math.inf, value) if abs(value) >= LARGEST else value
+
+
+def _rated_velocity(joint: ImportedJoint, notes: list[str]) -> float:
+    velocity = _limit(joint.velocity)
+    if math.isfinite(velocity) and velocity > 0.0:
+        return velocity
+    unit = "m/s" if joint.kind is JointKind.PRISMATIC else "rad/s"
+    notes.append(
+        f"Joint {joint.name!r} gives no velocity limit: "
+        f"its rated speed is taken as {DEFAULT_RATED_VELOCITY:g} {unit}."
+    )
+    return DEFAULT_RATED_VELOCITY

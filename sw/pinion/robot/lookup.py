@@ -1,0 +1,58 @@
+"""Finds links and joints of a model by name, and keeps the model's notes true when joints go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+
+from pinion.robot.errors import RobotError
+from pinion.robot.model import Frame, Model
+from pinion.robot.rotation import IDENTITY_TRANSFORM
+
+_SHOWN = 8
+"""Names that a message lists at most."""
+
+
+def unknown(what: str, name: str, names: Iterable[str], robot: str) -> RobotError:
+    """The error for a name that is not there, with the nearest names or the first few."""
+    known = list(names)
+    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    if near:
+        shown = " or ".join(map(repr, near))
+        return RobotError(
+            f"There is no {what} {name!r} in the robot {robot!r}; perhaps {shown} is meant."
+        )
+    listed = ", ".join(map(repr, known[:_SHOWN])) + (", ..." if len(known) > _SHOWN else "")
+    return RobotError(
+        f"There is no {what} {name!r} in the robot {robot!r}; use one of {listed or 'none'}."
+    )
+
+
+def find_link(model: Model, link: str) -> Frame:
+    """The frame of a link; of a moving link without one, its body's frame.
+
+    Errors
+    ------
+    RobotError : no such link; the message names the nearest ones.
+    """
+    for frame in model.frames:
+        if frame.name == link:
+            return frame
+    for number, body in enumerate(model.bodies):
+        if body.name == link:  # models that were put together by hand may list no frames
+            return Frame(name=link, body=number, placement=IDENTITY_TRANSFORM)
+    names = {frame.name: None for frame in model.frames}
+    names |= {body.name: None for body in model.bodies}
+    raise unknown("link", link, names, model.name)
+
+
+def body_name(model: Model, number: int) -> str:
+    """How a sentence calls a body: its quoted name, or ``the base`` for -1."""
+    return "the base" if number < 0 else repr(model.bodies[number].name)
+
+
+def notes_without(notes: Iterable[str], joints: Collection[str]) -> tuple[str, ...]:
+    """The notes, less those that speak of one of ``joints`` alone."""
+    starts = tuple(f"Joint {name!r} " for name in joints)
+    ends = tuple(f" of joint {name!r} into +z." for name in joints)
+    return tuple(note for note in notes if not note.startswith(starts) and not note.endswith(ends))

@@ -1,0 +1,161 @@
+"""Reads a Pinocchio model that the caller made; Pinocchio itself is never imported here."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from pinion.robot.errors import RobotError
+from pinion.robot.imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
+from pinion.robot.model import JointKind, Mat3, Model, Vec3
+
+_SUPPORTED = re.compile(
+    r"JointModel(?P<what>R|P|RUB|Revolute|Prismatic|RevoluteUnbounded)(?P<axis>X|Y|Z|Unaligned)"
+)
+
+
+def is_pinocchio(thing: object) -> bool:
+    """Whether ``thing`` looks like a Pinocchio model."""
+    needed = ("njoints", "joints", "names", "parents", "jointPlacements", "inertias", "frames")
+    return all(hasattr(thing, name) for name in needed)
+
+
+def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None) -> Model:
+    """A Pinocchio model as a ``Model``, bodies in Pinocchio's order of joints.
+
+    Parameters
+    ----------
+    pin_model : a ``pinocchio.Model`` whose joints are revolute (bounded or not) or prismatic,
+        about or along any axis, on a fixed base.
+    gravity : (3,) base coordinates [m/s^2]; the Pinocchio model's own when None.
+
+    Returns
+    -------
+    The model, whose links are Pinocchio's BODY frames. ``pinocchio_map`` takes ``q`` from one to
+    the other: a continuous joint is one angle here, its cosine and sine there.
+
+    Errors
+    ------
+    RobotError : not a Pinocchio model, or a joint of another kind.
+    """
+    if not is_pinocchio(pin_model):
+        raise RobotError(
+            f"The object {pin_model!r} is not a Pinocchio model; give a pinocchio.Model."
+        )
+    frames = _frames(pin_model)
+    links: dict[int, str] = {}
+    for frame in frames:
+        links.setdefault(frame.joint, frame.name)
+    joints = [
+        _joint(pin_model, number, links.get(number - 1))
+        for number in range(1, int(pin_model.njoints))
+    ]
+    own = gravity if gravity is not None else _vec3(pin_model.gravity.linear)
+    name = str(pin_model.name) or "robot"
+    return assemble(
+        name=name,
+        source=f"Pinocchio model {name}",
+        joints=joints,
+        inertials=[_inertial(pin_model.inertias[k + 1], k) for k in range(len(joints))],
+        frames=frames,
+        gravity=own,
+    )
+
+
+def _joint(pin_model: Any, number: int, link: str | None) -> ImportedJoint:
+    name = str(pin_model.names[number])
+    joint = pin_model.joints[number]
+    short = str(joint.shortname())
+    match = _SUPPORTED.fullmatch(short)
+    if match is None:
+        raise RobotError(
+            f"The Pinocchio joint {name!r} is of the kind {short}, which is not supported; "
+            "use revolute, unbounded revolute and prismatic joints on a fixed base, or lock it "
+            "with pinocchio.buildReducedModel."
+        )
+    prismatic = match["what"].startswith("P")
+    continuous = match["what"] in ("RUB", "RevoluteUnbounded")
+    at, speed = int(joint.idx_q), int(joint.idx_v)
+    return ImportedJoint(
+        name=name,
+        link=name if link is None else link,
+        parent=int(pin_model.parents[number]) - 1,
+        kind=JointKind.PRISMATIC if prismatic else JointKind.REVOLUTE,
+        axis=_axis(joint, prismatic, continuous),
+        pose=_pose(pin_model.jointPlacements[number]),
+        continuous=continuous,
+        lower=-math.inf if continuous else float(pin_model.lowerPositionLimit[at]),
+        upper=math.inf if continuous else float(pin_model.upperPositionLimit[at]),
+        # Newer releases have a lower and an upper limit where older ones have one.
+        velocity=_entry(pin_model, ("upperVelocityLimit", "velocityLimit"), speed),
+        effort=_entry(pin_model, ("upperEffortLimit", "effortLimit"), speed),
+        damping=_entry(pin_model, ("damping",), speed),
+        friction=_entry(pin_model, ("upperDryFrictionLimit", "friction"), speed),
+        armature=_entry(pin_model, ("armature",), speed),
+    )
+
+
+def _axis(joint: Any, prismatic: bool, continuous: bool) -> Vec3:
+    """The joint's axis, read from its motion subspace, which Pinocchio orders [linear; angular]."""
+    q = np.zeros(int(joint.idx_q) + int(joint.nq))
+    if continuous:
+        q[-2] = 1.0  # the cosine of zero
+    data = joint.createData()
+    joint.calc(data, q)
+    subspace = data.S.matrix() if hasattr(data.S, "matrix") else data.S
+    column = [float(value) for value in np.asarray(subspace).reshape(6)]
+    return _vec3(column[:3] if prismatic else column[3:])
+
+
+def _frames(pin_model: Any) -> list[ImportedFrame]:
+    """The links: frames of the type BODY, in Pinocchio's order, so a joint's own link is first."""
+    return [
+        ImportedFrame(
+            name=str(frame.name),
+            # Older releases say parent; newer ones warn of it.
+            joint=int(frame.parentJoint if hasattr(frame, "parentJoint") else frame.parent) - 1,
+            pose=_pose(frame.placement),
+        )
+        for frame in pin_model.frames
+        if str(frame.type).endswith("BODY")
+    ]
+
+
+def _inertial(inertia: Any, joint: int) -> ImportedInertial:
+    a = np.asarray(inertia.inertia, dtype=float)
+    return ImportedInertial(
+        joint=joint,
+        mass=float(inertia.mass),
+        com=_vec3(inertia.lever),
+        tensor=(
+            *(float(a[0, 0]), float(a[0, 1]), float(a[0, 2])),
+            *(float(a[1, 1]), float(a[1, 2]), float(a[2, 2])),
+        ),
+    )
+
+
+def _pose(placement: Any) -> Pose:
+    return Pose(rotation=_mat3(placement.rotation), offset=_vec3(placement.translation))
+
+
+def _entry(pin_model: Any, names: Iterable[str], at: int) -> float:
+    """Entry ``at`` of the first of these vectors that the model has; 0 where it has none."""
+    for name in names:
+        vector = getattr(pin_model, name, None)
+        if vector is not None:
+            return float(vector[at])
+    return 0.0
+
+
+def _vec3(values: Any) -> Vec3:
+    x, y, z = (float(value) for value in values)
+    return (x, y, z)
+
+
+def _mat3(values: Any) -> Mat3:
+    x, y, z = (_vec3(row) for row in values)
+    return (x, y, z)

@@ -1,0 +1,114 @@
+"""Takes positions and joint orders between a model and the same robot in Pinocchio.
+
+Pinocchio orders joints by the names of siblings and keeps a continuous joint's position as cosine
+and sine; a model keeps the order of its file and one angle. Joints are matched by name. Pinocchio
+itself is never imported here: its models are used as they are given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.robot.errors import RobotError
+from pinion.robot.model import Model
+
+
+def v_permutation(model: Model, pin_model: Any) -> NDArray[np.intp]:
+    """Where each of the model's joints stands in Pinocchio's velocity.
+
+    Returns
+    -------
+    (nv,) indices p with ``v = v_pin[..., p]`` and, the other way, ``v_pin[..., p] = v``; for a
+    mass matrix, ``M = M_pin[np.ix_(p, p)]``.
+
+    Errors
+    ------
+    RobotError : the two do not have the same moving joints.
+    """
+    return np.array([int(joint.idx_v) for joint in _matched(model, pin_model)], dtype=np.intp)
+
+
+def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.float64]:
+    """Pinocchio's position of a model's position.
+
+    Parameters
+    ----------
+    q : (nq,) or (n, nq) joint positions [rad | m].
+
+    Returns
+    -------
+    (pin_model.nq,) or (n, pin_model.nq); a continuous joint is its cosine and sine.
+
+    Errors
+    ------
+    RobotError : the two do not have the same moving joints, or q has another shape.
+    """
+    own = _checked(q, model.nq, "q", model.name)
+    result = np.zeros((*own.shape[:-1], int(pin_model.nq)))
+    for k, joint in enumerate(_matched(model, pin_model)):
+        at = int(joint.idx_q)
+        if int(joint.nq) == 2:
+            result[..., at], result[..., at + 1] = np.cos(own[..., k]), np.sin(own[..., k])
+        else:
+            result[..., at] = own[..., k]
+    return result
+
+
+def q_from_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.float64]:
+    """A model's position of Pinocchio's; continuous joints come out within [-pi, pi].
+
+    Parameters
+    ----------
+    q : (pin_model.nq,) or (n, pin_model.nq).
+
+    Returns
+    -------
+    (nq,) or (n, nq) joint positions [rad | m].
+
+    Errors
+    ------
+    RobotError : the two do not have the same moving joints, or q has another shape.
+    """
+    theirs = _checked(q, int(pin_model.nq), "Pinocchio q", model.name)
+    result = np.zeros((*theirs.shape[:-1], model.nq))
+    for k, joint in enumerate(_matched(model, pin_model)):
+        at = int(joint.idx_q)
+        if int(joint.nq) == 2:
+            result[..., k] = np.arctan2(theirs[..., at + 1], theirs[..., at])
+        else:
+            result[..., k] = theirs[..., at]
+    return result
+
+
+def _matched(model: Model, pin_model: Any) -> list[Any]:
+    """Pinocchio's joint of each of the model's joints, in the model's order."""
+    numbers = {str(name): k for k, name in enumerate(pin_model.names) if k > 0}
+    ours, theirs = set(model.joint_names), set(numbers)
+    if ours != theirs:
+        alone = sorted(ours - theirs) or sorted(theirs - ours)
+        side = "model" if ours - theirs else "Pinocchio model"
+        raise RobotError(
+            f"The joint {alone[0]!r} is in the {side} {model.name!r} alone; "
+            "the model and the Pinocchio model must have the same moving joints."
+        )
+    joints = [pin_model.joints[numbers[name]] for name in model.joint_names]
+    for name, joint in zip(model.joint_names, joints, strict=True):
+        if int(joint.nv) != 1:
+            raise RobotError(
+                f"The Pinocchio joint {name!r} has {int(joint.nv)} degrees of freedom; "
+                "only joints of one can be mapped."
+            )
+    return joints
+
+
+def _checked(q: ArrayLike, width: int, what: str, robot: str) -> NDArray[np.float64]:
+    array = np.asarray(q, dtype=np.float64)
+    if array.ndim not in (1, 2) or array.shape[-1] != width:
+        raise RobotError(
+            f"The {what} of the robot {robot!r} has the shape {array.shape!r}; "
+            f"give ({width},) or (n, {width})."
+        )
+    return array

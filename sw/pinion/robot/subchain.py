@@ -1,0 +1,69 @@
+"""Cuts a robot down to the chain of joints from its base to one link."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from pinion.robot.errors import RobotError
+from pinion.robot.lookup import find_link, notes_without
+from pinion.robot.model import Model
+
+
+def tip(model: Model, link: str) -> Model:
+    """The robot without the bodies that are not on the way from the base to ``link``.
+
+    The last body is the one that carries the link, with all the links fixed to it. What is cut
+    off is gone: the inertia of other branches, and of what moves behind the link, no longer loads
+    the joints; a note states its mass.
+
+    Errors
+    ------
+    RobotError : an unknown link (the message names the nearest ones), or one of the fixed base.
+    """
+    last = find_link(model, link).body
+    if last < 0:
+        raise RobotError(
+            f"The link {link!r} is part of the fixed base, so no joint leads to it; "
+            "name a link that moves."
+        )
+    chain: list[int] = []
+    while last >= 0:
+        chain.append(last)
+        last = model.bodies[last].parent
+    chain.reverse()
+    numbers = {old: new for new, old in enumerate(chain)}
+    cut = [body for k, body in enumerate(model.bodies) if k not in numbers]
+    if not cut:
+        return model
+    kept_joints = {model.bodies[k].joint.name for k in chain}
+    notes = list(notes_without(model.notes, {body.joint.name for body in cut}))
+    bodies = []
+    for new, old in enumerate(chain):
+        body = model.bodies[old]
+        mimic = body.joint.mimic
+        if mimic is not None and mimic.joint not in kept_joints:
+            notes.append(
+                f"Joint {body.joint.name!r} mimics no longer: {mimic.joint!r} was cut off."
+            )
+            body = replace(body, joint=replace(body.joint, mimic=None))
+        bodies.append(replace(body, parent=new - 1))
+    mass = math.fsum(body.inertia.mass for body in cut)
+    plural = "ies" if len(cut) > 1 else "y"
+    notes.append(
+        f"Cut the robot down to the chain from the base to {link!r}: dropped {len(cut)} "
+        f"bod{plural} with a mass of {mass:.6g} kg ({', '.join(repr(body.name) for body in cut)})."
+    )
+    return replace(
+        model,
+        bodies=tuple(bodies),
+        frames=tuple(
+            replace(frame, body=numbers.get(frame.body, -1))
+            for frame in model.frames
+            if frame.body < 0 or frame.body in numbers
+        ),
+        notes=tuple(notes),
+        rated_velocity=tuple(
+            rate for k in chain for rate in model.rated_velocity[model.v_slices[k]]
+        ),
+    )

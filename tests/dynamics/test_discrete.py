@@ -1,0 +1,205 @@
+"""Steps in time and their gradients: complex steps, Pinocchio, orders of accuracy, energy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pinion import dynamics
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.discrete import STEP_METHODS, StepMethod
+from pinion.robot import load, load_text, random_tree, urdf_text
+from pinion.robot.model import Model
+from tests.dynamics import pinocchio_adaptor
+from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
+from tests.dynamics.pinocchio_gradients import answers
+
+Array = NDArray[np.float64]
+
+STEP = 1e-30  # A complex step is exact to rounding however small it is.
+SEEDS = range(10)
+
+
+def efforts(model: Model, q: Array, qd: Array, qdd: Array) -> Array:
+    """Efforts that accelerate by qdd: any others shake a random robot beyond all measure."""
+    return dynamics.rnea(model, q, qd, qdd)
+
+
+def case(seed: int) -> tuple[Model, np.random.Generator]:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    return random_model(rng, int(rng.integers(1, 9))), rng
+
+
+def complex_gradient(
+    model: Model, x: Array, dt: float, method: StepMethod, f_ext: Array | None
+) -> Array:
+    """Derivative of the step itself, [q; qd] by [q; qd; tau]: (2 nv, 3 nv)."""
+    nv = model.nv
+    forces: Any = f_ext
+    columns = []
+    for k in range(3 * nv):
+        z = [complex(value) for value in x + 1j * STEP * np.eye(3 * nv)[k]]
+        q, qd = dynamics.discrete_dynamics_scalars(
+            model, z[:nv], z[nv : 2 * nv], z[2 * nv :], dt, forces, method=method
+        )
+        columns.append(np.imag(np.array([*q, *qd], dtype=complex)) / STEP)
+    return np.stack(columns, axis=-1)
+
+
+@pytest.mark.parametrize("method", STEP_METHODS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gradient_is_that_of_the_step(seed: int, method: StepMethod) -> None:
+    model, rng = case(seed)
+    q, qd, qdd = random_states(rng, model, 2)
+    tau = efforts(model, q, qd, qdd)
+    f_ext = rng.normal(size=(2, model.nv, 6)) if seed % 2 else None
+    dt = 0.01
+    A, B = dynamics.discrete_derivatives(model, q, qd, tau, dt, method=method, f_ext=f_ext)
+    for k in range(2):
+        x = np.concatenate([q[k], qd[k], tau[k]])
+        own = None if f_ext is None else f_ext[k]
+        wanted = complex_gradient(model, x, dt, method, own)
+        assert relative_error(A[k], wanted[:, : 2 * model.nv]) < 1e-9
+        assert relative_error(B[k], wanted[:, 2 * model.nv :]) < 1e-9
+
+
+@pytest.mark.parametrize("method", STEP_METHODS)
+@pytest.mark.parametrize("name", ["two_link", "iiwa14", "hyq"])
+def test_gradient_agrees_with_central_differences(name: str, method: StepMethod) -> None:
+    print("seed 21")
+    model, nv = load(name), load(name).nv
+    q, qd, qdd = random_states(np.random.default_rng(21), model, 1)
+    qdd = 0.1 * qdd
+    dt, h = 0.005, 1e-6
+    x = np.concatenate([q, qd, efforts(model, q, qd, qdd)], axis=1)
+    stepped = np.concatenate([x + h * np.eye(3 * nv), x - h * np.eye(3 * nv)])
+    parts = (stepped[:, :nv], stepped[:, nv : 2 * nv], stepped[:, 2 * nv :])
+    after = np.concatenate(dynamics.discrete_dynamics(model, *parts, dt, method=method), axis=1)
+    wanted = ((after[: 3 * nv] - after[3 * nv :]) / (2 * h)).T
+    A, B = dynamics.discrete_derivatives(
+        model, x[0, :nv], x[0, nv : 2 * nv], x[0, 2 * nv :], dt, method=method
+    )
+    assert relative_error(A, wanted[:, : 2 * nv]) < 1e-7
+    assert relative_error(B, wanted[:, 2 * nv :]) < 1e-7
+
+
+def composed(by_q: Array, by_qd: Array, minv: Array, dt: float) -> tuple[Array, Array]:
+    """A semi-implicit step's gradient as two maps: first the rates move, then the positions."""
+    n, nv = len(minv), minv.shape[-1]
+    one, none = np.broadcast_to(np.eye(nv), (n, nv, nv)), np.zeros((n, nv, nv))
+    rates = np.block([[one, none], [dt * by_q, one + dt * by_qd]])
+    positions = np.block([[one, dt * one], [none, one]])
+    return positions @ rates, positions @ np.concatenate([none, dt * minv], axis=1)
+
+
+@pytest.mark.parametrize("name", ["iiwa14", "hyq", "atlas", "baxter", *map(str, range(10))])
+def test_semi_implicit_gradient_agrees_with_pinocchio(name: str) -> None:
+    seed = int(name) if name.isdigit() else 31
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    urdf = random_tree(rng, int(rng.integers(1, 15))) if name.isdigit() else urdf_text(name)
+    model = load_text(urdf) if name.isdigit() else load(name)
+    q, qd, qdd = random_states(rng, model, 4)
+    found = answers(pinocchio_adaptor.from_urdf(urdf, model.joint_names), q, qd, qdd)
+    A, B = composed(found.dqdd_dq, found.dqdd_dqd, found.minv, 0.01)
+    ours = dynamics.discrete_derivatives(model, q, qd, found.tau, 0.01, method="semi_implicit")
+    assert relative_error(ours[0], A) < 1e-8
+    assert relative_error(ours[1], B) < 1e-8
+    q_next, qd_next = dynamics.discrete_dynamics(model, q, qd, found.tau, 0.01)
+    assert relative_error(qd_next, qd + 0.01 * found.qdd) < 1e-9
+    assert relative_error(q_next, q + 0.01 * (qd + 0.01 * found.qdd)) < 1e-9
+
+
+def simulated(model: Model, steps: int, method: StepMethod) -> Array:
+    """State after 0.2 s under constant efforts, in so many steps."""
+    q, qd = np.array([0.3, -0.7]), np.array([1.0, -0.5])
+    for _ in range(steps):
+        q, qd = dynamics.discrete_dynamics(model, q, qd, [2.0, -1.0], 0.2 / steps, method=method)
+    return np.concatenate([q, qd])
+
+
+@pytest.mark.parametrize(("method", "order"), [("semi_implicit", 1), ("rk4", 4)])
+def test_error_falls_with_the_order_of_the_method(method: StepMethod, order: int) -> None:
+    model = planar_arm((0.7, 0.4), (1.0, 0.5))
+    exact = simulated(model, 400, "rk4")
+    coarse, fine = (
+        float(np.max(np.abs(simulated(model, steps, method) - exact))) for steps in (20, 40)
+    )
+    assert fine > 1e-13
+    assert np.log2(coarse / fine) == pytest.approx(order, abs=0.3)
+
+
+def energy_along(name: str, method: StepMethod, dt: float, steps: int) -> Array:
+    """Kinetic and potential energy, (steps + 1, 2), of a free fall without friction or efforts."""
+    model = load(name)
+    q, qd = [0.4 - 0.1 * k for k in range(model.nv)], [0.5] * model.nv
+    still = [0.0] * model.nv
+    trajectory = [(q, qd)]
+    for _ in range(steps):
+        # Plain floats: one state at a time is several times slower as arrays.
+        state: Any = dynamics.discrete_dynamics_scalars(model, q, qd, still, dt, method=method)
+        q, qd = ([float(value) for value in part] for part in state)
+        trajectory.append((q, qd))
+    qs, qds = (np.array([state[k] for state in trajectory]) for k in range(2))
+    kinetic = dynamics.kinetic_energy(model, qs, qds)
+    return np.stack([kinetic, dynamics.potential_energy(model, qs)], axis=1)
+
+
+@pytest.mark.parametrize("name", ["two_link", "iiwa14"])
+def test_energy_is_kept_along_a_trajectory(name: str) -> None:
+    energy = energy_along(name, "rk4", 1e-4, 1000)
+    exchanged = float(np.ptp(energy[:, 0]))
+    drift = float(np.max(np.abs(energy.sum(axis=1) - energy[0].sum())))
+    print(f"exchanged {exchanged:.3g} J, drift {drift:.3g} J")
+    assert exchanged > 0.1, "nothing moves: the test would prove nothing"
+    assert drift < 1e-8 * exchanged
+
+
+def test_the_bound_on_energy_has_teeth() -> None:
+    # The method of order 1 is far beyond it on the same trajectory.
+    energy = energy_along("two_link", "semi_implicit", 1e-4, 200)
+    drift = float(np.max(np.abs(energy.sum(axis=1) - energy[0].sum())))
+    assert drift > 1e-6 * float(np.ptp(energy[:, 0]))
+
+
+@pytest.mark.parametrize("method", STEP_METHODS)
+def test_one_state_and_batches_of_any_length_have_the_same_numbers(method: StepMethod) -> None:
+    print("seed 41")
+    model = load("iiwa14")
+    q, qd, qdd = random_states(np.random.default_rng(41), model, 3)
+    tau = efforts(model, q, qd, qdd)
+    for function, shapes in (
+        (dynamics.discrete_dynamics, ((7,), (7,))),
+        (dynamics.discrete_derivatives, ((14, 14), (14, 7))),
+    ):
+        batch = function(model, q, qd, tau, 0.01, method=method)
+        empty = function(model, q[:0], qd[:0], tau[:0], 0.01, method=method)
+        one = function(model, q[1], qd[1], tau[1], 0.01, method=method)
+        for k, shape in enumerate(shapes):
+            assert batch[k].shape == (3, *shape)
+            assert empty[k].shape == (0, *shape)
+            assert one[k].shape == shape
+            assert relative_error(one[k], batch[k][1]) < 1e-13
+
+
+@pytest.mark.parametrize("function", [dynamics.discrete_dynamics, dynamics.discrete_derivatives])
+def test_errors_name_what_is_wrong(function: Any) -> None:
+    model = planar_arm((0.7, 0.4), (1.0, 1.0))
+    x = np.zeros(2)
+    with pytest.raises(DynamicsError, match=r"method is 'euler', choose one of 'semi_implicit', "):
+        function(model, x, x, x, 0.1, method="euler")
+    for wrong in (0.0, -0.1, np.nan, np.inf):
+        with pytest.raises(DynamicsError, match=r"dt is .*, pass a finite number .* above zero"):
+            function(model, x, x, x, wrong)
+    with pytest.raises(DynamicsError, match=r"dt is \[0\.1\], pass one number"):
+        function(model, x, x, x, [0.1])
+    with pytest.raises(DynamicsError, match=r"tau has shape \(3,\)"):
+        function(model, x, x, np.zeros(3), 0.1)
+    with pytest.raises(DynamicsError, match=r"f_ext has shape \(6,\)"):
+        function(model, x, x, x, 0.1, f_ext=np.zeros(6))
+    with pytest.raises(DynamicsError, match=r"dt = 1e\+300 s .* not finite: shorten dt"):
+        function(model, x, x + 1e100, x, 1e300, method="rk4")

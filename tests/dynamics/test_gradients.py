@@ -1,0 +1,87 @@
+"""Inertia matrices, forward dynamics and gradients against Pinocchio and against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pinion import dynamics
+from pinion.robot import builtin_names, load, load_text, random_tree, urdf_text
+from pinion.robot.model import Model
+from tests.dynamics import pinocchio_adaptor
+from tests.dynamics.models import random_model, random_states, relative_error
+from tests.dynamics.pinocchio_gradients import answers, depth_first
+
+Array = NDArray[np.float64]
+SEEDS = range(50)
+TOLERANCE, GRADIENT_TOLERANCE, METHODS_TOLERANCE = 1e-9, 1e-8, 1e-12
+
+
+def block_error(got: Array, want: Array, size: float) -> float:
+    """Like relative_error, for derivatives that may be nothing but rounding.
+
+    A robot that only slides has no velocity terms and its weight does not turn; then ``size``, what
+    is differentiated, is the scale.
+    """
+    assert got.shape == want.shape
+    largest = max(float(np.max(np.abs(want))), 1e-3 * size)
+    return float(np.max(np.abs(got - want)) / largest)
+
+
+def check_against_pinocchio(
+    model: Model, oracle: pinocchio_adaptor.Oracle, rng: np.random.Generator, *, forces: bool
+) -> None:
+    q, qd, qdd = random_states(rng, model, 5)
+    f_ext = rng.normal(size=(5, model.nv, 6)) * 10.0 if forces else None
+    want = answers(oracle, q, qd, qdd, f_ext)
+
+    M, minv = dynamics.crba(model, q), dynamics.minv(model, q)
+    assert relative_error(M, want.M) < TOLERANCE
+    assert relative_error(minv, want.minv) < TOLERANCE
+    assert relative_error(dynamics.minv(model, q, method="aba"), want.minv) < TOLERANCE
+    assert relative_error(dynamics.aba(model, q, qd, want.tau, f_ext), want.qdd) < TOLERANCE
+
+    size = float(np.max(np.abs(want.tau)))
+    by_q, by_qd = dynamics.rnea_derivatives(model, q, qd, qdd, f_ext)
+    assert block_error(by_q, want.dtau_dq, size) < GRADIENT_TOLERANCE
+    assert block_error(by_qd, want.dtau_dqd, size) < GRADIENT_TOLERANCE
+    column = dynamics.rnea_derivatives(model, q, qd, qdd, f_ext, method="column")
+    assert block_error(by_q, column[0], size) < METHODS_TOLERANCE
+    assert block_error(by_qd, column[1], size) < METHODS_TOLERANCE
+
+    size = float(np.max(np.abs(minv)) * size)
+    found = dynamics.fd_derivatives(model, q, qd, want.tau, f_ext)
+    assert relative_error(found.qdd, want.qdd) < TOLERANCE
+    assert relative_error(found.minv, want.minv) < TOLERANCE
+    assert block_error(found.dqdd_dq, want.dqdd_dq, size) < GRADIENT_TOLERANCE
+    assert block_error(found.dqdd_dqd, want.dqdd_dqd, size) < GRADIENT_TOLERANCE
+    given = dynamics.fd_derivatives_from_minv(model, q, qd, qdd, want.minv, f_ext)
+    assert block_error(given[0], want.dqdd_dq, size) < GRADIENT_TOLERANCE
+    assert block_error(given[1], want.dqdd_dqd, size) < GRADIENT_TOLERANCE
+
+
+@pytest.mark.parametrize("name", [*builtin_names(), "pendulum", "two_link", "chain_20"])
+def test_named_robot_agrees_with_pinocchio(name: str) -> None:
+    print("seed 12")
+    model = load(name)
+    oracle = pinocchio_adaptor.from_urdf(urdf_text(name), model.joint_names)
+    check_against_pinocchio(model, oracle, np.random.default_rng(12), forces=False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_urdf_tree_agrees_with_pinocchio(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    urdf = random_tree(rng, int(rng.integers(1, 13)), prismatic=True, continuous=seed % 2 == 1)
+    model = load_text(urdf)
+    oracle = pinocchio_adaptor.from_urdf(urdf, model.joint_names)
+    check_against_pinocchio(model, oracle, rng, forces=False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_model_under_forces_agrees_with_pinocchio(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, int(rng.integers(1, 13)))
+    check_against_pinocchio(model, depth_first(model), rng, forces=True)

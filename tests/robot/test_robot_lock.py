@@ -1,0 +1,185 @@
+"""Locked joints against Pinocchio's reduced models, and against joints fixed in the file."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from pinion.robot import (
+    Mimic,
+    Model,
+    RobotError,
+    load,
+    load_text,
+    lock,
+    parse_lock,
+    random_tree,
+    summarise,
+    urdf_text,
+)
+from tests.robot.kinematics import frames
+from tests.robot.oracle import rnea_error
+from tests.robot.snippets import A, B, C, joint, link, robot
+from tests.robot.test_robot_errors import check
+
+Z = '<axis xyz="0 0 1"/>'
+
+
+def reduced(model: Model, text: str, positions: dict[str, float]) -> pin.Model:
+    """Pinocchio's own model with the same joints held."""
+    other = pin.buildModelFromXML(text)
+    q = pin.neutral(other)
+    for name, value in positions.items():
+        own = other.joints[other.getJointId(name)]
+        turned = [math.cos(value), math.sin(value)]
+        q[own.idx_q : own.idx_q + own.nq] = turned if own.nq == 2 else value
+    return pin.buildReducedModel(other, [other.getJointId(name) for name in positions], q)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_trees_agree_with_reduced_models(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    text = random_tree(rng, int(rng.integers(2, 13)), continuous=seed % 2 == 0)
+    model = load_text(text)
+    names = rng.permutation(model.joint_names)[: int(rng.integers(1, model.nq))]
+    # Right angles and zero take other paths than any angle does.
+    special = (0.0, 0.25, -0.25, 0.5)
+    positions = {
+        str(name): float(rng.choice(special) if rng.random() < 0.5 else rng.uniform(-0.5, 0.5))
+        for name in names
+    }
+    held = lock(model, positions)
+    assert held.nq == model.nq - len(positions)
+    assert len(held.rated_velocity) == held.nv
+    assert set(held.joint_names) == set(model.joint_names) - set(positions)
+    assert rnea_error(held, reduced(model, text, positions), rng) < 1e-12
+    # Every frame is kept, and stands where it stood.
+    q = rng.uniform(-2.0, 2.0, held.nq)
+    full = dict(zip(held.joint_names, q, strict=True)) | positions
+    before = frames(model, np.array([full[name] for name in model.joint_names]))
+    after = frames(held, q)
+    assert list(after) == list(before)
+    for name, placement in after.items():
+        np.testing.assert_allclose(placement, before[name], rtol=0, atol=1e-13, err_msg=name)
+    links = [one for body in held.bodies for one in body.links] + list(held.base_links)
+    assert sorted(links) == sorted(frame.name for frame in model.frames)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_locking_at_zero_is_fixing_in_the_file(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    text = random_tree(rng, 8)
+    names = [f"joint_{k}" for k in rng.permutation(8)[:3] + 1]
+    fixed = text
+    for name in names:
+        fixed = re.sub(f'name="{name}" type="[a-z]+"', f'name="{name}" type="fixed"', fixed)
+    ours, theirs = lock(load_text(text), dict.fromkeys(names)), load_text(fixed)
+    assert ours.parents == theirs.parents
+    assert ours.base_links == theirs.base_links
+    assert ours.rated_velocity == theirs.rated_velocity
+    for a, b in zip(ours.bodies, theirs.bodies, strict=True):
+        assert (a.name, a.links, a.joint.name) == (b.name, b.links, b.joint.name)
+        np.testing.assert_allclose(a.joint.tree.E, b.joint.tree.E, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(a.joint.tree.r, b.joint.tree.r, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(a.inertia.mass, b.inertia.mass, rtol=1e-14)
+        np.testing.assert_allclose(a.inertia.h, b.inertia.h, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(a.inertia.I, b.inertia.I, rtol=0, atol=1e-13)
+
+
+def test_right_angles_stay_exact() -> None:
+    model = load("iiwa14", lock={"iiwa_joint_2": math.pi / 2.0, "iiwa_joint_4": None})
+    assert model.nq == 5
+    entries = {abs(value) for body in model.bodies for row in body.joint.tree.E for value in row}
+    assert entries == {0.0, 1.0}
+    assert any("'iiwa_joint_2' at 1.5708 rad: 'iiwa_link_2' became part of 'iiwa_link_1'" in note
+               for note in model.notes)  # fmt: skip
+
+
+def test_named_robots_agree_with_reduced_models() -> None:
+    positions = {"iiwa_joint_1": 0.3, "iiwa_joint_3": -1.1, "iiwa_joint_7": 0.7}
+    other = reduced(load("iiwa14"), urdf_text("iiwa14"), positions)
+    assert rnea_error(load("iiwa14", lock=positions), other, np.random.default_rng(0)) < 1e-11
+
+
+def test_baxters_fingers_follow_each_other() -> None:
+    model = load("baxter")
+    ties = {b.joint.name: b.joint.mimic for b in model.bodies if b.joint.mimic is not None}
+    assert len(ties) == 2
+    (first, tie), *_ = ties.items()
+    assert tie is not None
+    held = lock(model, {tie.joint: None})
+    assert held.nq == model.nq - 2
+    at = next(b.joint for b in model.bodies if b.joint.name == tie.joint)
+    own = min(max(0.0, at.lower), at.upper)
+    expected = f"Locked joint {first!r} at {tie.multiplier * own + tie.offset:.6g} m"
+    assert any(note.startswith(expected) and "mimics" in note for note in held.notes)
+    assert not any(note.startswith(f"Joint {first!r} mimics") for note in held.notes)
+    # The follower alone may be held, and then has a position of its own.
+    alone = lock(model, {first: 0.0})
+    assert alone.nq == model.nq - 1
+    assert tie.joint in alone.joint_names
+
+
+def test_mimic_is_read_kept_and_shown() -> None:
+    extra = '<mimic joint="j" multiplier="-2" offset="0.5"/>'
+    model = load_text(
+        robot(A, B, C, link("d"), joint(extra=Z), joint("k", "b", "c", extra=Z + extra),
+              joint("l", "c", "d", extra=Z + '<mimic joint="k"/>'))
+    )  # fmt: skip
+    assert [b.joint.mimic for b in model.bodies] == [
+        None, Mimic(joint="j", multiplier=-2.0, offset=0.5), Mimic(joint="k"),
+    ]  # fmt: skip
+    assert summarise(model)["joints"][1]["mimic"] == {
+        "joint": "j", "multiplier": -2.0, "offset": 0.5,
+    }  # fmt: skip
+    with pytest.raises(RobotError, match="All 3 joints"):
+        lock(model, {"j": 0.1})
+    # A tie to a held joint holds its follower, and the follower's follower.
+    chain = load_text(
+        robot(A, B, C, link("d"), joint(extra=Z), joint("k", "b", "c", extra=Z + extra),
+              joint("l", "c", "d", extra=Z))
+    )  # fmt: skip
+    held = lock(chain, {"j": 0.1})
+    assert held.joint_names == ("l",)
+    assert any("'k' at 0.3 rad (it mimics 'j')" in note for note in held.notes)
+    assert lock(chain, {"j": 0.1, "k": 0.2}).notes[-1].startswith("Locked joint 'k' at 0.2 rad:")
+
+
+def test_the_default_is_the_limit_nearest_to_zero() -> None:
+    limit = '<limit lower="0.25" upper="1" effort="1" velocity="1"/>'
+    model = load_text(robot(A, B, C, joint(extra=Z + limit), joint("k", "b", "c", extra=Z)))
+    held = lock(model, {"j": None})
+    (note,) = held.notes
+    assert note.startswith("Locked joint 'j' at 0.25 rad (the limit nearest to 0): 'b' became part")
+    assert held.bodies[0].joint.tree.E[0][0] == math.cos(0.25)
+    assert held.base_links == ("a", "b")
+    assert lock(model, {}) is model
+
+
+def test_bad_locks_give_one_sentence() -> None:
+    for positions, needles in (
+        ({"iiwa_joint_9": None}, ("'iiwa_joint_9'", "'iiwa_joint_7'", "perhaps")),
+        ({"zzz": 0.0}, ("'zzz'", "'iiwa_joint_1'", "use one of")),
+        ({"iiwa_joint_1": 90.0}, ("90.0", "'iiwa_joint_1'", "-2.96", "outside")),
+        ({"iiwa_joint_1": math.nan}, ("nan", "'iiwa_joint_1'", "finite")),
+        (dict.fromkeys(load("iiwa14").joint_names), ("All 7", "'iiwa14'")),
+    ):
+        with pytest.raises(RobotError) as error:
+            load("iiwa14", lock=positions)
+        check(error, *needles)
+
+
+def test_locks_are_read_from_text() -> None:
+    assert parse_lock("a") == ("a", None)
+    assert parse_lock(" a = -1.5e-1 ") == ("a", -0.15)
+    for text, needle in (("=1", "names no joint"), ("", "names no joint"), ("a=", "''"),
+                         ("a=up", "'up'"), ("a=nan", "'nan'"), ("a=1_0", "'1_0'")):  # fmt: skip
+        with pytest.raises(RobotError) as error:
+            parse_lock(text)
+        check(error, repr(text), needle)

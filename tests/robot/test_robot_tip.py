@@ -1,0 +1,167 @@
+"""Sub-chains and payloads against Pinocchio."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from pinion.robot import (
+    RobotError,
+    load,
+    load_text,
+    model_from_dict,
+    model_to_dict,
+    payload,
+    random_tree,
+    summarise,
+    tip,
+)
+from tests.robot.kinematics import frames
+from tests.robot.oracle import rnea_error
+from tests.robot.snippets import A, B, C, joint, link, robot, tensor
+from tests.robot.test_robot_errors import check
+
+Z = '<axis xyz="0 0 1"/>'
+
+
+def pruned(text: str, kept: tuple[str, ...]) -> pin.Model:
+    """Pinocchio's model with the inertia of all other joints zero, then those joints locked."""
+    other = pin.buildModelFromXML(text)
+    out = [k for k in range(1, other.njoints) if other.names[k] not in kept]
+    for k in out:
+        other.inertias[k] = pin.Inertia.Zero()
+    return pin.buildReducedModel(other, out, pin.neutral(other))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_chains_agree_with_pinocchio(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    text = random_tree(rng, 10, continuous=seed % 2 == 0)
+    model = load_text(text)
+    moving = [frame for frame in model.frames if frame.body >= 0]
+    chosen = moving[int(rng.integers(len(moving)))]
+    chain = tip(model, chosen.name)
+    assert chain.parents == tuple(range(-1, chain.nq - 1))
+    assert chosen.name in chain.bodies[-1].links
+    assert len(chain.rated_velocity) == chain.nv
+    assert rnea_error(chain, pruned(text, chain.joint_names), rng) < 1e-12
+    q = dict(zip(model.joint_names, rng.uniform(-1.0, 1.0, model.nq), strict=True))
+    before = frames(model, np.array(list(q.values())))
+    after = frames(chain, np.array([q[name] for name in chain.joint_names]))
+    assert chosen.name in after
+    for name, placement in after.items():
+        np.testing.assert_array_equal(placement, before[name])
+    gone = math.fsum(b.inertia.mass for b in model.bodies if b.joint.name not in chain.joint_names)
+    if chain.nq < model.nq:
+        assert f"with a mass of {gone:.6g} kg" in chain.notes[-1]
+    else:
+        assert chain is model
+
+
+def test_one_leg_of_hyq_and_one_arm_of_baxter() -> None:
+    leg = load("hyq", tip="lf_lowerleg")
+    assert leg.nq == 3
+    assert "dropped 9 bodies" in leg.notes[-1]
+    head = load("baxter", tip="head")
+    assert head.nq == 1
+    # What the notes said of joints that are gone is gone, too.
+    assert not any("mimics" in note or "l_gripper_l_finger_joint" in note for note in head.notes)
+
+
+def test_a_tie_to_a_joint_that_is_cut_ends() -> None:
+    text = robot(A, B, C, joint(extra=Z), joint("k", "a", "c", extra=Z + '<mimic joint="j"/>'))
+    chain = load_text(text)
+    assert chain.bodies[1].joint.mimic is not None
+    chain = tip(chain, "c")
+    assert chain.bodies[0].joint.mimic is None
+    assert "Joint 'k' mimics no longer: 'j' was cut off." in chain.notes
+
+
+def test_locking_comes_before_cutting() -> None:
+    # The fingers, held, are part of the wrist; cut off instead, they would not load the arm.
+    arm = load("baxter", tip="left_hand")
+    gripping = load("baxter", lock={"l_gripper_l_finger_joint": None}, tip="left_hand")
+    assert gripping.joint_names == arm.joint_names
+    assert gripping.nq == 7
+    fingers = [b for b in load("baxter").bodies if "finger" in b.name and b.name.startswith("l_")]
+    own = sum(body.inertia.mass for body in fingers)
+    assert own > 0.0
+    gained = gripping.bodies[-1].inertia.mass - arm.bodies[-1].inertia.mass
+    assert gained == pytest.approx(own, rel=1e-12)
+
+
+def test_bad_tips_give_one_sentence() -> None:
+    for name, needles in (
+        ("iiwa_link_77", ("'iiwa_link_77'", "'iiwa_link_7'", "perhaps")),
+        ("tool", ("'tool'", "'base'", "use one of")),
+        ("base", ("'base'", "fixed base")),
+    ):
+        with pytest.raises(RobotError) as error:
+            load("iiwa14", tip=name)
+        check(error, *needles)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_payloads_agree_with_pinocchio(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    text = random_tree(rng, 6)
+    model = load_text(text)
+    moving = [frame for frame in model.frames if frame.body >= 0]
+    at = moving[int(rng.integers(len(moving)))].name
+    mass, com = float(rng.uniform(0.1, 4.0)), rng.uniform(-0.2, 0.2, 3)
+    spread = rng.normal(size=(3, 3)) * 0.1
+    full = np.trace(spread @ spread.T) * np.eye(3) - spread @ spread.T
+    inertia = None if seed % 2 else full[np.triu_indices(3)].tolist()
+    loaded = payload(model, at, mass=mass, com=com.tolist(), inertia=inertia)
+    other = pin.buildModelFromXML(text)
+    frame = other.frames[other.getFrameId(at)]
+    own = pin.Inertia(mass, com, np.zeros((3, 3)) if inertia is None else full)
+    other.appendBodyToJoint(frame.parentJoint, own, frame.placement)
+    assert rnea_error(loaded, other, rng) < 1e-12
+    assert rnea_error(model, other, rng) > 1e-6
+    assert f"payload of {mass:.6g} kg to the link {at!r}." in loaded.notes[-1]
+
+
+def test_bad_payloads_give_one_sentence() -> None:
+    model = load("iiwa14")
+    for at, change, needles in (
+        ("iiwa_link_8", {}, ("'iiwa_link_8'", "'iiwa_link_7'")),
+        ("base", {}, ("'base'", "fixed base")),
+        ("iiwa_link_7", {"mass": 0.0}, ("0.0", "not positive")),
+        ("iiwa_link_7", {"mass": math.inf}, ("inf", "mass", "finite")),
+        ("iiwa_link_7", {"com": (0.0, 1.0)}, ("(0.0, 1.0)", "3 finite numbers")),
+        ("iiwa_link_7", {"com": "far"}, ("'far'", "com")),
+        ("iiwa_link_7", {"inertia": (1, 0, 0, 1, 0, 9)}, ("9", "triangle inequality")),
+        ("iiwa_link_7", {"inertia": (1, 2, 0, 1, 0, 1)}, ("-1", "not positive definite")),
+    ):
+        with pytest.raises(RobotError) as error:
+            payload(model, at, **({"mass": 1.0} | change))  # type: ignore[arg-type]
+        check(error, *needles)
+
+
+def test_armature_is_read_stored_and_shown() -> None:
+    own = '<pinion armature="0.25" rated_velocity="2"/><mimic joint="k"/>'
+    text = robot(A, link("b", "1", tensor()), C, joint(extra=Z + own), joint("k", "b", "c"))
+    model = load_text(text)
+    assert [body.joint.armature for body in model.bodies] == [0.25, 0.0]
+    assert summarise(model)["joints"][0]["armature"] == 0.25
+    data = json.loads(json.dumps(model_to_dict(model)))
+    assert model_from_dict(data) == model
+    # Models that were stored before these fields existed can still be read.
+    for body in data["bodies"]:
+        del body["joint"]["armature"], body["joint"]["mimic"]
+    old = model_from_dict(data)
+    assert all(b.joint.armature == 0.0 and b.joint.mimic is None for b in old.bodies)
+    for extra, needle in (('<pinion armature="-1"/>', "-1.0"), ('<pinion armature="x"/>', "'x'")):
+        with pytest.raises(RobotError) as error:
+            load_text(robot(A, B, joint(extra=extra)))
+        check(error, "armature", "'j'", needle)
+    with pytest.raises(RobotError) as error:
+        load_text(robot(A, B, joint(extra="<mimic/>")))
+    check(error, "mimic", "'j'", "names no joint")
