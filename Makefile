@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench clean distclean
+.PHONY: help setup demo test test-slow lint format bench clean distclean
 
 BIN := .venv/bin
 BUILD := build
@@ -30,6 +30,7 @@ help:
 	@echo
 	@echo '  make demo       set up, then build, run and check a core for the KUKA iiwa14'
 	@echo '  make test       set up, then run all tests        (ARGS="tests/hls -k schedule")'
+	@echo '  make test-slow  every function on real robots, about half an hour'
 	@echo '  make lint       style, types and floors'
 	@echo '  make format     rewrite the sources in the house style'
 	@echo '  make bench      measure the core'
@@ -45,6 +46,10 @@ demo: setup
 test: setup
 	@echo 'test: pytest'
 	$(RUN) $(BIN)/python -m pytest $(SPREAD) $(ARGS)
+
+test-slow: setup
+	@echo 'test-slow: every function on real robots through RTL, minutes each'
+	$(RUN) $(BIN)/python -m pytest $(SPREAD) -m slow $(ARGS)
 
 # All four speak, also after one of them has failed.
 lint: setup

@@ -8,8 +8,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pinion.boards.build import make_design
+from pinion.cli import bench
+from pinion.cli.measure import margins, measure
+from pinion.functions import FUNCTIONS, function
+from pinion.hls import Manifest
+from pinion.robot import load
 from tests.cli.conftest import Built, Pinion
 
 BUILD_KEYS = {
@@ -51,6 +58,11 @@ def test_build_prints_a_table(pinion: Pinion, tmp_path: Path) -> None:
         (["iiwa15", "rnea"], ["'iiwa15'"]),
         (["pendulum", "rnae"], ["'rnae'", "rnea"]),
         (["pendulum", "rnea", "--ii", "0"], ["0", "interval"]),
+        (["pendulum", "rnea", "--derivatives", "rows"], ["'rows'", "column"]),
+        (["pendulum", "rnea", "--outputs", "minv"], ["'minv'", "tau"]),
+        (["pendulum", "rnea", "--lock", "elbow"], ["'elbow'"]),
+        (["pendulum", "rnea", "--lock", "=3"], ["'=3'"]),
+        (["pendulum", "rnea", "--tip", "moon"], ["'moon'"]),
         (["pendulum", "rnea", "--formats", "q16"], ["'q16'"]),
         (["pendulum", "rnea", "--formats", "q40.40"], ["q40.40"]),
         (["pendulum", "rnea", "--target", "moon"], ["'moon'"]),
@@ -62,6 +74,41 @@ def test_build_refuses_with_one_sentence(
 ) -> None:
     pinion("build", *arguments, "-o", tmp_path / "b", "--json").refused(*needles)
     assert not list(tmp_path.iterdir()), "nothing may be written"
+
+
+@pytest.mark.parametrize("json", [True, False])
+def test_build_explains_the_interval_that_it_chooses(
+    process: Pinion, tmp_path: Path, json: bool
+) -> None:
+    options = ["--json"] if json else []
+    done = process("build", "two_link", "aba", "--ii", "auto", "-o", tmp_path / "b", *options)
+    assert done.code == 0, done.err
+    ii = Manifest.read(tmp_path / "b").ii
+    said = done.json["ii_reason"] if json else done.err
+    assert said.startswith(f"Interval {ii}: ") and "cycles" in said and said.rstrip().endswith(".")
+    if json:
+        assert done.json["ii"] == ii and done.err == ""
+    else:
+        assert done.err.count("\n") == 1 and "aba for two_link" in done.out
+
+
+def test_build_without_a_choice_explains_nothing(built: Built) -> None:
+    assert "ii_reason" not in built.done.json
+
+
+def test_build_takes_variants(pinion: Pinion, tmp_path: Path) -> None:
+    options = ("--derivatives", "column", "--outputs", "minv,qdd", "--outputs", "minv")
+    done = pinion("build", "two_link", "fd_derivatives", *options, "-o", tmp_path / "b", "--json")
+    assert done.json["options"] == {"derivatives": "column", "outputs": "minv"}
+    assert [a["name"] for a in done.json["outputs"]] == ["qdd", "dqdd_dq", "dqdd_dqd", "minv"]
+
+
+def test_build_for_a_part_of_a_robot(pinion: Pinion, tmp_path: Path) -> None:
+    options = ("--tip", "left_upper_elbow", "--lock", "left_s1=0.2", "--ii", 16)
+    done = pinion("build", "baxter", "aba", *options, "-o", tmp_path / "b", "--json")
+    nv = load("baxter", lock={"left_s1": 0.2}, tip="left_upper_elbow").nv
+    assert nv == 2
+    assert (done.json["words_in"], done.json["words_out"]) == (3 * nv, nv)
 
 
 def test_build_leaves_a_foreign_folder_alone(pinion: Pinion, tmp_path: Path) -> None:
@@ -168,3 +215,45 @@ def test_bench_core_covers_intervals_and_robots(process: Pinion) -> None:
         assert row["multipliers_least"] <= row["multipliers"] <= 1.15 * row["multipliers_least"] + 1
     latency = {row["ii"]: row["latency_cycles"] for row in figures["intervals"]}
     assert latency[8] <= 110
+
+
+def test_bench_functions_has_hardware_and_errors(
+    pinion: Pinion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The iiwa14's table takes most of a minute.
+    monkeypatch.setattr(bench, "ROBOT", "two_link")
+    figures = pinion("bench", "functions", "--json").json
+    rows = {(row["function"], row["derivatives"]): row for row in figures["functions"]}
+    gradients = [name for name in FUNCTIONS if "derivatives" in name]
+    plain = [(name, None) for name in FUNCTIONS if name not in gradients]
+    assert set(rows) == {*plain, *((n, d) for n in gradients for d in ("composite", "column"))}
+    for row in rows.values():
+        assert row["multipliers_least"] <= row["multipliers"] <= 1.15 * row["multipliers_least"] + 1
+        assert row["latency_cycles"] > 0 and row["registers"] > 0 and row["flagged"] == 0
+        assert row["budget_held"] is True and row["budget_over_largest"]["min"] >= 1
+        for block, largest in row["rel_err_max"].items():
+            assert 0 < row["rel_err_median"][block] <= largest < 1
+    assert rows["aba", None]["table_units"] > rows["rnea", None]["table_units"]
+    done = pinion("bench", "functions")
+    assert done.code == 0 and done.err == ""
+    for words in (*FUNCTIONS, "rnea_derivatives, column", "recip", "dqdd_dqd", "flagged"):
+        assert words in done.out
+
+
+def test_errors_without_a_build_are_those_of_a_build(pinion: Pinion, built: Built) -> None:
+    """The integer model of a design and the RTL of its build stray from floats alike."""
+    figures = pinion("verify", built.folder, "--samples", 300, "--seed", 4, "--json").json
+    model, row = load("two_link"), function("rnea")
+    made = make_design(model, row, ii=4, formats="q16.16")
+    found = measure(model, row, made, states=300, seed=4)
+    for key in ("rel_err_median", "rel_err_p99", "rel_err_max", "flagged", "budget_held"):
+        assert found[key] == figures[key], key
+    ratios = [figures["budget"][word] / figures["error_max"][word] for word in made.budget]
+    assert found["budget_over_largest"]["min"] == pytest.approx(min(ratios), rel=1e-5)
+    assert found["budget_over_largest"]["max"] == pytest.approx(max(ratios), rel=1e-5)
+
+
+def test_words_that_are_zero_by_luck_do_not_count_as_margins() -> None:
+    error, budget = np.array([[1e-4, 3e-17], [2e-4, 0.0]]), np.array([1e-3, 1e-3])
+    assert margins(error, budget) == {"min": pytest.approx(5.0), "max": pytest.approx(5.0)}
+    assert margins(error[:, 1:], budget[1:]) == {"min": None, "max": None}

@@ -49,6 +49,28 @@ def test_info_has_joints_links_and_notes(pinion: Pinion, name: str) -> None:
         assert note.split(":")[0] in " ".join(text.out.split())
 
 
+def test_info_of_locked_joints_and_chains(pinion: Pinion) -> None:
+    chain = pinion("info", "baxter", "--tip", "left_wrist", "--json").json
+    assert chain["nv"] == 7 and all(j["name"].startswith("left_") for j in chain["joints"])
+    arguments = ("--lock", "left_s0=0.3", "--lock", "left_e1", "--tip", "left_wrist")
+    locked = pinion("info", "baxter", *arguments, "--json").json
+    assert locked["nv"] == 5
+    assert {j["name"] for j in chain["joints"]} - {j["name"] for j in locked["joints"]} == {
+        *("left_s0", "left_e1")
+    }
+    assert any("'left_s0'" in note and "0.3 rad" in note for note in locked["notes"])
+
+
+def test_info_refuses_wrong_locks_and_tips(pinion: Pinion) -> None:
+    pinion("info", "baxter", "--lock", "left_s9").refused("'left_s9'")
+    pinion("info", "baxter", "--lock", "left_s0=far").refused("'far'")
+    pinion("info", "baxter", "--lock", "left_s0=99").refused("99")
+    pinion("info", "baxter", "--lock", "left_s0=0", "--lock", "left_s0").refused(
+        "'left_s0'", "twice"
+    )
+    pinion("info", "baxter", "--tip", "moon").refused("'moon'")
+
+
 def test_info_reads_a_file(pinion: Pinion, tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf"
     path.write_text(robot(A, B, joint()))

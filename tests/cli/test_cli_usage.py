@@ -9,6 +9,7 @@ import pytest
 
 from pinion.cli import errors, main
 from pinion.cli import robots as robots_verb
+from pinion.functions import FUNCTIONS
 from pinion.robot import RobotError
 from tests.cli.conftest import Pinion
 
@@ -31,6 +32,12 @@ def test_every_verb_has_help(pinion: Pinion, verb: str) -> None:
     assert "--json" in done.out
 
 
+def test_help_on_build_has_the_table_of_functions(pinion: Pinion) -> None:
+    listed = pinion("build", "--help").out.partition("Functions:")[2]
+    assert [line.split()[0] for line in listed.splitlines() if line[2:3].strip()] == list(FUNCTIONS)
+    pinion("functions").refused("'functions'")
+
+
 def test_version(pinion: Pinion) -> None:
     assert pinion("--version").out.startswith("pinion 0.")
 
@@ -42,12 +49,12 @@ def test_version(pinion: Pinion) -> None:
         (["--fast"], ["--fast", "pinion --help"]),
         (["info"], ["ROBOT", "pinion info --help"]),
         (["build", "iiwa14", "rnea"], ["-o", "pinion build --help"]),
-        (["build", "iiwa14", "rnea", "-o", "x", "--ii", "eight"], ["--ii", "integer"]),
+        (["build", "iiwa14", "rnea", "-o", "x", "--ii", "eight"], ["'eight'", "auto"]),
         (["verify", "x", "--samples", "0"], ["--samples"]),
         (["verify"], ["DIR"]),
         (["run", "x", "--input", "a.npz"], ["--output"]),
         (["robots", "more"], ["more"]),
-        (["bench", "speed"], ["'speed'", "core"]),
+        (["bench", "speed"], ["'speed'", "core", "functions"]),
         (["bench", "cuda"], ["'cuda'", "not there yet"]),
         (["demo", "--requests", "1"], ["--requests"]),
     ],

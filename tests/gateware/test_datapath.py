@@ -100,6 +100,32 @@ def test_odd_graphs_are_bit_exact(ii: int, tmp_path: Path) -> None:
     assert np.array_equal(words[:, 4], words[:, 5])
 
 
+@pytest.mark.parametrize("ii", [1, 3])
+def test_divisions_are_bit_exact_and_those_by_zero_flagged(ii: int, tmp_path: Path) -> None:
+    tracer = Tracer()
+    x, y = tracer.input("x"), tracer.input("y")
+    tracer.output("inverse", 1 / x)
+    tracer.output("negated", -1 / (x * 0.5))
+    tracer.output("quotient", y / (x + 1.0))
+    graph, binding = bound(tracer.finish(), ii=ii)
+    dividers = [n for kind, n in binding.schedule.units.items() if kind.name == "reciprocal"]
+    assert dividers == [-(-3 // ii)]
+    bench = Bench.build(graph, binding, tmp_path)
+    seed = 23
+    values = np.random.default_rng(seed).uniform(0.01, 90, (300, 2)).astype(np.float32)
+    # Zero, -0.0, what rounds to zero, a last bit (its reciprocal is past the end), x + 1 = 0.
+    by_zero = {7: 0.0, 40: -0.0, 99: 2.0**-18, 150: 2.0**-16, 298: -1.0}
+    for row, value in by_zero.items():
+        values[row, 0] = value
+    bench.agree(values.view(np.uint32))
+    words, flags, _ = bench.run(values.view(np.uint32))
+    assert np.flatnonzero(flags).tolist() == list(by_zero), f"seed {seed}"
+    exact = values[~flags].astype(np.float64)
+    got = words.view(np.float32)[~flags]
+    assert np.max(np.abs(got[:, 0] - 1 / np.round(exact[:, 0] * 2**16) * 2**16)) < 2.0**-16
+    assert np.max(np.abs(got[:, 2] - exact[:, 1] / (exact[:, 0] + 1))) < 100 * 2.0**-16
+
+
 def test_a_graph_without_operations_passes_its_words_on(tmp_path: Path) -> None:
     tracer = Tracer()
     x, y = tracer.input("x"), tracer.input("y")

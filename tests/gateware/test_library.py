@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from amaranth.sim import Simulator
 
+from pinion.fixedpoint import FormatError
 from pinion.gateware.library import (
     Selector,
     control_ports,
@@ -60,6 +61,16 @@ def test_every_kind_has_the_latency_of_the_timing(formats: str, stages: int, add
 
 def test_the_default_timing_is_that_of_q16_16() -> None:
     assert timing_for(FormatPlan.parse("q16.16")) == Timing()
+
+
+def test_formats_too_fine_for_a_reciprocal_serve_functions_without_one() -> None:
+    plan = FormatPlan.parse("q8.28")
+    timing = timing_for(plan)
+    *others, reciprocal = uniform_kinds("q8.28")
+    for kind in others:
+        assert make_unit(kind, timing).latency >= 1
+    with pytest.raises(FormatError, match=r"q8\.28 have 56 fraction bits together; a reciprocal"):
+        make_unit(reciprocal, timing)
 
 
 def test_multipliers_are_counted() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from pinion.boards.build import make_design
 from pinion.fixedpoint import Format, Ints
 from pinion.fixedpoint.float32 import float32_to_fixed
 from pinion.functions import function, sample
@@ -74,6 +75,12 @@ def designed(
         states=states(robot, 50, seed=1, name=name),
         effort=effort,
     )
+
+
+@cache
+def promised(robot: str, name: str, *, ii: int = 8, formats: str = "q16.16") -> Design:
+    """The design as a build has it: all restarts of the scheduler, budgets of many states."""
+    return make_design(model(robot), function(name), ii=ii, formats=formats)
 
 
 def magnitudes(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
@@ -140,7 +147,8 @@ def graphs(draw: st.DrawFn, *, trig: bool = True, dots: bool = False) -> Graph:
     count = draw(st.integers(1, 4))
     nodes = [Node("input", (), (f"x[{k}]",)) for k in range(count)]
     degree = [1] * count
-    ops = ["const", "add", "sub", "mul", "neg"] + ["sin", "cos", "reciprocal"] * trig + ["dot"] * dots
+    ops = ["const", "add", "sub", "mul", "neg"]
+    ops += ["sin", "cos", "reciprocal"] * trig + ["dot"] * dots
 
     def pick(limit: int = _DEGREE) -> int:
         # Recent nodes more often: deep graphs, not wide ones.

@@ -24,6 +24,7 @@ from tests.hls.helpers import (
     edit,
     insert,
     integers,
+    promised,
     states,
     traced,
 )
@@ -31,13 +32,15 @@ from tests.hls.helpers import (
 SEED = 21
 
 
-def errors(graph: Graph, robot: str, count: int, formats: str = "q16.16") -> dict[str, np.ndarray]:
+def errors(
+    graph: Graph, robot: str, count: int, formats: str = "q16.16", name: str = "rnea"
+) -> dict[str, np.ndarray]:
     """|integers - float model| of each result word, (count,), as float32 leaves the core."""
     fmt = FormatPlan.parse(formats).default
-    values = states(robot, count, seed=SEED)
+    values = states(robot, count, seed=SEED, name=name)
     got, flags = evaluate_integers(graph, integers(values, fmt))
     assert not flags.any(), "the reference distribution does not saturate"
-    want = evaluate_floats(traced(robot), values)
+    want = evaluate_floats(traced(robot, name), values)
     return {
         k: np.abs((got[k] * fmt.lsb).astype(np.float32).astype(np.float64) - want[k]) for k in got
     }
@@ -62,24 +65,47 @@ def test_the_budget_of_the_iiwa14_is_at_most_50_times_the_largest_error() -> Non
         assert worst <= design.budget[name] <= 50 * worst, f"{name}: {design.budget[name] / worst}"
 
 
-def test_sensitivities_are_derivatives() -> None:
-    graph = designed("two_link", 8).real
-    inputs = states("two_link", 5, seed=SEED)
+@pytest.mark.parametrize("name", ["aba", "minv", "crba"])
+def test_budgets_of_other_functions_hold_and_are_not_slack(name: str) -> None:
+    design, count = promised("iiwa14", name), 2000
+    measured = errors(design.fixed, "iiwa14", count, name=name)
+    assert set(design.budget) == set(measured)
+    assert len(measured) + len(design.constants) == len(traced("iiwa14", name).outputs)
+    for word, error in measured.items():
+        worst = float(np.max(error))
+        assert worst <= design.budget[word] <= 50 * worst, f"{word}: {design.budget[word] / worst}"
+
+
+@pytest.mark.parametrize("name", ["aba", "minv"])
+@pytest.mark.parametrize("robot", ["two_link", "chain_3", "iiwa14", "hyq"])
+def test_every_state_stays_inside_its_own_budget_through_reciprocals(robot: str, name: str) -> None:
+    graph = designed(robot, 8, name=name).fixed
+    assert any(node.op == "reciprocal" for node in graph.nodes)
+    budgets = state_budgets(graph, states(robot, 300, seed=SEED, name=name))
+    for word, error in errors(graph, robot, 300, name=name).items():
+        assert np.all(error <= MARGIN * budgets[word]), f"{word}, seed {SEED}"
+
+
+@pytest.mark.parametrize("name", ["rnea", "aba"])
+def test_sensitivities_are_derivatives(name: str) -> None:
+    graph = designed("two_link", 8, name=name).real
+    inputs = states("two_link", 5, seed=SEED, name=name)
     values = node_floats(graph, inputs)
-    for name, node in graph.outputs:
+    for output, node in graph.outputs:
         bars = adjoints(graph, values, node)
         for i, item in enumerate(graph.nodes):
             if item.op != "input":
                 continue
             word, step = str(item.params[0]), 1e-6
-            up = evaluate_floats(graph, {**inputs, word: inputs[word] + step})[name]
-            down = evaluate_floats(graph, {**inputs, word: inputs[word] - step})[name]
+            up = evaluate_floats(graph, {**inputs, word: inputs[word] + step})[output]
+            down = evaluate_floats(graph, {**inputs, word: inputs[word] - step})[output]
             slope = (up - down) / (2 * step)
-            assert np.all(np.abs(slope - bars[i]) <= 1e-6 * (1 + np.abs(slope))), (name, word)
+            assert np.all(np.abs(slope - bars[i]) <= 1e-6 * (1 + np.abs(slope))), (output, word)
 
 
-def test_every_loss_is_in_the_list() -> None:
-    graph = designed("iiwa14", 8).fixed
+@pytest.mark.parametrize("name", ["rnea", "aba"])
+def test_every_loss_is_in_the_list(name: str) -> None:
+    graph = designed("iiwa14", 8, name=name).fixed
     listed = introduced_errors(graph)
     lsb = 2.0**-16
     for node, error in zip(graph.nodes, listed, strict=True):
@@ -87,7 +113,7 @@ def test_every_loss_is_in_the_list() -> None:
             assert error == lsb / 2
         elif node.op == "const":
             assert error <= lsb / 2
-        elif node.op in ("sin", "cos"):
+        elif node.op in ("sin", "cos", "reciprocal"):
             assert lsb / 2 <= error <= lsb
         elif node.op == "quantize" and graph.nodes[node.args[0]].op in ("mul", "dot"):
             assert error == lsb / 2

@@ -12,8 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
+from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
-from pinion.hls import FormatPlan, Graph, GraphError, Node, design, evaluate_integers, lower
+from pinion.hls import (
+    FormatPlan,
+    Graph,
+    GraphError,
+    Node,
+    Tracer,
+    design,
+    evaluate_integers,
+    lower,
+)
 from pinion.hls.evaluate import evaluate_floats, formats, node_integers
 from pinion.hls.operations import operations
 from pinion.hls.ops import constant_format
@@ -53,6 +63,9 @@ def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fract
             value = Fraction(int(unit.compute(word, node.op == "cos")[0]), 2**target.frac)
             exact = sin(float(x[0])) if node.op == "sin" else cos(float(x[0]))
             assert abs(float(value) - exact) <= unit.error_bound + 1e-12
+        elif node.op == "reciprocal":
+            value, flagged = _reciprocal(graph, node, x[0])
+            saturated |= flagged
         else:
             width, frac, rounding, overflow = node.params
             half = Fraction(1, 2) if rounding == "nearest" else 0
@@ -65,6 +78,26 @@ def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fract
             value = Fraction(kept) / 2 ** int(frac)
         values.append(value)
     return {name: values[node] for name, node in graph.outputs}, saturated
+
+
+def _reciprocal(graph: Graph, node: Node, x: Fraction) -> tuple[Fraction, bool]:
+    """The unit's answer for 1 / x and its flag, held against the exact quotient."""
+    target = constant_format(node)
+    source = Format(*_shape(graph.nodes[node.args[0]]))
+    unit = Reciprocal(source=source, target=target)
+    words, flags = unit.compute(np.array([int(x * 2**source.frac)]))
+    value, flagged = Fraction(int(words[0]), 2**target.frac), bool(flags[0])
+    bound = Fraction(unit.error_bound)
+    assert bound <= Fraction(target.lsb)
+    if x == 0:
+        assert flagged
+    elif flagged:
+        # Past the end, and its end is the answer.
+        end = Fraction(target.max if x > 0 else target.min)
+        assert value == end and abs(1 / x) >= abs(end) - bound
+    else:
+        assert abs(value - 1 / x) <= bound
+    return value, flagged
 
 
 def _shape(node: Node) -> tuple[int, int]:
@@ -93,6 +126,52 @@ def test_the_golden_model_of_a_robot_is_exact(robot: str, name: str) -> None:
     words = integers(states(robot, 12, seed=4), plan.default)
     flags = compare(graph, words)
     assert not flags.any(), "the reference distribution does not saturate"
+
+
+@pytest.mark.parametrize("robot", ["pendulum", "two_link", "chain_3"])
+@pytest.mark.parametrize("formats", ["q16.16", "q12.20"])
+@pytest.mark.parametrize("name", ["aba", "minv", "fd_derivatives"])
+def test_the_golden_model_of_a_function_with_reciprocals_is_exact(
+    robot: str, formats: str, name: str
+) -> None:
+    graph = designed(robot, 8, formats, name=name).fixed
+    # A pendulum's only pivot is a constant, and so is its inverse.
+    assert any(n.op == "reciprocal" for n in graph.nodes) == (robot != "pendulum")
+    words = integers(states(robot, 12, seed=4, name=name), FormatPlan.parse(formats).default)
+    flags = compare(graph, words)
+    assert not flags.any(), "the reference distribution does not saturate"
+
+
+def divider(numerator: bool = False) -> Graph:
+    """``1 / x``, or ``y / x``."""
+    tracer = Tracer()
+    x = tracer.input("x")
+    tracer.output("z", tracer.input("y") / x if numerator else 1 / x)
+    return tracer.finish()
+
+
+@pytest.mark.parametrize("formats", ["q16.16", "q12.20"])
+@pytest.mark.parametrize("numerator", [False, True])
+def test_a_division_by_zero_is_flagged(formats: str, numerator: bool) -> None:
+    plan = FormatPlan.parse(formats)
+    fmt = plan.default
+    made = design(
+        divider(numerator),
+        ii=2,
+        plan=plan,
+        timing=TIMING,
+        states={"x": np.array([0.5, 2.0]), "y": np.array([1.0, -1.0])},
+    )
+    # Zero, the last pivots past the end of the format, the first inside, ordinary ones, the ends.
+    least = 2 ** (2 * fmt.frac - fmt.width + 1)  # 1 / (least * lsb) is the format's end
+    x = np.array([0, 1, -1, least, -least + 1, least + 1, -least - 1, 3 << fmt.frac, fmt.min_int])
+    words = {"x": x, "y": np.full(len(x), 1 << fmt.frac)}
+    flags = compare(made.fixed, {name: words[name] for name in made.fixed.inputs})
+    assert flags.tolist() == [True] * 5 + [False] * 4
+    got, _ = evaluate_integers(made.fixed, {name: words[name] for name in made.fixed.inputs})
+    assert got["z"][0] == got["z"][1] == fmt.max_int
+    assert got["z"][2] == fmt.min_int
+    assert got["z"][7] == round(2**fmt.frac / 3)
 
 
 def test_saturation_is_flagged_where_it_happens_and_nowhere_else() -> None:

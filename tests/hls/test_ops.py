@@ -39,7 +39,8 @@ WITH_OPERANDS = sorted(name for name, node in EXAMPLES.items() if node.args)
 
 def real(node: Node) -> Node:
     """The node without its format."""
-    keep = {"input": 1, "const": 1, "sin": 0, "cos": 0, "reciprocal": 0}.get(node.op, len(node.params))
+    tables = dict.fromkeys(("sin", "cos", "reciprocal"), 0)
+    keep = {"input": 1, "const": 1, **tables}.get(node.op, len(node.params))
     return Node(node.op, node.args, node.params[:keep])
 
 

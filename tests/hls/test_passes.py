@@ -72,6 +72,21 @@ def test_a_pass_keeps_the_inverse_dynamics(name: str, robot: str) -> None:
     assert all(np.max(np.abs(a[k] - b[k])) <= 1e-12 * scale for k in a)
 
 
+@pytest.mark.parametrize("function", ["aba", "minv", "fd_derivatives"])
+@pytest.mark.parametrize("robot", ["two_link", "hyq"])
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_keeps_functions_that_divide(name: str, robot: str, function: str) -> None:
+    before = traced(robot, function)
+    after = PASSES[name](before)
+    assert before.count("reciprocal") > 0
+    assert after.count("reciprocal") <= before.count("reciprocal")
+    inputs = states(robot, 10, seed=2, name=function)
+    a, b = evaluate_floats(before, inputs), evaluate_floats(after, inputs)
+    scale = max(np.max(np.abs(x)) for x in a.values())
+    assert a.keys() == b.keys()
+    assert all(np.max(np.abs(a[k] - b[k])) <= 1e-11 * scale for k in a)
+
+
 @pytest.mark.parametrize("name", ["fold", "common_subexpressions", "dead_code"])
 @settings(max_examples=100, deadline=None)
 @given(graph=graphs())
@@ -151,6 +166,33 @@ def test_fold_merges_constants_and_signs() -> None:
         {"input": 2, "const": 1, "mul": 1, "add": 1, "sub": 1, "neg": 1}
     )
     assert next(n for n in after.nodes if n.op == "const").params == (6.0,)
+
+
+def test_signs_pass_reciprocals_and_constants_become_theirs() -> None:
+    x, four = Node("input", (), ("x",)), Node("const", (), (-4.0,))
+    graph = Graph(
+        (
+            *(x, four),
+            Node("neg", (0,)),  # 2: -x
+            Node("reciprocal", (2,)),  # 3: -1/x
+            Node("reciprocal", (0,)),  # 4: the same node without a sign
+            Node("reciprocal", (1,)),  # 5: -0.25
+            Node("sub", (0, 3)),  # 6: x + 1/x
+            Node("mul", (5, 4)),  # 7: -0.25 / x
+            Node("add", (6, 7)),  # 8: x + 1/x - 0.25/x
+        ),
+        (("r", 8),),
+    ).verify()
+    after = fold(graph)
+    assert Counter(n.op for n in after.nodes) == Counter(
+        {"input": 1, "const": 1, "reciprocal": 1, "mul": 1, "add": 1, "sub": 1}
+    )
+    assert next(n for n in after.nodes if n.op == "const").params == (0.25,)
+    same = balance(after, TIMING)
+    for x_value in (0.3, -2.0):
+        want = x_value + 0.75 / x_value
+        for one in (graph, after, same):
+            assert abs(float(evaluate_floats(one, {"x": x_value})["r"]) - want) <= 1e-12
 
 
 def test_fold_knows_traced_operations_only() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pinion.functions import FUNCTIONS
 from pinion.gateware.library import timing_for
 from pinion.hls import (
     Design,
@@ -28,7 +29,7 @@ from pinion.hls import (
 )
 from pinion.hls.binding import lanes
 from pinion.hls.passes import fold, gather_dots
-from tests.hls.helpers import Q16, TIMING, designed, graphs, states, traced
+from tests.hls.helpers import Q16, TIMING, designed, graphs, promised, states, traced
 
 INTERVALS = (1, 2, 3, 4, 5, 8, 16, 32)
 SCHEDULED = ("pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter")
@@ -98,6 +99,42 @@ def test_the_iiwa14_at_8_meets_its_targets() -> None:
     assert made.binding.schedule.latency_cycles <= 110
     assert made.multipliers <= 60
     assert made.binding.lanes_in * 8 >= 21 and made.binding.lanes_out * 8 >= 7
+
+
+UNITS_OF_OPS = {"sincos": "trig", "reciprocal": "reciprocal"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_has_as_few_units_as_the_interval_allows(name: str) -> None:
+    made = promised("iiwa14", name)
+    plan, counts = made.binding.schedule, made.ops
+    check_schedule(made.fixed, plan)
+    check_binding(made.fixed, made.binding)
+    products = counts["mul"] + counts["mul_const"]
+    used = Counter(operation.kind.name for operation in plan.operations)
+    print(f"{name}: {products} products on {made.multipliers} multipliers, {plan.latency_cycles}")
+    assert made.multipliers <= 1.15 * _up(products, 8)
+    assert made.adders <= 1.15 * _up(used["add"], 8)
+    for unit, op in UNITS_OF_OPS.items():
+        assert made.units().get(unit, 0) == _up(counts[op], 8) == _up(used[unit], 8)
+    assert (counts["reciprocal"] > 0) == (name in ("minv", "aba", "fd_derivatives"))
+
+
+@pytest.mark.parametrize("ii", [1, 3, 8])
+@pytest.mark.parametrize("name", ["aba", "minv"])
+def test_schedules_with_reciprocals_are_checked(name: str, ii: int) -> None:
+    made = designed("chain_3", ii, name=name)
+    plan = made.binding.schedule
+    used = Counter(operation.kind for operation in plan.operations)
+    assert plan.units == {kind: _up(count, ii) for kind, count in used.items()}
+    divisions = [o for o in plan.operations if o.kind.name == "reciprocal"]
+    assert divisions and all(o.latency == TIMING.reciprocal for o in divisions)
+    starts = dict(zip((o.node for o in plan.operations), plan.start, strict=True))
+    for division in divisions:
+        # Nothing reads the quotient before it is there; the checker says so, and so do we.
+        for operation, start in zip(plan.operations, plan.start, strict=True):
+            if division.node in (operand.node for operand in operation.operands):
+                assert start >= starts[division.node] + TIMING.reciprocal
 
 
 @pytest.mark.parametrize("robot", ["two_link", "iiwa14"])

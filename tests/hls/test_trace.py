@@ -52,6 +52,8 @@ def test_a_symbol_is_no_key_and_no_boolean_operand() -> None:
         symbol() + True
     with pytest.raises(TypeError):
         symbol() * "2"  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        symbol() / "2"  # type: ignore[operator]
 
 
 def test_every_operator_gives_its_node_in_the_order_of_its_operands() -> None:
@@ -70,6 +72,11 @@ def test_every_operator_gives_its_node_in_the_order_of_its_operands() -> None:
         "np*x": np.float64(0.5) * x,
         "sin": x.sin(),
         "cos": y.cos(),
+        "1/y": 1 / y,
+        "x/y": x / y,
+        "3/y": 3.0 / y,
+        "x/2": x / 2,
+        "reciprocal": x.reciprocal(),
         "constant": 7,
     }
     for name, value in results.items():
@@ -89,9 +96,16 @@ def test_every_operator_gives_its_node_in_the_order_of_its_operands() -> None:
         "np*x": 0.5 * 0.3,
         "sin": np.sin(0.3),
         "cos": np.cos(-0.7),
+        "1/y": 1 / -0.7,
+        "x/y": 0.3 * (1 / -0.7),
+        "3/y": 3.0 * (1 / -0.7),
+        "x/2": 0.15,
+        "reciprocal": 1 / 0.3,
         "constant": 7.0,
     }
     assert {name: float(value) for name, value in got.items()} == pytest.approx(want, abs=0)
+    # A reciprocal for each division by a symbol, and a product where the dividend is not 1.
+    assert graph.count("reciprocal") == 4
     assert graph.inputs == ("x", "y")
     assert [name for name, _ in graph.outputs] == list(results)
     assert all(isinstance(n.params[0], float) for n in graph.nodes if n.op == "const")

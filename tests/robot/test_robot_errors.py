@@ -109,8 +109,10 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         robot(A, B, '<joint name="j" type="fixed"><child link="b"/></joint>'),
         ("'j'", "parent"),
     ),
-    "floating": (robot(A, B, joint(kind="floating")), ("'floating'", "'j'", "not yet supported")),
-    "planar": (robot(A, B, joint(kind="planar")), ("'planar'", "'j'", "not yet supported")),
+    "planar zero axis": (
+        robot(A, B, joint(kind="planar", extra='<axis xyz="0 0 0"/>')),
+        ("'j'", "axis", "zero"),
+    ),
     "unknown type": (robot(A, B, joint(kind="screw")), ("'screw'", "'j'", "unknown")),
     "no type": (robot(A, B, joint(kind="")), ("''", "'j'", "unknown")),
     "zero axis": (robot(A, B, joint(extra='<axis xyz="0 0 0"/>')), ("'j'", "axis", "zero")),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pinocchio as pin
 import pytest
 
 from pinion.robot import (
+    JointKind,
     Mimic,
     Model,
     RobotError,
@@ -183,3 +185,17 @@ def test_locks_are_read_from_text() -> None:
         with pytest.raises(RobotError) as error:
             parse_lock(text)
         check(error, repr(text), needle)
+
+
+def test_a_helical_joint_stays_where_it_turned_and_others_are_refused() -> None:
+    model = load_text(robot(A, B, C, joint(extra=Z), joint("k", "b", "c", extra=Z)))
+    first, second = model.bodies
+    helical = replace(first.joint, kind=JointKind.HELICAL, pitch=0.5)
+    screw = replace(model, bodies=(replace(first, joint=helical), second))
+    held = lock(screw, {"j": 0.4})
+    assert held.bodies[0].joint.tree.r == (0.0, 0.0, 0.2)
+    assert held.bodies[0].joint.tree.E[0] == (math.cos(0.4), math.sin(0.4), 0.0)
+    ball = replace(first.joint, kind=JointKind.SPHERICAL)
+    with pytest.raises(RobotError) as error:
+        lock(replace(model, bodies=(replace(first, joint=ball), second)), {"j": None})
+    check(error, "'j'", "spherical", "4 position coordinates")

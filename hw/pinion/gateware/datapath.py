@@ -127,28 +127,36 @@ class Datapath(wiring.Component):
         names = {k: f"pinion_{name}" for k, name in kind_names(plan.units).items()}
         self._outputs: dict[int, Signal] = {}  # a node's unit output
         self._overflow: dict[tuple[UnitKind, int], Signal] = {}
+        self._cells: dict[tuple[UnitKind, int], Module] = {}
+        self._home: dict[int, Module] = {}  # the cell that stores a node
+        m.submodules.words = words = Module()
+        self._home.update(dict.fromkeys(self.binding.inputs, words))
         uses: dict[tuple[UnitKind, int], list[int]] = defaultdict(list)
         for i, operation in enumerate(plan.operations):
             uses[operation.kind, self.binding.unit[i]].append(i)
         for (kind, unit), members in uses.items():
             label = f"{names[kind].removeprefix('pinion_')}_{unit}"
             result = Signal(signed(kind.width), name=f"{label}_o")
+            # A cell holds a unit, the selection of its operands and the storage of its results: a
+            # module small enough for synthesis and compilers, and a place to put close together.
+            m.submodules[label] = self._cells[kind, unit] = Module()
             for i in members:
                 self._outputs[plan.operations[i].node] = result
+                self._home[plan.operations[i].node] = self._cells[kind, unit]
             if kind.saturates:
                 self._overflow[kind, unit] = Signal(name=f"{label}_ovf")
-        self._registers(m)
+        self._registers()
         for (kind, unit), members in uses.items():
-            self._unit(m, kind, unit, members, names[kind])
+            self._unit(self._cells[kind, unit], kind, unit, members, names[kind])
         self._lanes(m)
         self._flags(m, uses)
         return m
 
-    def _registers(self, m: Module) -> None:
-        """Storage: one chain a value, loaded in the value's slot."""
+    def _registers(self) -> None:
+        """Storage: one chain a value, loaded in the value's slot, in the cell of its unit."""
         position = {node: k for k, node in enumerate(self.binding.inputs)}
         self._stored: dict[int, list[Signal]] = {}
-        loads: dict[int, list[object]] = defaultdict(list)
+        loads: dict[Module, dict[int, list[object]]] = defaultdict(lambda: defaultdict(list))
         for node, stages in sorted(self.binding.stages.items()):
             if node in position:
                 name, source = f"word{position[node]}", getattr(self, f"word{position[node]}")
@@ -159,15 +167,16 @@ class Datapath(wiring.Component):
             self._stored[node] = []
             for stage in range(stages):
                 register = Signal(source.shape(), name=f"{name}_s{stage}", reset_less=True)
-                loads[slot].append(register.eq(source))
+                loads[self._home[node]][slot].append(register.eq(source))
                 self._stored[node].append(register)
                 source = register
-        for slot, statements in sorted(loads.items()):
-            if self.ii == 1:
-                m.d.sync += statements
-            else:
-                with m.If(self.slot == slot):
-                    m.d.sync += statements
+        for cell, by_slot in loads.items():
+            for slot, statements in sorted(by_slot.items()):
+                if self.ii == 1:
+                    cell.d.sync += statements
+                else:
+                    with cell.If(self.slot == slot):
+                        cell.d.sync += statements
 
     def _source(self, node: int, cycle: int) -> Signal:
         stage = self.binding.stage(node, cycle)
@@ -214,7 +223,7 @@ class Datapath(wiring.Component):
         ports["o_o"] = self._outputs[plan.operations[members[0]].node]
         if kind.saturates:
             ports["o_ovf"] = self._overflow[kind, unit]
-        m.submodules[label] = Instance(module, i_clk=ClockSignal(), **ports)
+        m.submodules.unit = Instance(module, i_clk=ClockSignal(), **ports)
 
     def _lanes(self, m: Module) -> None:
         for lane in range(self.binding.lanes_out):

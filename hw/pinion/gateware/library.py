@@ -8,9 +8,11 @@ instead of seconds (docs/adr/0003).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from amaranth.hdl import Module
 
-from pinion.fixedpoint import Format, Overflow, Rounding
+from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 from pinion.hls.lower import FormatPlan
@@ -64,13 +66,12 @@ class Selector(Unit):
 def timing_for(plan: FormatPlan, *, multiplier_stages: int = 2, add: int = 1) -> Timing:
     """Unit latencies as the hardware has them for a format plan."""
     unit = SinCosUnit(SinCos(source=plan.default, target=plan.default))
-    inverse = ReciprocalUnit(Reciprocal(source=plan.default, target=plan.default))
-    return Timing(
-        multiplier_stages=multiplier_stages,
-        add=add,
-        sincos=unit.latency,
-        reciprocal=inverse.latency,
-    )
+    timing = Timing(multiplier_stages=multiplier_stages, add=add, sincos=unit.latency)
+    try:
+        inverse = ReciprocalUnit(Reciprocal(source=plan.default, target=plan.default))
+    except FormatError:
+        return timing  # many functions divide by nothing; those that do say so in `make_unit`
+    return replace(timing, reciprocal=inverse.latency)
 
 
 def make_unit(kind: UnitKind, timing: Timing) -> Unit:
@@ -125,7 +126,9 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
         expected = timing.sincos
     elif kind.name == "reciprocal":
         source = Format(kind.widths[0], kind.source_frac)
-        unit = ReciprocalUnit(Reciprocal(source=source, target=target))
+        unit = ReciprocalUnit(
+            Reciprocal(source=source, target=target, minimum=kind.minimum or None)
+        )
         expected = timing.reciprocal
     else:
         raise ValueError(f"No component does operations of the kind '{kind.name}'.")

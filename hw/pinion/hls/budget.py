@@ -14,12 +14,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 
 from .evaluate import Floats, adjoints, formats, node_floats
 from .graph import Graph
-from .ops import constant_format, constant_integer, quantizer
+from .ops import constant_format, constant_integer, quantizer, reciprocal_unit
 
 # Largest relative error of the conversion of a result to float32.
 FLOAT32_EPS = 2.0**-24
@@ -39,8 +38,7 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
         elif node.op in ("sin", "cos"):
             errors[i] = SinCos(source=fmts[node.args[0]], target=constant_format(node)).error_bound
         elif node.op == "reciprocal":
-            unit = Reciprocal(source=fmts[node.args[0]], target=constant_format(node))
-            errors[i] = unit.error_bound
+            errors[i] = reciprocal_unit(node, fmts[node.args[0]]).error_bound
         elif node.op == "quantize":
             target, rounding, _ = quantizer(node)
             if fmts[node.args[0]].frac > target.frac:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from .binding import Binding, bind
 from .budget import error_budget
 from .check import check_binding, check_schedule
-from .evaluate import Floats
+from .evaluate import Floats, node_floats
 from .graph import Graph
 from .lower import FormatPlan, lower
 from .operations import op_counts, operations
@@ -98,6 +100,7 @@ def design(
     folded, constants = known_words(fold(traced), droppable)
     if not folded.inputs or not folded.outputs:
         raise ValueError("A function without inputs or without results needs no hardware.")
+    plan = replace(plan, smallest_pivot=_smallest_pivot(folded, states))
     best: tuple[Graph, Graph, Schedule] | None = None
     for widths in DOT_WIDTHS:
         real = gather_dots(folded, timing, widths=widths, ii=max(1, ii))
@@ -119,6 +122,20 @@ def design(
         constants=constants,
         budget=error_budget(fixed, states),
     )
+
+
+def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
+    """Half the smallest operand of a reciprocal at the given states, 0 without reciprocals.
+
+    Pivots of a robot have a lower bound above zero; one that is far below all of these comes from
+    rounding or from a state outside the ranges, and what is divided by it is useless.
+    """
+    pivots = [node.args[0] for node in graph.nodes if node.op == "reciprocal"]
+    if not pivots:
+        return 0.0
+    values = node_floats(graph, states)
+    smallest = min(float(np.min(np.abs(values[pivot]))) for pivot in pivots)
+    return float(f"{smallest / 2:.3g}")
 
 
 def known_words(graph: Graph, droppable: Collection[str]) -> tuple[Graph, dict[str, float]]:

@@ -14,7 +14,7 @@ from .passes.rewrite import Rewriter, rebuild
 from .passes.simplify import dead_code
 
 _EDGE = ("input", "const")
-_TABLES = ("sin", "cos", "reciprocal")
+_TABLES = ("sin", "cos")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,7 @@ class FormatPlan:
     overrides : formats by node number of the graph that is lowered; all values of one exact sum
         need the same number of fraction bits per product.
     rounding, overflow : of every quantization.
+    smallest_pivot : operands of reciprocals below this raise the result's flag; 0 for none.
     """
 
     name: str
@@ -35,6 +36,7 @@ class FormatPlan:
     overrides: Mapping[int, Format] = field(default_factory=dict)
     rounding: Rounding = Rounding.NEAREST
     overflow: Overflow = Overflow.SATURATE
+    smallest_pivot: float = 0.0
 
     @classmethod
     def parse(cls, name: str) -> FormatPlan:
@@ -85,6 +87,9 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         nonlocal count
         fmt = plan.format(count)
         count += 1
+        if node.op == "reciprocal":
+            smallest = (plan.smallest_pivot,) if plan.smallest_pivot else ()
+            return to.emit(node.op, args, (*shape(fmt), *smallest), like=node)
         if node.op in _EDGE or node.op in _TABLES:
             return to.emit(node.op, args, (*node.params, *shape(fmt)), like=node)
         if node.op in ("add", "sub"):
@@ -100,5 +105,5 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
 
 def _own_format(node: Node) -> Format:
     """Format of a node of the fixed dialect that carries one."""
-    width, frac = node.params[:2] if node.op == "quantize" else node.params[-2:]
+    width, frac = node.params[:2] if node.op in ("quantize", "reciprocal") else node.params[-2:]
     return Format(int(width), int(frac))

@@ -58,7 +58,8 @@ class Array:
         """The elements that travel: (..., *shape) to (..., *record_shape)."""
         if self.sent is None:
             return values
-        flat = values.reshape(*values.shape[: values.ndim - len(self.shape)], -1)
+        batch = values.shape[: values.ndim - len(self.shape)]
+        flat = values.reshape(*batch, math.prod(self.shape))
         return flat[..., list(self.sent)]
 
     def scatter(self, sent: NDArray[Any]) -> NDArray[Any]:

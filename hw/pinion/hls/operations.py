@@ -7,7 +7,7 @@ the exact value between them exists only inside that unit.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pinion.fixedpoint import Format
 
@@ -35,6 +35,7 @@ class UnitKind:
     source_frac : fraction bits of the operands where the unit needs them (table units), else 0.
     width, frac : result format.
     rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
+    minimum : operands of a reciprocal below this raise its flag, 0 for none but zero itself.
     """
 
     name: str
@@ -46,6 +47,7 @@ class UnitKind:
     frac: int
     rounding: str = ""
     overflow: str = ""
+    minimum: float = 0.0
 
     @property
     def target(self) -> Format:
@@ -127,6 +129,8 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
         if OPS[node.op].unit in TABLES:
             source, unit = fmts[args[0]], OPS[node.op].unit
             kind = UnitKind(unit, 0, (source.width,), 0, source.frac, fmts[i].width, fmts[i].frac)
+            if len(node.params) == 3:
+                kind = replace(kind, minimum=float(node.params[2]))
             control = (int(node.op == "cos"),) if unit == "sincos" else ()
             latency = timing.latency(node.op)
         else:

@@ -73,7 +73,7 @@ class Op:
 
 
 def constant_format(node: Node) -> Format:
-    """Format of a fixed-dialect input, constant or table function: its last two parameters."""
+    """Format of a fixed-dialect input, constant, sine or cosine: its last two parameters."""
     width, frac = node.params[-2:]
     return Format(int(width), int(frac))
 
@@ -82,6 +82,13 @@ def quantizer(node: Node) -> tuple[Format, Rounding, Overflow]:
     """Parameters of a quantize node: target format, rounding, overflow."""
     width, frac, rounding, overflow = node.params
     return Format(int(width), int(frac)), Rounding(rounding), Overflow(overflow)
+
+
+def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
+    """Parameters of a fixed-dialect reciprocal: target format, smallest operand (0: none)."""
+    width, frac, *smallest = node.params
+    minimum = float(smallest[0]) if smallest else 0.0
+    return Reciprocal(source=source, target=Format(int(width), int(frac)), minimum=minimum or None)
 
 
 def constant_integer(node: Node) -> int:
@@ -213,8 +220,7 @@ def _sincos_integers(
 def _reciprocal_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    unit = Reciprocal(source=fmts[0], target=constant_format(node))
-    return unit.compute(np.asarray(x[0]))
+    return reciprocal_unit(node, fmts[0]).compute(np.asarray(x[0]))
 
 
 def _no_integers(
@@ -333,11 +339,11 @@ _ROWS = (
     ),
     Op(
         name="reciprocal",
-        doc="1 / a; params: [width, frac]",
+        doc="1 / a; params: [width, frac[, smallest operand that is not flagged]]",
         arity=1,
-        params=(0, 2),
+        params=(0, 2, 3),
         floats=lambda node, x: 1.0 / x[0],
-        fmt=lambda node, f: constant_format(node),
+        fmt=lambda node, f: reciprocal_unit(node, f[0]).target,
         integers=_reciprocal_integers,
         derivative=lambda node, x: (-1.0 / (x[0] * x[0]),),
         c=lambda node, x: f"1 / {x[0]}",

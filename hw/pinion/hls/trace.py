@@ -83,7 +83,7 @@ class Symbol:
 
     def __rtruediv__(self, other: object) -> Symbol:
         inverse = self.reciprocal()
-        return inverse if other == 1 else other * inverse  # type: ignore[operator]
+        return inverse if other == 1 else other * inverse
 
     def _no_value(self, wanted: str) -> NoReturn:
         raise TraceError(

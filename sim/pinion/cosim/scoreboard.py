@@ -86,7 +86,7 @@ def first_divergence(
     prefix = "" if "launch" in core.signals() else "pinion_core."
     units = sorted({f"{row['kind']}_{row['unit']}" for row in rows["operations"]})
     # The port of the instance: the net behind it is optimised away and reads as 0.
-    names = {unit: f"{prefix}datapath.{unit}.o" for unit in units}
+    names = {unit: f"{prefix}datapath.{unit}.unit.o" for unit in units}
     edges = ("i_tvalid", "i_tready", "o_tvalid", "o_tready", "o_tlast", "o_tuser", "o_tdata")
     cycles = (len(replay) + 2) * manifest.ii + 2 * manifest.total_latency_cycles + 64
     trace = core.trace([*names.values(), f"{prefix}launch", *edges], beats, last, cycles=cycles)

@@ -10,6 +10,7 @@ import typer
 
 from . import bench, build, demo, info, robots, run, synth, verify
 from .errors import BAD_INPUT, complain, sentence
+from .options import WithFunctions
 
 app = typer.Typer(
     name="pinion",
@@ -22,7 +23,7 @@ app = typer.Typer(
 
 app.command("robots")(robots.command)
 app.command("info")(info.command)
-app.command("build")(build.command)
+app.command("build", cls=WithFunctions)(build.command)
 app.command("verify")(verify.command)
 app.command("synth")(synth.command)
 app.command("run")(run.command)

@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .errors import UsageError
+from .measure import margin_words, measure
 from .options import Json
-from .terminal import counted, out, put_json, say, table
+from .terminal import cell, counted, out, put_json, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from pinion.hls import Design
 
+HERE = ("core", "functions")
 LATER = ("cpu", "cuda", "link", "scaling", "compare")
 INTERVALS = (1, 2, 4, 8, 16, 32)
 ROBOTS = ("pendulum", "two_link", "iiwa14", "hyq", "baxter", "atlas")
-FUNCTION, FORMATS = "rnea", "q16.16"
+ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
+STATES, SEED = 2000, 0
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="core: operations, units, latency.")],
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help=f"Which measurements: {' or '.join(HERE)}.")
+    ],
     *,
     json: Json = False,
 ) -> None:
     """Print a table of measurements.
 
-    WHAT is core: operations, units, latency and storage at many intervals, for many robots.
+    WHAT is core: operations, units, latency and storage of rnea at many intervals, for many
+    robots; or functions: the same for every function of the iiwa14, with errors.
     """
+    there = " and ".join(HERE)
     if what in LATER:
-        raise UsageError(f"The benchmark '{what}' is not there yet; there is core.")
-    if what != "core":
-        raise UsageError(f"There is no benchmark '{what}'; there is core.")
-    sweep = [("iiwa14", ii) for ii in INTERVALS]
-    robots = [(robot, 8) for robot in ROBOTS]
+        raise UsageError(f"The benchmark '{what}' is not there yet; there are {there}.")
+    if what not in HERE:
+        raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
+    if what == "core":
+        _core(json)
+    else:
+        _functions(json)
+
+
+def _core(json: bool) -> None:
+    sweep = [(ROBOT, ii) for ii in INTERVALS]
+    robots = [(robot, II) for robot in ROBOTS]
     wanted = list(dict.fromkeys(sweep + robots))
     done = {}
     with counted("Scheduling", total=len(wanted)) as advance:
@@ -54,8 +69,8 @@ def command(
         )
         return
     console = out()
-    console.print(_table("iiwa14 at every interval", "ii", [done[key] for key in sweep]))
-    console.print(_table("Robots at ii 8", "robot", [done[key] for key in robots]))
+    console.print(_table(f"{ROBOT} at every interval", "ii", [done[key] for key in sweep]))
+    console.print(_table(f"Robots at ii {II}", "robot", [done[key] for key in robots]))
     say(
         f"{FUNCTION} in {FORMATS}: schedules, counted without simulation. Operations are products "
         "(mul), products with constants (const), additions, sines and cosines (trig). Hardware is "
@@ -71,17 +86,17 @@ def row(robot: str, ii: int) -> dict[str, Any]:
     from pinion.robot import load
 
     model = load(robot)
-    made: Design = make_design(model, function(FUNCTION), ii=ii, formats=FORMATS)
+    made = make_design(model, function(FUNCTION), ii=ii, formats=FORMATS)
+    return {"robot": robot, "dof": model.nv, "ii": ii, **_hardware(made, ii)}
+
+
+def _hardware(made: Design, ii: int) -> dict[str, Any]:
     ops = made.ops
-    products = ops["mul"] + ops["mul_const"]
     return {
-        "robot": robot,
-        "dof": model.nv,
-        "ii": ii,
         "ops": ops,
         "units": made.units(),
         "multipliers": made.multipliers,
-        "multipliers_least": -(-products // ii),
+        "multipliers_least": -(-(ops["mul"] + ops["mul_const"]) // ii),
         "adders": made.adders,
         "latency_cycles": made.binding.schedule.latency_cycles,
         "registers": made.binding.registers,
@@ -107,4 +122,129 @@ def _table(title: str, key: str, rows: list[dict[str, Any]]) -> Table:
             for r in rows
         ],
         title=title,
+    )
+
+
+def _functions(json: bool) -> None:
+    from pinion.functions import FUNCTIONS
+
+    wanted = [
+        (name, derivatives)
+        for name in FUNCTIONS
+        for derivatives in ("composite", "column")
+        # The others have no gradient to formulate in one way or the other.
+        if derivatives == "composite" or "derivatives" in name
+    ]
+    rows = []
+    with counted("Scheduling", total=len(wanted)) as advance:
+        for name, derivatives in wanted:
+            rows.append(function_row(name, derivatives))
+            advance(1)
+    if json:
+        put_json(
+            {
+                "bench": "functions",
+                "robot": ROBOT,
+                "formats": FORMATS,
+                "ii": II,
+                "states": STATES,
+                "seed": SEED,
+                "functions": rows,
+            }
+        )
+        return
+    console = out()
+    console.print(_operation_table(rows))
+    console.print(_hardware_table(rows))
+    console.print(_error_table(rows))
+    say(
+        f"{ROBOT} in {FORMATS} at ii {II}: schedules, counted without simulation. Operations are "
+        "products (mul), products with constants (const), additions, reciprocals (recip), sines "
+        "and cosines (trig); in and out are words of a record. Hardware is multipliers (mults; least is ceil(operations / ii)), "
+        "adders, units with tables (sines and reciprocals) and words of storage. Latency is in "
+        "cycles, from sine and cosine to the last result. "
+        f"Errors are those of the exact integers, on {STATES:,} states of the reference "
+        "distribution: the largest of a block, over the largest value of the block. budget is "
+        "how many times the largest error the derived budgets are, word by word."
+    )
+
+
+def function_row(name: str, derivatives: str) -> dict[str, Any]:
+    """Hardware and errors of one function of the iiwa14."""
+    from pinion.boards.build import make_design
+    from pinion.functions import function
+    from pinion.robot import load
+
+    model, wanted = load(ROBOT), function(name, derivatives=derivatives)
+    made = make_design(model, wanted, ii=II, formats=FORMATS)
+    hardware = _hardware(made, II)
+    return {
+        "function": name,
+        "derivatives": derivatives if "derivatives" in name else None,
+        **hardware,
+        "table_units": sum(hardware["units"].get(kind, 0) for kind in ("sincos", "reciprocal")),
+        "words_in": len(made.fixed.inputs),
+        "words_out": len(made.fixed.outputs),
+        **measure(model, wanted, made, states=STATES, seed=SEED),
+    }
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    column = row["derivatives"] == "column"
+    return f"{row['function']}, column" if column else str(row["function"])
+
+
+def _operation_table(rows: list[dict[str, Any]]) -> Table:
+    return table(
+        "function",
+        *("mul", "const", "add", "recip", "trig", "in", "out"),
+        rows=[
+            (
+                _label(r),
+                *(r["ops"][op] for op in ("mul", "mul_const", "add", "reciprocal", "trig")),
+                *(r[key] for key in ("words_in", "words_out")),
+            )
+            for r in rows
+        ],
+        title="Operations and records",
+    )
+
+
+def _hardware_table(rows: list[dict[str, Any]]) -> Table:
+    return table(
+        "function",
+        *("mults", "least", "adders", "tables", "latency", "words"),
+        rows=[
+            (
+                _label(r),
+                *(r[key] for key in ("multipliers", "multipliers_least", "adders", "table_units")),
+                *(r[key] for key in ("latency_cycles", "registers")),
+            )
+            for r in rows
+        ],
+        title="Hardware",
+    )
+
+
+def _error_table(rows: list[dict[str, Any]]) -> Table:
+    def by_block(values: Mapping[str, float | None]) -> str:
+        return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())
+
+    return table(
+        "function",
+        *("result", "median", "largest", "held", "budget", "flagged"),
+        rows=[
+            (
+                _label(r),
+                "\n".join(r["rel_err_max"]),
+                by_block(r["rel_err_median"]),
+                by_block(r["rel_err_max"]),
+                r["budget_held"],
+                margin_words(r["budget_over_largest"]),
+                r["flagged"],
+            )
+            for r in rows
+        ],
+        title="Relative errors and budgets",
+        left=2,
     )

@@ -7,26 +7,50 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Json, Robot
+from .errors import complain
+from .options import Json, Lock, Robot, Tip, interval, load_robot, names
 from .terminal import out, pairs, put_json, steps
 
 if TYPE_CHECKING:
     from pinion.hls import Manifest
 
+CHOSEN = "Interval "
+"""How the build's report begins where it explains the interval that it has chosen."""
+
 
 def command(
     robot: Robot,
     function: Annotated[
-        str, typer.Argument(metavar="FUNCTION", help="What the core computes, such as rnea.")
+        str, typer.Argument(metavar="FUNCTION", help="What the core computes; the table is below.")
     ],
     *,
     folder: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="The build folder to make.")
     ],
-    ii: Annotated[int, typer.Option("--ii", metavar="N", help="Cycles between results.")] = 8,
+    ii: Annotated[
+        str,
+        typer.Option(
+            "--ii", metavar="N|auto", help="Cycles between results; auto chooses and says why."
+        ),
+    ] = "8",
     formats: Annotated[
         str, typer.Option(metavar="NAME", help="Number formats: q16.16, q12.20.")
     ] = "q16.16",
+    derivatives: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Gradients in closed form (composite), or one recursion a joint (column).",
+        ),
+    ] = "composite",
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A result that comes only when asked for: fd_derivatives has minv."
+        ),
+    ] = None,
+    lock: Lock = None,
+    tip: Tip = None,
     target: Annotated[str, typer.Option(metavar="NAME", help="What it is built for.")] = "sim",
     clock: Annotated[
         float, typer.Option(metavar="MHZ", help="Clock to count with; nothing confirms it.")
@@ -36,23 +60,44 @@ def command(
     """Build a core for a function of a robot."""
     from pinion.boards.build import build
 
-    with steps() as report:
+    cycles_apart = interval(ii)
+    reasons: list[str] = []
+    with steps() as progress:
+
+        def report(text: str) -> None:
+            if cycles_apart is None and text.startswith(CHOSEN):
+                reasons.append(text)
+            progress(text)
+
+        report(f"Loading {robot}")
         manifest = build(
-            robot,
+            load_robot(robot, lock, tip),
             function,
             folder,
-            ii=ii,
+            ii=cycles_apart,
             formats=formats,
             target=target,
             clock_mhz=clock,
+            derivatives=derivatives,
+            outputs=names(outputs),
             report=report,
         )
     if json:
-        put_json({**manifest.to_dict(), "folder": str(folder)})
+        reason = {"ii_reason": " ".join(reasons)} if reasons else {}
+        put_json({**manifest.to_dict(), **reason, "folder": str(folder)})
         return
+    for text in reasons:
+        complain(text)
     console = out()
-    console.print(pairs(summary(manifest), title=f"{manifest.function} for {manifest.robot}"))
+    title = f"{variant(manifest)} for {manifest.robot}"
+    console.print(pairs(summary(manifest), title=title))
     console.print(f"Written to {folder}. Next: pinion verify {folder}")
+
+
+def variant(manifest: Manifest) -> str:
+    """The function's name, with what was asked for besides."""
+    options = [f"{name} {value}" for name, value in manifest.options.items()]
+    return ", ".join([manifest.function, *options])
 
 
 def summary(manifest: Manifest) -> list[tuple[str, object]]:
@@ -61,7 +106,10 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
     ops = {k.replace("mul_const", "mul by constant"): n for k, n in manifest.ops.items() if n}
     return [
         ("operations", ops),
-        ("multipliers", f"{manifest.multipliers} (and {manifest.table_multipliers} in sine units)"),
+        (
+            "multipliers",
+            f"{manifest.multipliers} (and {manifest.table_multipliers} in table units)",
+        ),
         ("adders", manifest.adders),
         ("units", units),
         ("registers", f"{manifest.registers:,} words between units"),

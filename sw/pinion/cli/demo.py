@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .errors import CHECK_FAILED
-from .options import Json
-from .terminal import Report, out, pairs, put_json, say, steps, table
+from .measure import margin_words, margins, quantiles, relative_errors
+from .options import Json, names
+from .terminal import Report, cell, out, put_json, say, steps, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,56 +21,85 @@ if TYPE_CHECKING:
 
     from pinion.boards.build import Build
 
-ROBOT, FUNCTION, II, FORMATS = "iiwa14", "rnea", 8, "q16.16"
+ROBOT, II, FORMATS = "iiwa14", 8, "q16.16"
+FUNCTIONS = ("rnea", "rnea_derivatives", "aba")
 SEED = 0
+CHUNK = 1000
+"""Requests between two signs of progress."""
+
+ABREAST = 3
+"""Functions beside each other in a table; more would not fit into a terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What the demo found.
+    """What the demo found of one function.
 
     Members
     -------
-    figures : the JSON object.
+    figures : its part of the JSON object.
     error : (n, words) |RTL - float| of the unflagged requests.
     budget : (words,) its bound.
-    names : of the result words.
     """
 
     figures: dict[str, Any]
     error: NDArray[Any]
     budget: NDArray[Any]
-    names: list[str]
 
 
 def command(
     *,
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the build and the pictures go.")
+        Path, typer.Option(metavar="DIR", help="Where the builds and the pictures go.")
     ] = Path("build/demo"),
-    requests: Annotated[int, typer.Option(min=2, metavar="N", help="Requests to run.")] = 10_000,
+    functions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME,...", help=f"Which functions; {', '.join(FUNCTIONS)} unless given."
+        ),
+    ] = None,
+    requests: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Requests to run, of each function.")
+    ] = 10_000,
     json: Json = False,
 ) -> None:
-    """The main job, end to end, for the KUKA iiwa14."""
+    """The main job, end to end, for the KUKA iiwa14.
+
+    Inverse dynamics, its gradient and forward dynamics, each built, simulated and checked. The
+    first run compiles the simulations, which takes most of its time; they are kept.
+    """
+    from pinion.functions import function
+
+    chosen = names(functions) or FUNCTIONS
+    for name in chosen:
+        function(name)  # a wrong name is told before the work
+    if not json:
+        _introduce(chosen, requests)
+    figures: dict[str, Any] = {}
+    with steps() as report:
+        for number, name in enumerate(chosen, 1):
+            figures[name] = one(name, folder, requests, _numbered(report, name, number, chosen))
+    ok = all(f["ok"] for f in figures.values())
+    if json:
+        put_json({"functions": figures, "ok": ok})
+    else:
+        _show(figures, ok)
+    if not ok:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def one(name: str, folder: Path, requests: int, report: Report) -> dict[str, Any]:
+    """Build, run, check and draw one function; returns its figures."""
     from pinion.boards.build import Build, build
 
-    if not json:
-        _introduce(requests)
-    with steps() as report:
-        began = time.perf_counter()
-        build(ROBOT, FUNCTION, folder, ii=II, formats=FORMATS, report=report)
-        made = Build.read(folder)
-        built = time.perf_counter() - began
-        outcome = check(made, requests, report)
-        outcome.figures["build_seconds"] = built
-        report("Drawing")
-        outcome.figures["pictures"] = draw(made, outcome, requests)
-    if json:
-        put_json(outcome.figures)
-    else:
-        _show(made, outcome)
-    if not outcome.figures["ok"]:
-        raise typer.Exit(CHECK_FAILED)
+    began = time.perf_counter()
+    build(ROBOT, name, folder / name, ii=II, formats=FORMATS, report=report)
+    built = time.perf_counter() - began
+    made = Build.read(folder / name)
+    outcome = check(made, requests, report)
+    report("Drawing")
+    pictures = draw(made, outcome, folder, requests)
+    return {**outcome.figures, "build_seconds": built, "pictures": pictures}
 
 
 def check(made: Build, requests: int, report: Report) -> Outcome:
@@ -84,30 +114,32 @@ def check(made: Build, requests: int, report: Report) -> Outcome:
     arrays = sample(made.model, made.function, requests, distribution="reference", seed=SEED)
 
     def progress(done: int, total: int) -> None:
-        report(f"Driver: {done:,} of {total:,} requests")
+        report(f"driver, {done:,} of {total:,} requests")
 
-    report("Compiling the simulated card")
-    with driver.open(made.folder, device="sim", chunk=1000, progress=progress) as device:
-        report("Driver: the first requests")
+    report("compiling the simulated card")
+    with driver.open(made.folder, device="sim", chunk=CHUNK, progress=progress) as device:
+        report("driver, the first requests")
         began = time.perf_counter()
         result = device.run(**arrays)
         seconds = time.perf_counter() - began
-    report("Comparing with the integer and the float model")
-    blocks = [getattr(result, a.name).reshape(requests, -1) for a in manifest.outputs]
-    got = np.ascontiguousarray(np.concatenate(blocks, axis=1), dtype=np.float32)
+    report("comparing with the integer and the float model")
+    parts = [a.gather(getattr(result, a.name)).reshape(requests, -1) for a in manifest.outputs]
+    got = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
     flags = np.asarray(result.saturated)
     reference = Reference(made)
-    words = request_words(arrays)
+    words = request_words(manifest, arrays)
     expected, expected_flags = reference.expected(words)
     differs = (got.view(np.uint32) != expected).any(axis=1) | (flags != expected_flags)
-    error = np.abs(got.astype(np.float64) - reference.float_model(words))[~flags]
-    inside = bool((error <= reference.budget).all())  # NaN is outside
-    names = [name for name, _ in made.graph.outputs]
+    floats = reference.float_model(words)
+    error = np.abs(got.astype(np.float64) - floats)
+    inside = bool((error[~flags] <= reference.budget).all())  # NaN is outside
+    relative = relative_errors(reference.blocks(error), reference.blocks(floats))
+    words_of = [name for name, _ in made.graph.outputs]
     mismatches = int(differs.sum())
     figures = {
         **{key: getattr(manifest, key) for key in ("robot", "function", "formats", "ii")},
         **{key: getattr(manifest, key) for key in ("ops", "units", "multipliers", "adders")},
-        "table_multipliers": manifest.table_multipliers,
+        **{key: getattr(manifest, key) for key in ("table_multipliers", "words_in", "words_out")},
         "latency_cycles": manifest.latency_cycles,
         "total_latency_cycles": manifest.total_latency_cycles,
         "requests": requests,
@@ -115,37 +147,56 @@ def check(made: Build, requests: int, report: Report) -> Outcome:
         **_rate(made.folder, report),
         "mismatches": mismatches,
         "flagged": int(flags.sum()),
-        "error": _errors(error, reference.budget, names),
+        **quantiles({name: r[~flags] for name, r in relative.items()}),
+        "error": _errors(error[~flags], reference.budget, words_of),
         "budget_held": inside,
+        "budget_over_largest": margins(error[~flags], reference.budget),
         "simulated_cycles": result.cycles,
         "simulation_seconds": seconds,
         "simulation_requests_per_second": requests / seconds,
         "folder": str(made.folder),
     }
     figures["ok"] = mismatches == 0 and inside and figures["cycles_per_result"] == manifest.ii
-    return Outcome(figures=figures, error=error, budget=reference.budget, names=names)
+    return Outcome(figures=figures, error=error[~flags], budget=reference.budget)
 
 
-def draw(made: Build, outcome: Outcome, requests: int) -> dict[str, str]:
-    """Write both pictures into the build folder and say where they are."""
+def draw(made: Build, outcome: Outcome, folder: Path, requests: int) -> dict[str, str]:
+    """Write both pictures of a build and say where they are."""
     from pinion.hls.evaluate import formats
 
-    from .pictures import draw_errors, draw_schedule
+    from .errors_picture import Panel, draw_errors
+    from .schedule_picture import draw_schedule
 
     manifest = made.manifest
     title = f"{manifest.function} for {manifest.robot}"
-    schedule, errors = made.folder / "schedule.png", made.folder / "errors.png"
+    schedule = folder / f"schedule_{manifest.function}.png"
+    errors = folder / f"errors_{manifest.function}.png"
     draw_schedule(schedule, title=title, schedule=made.schedule, links=made.model.nv)
-    draw_errors(
-        errors,
-        title=f"{title}, {requests:,} requests",
-        error=outcome.error,
-        budget=outcome.budget,
-        names=outcome.names,
-        unit="N m",
-        lsb=formats(made.graph)[made.graph.outputs[0][1]].lsb,
-    )
+    fmts, outputs, panels, start = formats(made.graph), made.graph.outputs, [], 0
+    for array in manifest.outputs:
+        own = slice(start, start := start + array.words)
+        if not array.words:
+            continue
+        panels.append(
+            Panel(
+                name=array.name,
+                # All joints of the robot turn.
+                unit=array.unit.partition(" | ")[0],
+                lsb=fmts[outputs[own][0][1]].lsb,
+                words=tuple(name for name, _ in outputs[own]),
+                error=outcome.error[:, own],
+                budget=outcome.budget[own],
+            )
+        )
+    draw_errors(errors, title=f"{title}, {requests:,} requests", panels=panels)
     return {"schedule": str(schedule), "errors": str(errors)}
+
+
+def _numbered(report: Report, name: str, number: int, chosen: Sequence[str]) -> Report:
+    def inner(text: str) -> None:
+        report(f"{name} ({number} of {len(chosen)}): {text[:1].lower()}{text[1:]}")
+
+    return inner
 
 
 def _rate(folder: Path, report: Report) -> dict[str, float]:
@@ -160,13 +211,13 @@ def _rate(folder: Path, report: Report) -> dict[str, float]:
     return {"cycles_per_result": measured["cycles_per_result"]}
 
 
-def _errors(error: NDArray[Any], budget: NDArray[Any], names: list[str]) -> dict[str, Any]:
+def _errors(error: NDArray[Any], budget: NDArray[Any], words: Sequence[str]) -> dict[str, Any]:
     """Quantiles of the absolute error by result word, beside its budget; None without any."""
     import numpy as np
 
     columns = {"median": 0.5, "p99": 0.99, "max": 1.0}
     rows: dict[str, Any] = {}
-    for number, name in enumerate(names):
+    for number, name in enumerate(words):
         row: dict[str, float | None] = dict.fromkeys(columns)
         if len(error):
             row = {k: float(np.quantile(error[:, number], q)) for k, q in columns.items()}
@@ -174,79 +225,82 @@ def _errors(error: NDArray[Any], budget: NDArray[Any], names: list[str]) -> dict
     return rows
 
 
-def _introduce(requests: int) -> None:
-    say("Pinion: from a robot to a verified core", style="bold")
+def _introduce(chosen: Sequence[str], requests: int) -> None:
+    from pinion.functions import function
+
+    say("Pinion: from a robot to verified cores", style="bold")
     say(
-        f"Inverse dynamics ({FUNCTION}) of the KUKA LBR iiwa 14, 7 joints, becomes a pipeline in "
-        f"{FORMATS} fixed point that takes a request every {II} cycles. {requests:,} requests then "
-        "go through the host driver to a simulated card, which runs the emitted RTL; every answer "
-        "is compared with exact integers, bit for bit, and with the float64 model."
+        f"The KUKA LBR iiwa 14 has 7 joints. Each function below becomes a pipeline in {FORMATS} "
+        f"fixed point that takes a request every {II} cycles. {requests:,} requests then go "
+        "through the host driver to a simulated card, which runs the emitted RTL; every answer is "
+        "compared with exact integers, bit for bit, and with the float64 model. Compiling the "
+        "simulations takes a minute or two the first time; they are kept."
     )
+    for name in chosen:
+        say(f"  {name}: {function(name).doc}")
 
 
-def _show(made: Build, outcome: Outcome) -> None:
+def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:
     console = out()
-    figures = outcome.figures
-    ops = figures["ops"]
-    exact = figures["mismatches"] == 0
-    rows: list[tuple[str, object]] = [
-        ("robot, function", f"{figures['robot']}, {figures['function']} in {figures['formats']}"),
-        (
-            "operations",
-            f"{ops['mul']} products, {ops['mul_const']} products with constants, "
-            f"{ops['add']} additions, {ops['trig']} sines and cosines",
-        ),
-        (
-            "units",
-            f"{figures['multipliers']} multipliers, {figures['adders']} adders, "
-            f"{figures['units'].get('sincos', 0)} sine units "
-            f"(with {figures['table_multipliers']} multipliers of their own)",
-        ),
-        ("latency_cycles", f"{figures['latency_cycles']} from sine and cosine to the last result"),
-        (
-            "total_latency_cycles",
-            f"{figures['total_latency_cycles']} at most, from the first beat in to the last out",
-        ),
-        ("cycles per result", f"{figures['cycles_per_result']:g}, measured in the RTL"),
-        ("requests", f"{figures['requests']:,} of the reference distribution"),
-        ("against integers", f"{figures['mismatches']:,} mismatches"),
-        ("flagged", f"{figures['flagged']:,} saturated"),
-        (
-            "simulation",
-            f"{figures['simulation_requests_per_second']:,.0f} requests a second "
-            "(of this computer simulating, not of a card)",
-        ),
-        ("time to build", f"{figures['build_seconds']:.1f} s"),
-    ]
-    console.print(pairs(rows))
-    console.print(_error_table(figures["error"]))
+    names = list(figures)
+    for start in range(0, len(names), ABREAST):
+        console.print(_compare([figures[name] for name in names[start : start + ABREAST]]))
+    exact = all(f["mismatches"] == 0 for f in figures.values())
+    inside = all(f["budget_held"] for f in figures.values())
+    rate = all(f["cycles_per_result"] == f["ii"] for f in figures.values())
     verdict = "Every bit is as the integers have it" if exact else "The RTL and the integers DIFFER"
-    held = "every error is inside its budget" if figures["budget_held"] else "a budget is BROKEN"
-    say(f"{verdict}; {held}.", style="bold green" if figures["ok"] else "bold red")
-    manifest = made.manifest
+    held = "every error is inside its budget" if inside else "a budget is BROKEN"
+    came = "" if rate else "; results do NOT come at the promised rate"
+    say(f"{verdict}; {held}{came}.", style="bold green" if ok else "bold red")
     say(
-        "\nThe budget is derived from the formats and the graph, not fitted to the errors. "
-        f"Not run: no vendor tool, no board. A clock of {manifest.clock_mhz:g} MHz would make "
-        f"{manifest.clock_mhz / manifest.ii:.4g} million results a second and "
-        f"{1e3 * manifest.total_latency_cycles / manifest.clock_mhz:.0f} ns of latency, but that "
-        "clock is assumed: nothing here has measured it."
+        "\nThe relative error is the largest of a block's elements, over the largest element of "
+        "that block. Budgets are derived from the formats and the graphs, not fitted to the "
+        "errors. Not run: no vendor tool, no board; what a clock could be is not known."
     )
-    say("\nPictures", style="bold")
-    for name, path in figures["pictures"].items():
-        what = {"schedule": "units against cycles", "errors": "distribution of the error"}[name]
-        console.print(f"  {path}  {what}", soft_wrap=True)
+    say("\nPictures: units against cycles, distribution of the error", style="bold")
+    for one_of in figures.values():
+        console.print(f"  {'  '.join(one_of['pictures'].values())}", soft_wrap=True)
 
 
-def _error_table(errors: Mapping[str, Mapping[str, float | None]]) -> Table:
+def _compare(columns: Sequence[Mapping[str, Any]]) -> Table:
+    """A column a function, a row a figure."""
+    rows: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        "products": lambda f: f["ops"]["mul"],
+        "products with constants": lambda f: f["ops"]["mul_const"],
+        "additions": lambda f: f["ops"]["add"],
+        "sines and cosines": lambda f: f["ops"]["trig"],
+        "reciprocals": lambda f: f["ops"]["reciprocal"],
+        "multipliers": lambda f: f["multipliers"],
+        "adders": lambda f: f["adders"],
+        "sine, reciprocal units": _table_units,
+        "multipliers in these": lambda f: f["table_multipliers"],
+        "words in, words out": lambda f: f"{f['words_in']}, {f['words_out']}",
+        "latency_cycles": lambda f: f["latency_cycles"],
+        "total_latency_cycles": lambda f: f["total_latency_cycles"],
+        "cycles per result, in RTL": lambda f: f"{f['cycles_per_result']:g}",
+        "requests": lambda f: f["requests"],
+        "mismatches": lambda f: f["mismatches"],
+        "flagged": lambda f: f["flagged"],
+        "result block": lambda f: "\n".join(f["rel_err_max"]),
+        "relative error, median": lambda f: _by_block(f["rel_err_median"]),
+        "99 % are below": lambda f: _by_block(f["rel_err_p99"]),
+        "largest": lambda f: _by_block(f["rel_err_max"]),
+        "budgets held": lambda f: f["budget_held"],
+        "budget over largest error": lambda f: margin_words(f["budget_over_largest"]),
+        "simulated, requests a second": lambda f: round(f["simulation_requests_per_second"]),
+        "time to build": lambda f: f"{f['build_seconds']:.1f} s",
+    }
     return table(
-        "against float64 [N m]",
-        *("median", "99 %", "largest", "budget", "budget / largest"),
-        rows=[
-            (
-                name,
-                *(row[key] for key in ("median", "p99", "max", "budget")),
-                f"{row['budget'] / row['max']:.2g}" if row["budget"] and row["max"] else None,
-            )
-            for name, row in errors.items()
-        ],
+        f"{ROBOT}, {FORMATS}, ii {II}",
+        *(f["function"] for f in columns),
+        rows=[(name, *(value(f) for f in columns)) for name, value in rows.items()],
     )
+
+
+def _table_units(figures: Mapping[str, Any]) -> str:
+    units = figures["units"]
+    return f"{units.get('sincos', 0)}, {units.get('reciprocal', 0)}"
+
+
+def _by_block(values: Mapping[str, float | None]) -> str:
+    return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())

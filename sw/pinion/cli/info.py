@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .options import Json, Robot
+from .options import Json, Lock, Robot, Tip, load_robot
 from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
     from pinion.robot import Summary
 
 
-def command(robot: Robot, *, json: Json = False) -> None:
+def command(robot: Robot, *, lock: Lock = None, tip: Tip = None, json: Json = False) -> None:
     """Show a robot: joints, limits, inertias, notes."""
-    from pinion.robot import load, summarise
+    from pinion.robot import summarise
 
-    summary = summarise(load(robot))
+    summary = summarise(load_robot(robot, lock, tip))
     if json:
         put_json(summary)
         return

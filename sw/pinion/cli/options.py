@@ -1,11 +1,18 @@
-"""Arguments and options that several verbs share."""
+"""Arguments and options that several verbs share, and what the values mean."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from pinion.robot import Model
 
 Robot = Annotated[
     str, typer.Argument(metavar="ROBOT", help="A built-in robot's name or a URDF file.")
@@ -13,4 +20,69 @@ Robot = Annotated[
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="A build folder, made by `pinion build`.")
 ]
+Lock = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME[=VALUE]",
+        help="A joint to hold still, at a position in rad or m; may be repeated.",
+    ),
+]
+Tip = Annotated[
+    str | None, typer.Option(metavar="LINK", help="Only the chain from the base to this link.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+
+
+class WithFunctions(TyperCommand):
+    """A verb whose help page ends with the table of functions."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the table; it is only read when somebody asks for help."""
+        from pinion.functions import FUNCTIONS, function
+
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Functions"):
+            formatter.write_dl([(name, function(name).doc) for name in FUNCTIONS])
+
+
+def load_robot(robot: str, lock: Sequence[str] | None, tip: str | None) -> Model:
+    """A robot by name or file, with joints locked and cut to a chain as the options say.
+
+    Raises
+    ------
+    UsageError : a joint is locked twice.
+    pinion.robot.RobotError : no such robot, joint or link, or a broken file.
+    """
+    from pinion.robot import load, parse_lock
+
+    positions: dict[str, float | None] = {}
+    for text in lock or ():
+        name, position = parse_lock(text)
+        if name in positions:
+            raise UsageError(f"The joint '{name}' is locked twice, again by '{text}'.")
+        positions[name] = position
+    return load(robot, lock=positions or None, tip=tip)
+
+
+def interval(text: str) -> int | None:
+    """Cycles between results, None where they shall be chosen.
+
+    Raises
+    ------
+    UsageError : neither a whole number nor ``auto``.
+    """
+    if text == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(
+            f"The interval '{text}' is neither a whole number of cycles nor auto; "
+            "see 'pinion build --help'."
+        ) from None
+
+
+def names(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """Names from an option that may be repeated and may hold several, separated by commas."""
+    found = (name.strip() for text in texts or () for name in text.split(","))
+    return tuple(dict.fromkeys(name for name in found if name))

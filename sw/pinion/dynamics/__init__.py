@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from pinion.dynamics.aba import aba_scalars
 from pinion.dynamics.arrays import (
-    DynamicsError,
     ForwardDerivatives,
     aba,
     crba,
@@ -21,6 +20,7 @@ from pinion.dynamics.arrays import (
     rnea,
     rnea_derivatives,
 )
+from pinion.dynamics.checks import DynamicsError
 from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.discrete import (
     discrete_derivatives,
@@ -33,6 +33,14 @@ from pinion.dynamics.fd_derivatives import (
     fd_derivatives_from_minv_scalars,
     fd_derivatives_scalars,
 )
+from pinion.dynamics.general.manifold import (
+    difference,
+    integrate,
+    neutral_configuration,
+    normalise,
+    random_configuration,
+)
+from pinion.dynamics.general.tangent import integrate_jacobians
 from pinion.dynamics.kinematics import (
     centre_of_mass,
     centre_of_mass_scalars,
@@ -45,6 +53,7 @@ from pinion.dynamics.kinematics import (
     frame_velocity,
     frame_velocity_scalars,
 )
+from pinion.dynamics.mimic import MimicMap, reduce_mimic
 from pinion.dynamics.minimal import minimal_model
 from pinion.dynamics.minv import minv_scalars
 from pinion.dynamics.rnea import Region, rnea_scalars
@@ -55,6 +64,7 @@ __all__ = [
     "DynamicsError",
     "ForwardDerivatives",
     "ForwardGradient",
+    "MimicMap",
     "Region",
     "Scalar",
     "aba",
@@ -65,6 +75,7 @@ __all__ = [
     "com_jacobian_scalars",
     "crba",
     "crba_scalars",
+    "difference",
     "discrete_derivatives",
     "discrete_dynamics",
     "discrete_dynamics_scalars",
@@ -78,13 +89,19 @@ __all__ = [
     "frame_placement_scalars",
     "frame_velocity",
     "frame_velocity_scalars",
+    "integrate",
+    "integrate_jacobians",
     "kinetic_energy",
     "kinetic_energy_scalars",
     "minimal_model",
     "minv",
     "minv_scalars",
+    "neutral_configuration",
+    "normalise",
     "potential_energy",
     "potential_energy_scalars",
+    "random_configuration",
+    "reduce_mimic",
     "rnea",
     "rnea_derivatives",
     "rnea_derivatives_scalars",

@@ -1,27 +1,39 @@
-"""The functions of this package on NumPy arrays: shapes and values are checked here, once."""
+"""The functions of this package on NumPy arrays: shapes and values are checked here, once.
+
+A robot with a joint that is neither revolute nor prismatic, and a call with ``joint_terms``, goes
+to :mod:`pinion.dynamics.general`. Shapes then differ between positions (nq) and velocities (nv),
+and derivatives by q are by the tangent of ``integrate``, so that they too have nv columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pinion.dynamics.aba import aba_scalars
+from pinion.dynamics.checks import (
+    Array,
+    check_choice,
+    checked,
+    checked_forces,
+    checked_states,
+    columns_of,
+    matrix_of,
+    spread,
+    vector_of,
+)
 from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.energy import kinetic_energy_scalars, potential_energy_scalars
 from pinion.dynamics.fd_derivatives import (
     fd_derivatives_from_minv_scalars,
     fd_derivatives_scalars,
 )
+from pinion.dynamics.general import arrays as general
 from pinion.dynamics.minv import MINV_METHODS, minv_scalars
 from pinion.dynamics.rnea import rnea_scalars
 from pinion.dynamics.rnea_derivatives import DERIVATIVE_METHODS, rnea_derivatives_scalars
-from pinion.dynamics.scalar import Scalar
 from pinion.robot.model import Model
-
-Array = NDArray[np.float64]
 
 
 class ForwardDerivatives(NamedTuple):
@@ -42,12 +54,19 @@ class ForwardDerivatives(NamedTuple):
 
 
 def rnea(
-    model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, f_ext: ArrayLike | None = None
+    model: Model,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    joint_terms: bool = False,
+    friction_width: float = 0.0,
 ) -> Array:
     """Inverse dynamics: the joint efforts that produce the accelerations ``qdd``.
 
     Source: Algorithm 1 of Plancher et al. 2021, in the form that :mod:`pinion.dynamics.rnea`
-    derives. Joint damping and friction are not part of it.
+    derives.
 
     Arguments
     ---------
@@ -56,6 +75,8 @@ def rnea(
     qdd : (nv,) or (n, nv) float, joint accelerations [rad/s^2 | m/s^2].
     f_ext : (bodies, 6) or (n, bodies, 6) float, external force on each body, ``[angular; linear]``
         in the body's coordinates about its origin [N m, N].
+    joint_terms : add the joints' armature, damping and friction (:mod:`.general.terms`).
+    friction_width : rate [rad/s | m/s] over which friction changes sign smoothly, 0 for a jump.
 
     Returns
     -------
@@ -66,6 +87,10 @@ def rnea(
     DynamicsError : a shape does not fit the model or the other arguments, or a number is not
         finite.
     """
+    if joint_terms or not model.single_dof:
+        return general.rnea(
+            model, q, qd, qdd, f_ext, joint_terms=joint_terms, friction_width=friction_width
+        )
     states = checked_states(model, q=q, qd=qd, qdd=qdd)
     columns = {name: columns_of(array) for name, array in states.items()}
     batch = states["q"].shape[:-1]
@@ -74,31 +99,43 @@ def rnea(
     return vector_of(tau, batch)
 
 
-def crba(model: Model, q: ArrayLike) -> Array:
+def crba(model: Model, q: ArrayLike, *, joint_terms: bool = False) -> Array:
     """Joint-space inertia matrix M(q), symmetric: (nv, nv) or (n, nv, nv) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Source: :mod:`pinion.dynamics.crba`.
-    Raises :class:`DynamicsError` like :func:`rnea`.
+    ``joint_terms`` adds armature to the diagonal. Raises :class:`DynamicsError` like :func:`rnea`.
     """
+    if joint_terms or not model.single_dof:
+        return general.crba(model, q, joint_terms=joint_terms)
     states = checked_states(model, q=q)
     return matrix_of(crba_scalars(model, columns_of(states["q"])), states["q"].shape[:-1])
 
 
-def minv(model: Model, q: ArrayLike, *, method: str = "ltdl") -> Array:
+def minv(model: Model, q: ArrayLike, *, method: str = "ltdl", joint_terms: bool = False) -> Array:
     """Inverse of the joint-space inertia matrix, symmetric: (nv, nv) or (n, nv, nv) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. ``method`` is ``ltdl`` (factorise
     CRBA's matrix) or ``aba`` (articulated bodies), see :mod:`pinion.dynamics.minv`. Raises
-    :class:`DynamicsError` like :func:`rnea`, and for a method that does not exist.
+    :class:`DynamicsError` like :func:`rnea`, and for a method that does not exist. ``joint_terms``
+    as for :func:`crba`.
     """
     check_choice("method", method, MINV_METHODS)
+    if joint_terms or not model.single_dof:
+        return general.minv(model, q, method=method, joint_terms=joint_terms)
     states = checked_states(model, q=q)
     rows = minv_scalars(model, columns_of(states["q"]), method=method)
     return matrix_of(rows, states["q"].shape[:-1])
 
 
 def aba(
-    model: Model, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None
+    model: Model,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    joint_terms: bool = False,
+    friction_width: float = 0.0,
 ) -> Array:
     """Forward dynamics: the joint accelerations that the efforts ``tau`` produce.
 
@@ -108,7 +145,7 @@ def aba(
     ---------
     q, qd : as for :func:`rnea`.
     tau : (nv,) or (n, nv) float, joint efforts [N m | N].
-    f_ext : as for :func:`rnea`.
+    f_ext, joint_terms, friction_width : as for :func:`rnea`.
 
     Returns
     -------
@@ -118,6 +155,10 @@ def aba(
     ------
     DynamicsError : as for :func:`rnea`.
     """
+    if joint_terms or not model.single_dof:
+        return general.aba(
+            model, q, qd, tau, f_ext, joint_terms=joint_terms, friction_width=friction_width
+        )
     states = checked_states(model, q=q, qd=qd, tau=tau)
     columns = {name: columns_of(array) for name, array in states.items()}
     batch = states["q"].shape[:-1]
@@ -134,6 +175,8 @@ def rnea_derivatives(
     f_ext: ArrayLike | None = None,
     *,
     method: str = "composite",
+    joint_terms: bool = False,
+    friction_width: float = 0.0,
 ) -> tuple[Array, Array]:
     """Gradient of inverse dynamics by positions and by rates.
 
@@ -143,7 +186,8 @@ def rnea_derivatives(
     f_ext : as for :func:`rnea`; a force is constant in its body's coordinates and turns with the
         body when q changes (Pinocchio's convention too).
     method : ``composite`` (closed form, :mod:`pinion.dynamics.rnea_derivatives`) or ``column``
-        (Algorithm 2 of Plancher et al. 2021).
+        (Algorithm 2 of Plancher et al. 2021; revolute and prismatic joints alone).
+    joint_terms, friction_width : as for :func:`rnea`.
 
     Returns
     -------
@@ -155,6 +199,17 @@ def rnea_derivatives(
     DynamicsError : as for :func:`rnea`, and for a method that does not exist.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
+    if joint_terms or not model.single_dof:
+        return general.rnea_derivatives(
+            model,
+            q,
+            qd,
+            qdd,
+            f_ext,
+            method=method,
+            joint_terms=joint_terms,
+            friction_width=friction_width,
+        )
     states = checked_states(model, q=q, qd=qd, qdd=qdd)
     columns = {name: columns_of(array) for name, array in states.items()}
     batch = states["q"].shape[:-1]
@@ -173,13 +228,15 @@ def fd_derivatives(
     f_ext: ArrayLike | None = None,
     *,
     method: str = "composite",
+    joint_terms: bool = False,
+    friction_width: float = 0.0,
 ) -> ForwardDerivatives:
     """Forward dynamics with its gradient, from positions, rates and efforts alone.
 
     Arguments
     ---------
     q, qd, tau : as for :func:`aba`.
-    f_ext, method : as for :func:`rnea_derivatives`.
+    f_ext, method, joint_terms, friction_width : as for :func:`rnea_derivatives`.
 
     Returns
     -------
@@ -190,6 +247,18 @@ def fd_derivatives(
     DynamicsError : as for :func:`rnea_derivatives`.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
+    if joint_terms or not model.single_dof:
+        parts = general.fd_derivatives(
+            model,
+            q,
+            qd,
+            tau,
+            f_ext,
+            method=method,
+            joint_terms=joint_terms,
+            friction_width=friction_width,
+        )
+        return ForwardDerivatives(*parts)
     states = checked_states(model, q=q, qd=qd, tau=tau)
     columns = {name: columns_of(array) for name, array in states.items()}
     batch = states["q"].shape[:-1]
@@ -214,6 +283,8 @@ def fd_derivatives_from_minv(
     f_ext: ArrayLike | None = None,
     *,
     method: str = "composite",
+    joint_terms: bool = False,
+    friction_width: float = 0.0,
 ) -> tuple[Array, Array]:
     """Gradient of forward dynamics where accelerations and M^-1 are known already.
 
@@ -224,7 +295,7 @@ def fd_derivatives_from_minv(
     q, qd, qdd : as for :func:`rnea`; ``qdd`` is forward dynamics' result.
     minv : (nv, nv) or (n, nv, nv) float, inverse of the joint-space inertia matrix at q. It is
         taken to be symmetric: only its lower triangle is read.
-    f_ext, method : as for :func:`rnea_derivatives`.
+    f_ext, method, joint_terms, friction_width : as for :func:`rnea_derivatives`.
 
     Returns
     -------
@@ -235,6 +306,18 @@ def fd_derivatives_from_minv(
     DynamicsError : as for :func:`rnea_derivatives`.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
+    if joint_terms or not model.single_dof:
+        return general.fd_derivatives_from_minv(
+            model,
+            q,
+            qd,
+            qdd,
+            minv,
+            f_ext,
+            method=method,
+            joint_terms=joint_terms,
+            friction_width=friction_width,
+        )
     states = checked_states(model, q=q, qd=qd, qdd=qdd)
     columns = {name: columns_of(array) for name, array in states.items()}
     batch = states["q"].shape[:-1]
@@ -253,6 +336,8 @@ def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]; ``qd`` : (nv,) or (n, nv) float,
     joint rates [rad/s | m/s]. Raises :class:`DynamicsError` like :func:`rnea`.
     """
+    if not model.single_dof:
+        return general.kinetic_energy(model, q, qd)
     states = checked_states(model, q=q, qd=qd)
     energy = kinetic_energy_scalars(model, columns_of(states["q"]), columns_of(states["qd"]))
     return spread(energy, states["q"].shape[:-1])
@@ -264,6 +349,8 @@ def potential_energy(model: Model, q: ArrayLike) -> Array:
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Raises :class:`DynamicsError` like
     :func:`rnea`.
     """
+    if not model.single_dof:
+        return general.potential_energy(model, q)
     states = checked_states(model, q=q)
     energy = potential_energy_scalars(model, columns_of(states["q"]))
     return spread(energy, states["q"].shape[:-1])

@@ -13,6 +13,9 @@ from pinion.robot.model import JointKind, Model
 
 Array = NDArray[np.float64]
 
+POSITIONS = ("q", "q0", "q1")
+"""Names of arguments that are positions."""
+
 UNIT_TOLERANCE = 1e-6
 """A quaternion (or a cosine and sine) this near to unit length is one, and is normalised."""
 
@@ -77,17 +80,23 @@ def checked_states(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
     Raises for a robot with joints of other kinds than revolute and prismatic: the functions that
     come here do not know them. :func:`configurations` is for those that do.
     """
-    if not model.single_dof:
-        found = next(body.joint for body in model.bodies if not body.joint.kind.simple)
-        raise DynamicsError(
-            f"The joint {found.name!r} of {model.name!r} is of the kind {found.kind.value!r}; this "
-            "function takes robots whose joints are revolute or prismatic."
-        )
+    check_single_dof(model)
     return configurations(model, **arguments)
 
 
+def check_single_dof(model: Model) -> None:
+    """Raise for a robot with a joint that is neither revolute nor prismatic."""
+    for body in model.bodies:
+        if not body.joint.kind.simple:
+            raise DynamicsError(
+                f"The joint {body.joint.name!r} of {model.name!r} is of the kind "
+                f"{body.joint.kind.value!r}; this function takes robots whose joints are revolute "
+                "or prismatic."
+            )
+
+
 def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
-    """Check arrays whose names say what they are: q and q0, q1 are (nq,) or (n, nq), others nv.
+    """Check arrays by name: ``POSITIONS`` are (nq,) or (n, nq), the others (nv,) or (n, nv).
 
     Quaternions, and planar joints' cosine and sine, must have unit length within
     ``UNIT_TOLERANCE``; they come back with exactly that.
@@ -96,7 +105,7 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
     first = ""
     for name, argument in arguments.items():
         array = as_numbers(name, argument)
-        width = model.nq if name[:1] == "q" and name.strip("q01") == "" else model.nv
+        width = model.nq if name in POSITIONS else model.nv
         if array.ndim not in (1, 2) or array.shape[-1] != width:
             what = "joints"
             if model.nq != model.nv:
@@ -114,7 +123,7 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
         states[name] = array
     for name, array in states.items():
         check_finite(name, array)
-        if array.shape[-1] == model.nq != model.nv:
+        if name in POSITIONS:
             states[name] = unit_rotations(model, name, array)
     return states
 
@@ -133,8 +142,11 @@ def rotation_slices(model: Model) -> list[tuple[slice, str]]:
 
 def unit_rotations(model: Model, name: str, q: Array) -> Array:
     """Return q (..., nq) with rotations of unit length; raise for one that is far from it."""
+    slices = rotation_slices(model)
+    if not slices:
+        return q
     result = np.array(q)
-    for own, what in rotation_slices(model):
+    for own, what in slices:
         lengths = np.linalg.norm(q[..., own], axis=-1)
         bad = np.argwhere(~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE))
         if len(bad):

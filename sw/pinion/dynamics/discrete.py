@@ -14,7 +14,9 @@ x, x + h/2 k1, x + h/2 k2, x + h k3, weighted 1, 2, 2, 1 in sixths. Its gradient
 these four stages by the chain rule, not the continuous one multiplied by h.
 
 Both are of the step as it is computed, so that ``x+(x + d) = x+ + A d`` holds to first order in d
-whatever h is. Joints have one degree of freedom: positions add, and an angle is not wrapped.
+whatever h is. Positions of revolute and prismatic joints add, and an angle is not wrapped; those of
+other joints move by ``integrate``, their changes are tangent (nv of them) and only the
+semi-implicit step is there.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.aba import aba_scalars
-from pinion.dynamics.arrays import (
+from pinion.dynamics.checks import (
     Array,
     DynamicsError,
     check_choice,
@@ -37,6 +39,8 @@ from pinion.dynamics.arrays import (
     vector_of,
 )
 from pinion.dynamics.fd_derivatives import fd_derivatives_scalars
+from pinion.dynamics.general import discrete as general
+from pinion.dynamics.general.arrays import request
 from pinion.dynamics.scalar import Scalar, add, mul
 from pinion.robot.model import Model
 
@@ -110,8 +114,8 @@ def discrete_dynamics(
 
     Returns
     -------
-    q_next, qd_next : (nv,) or (n, nv) float64, positions (angles not wrapped) and rates after the
-        step. Limits of the joints have no part in it.
+    q_next, qd_next : (nq,) or (n, nq), and (nv,) or (n, nv) float64, positions (angles not wrapped)
+        and rates after the step. Limits of the joints have no part in it.
 
     Raises
     ------
@@ -120,6 +124,13 @@ def discrete_dynamics(
     """
     check_choice("method", method, STEP_METHODS)
     step = _checked_step(dt)
+    if not model.single_dof:
+        _check_semi_implicit(model, method)
+        given = request(model, f_ext=f_ext, q=q, qd=qd, tau=tau)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends = general.step(given, step)
+        _check_result(step, *ends)
+        return given.shaped(ends[0]), given.shaped(ends[1])
     states = checked_states(model, q=q, qd=qd, tau=tau)
     columns = {name: columns_of(array) for name, array in states.items()}
     batch = states["q"].shape[:-1]
@@ -161,6 +172,13 @@ def discrete_derivatives(
     """
     check_choice("method", method, STEP_METHODS)
     step = _checked_step(dt)
+    if not model.single_dof:
+        _check_semi_implicit(model, method)
+        given = request(model, f_ext=f_ext, q=q, qd=qd, tau=tau)
+        with np.errstate(over="ignore", invalid="ignore"):
+            A, B = general.step_derivatives(given, step)
+        _check_result(step, A, B)
+        return given.shaped(A), given.shaped(B)
     states = checked_states(model, q=q, qd=qd, tau=tau)
     batch = states["q"].shape[:-1]
     forces = checked_forces(model, f_ext, batch)
@@ -197,6 +215,14 @@ def discrete_derivatives(
 
 def _moved(x: Sequence[Scalar], step: float, rate: Sequence[Scalar]) -> list[Scalar]:
     return [add(a, mul(step, b)) for a, b in zip(x, rate, strict=True)]
+
+
+def _check_semi_implicit(model: Model, method: str) -> None:
+    if method != "semi_implicit":
+        raise DynamicsError(
+            f"method is {method!r}, but for the joints of {model.name!r} there is 'semi_implicit' "
+            "alone."
+        )
 
 
 def _checked_step(dt: float) -> float:

@@ -25,7 +25,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.arrays import (
+from pinion.dynamics.checks import (
     Array,
     DynamicsError,
     check_choice,
@@ -33,6 +33,8 @@ from pinion.dynamics.arrays import (
     columns_of,
     vector_of,
 )
+from pinion.dynamics.general import kinematics as general
+from pinion.dynamics.general.arrays import request
 from pinion.dynamics.scalar import Scalar, add
 from pinion.dynamics.spatial import (
     ZERO,
@@ -256,9 +258,13 @@ def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Arra
     ------
     DynamicsError : no link has this name, a shape does not fit, or a number is not finite.
     """
+    if not model.single_dof:
+        given = request(model, q=q)
+        R, p = general.frame_placement(model, given.states["q"], frame_of(model, frame))
+        return given.shaped(R), given.shaped(p)
     columns, batch = _checked(model, q=q)
-    R, p = frame_placement_scalars(model, columns["q"], frame)
-    return _array(R, batch), vector_of(p, batch)
+    rows, origin = frame_placement_scalars(model, columns["q"], frame)
+    return _array(rows, batch), vector_of(origin, batch)
 
 
 def frame_jacobian(
@@ -282,6 +288,11 @@ def frame_jacobian(
     ------
     DynamicsError : as :func:`frame_placement`, or an unknown reference.
     """
+    check_choice("reference", reference, REFERENCES)
+    if not model.single_dof:
+        given = request(model, q=q)
+        named = frame_of(model, frame)
+        return given.shaped(general.frame_jacobian(model, given.states["q"], named, reference))
     columns, batch = _checked(model, q=q)
     return _array(frame_jacobian_scalars(model, columns["q"], frame, reference=reference), batch)
 
@@ -294,6 +305,10 @@ def frame_velocity(
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]; ``qd`` : the joint rates, same shape
     [rad/s | m/s]; ``frame`` and ``reference`` as in :func:`frame_jacobian`, with its errors.
     """
+    if not model.single_dof:
+        rates = request(model, q=q, qd=qd).states["qd"]
+        J = frame_jacobian(model, q, frame, reference=reference)
+        return (J @ rates.reshape((*J.shape[:-2], model.nv, 1)))[..., 0]
     columns, batch = _checked(model, q=q, qd=qd)
     angular, linear = frame_velocity_scalars(
         model, columns["q"], columns["qd"], frame, reference=reference
@@ -308,6 +323,9 @@ def centre_of_mass(model: Model, q: ArrayLike) -> Array:
     in it. Raises :class:`DynamicsError` for a wrong shape, a number that is not finite, or a robot
     without mass.
     """
+    if not model.single_dof:
+        given = request(model, q=q)
+        return given.shaped(general.centre_of_mass(model, given.states["q"], _total_mass(model)))
     columns, batch = _checked(model, q=q)
     return vector_of(centre_of_mass_scalars(model, columns["q"]), batch)
 
@@ -318,6 +336,9 @@ def com_jacobian(model: Model, q: ArrayLike) -> Array:
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. The velocity [m/s] of
     :func:`centre_of_mass` is ``J qd``; errors as there.
     """
+    if not model.single_dof:
+        given = request(model, q=q)
+        return given.shaped(general.com_jacobian(model, given.states["q"], _total_mass(model)))
     columns, batch = _checked(model, q=q)
     return _array(com_jacobian_scalars(model, columns["q"]), batch)
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.dynamics.checks import check_single_dof
 from pinion.robot.model import Body, Inertia, Joint, JointKind, Model, Transform, Vec3
 
 Array = NDArray[np.float64]
@@ -73,7 +74,12 @@ def minimal_model(model: Model) -> Model:
     ``q``, ``qd``, ``qdd``, ``tau`` and their order keep their meaning. Use it for tracing ``rnea``,
     ``crba``, ``minv``, ``aba`` and the gradients without external forces; not for energies, frames
     or forces of links.
+
+    Raises
+    ------
+    DynamicsError : a joint is neither revolute nor prismatic.
     """
+    check_single_dof(model)
     slides = [
         slide_of_root(model, i) if body.parent < 0 else 0.0 for i, body in enumerate(model.bodies)
     ]

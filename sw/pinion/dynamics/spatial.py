@@ -133,9 +133,14 @@ class JointTransform:
 
 
 def joint_transform(joint: Joint, q: Scalar) -> JointTransform:
-    """Return the transform of a joint at position ``q`` [rad | m]."""
+    """Return the transform of a revolute or prismatic joint at position ``q`` [rad | m]."""
     if joint.kind is JointKind.PRISMATIC:
         return JointTransform(tree=joint.tree, slide=q)
+    if joint.kind is not JointKind.REVOLUTE:
+        raise ValueError(
+            f"The joint {joint.name!r} is of the kind {joint.kind.value!r}; the algorithms over "
+            "scalars take revolute and prismatic joints: use the functions on arrays."
+        )
     return JointTransform(tree=joint.tree, c=cos(q), s=sin(q))
 
 

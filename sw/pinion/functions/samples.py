@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pinion import dynamics
 from pinion.robot import JointKind, Model
 
-from .table import Floats, Function, FunctionError
+from .table import Floats, Function, FunctionError, check_traceable
 
 DISTRIBUTIONS = ("reference", "stress", "beyond")
 
@@ -70,6 +70,7 @@ def sample(
         raise FunctionError(
             f"There is no distribution '{distribution}'; choose one of {', '.join(DISTRIBUTIONS)}."
         )
+    check_traceable(model)
     rng = np.random.default_rng(seed)
     scale = 2.0 if distribution == "beyond" else 1.0
     low, high = position_limits(model)

@@ -90,7 +90,14 @@ class Function:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def trace(self, model: Model) -> Graph:
-        """Run the algorithm on symbols for one robot: a graph with its constants inside."""
+        """Run the algorithm on symbols for one robot: a graph with its constants inside.
+
+        Raises
+        ------
+        FunctionError
+            When the robot has a joint that is neither revolute nor prismatic.
+        """
+        check_traceable(model)
         tracer = Tracer(skip=_HELPERS)
         arguments = [_symbols(tracer, block, model) for block in self.inputs]
         results = self.scalars(model, *arguments, region=tracer.region)
@@ -104,6 +111,20 @@ class Function:
         """The float model in float64 on a batch, by block name."""
         results = self.floats(model, *(arrays[block.name] for block in self.inputs))
         return {b.name: r for b, r in zip(self.outputs, results, strict=True)}
+
+
+def check_traceable(model: Model) -> None:
+    """Raise for a robot whose joints only the float models know, naming the joints."""
+    odd = [body.joint for body in model.bodies if not body.joint.kind.simple]
+    if not odd:
+        return
+    shown = ", ".join(f"'{joint.name}' ({joint.kind.value})" for joint in odd[:4])
+    more = f" and {len(odd) - 4} more" if len(odd) > 4 else ""
+    raise FunctionError(
+        f"Cores take revolute and prismatic joints alone, but the robot '{model.name}' has "
+        f"{shown}{more}: load it with a fixed base and without such joints, or use the float "
+        "models of pinion.dynamics."
+    )
 
 
 def _symbols(tracer: Tracer, block: Block, model: Model) -> list[Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pinion.robot.errors import RobotError
 from pinion.robot.inertia import (
@@ -28,6 +30,7 @@ from pinion.robot.model import (
 )
 from pinion.robot.rotation import (
     IDENTITY,
+    IDENTITY_TRANSFORM,
     Residues,
     add,
     align_z,
@@ -46,6 +49,20 @@ TRANSLATION_TOLERANCE = 1e-9
 
 DEFAULT_RATED_VELOCITY = 1.0
 """Rated speed [rad/s | m/s] of a joint whose file gives no velocity limit."""
+
+ROOT_JOINT = "root_joint"
+"""Name of the free-flyer that a floating base hangs on; Pinocchio's too."""
+
+KINDS: Mapping[str, JointKind] = MappingProxyType(
+    {
+        "revolute": JointKind.REVOLUTE,
+        "continuous": JointKind.REVOLUTE,
+        "prismatic": JointKind.PRISMATIC,
+        "planar": JointKind.PLANAR,
+        "floating": JointKind.FREE_FLYER,
+    }
+)
+"""What each of URDF's moving joints is."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +83,13 @@ class _Moving:
     tree: Transform
 
 
-def canonicalise(urdf: Urdf, *, gravity: Vec3) -> Model:
+def canonicalise(urdf: Urdf, *, gravity: Vec3, floating_base: bool = False) -> Model:
     """Build the model of a parsed URDF.
 
-    Every motion axis becomes the z axis of its body's frame, whose origin is the URDF child
-    link's; links behind fixed joints join the body (or the base) they are fixed to; bodies are
-    numbered depth first in the document order of the joints.
+    Every motion axis, and a planar joint's normal, becomes the z axis of its body's frame, whose
+    origin is the URDF child link's; links behind fixed joints join the body (or the base) they are
+    fixed to; bodies are numbered depth first in the document order of the joints. With
+    ``floating_base`` the root link is a body behind a free-flyer, and keeps its inertia.
 
     Errors
     ------
@@ -79,11 +97,11 @@ def canonicalise(urdf: Urdf, *, gravity: Vec3) -> Model:
     """
     residues = Residues()
     notes: list[str] = []
-    placed, moving = _place_links(urdf, residues, notes)
+    placed, moving = _place_links(urdf, residues, notes, floating_base)
     if not moving:
         raise RobotError(
             f"The robot {urdf.name!r} has no moving joint; at least one must be revolute, "
-            "continuous or prismatic."
+            "continuous, prismatic, planar or floating."
         )
     inertias, accepted = _merge(urdf, placed, len(moving), residues, notes)
     members = {body: _members(placed, body) for body in range(-1, len(moving))}
@@ -102,7 +120,9 @@ def canonicalise(urdf: Urdf, *, gravity: Vec3) -> Model:
                 links=members[number],
             )
         )
-    rated = tuple(_rated_velocity(joint.urdf, notes) for joint in moving)
+    rated: list[float] = []
+    for joint, body in zip(moving, bodies, strict=True):
+        rated += [_rated_velocity(joint.urdf, notes)] * body.joint.kind.nv
     notes += _merge_note(members, moving) + residues.notes()
     return Model(
         name=urdf.name,
@@ -119,18 +139,21 @@ def canonicalise(urdf: Urdf, *, gravity: Vec3) -> Model:
             for name, link in placed.items()
         ),
         notes=tuple(notes),
-        rated_velocity=rated,
+        rated_velocity=tuple(rated),
     )
 
 
 def _place_links(
-    urdf: Urdf, residues: Residues, notes: list[str]
+    urdf: Urdf, residues: Residues, notes: list[str], floating_base: bool
 ) -> tuple[dict[str, _Placed], list[_Moving]]:
     """Walk the tree depth first and give every link its place in a body."""
     children = children_of(urdf)
     root = root_of(urdf)
-    placed = {root: _Placed(-1, IDENTITY, (0.0, 0.0, 0.0))}
     moving: list[_Moving] = []
+    if floating_base:
+        moving.append(_Moving(_root_joint(urdf, root), -1, IDENTITY_TRANSFORM))
+        notes.append(f"Put the free-flyer {ROOT_JOINT!r} between the base and {root!r}.")
+    placed = {root: _Placed(len(moving) - 1, IDENTITY, (0.0, 0.0, 0.0))}
     waiting = list(reversed(children[root]))
     while waiting:
         joint = waiting.pop()
@@ -144,13 +167,42 @@ def _place_links(
         if joint.type == "fixed":
             placed[joint.child] = _Placed(parent.body, rotation, offset)
         else:
-            align = _alignment(joint, residues, notes)
+            free = KINDS[joint.type] is JointKind.FREE_FLYER
+            align = IDENTITY if free else _alignment(joint, residues, notes)
             rotation = snap(multiply(rotation, align), residues, where)
             placed[joint.child] = _Placed(len(moving), transpose(align), (0.0, 0.0, 0.0))
             tree = Transform(E=transpose(rotation), r=offset)
             moving.append(_Moving(joint, parent.body, tree))
         waiting += reversed(children[joint.child])
     return placed, moving
+
+
+def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
+    """A floating joint above the root link, as if the file had it."""
+    if any(joint.name == ROOT_JOINT for joint in urdf.joints):
+        raise RobotError(
+            f"The robot {urdf.name!r} has a joint {ROOT_JOINT!r} already, which is the name of "
+            "a floating base's joint; give it another name."
+        )
+    zero: Vec3 = (0.0, 0.0, 0.0)
+    return UrdfJoint(
+        name=ROOT_JOINT,
+        type="floating",
+        parent="",
+        child=root,
+        xyz=zero,
+        rpy=zero,
+        axis=(0.0, 0.0, 1.0),
+        lower=None,
+        upper=None,
+        velocity=None,
+        effort=None,
+        damping=0.0,
+        friction=0.0,
+        armature=0.0,
+        mimic=None,
+        rated_velocity=None,
+    )
 
 
 def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
@@ -194,10 +246,11 @@ def _members(placed: dict[str, _Placed], body: int) -> tuple[str, ...]:
 
 def _joint(moving: _Moving, notes: list[str]) -> Joint:
     joint = moving.urdf
-    continuous = joint.type == "continuous"
+    kind, continuous = KINDS[joint.type], joint.type == "continuous"
     lower, upper = joint.lower, joint.upper
-    if continuous or lower is None or upper is None:
-        if not continuous:
+    # One pair of limits says nothing of several coordinates.
+    if continuous or not kind.simple or lower is None or upper is None:
+        if kind.simple and not continuous:
             notes.append(f"Joint {joint.name!r} gives no position limits: it is unlimited.")
         lower, upper = -math.inf, math.inf
     if joint.mimic is not None:
@@ -207,7 +260,7 @@ def _joint(moving: _Moving, notes: list[str]) -> Joint:
         )
     return Joint(
         name=joint.name,
-        kind=JointKind.PRISMATIC if joint.type == "prismatic" else JointKind.REVOLUTE,
+        kind=kind,
         continuous=continuous,
         tree=moving.tree,
         lower=lower,
@@ -226,7 +279,7 @@ def _rated_velocity(joint: UrdfJoint, notes: list[str]) -> float:
         return joint.rated_velocity
     if joint.velocity:
         return joint.velocity
-    unit = "m/s" if joint.type == "prismatic" else "rad/s"
+    unit = KINDS[joint.type].unit.replace("m, rad", "m/s and rad") + "/s"
     notes.append(
         f"Joint {joint.name!r} gives no velocity limit: "
         f"its rated speed is taken as {DEFAULT_RATED_VELOCITY:g} {unit}."

@@ -76,6 +76,7 @@ class ImportedJoint:
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
+    pitch: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +137,9 @@ def assemble(
         Frame(name=one.name, body=one.joint, placement=_placed(one, state.aligns, state.residues))
         for one in frames
     )
-    rated = tuple(_rated_velocity(joint, state.notes) for joint in joints)
+    rated: list[float] = []
+    for joint in joints:
+        rated += [_rated_velocity(joint, state.notes)] * joint.kind.nv
     return Model(
         name=name,
         source=source,
@@ -145,7 +148,7 @@ def assemble(
         base_links=tuple(links[-1]),
         frames=placed,
         notes=(*state.notes, *state.residues.notes()),
-        rated_velocity=rated,
+        rated_velocity=tuple(rated),
     )
 
 
@@ -177,6 +180,7 @@ def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
         damping=joint.damping,
         friction=joint.friction,
         armature=joint.armature,
+        pitch=joint.pitch,
     )
 
 
@@ -228,7 +232,7 @@ def _rated_velocity(joint: ImportedJoint, notes: list[str]) -> float:
     velocity = _limit(joint.velocity)
     if math.isfinite(velocity) and velocity > 0.0:
         return velocity
-    unit = "m/s" if joint.kind is JointKind.PRISMATIC else "rad/s"
+    unit = joint.kind.unit.replace("m, rad", "m/s and rad") + "/s"
     notes.append(
         f"Joint {joint.name!r} gives no velocity limit: "
         f"its rated speed is taken as {DEFAULT_RATED_VELOCITY:g} {unit}."

@@ -58,6 +58,7 @@ def load(
     gravity: Vec3 | None = None,
     lock: Mapping[str, float | None] | None = None,
     tip: str | None = None,
+    floating_base: bool = False,
 ) -> Model:
     """Load a robot.
 
@@ -71,18 +72,21 @@ def load(
     lock : joints to hold still, with their positions [rad | m]; see ``pinion.robot.lock``.
     tip : a link; only the chain from the base to it is kept, after locking; see
         ``pinion.robot.tip``.
+    floating_base : put a free-flyer between the base and the root link, whose inertia is kept.
 
     Errors
     ------
     RobotError : unknown robot, or anything wrong with the file; the message is one sentence.
     """
-    model = _load(name_or_path, gravity)
+    model = _load(name_or_path, gravity, floating_base)
     if lock:
         model = locked.lock(model, lock)
     return model if tip is None else subchain.tip(model, tip)
 
 
-def _load(source: str | os.PathLike[str] | PinocchioModel, gravity: Vec3 | None) -> Model:
+def _load(
+    source: str | os.PathLike[str] | PinocchioModel, gravity: Vec3 | None, floating_base: bool
+) -> Model:
     own = None if gravity is None else _gravity(gravity)
     if not isinstance(source, str | os.PathLike):
         if not is_pinocchio(source):
@@ -90,12 +94,19 @@ def _load(source: str | os.PathLike[str] | PinocchioModel, gravity: Vec3 | None)
                 f"The object {source!r} is no robot; "
                 "give a name, the path of a file or a pinocchio.Model."
             )
+        _refuse_floating(floating_base, "pinocchio.Model", "pinocchio.JointModelFreeFlyer()")
         return from_pinocchio(source, gravity=own)
     name = os.fspath(source)
     if name in builtin_names():
-        return load_text(urdf_text(name), source=f"built-in {name}", gravity=gravity)
-    if is_generated(name):
-        return load_text(generated_text(name), source=f"generated {name}", gravity=gravity)
+        text, kind = urdf_text(name), "built-in"
+    elif is_generated(name):
+        text, kind = generated_text(name), "generated"
+    else:
+        return _load_file(name, gravity, floating_base)
+    return load_text(text, source=f"{kind} {name}", gravity=gravity, floating_base=floating_base)
+
+
+def _load_file(name: str, gravity: Vec3 | None, floating_base: bool) -> Model:
     path = Path(name)
     looks_like_path = path.suffix != "" or len(path.parts) > 1
     if not looks_like_path and not os.path.lexists(name):
@@ -104,8 +115,17 @@ def _load(source: str | os.PathLike[str] | PinocchioModel, gravity: Vec3 | None)
             "or give the path of a URDF file that exists."
         )
     if _is_mjcf(path):
-        return from_mjcf(path, gravity=own)
-    return canonicalise(read(name), gravity=_gravity(gravity))
+        _refuse_floating(floating_base, "MJCF file", "<freejoint/>")
+        return from_mjcf(path, gravity=None if gravity is None else _gravity(gravity))
+    return canonicalise(read(name), gravity=_gravity(gravity), floating_base=floating_base)
+
+
+def _refuse_floating(floating_base: bool, what: str, how: str) -> None:
+    if floating_base:
+        raise RobotError(
+            f"A {what} says itself whether its base floats; give its root body {how} instead of "
+            "floating_base=True."
+        )
 
 
 def _is_mjcf(path: Path) -> bool:
@@ -120,9 +140,16 @@ def _is_mjcf(path: Path) -> bool:
     return root.tag in ("mujoco", "mujocoinclude")
 
 
-def load_text(text: str | bytes, *, source: str = "text", gravity: Vec3 | None = None) -> Model:
+def load_text(
+    text: str | bytes,
+    *,
+    source: str = "text",
+    gravity: Vec3 | None = None,
+    floating_base: bool = False,
+) -> Model:
     """Load a robot from URDF text; ``source`` stands for it in the model and in messages."""
-    return canonicalise(parse(text, source=source), gravity=_gravity(gravity))
+    urdf = parse(text, source=source)
+    return canonicalise(urdf, gravity=_gravity(gravity), floating_base=floating_base)
 
 
 def _gravity(gravity: Vec3 | None) -> Vec3:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 from pinion.robot.errors import RobotError
@@ -13,8 +14,15 @@ from pinion.robot.imported import ImportedFrame, ImportedInertial, ImportedJoint
 from pinion.robot.model import JointKind, Mat3, Model, Vec3
 from pinion.robot.rotation import add, multiply, rotate
 
-# The values of MuJoCo's mjtJoint.
-_KINDS = {0: "free", 1: "ball", 2: "slide", 3: "hinge"}
+# By the values of MuJoCo's mjtJoint.
+_KINDS: Mapping[int, JointKind] = MappingProxyType(
+    {
+        0: JointKind.FREE_FLYER,
+        1: JointKind.SPHERICAL,
+        2: JointKind.PRISMATIC,
+        3: JointKind.REVOLUTE,
+    }
+)
 
 
 def from_mjcf(path: str | os.PathLike[str], *, gravity: Vec3 | None = None) -> Model:
@@ -27,13 +35,14 @@ def from_mjcf(path: str | os.PathLike[str], *, gravity: Vec3 | None = None) -> M
 
     Returns
     -------
-    The model; its positions are MuJoCo's qpos, in MuJoCo's order. Contacts, actuators, tendons,
+    The model; its positions are MuJoCo's qpos, in MuJoCo's order, but for quaternions, which are
+    (x, y, z, w) here and (w, x, y, z) there; and the linear velocity of a free joint is in the
+    body's axes here and in the world's there. Contacts, actuators, tendons,
     equality constraints and springs are not part of a model; the notes say what was left out.
 
     Errors
     ------
-    RobotError : no ``mujoco`` library, a file that it refuses, a free or ball joint, or several
-        joints in one body.
+    RobotError : no ``mujoco`` library, a file that it refuses, or several joints in one body.
     """
     compiled = _compile(os.fspath(path))
     return _from_compiled(compiled, source=os.fspath(path), gravity=gravity)
@@ -98,22 +107,20 @@ def _joint(
             f"The body {link!r} has {count} joints, which is not supported; "
             "give each joint a body of its own."
         )
-    kind = _KINDS.get(int(compiled.jnt_type[first]), "unknown")
-    if kind not in ("hinge", "slide"):
-        raise RobotError(
-            f"The joint {name!r} of the body {link!r} is a {kind} joint, which is not supported; "
-            "use hinge and slide joints on a fixed base."
-        )
+    kind = _KINDS[int(compiled.jnt_type[first])]
+    if kind is JointKind.FREE_FLYER:
+        pose = Pose()  # its positions are the body's in the world, wherever the file puts it
     anchor, axis = _vec3(compiled.jnt_pos[first]), _vec3(compiled.jnt_axis[first])
     offset = add(pose.offset, rotate(pose.rotation, anchor))
     rotation = pose.rotation
     # The file places the body at q = ref; the model's joint frame stands where q = 0 puts it.
-    ref = float(compiled.qpos0[int(compiled.jnt_qposadr[first])])
-    if ref != 0.0 and kind == "hinge":
+    ref = float(compiled.qpos0[int(compiled.jnt_qposadr[first])]) if kind.nv == 1 else 0.0
+    if ref != 0.0 and kind is JointKind.REVOLUTE:
         rotation = multiply(rotation, _about(axis, -ref))
     elif ref != 0.0:
         offset = add(offset, rotate(rotation, (-ref * axis[0], -ref * axis[1], -ref * axis[2])))
-    limited = bool(compiled.jnt_limited[first])
+    # A ball joint's limit is one of its whole angle, which no coordinate is.
+    limited = bool(compiled.jnt_limited[first]) and kind.nv == 1
     lower, upper = (float(value) for value in compiled.jnt_range[first])
     effort = math.inf
     if bool(compiled.jnt_actfrclimited[first]):
@@ -123,10 +130,10 @@ def _joint(
         name=name,
         link=link,
         parent=parent,
-        kind=JointKind.REVOLUTE if kind == "hinge" else JointKind.PRISMATIC,
-        axis=axis,
+        kind=kind,
+        axis=axis if kind.nv == 1 else (0.0, 0.0, 1.0),
         pose=Pose(rotation=rotation, offset=offset),
-        continuous=kind == "hinge" and not limited,
+        continuous=kind is JointKind.REVOLUTE and not limited,
         lower=lower if limited else -math.inf,
         upper=upper if limited else math.inf,
         effort=effort,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,19 @@ from pinion.robot.imported import ImportedFrame, ImportedInertial, ImportedJoint
 from pinion.robot.model import JointKind, Mat3, Model, Vec3
 
 _SUPPORTED = re.compile(
-    r"JointModel(?P<what>R|P|RUB|Revolute|Prismatic|RevoluteUnbounded)(?P<axis>X|Y|Z|Unaligned)"
+    r"JointModel(?:(?P<what>R|P|H|RUB|Revolute|Prismatic|Helical|RevoluteUnbounded)"
+    r"(?P<axis>X|Y|Z|Unaligned)|(?P<whole>FreeFlyer|Spherical|Planar))"
+)
+
+_KINDS: Mapping[str, JointKind] = MappingProxyType(
+    {
+        **dict.fromkeys(("R", "RUB", "Revolute", "RevoluteUnbounded"), JointKind.REVOLUTE),
+        **dict.fromkeys(("P", "Prismatic"), JointKind.PRISMATIC),
+        **dict.fromkeys(("H", "Helical"), JointKind.HELICAL),
+        "FreeFlyer": JointKind.FREE_FLYER,
+        "Spherical": JointKind.SPHERICAL,
+        "Planar": JointKind.PLANAR,
+    }
 )
 
 
@@ -29,8 +42,8 @@ def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None) -> Model:
 
     Parameters
     ----------
-    pin_model : a ``pinocchio.Model`` whose joints are revolute (bounded or not) or prismatic,
-        about or along any axis, on a fixed base.
+    pin_model : a ``pinocchio.Model`` whose joints are revolute (bounded or not), prismatic or
+        helical, about or along any axis, or spherical, planar or free-flyers.
     gravity : (3,) base coordinates [m/s^2]; the Pinocchio model's own when None.
 
     Returns
@@ -74,33 +87,39 @@ def _joint(pin_model: Any, number: int, link: str | None) -> ImportedJoint:
     if match is None:
         raise RobotError(
             f"The Pinocchio joint {name!r} is of the kind {short}, which is not supported; "
-            "use revolute, unbounded revolute and prismatic joints on a fixed base, or lock it "
-            "with pinocchio.buildReducedModel."
+            "use revolute, unbounded revolute, prismatic, helical, spherical, planar and "
+            "free-flyer joints, or lock it with pinocchio.buildReducedModel."
         )
-    prismatic = match["what"].startswith("P")
+    kind = _KINDS[match["what"] or match["whole"]]
     continuous = match["what"] in ("RUB", "RevoluteUnbounded")
-    at, speed = int(joint.idx_q), int(joint.idx_v)
+    unlimited = continuous or kind.nv > 1
+    axis, pitch = _axis(joint, kind, continuous)
+    at = int(joint.idx_q)
+    speed = slice(int(joint.idx_v), int(joint.idx_v) + kind.nv)
     return ImportedJoint(
         name=name,
         link=name if link is None else link,
         parent=int(pin_model.parents[number]) - 1,
-        kind=JointKind.PRISMATIC if prismatic else JointKind.REVOLUTE,
-        axis=_axis(joint, prismatic, continuous),
+        kind=kind,
+        axis=axis,
         pose=_pose(pin_model.jointPlacements[number]),
         continuous=continuous,
-        lower=-math.inf if continuous else float(pin_model.lowerPositionLimit[at]),
-        upper=math.inf if continuous else float(pin_model.upperPositionLimit[at]),
+        lower=-math.inf if unlimited else float(pin_model.lowerPositionLimit[at]),
+        upper=math.inf if unlimited else float(pin_model.upperPositionLimit[at]),
         # Newer releases have a lower and an upper limit where older ones have one.
-        velocity=_entry(pin_model, ("upperVelocityLimit", "velocityLimit"), speed),
-        effort=_entry(pin_model, ("upperEffortLimit", "effortLimit"), speed),
-        damping=_entry(pin_model, ("damping",), speed),
-        friction=_entry(pin_model, ("upperDryFrictionLimit", "friction"), speed),
-        armature=_entry(pin_model, ("armature",), speed),
+        velocity=min(_entries(pin_model, ("upperVelocityLimit", "velocityLimit"), speed)),
+        effort=min(_entries(pin_model, ("upperEffortLimit", "effortLimit"), speed)),
+        damping=_one(pin_model, ("damping",), speed, name),
+        friction=_one(pin_model, ("upperDryFrictionLimit", "friction"), speed, name),
+        armature=_one(pin_model, ("armature",), speed, name),
+        pitch=pitch,
     )
 
 
-def _axis(joint: Any, prismatic: bool, continuous: bool) -> Vec3:
-    """The joint's axis, read from its motion subspace, which Pinocchio orders [linear; angular]."""
+def _axis(joint: Any, kind: JointKind, continuous: bool) -> tuple[Vec3, float]:
+    """The axis and the pitch of a joint of one velocity, read from its motion subspace."""
+    if kind.nv > 1:
+        return (0.0, 0.0, 1.0), 0.0
     q = np.zeros(int(joint.idx_q) + int(joint.nq))
     if continuous:
         q[-2] = 1.0  # the cosine of zero
@@ -108,7 +127,10 @@ def _axis(joint: Any, prismatic: bool, continuous: bool) -> Vec3:
     joint.calc(data, q)
     subspace = data.S.matrix() if hasattr(data.S, "matrix") else data.S
     column = [float(value) for value in np.asarray(subspace).reshape(6)]
-    return _vec3(column[:3] if prismatic else column[3:])
+    linear, angular = _vec3(column[:3]), _vec3(column[3:])  # Pinocchio's order
+    if kind is JointKind.PRISMATIC:
+        return linear, 0.0
+    return angular, math.fsum(a * b for a, b in zip(linear, angular, strict=True))
 
 
 def _frames(pin_model: Any) -> list[ImportedFrame]:
@@ -142,13 +164,24 @@ def _pose(placement: Any) -> Pose:
     return Pose(rotation=_mat3(placement.rotation), offset=_vec3(placement.translation))
 
 
-def _entry(pin_model: Any, names: Iterable[str], at: int) -> float:
-    """Entry ``at`` of the first of these vectors that the model has; 0 where it has none."""
+def _entries(pin_model: Any, names: Iterable[str], at: slice) -> list[float]:
+    """Entries ``at`` of the first of these vectors that the model has; 0 where it has none."""
     for name in names:
         vector = getattr(pin_model, name, None)
         if vector is not None:
-            return float(vector[at])
-    return 0.0
+            return [float(value) for value in vector[at]]
+    return [0.0]
+
+
+def _one(pin_model: Any, names: tuple[str, ...], at: slice, joint: str) -> float:
+    """The figure that all velocities of a joint have."""
+    found = _entries(pin_model, names, at)
+    if any(value != found[0] for value in found):
+        raise RobotError(
+            f"The Pinocchio joint {joint!r} has several figures of {names[-1]}, {found!r}; "
+            "give all its velocities the same one."
+        )
+    return found[0]
 
 
 def _vec3(values: Any) -> Vec3:

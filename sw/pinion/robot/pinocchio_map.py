@@ -1,8 +1,9 @@
 """Takes positions and joint orders between a model and the same robot in Pinocchio.
 
 Pinocchio orders joints by the names of siblings and keeps a continuous joint's position as cosine
-and sine; a model keeps the order of its file and one angle. Joints are matched by name. Pinocchio
-itself is never imported here: its models are used as they are given.
+and sine; a model keeps the order of its file and one angle. Joints are matched by name; those of
+several degrees of freedom have the same coordinates in both. Pinocchio itself is never imported
+here: its models are used as they are given.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ def v_permutation(model: Model, pin_model: Any) -> NDArray[np.intp]:
     ------
     RobotError : the two do not have the same moving joints.
     """
-    return np.array([int(joint.idx_v) for joint in _matched(model, pin_model)], dtype=np.intp)
+    order = [
+        int(joint.idx_v) + k for joint in _matched(model, pin_model) for k in range(int(joint.nv))
+    ]
+    return np.array(order, dtype=np.intp)
 
 
 def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.float64]:
@@ -48,12 +52,12 @@ def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.flo
     """
     own = _checked(q, model.nq, "q", model.name)
     result = np.zeros((*own.shape[:-1], int(pin_model.nq)))
-    for k, joint in enumerate(_matched(model, pin_model)):
-        at = int(joint.idx_q)
-        if int(joint.nq) == 2:
-            result[..., at], result[..., at + 1] = np.cos(own[..., k]), np.sin(own[..., k])
-        else:
-            result[..., at] = own[..., k]
+    for place, joint in zip(model.q_slices, _matched(model, pin_model), strict=True):
+        at, width = int(joint.idx_q), int(joint.nq)
+        value = own[..., place]
+        if width != value.shape[-1]:  # a continuous joint, see _matched
+            value = np.concatenate([np.cos(value), np.sin(value)], axis=-1)
+        result[..., at : at + width] = value
     return result
 
 
@@ -74,12 +78,12 @@ def q_from_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.f
     """
     theirs = _checked(q, int(pin_model.nq), "Pinocchio q", model.name)
     result = np.zeros((*theirs.shape[:-1], model.nq))
-    for k, joint in enumerate(_matched(model, pin_model)):
-        at = int(joint.idx_q)
-        if int(joint.nq) == 2:
-            result[..., k] = np.arctan2(theirs[..., at + 1], theirs[..., at])
-        else:
-            result[..., k] = theirs[..., at]
+    for place, joint in zip(model.q_slices, _matched(model, pin_model), strict=True):
+        at, width = int(joint.idx_q), int(joint.nq)
+        value = theirs[..., at : at + width]
+        if width != place.stop - place.start:  # a continuous joint, see _matched
+            value = np.arctan2(value[..., 1:], value[..., :1])
+        result[..., place] = value
     return result
 
 
@@ -95,11 +99,13 @@ def _matched(model: Model, pin_model: Any) -> list[Any]:
             "the model and the Pinocchio model must have the same moving joints."
         )
     joints = [pin_model.joints[numbers[name]] for name in model.joint_names]
-    for name, joint in zip(model.joint_names, joints, strict=True):
-        if int(joint.nv) != 1:
+    for body, joint in zip(model.bodies, joints, strict=True):
+        own, found = body.joint.kind, (int(joint.nq), int(joint.nv))
+        if found not in ((own.nq, own.nv), (own.nq + 1, own.nv)) or found[0] > max(2, own.nq):
             raise RobotError(
-                f"The Pinocchio joint {name!r} has {int(joint.nv)} degrees of freedom; "
-                "only joints of one can be mapped."
+                f"The joint {body.joint.name!r} is {own.value} in the model, but {found[0]} "
+                f"positions and {found[1]} velocities in Pinocchio; "
+                "the two must be the same robot."
             )
     return joints
 

@@ -21,8 +21,7 @@ from pinion.robot.model import Mimic, Vec3
 LARGEST = 1e30
 """No figure of a robot is larger; beyond it, products of figures would overflow."""
 
-_SUPPORTED = ("revolute", "continuous", "prismatic", "fixed")
-_NOT_YET = ("floating", "planar")
+_SUPPORTED = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,18 +182,13 @@ def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
     name = _named(element, "joint", number)
     where = f"joint {name!r}"
     kind = element.get("type", "")
-    if kind in _NOT_YET:
-        raise RobotError(
-            f"The type {kind!r} of {where} is not yet supported; "
-            f"use one of {', '.join(_SUPPORTED)}."
-        )
     if kind not in _SUPPORTED:
         raise RobotError(
             f"The type {kind!r} of {where} is unknown; use one of {', '.join(_SUPPORTED)}."
         )
     axis: Vec3 = (1.0, 0.0, 0.0)
     axis_element = element.find("axis")
-    if kind != "fixed" and axis_element is not None:
+    if kind not in ("fixed", "floating") and axis_element is not None:
         axis = _vector(axis_element, "xyz", where, what="axis", default=None)
         if not any(axis):
             raise RobotError(f"The axis '0 0 0' of {where} is zero; give it a direction.")

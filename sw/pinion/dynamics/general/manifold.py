@@ -155,9 +155,7 @@ def _between(kind: JointKind, start: Array, end: Array) -> Array:
         return np.concatenate([linear, angular], axis=-1)
     if kind is JointKind.PLANAR:
         c, s = start[..., 2], start[..., 3]
-        angle = np.arctan2(
-            c * end[..., 3] - s * end[..., 2], c * end[..., 2] + s * end[..., 3]
-        )
+        angle = np.arctan2(c * end[..., 3] - s * end[..., 2], c * end[..., 2] + s * end[..., 3])
         dx, dy = end[..., 0] - start[..., 0], end[..., 1] - start[..., 1]
         x, y = c * dx + s * dy, c * dy - s * dx
         a, b = _arc(angle, np.ones_like(angle), np.zeros_like(angle))
@@ -180,7 +178,8 @@ def _turned(quaternion: Array, angular: Array) -> Array:
     vector = 0.5 * np.sinc(0.5 * angle / np.pi) * angular
     product = _product(quaternion, np.concatenate([vector, np.cos(0.5 * angle)], axis=-1))
     near = np.sum(product * quaternion, axis=-1, keepdims=True) >= 0.0
-    return np.where(near, 1.0, -1.0) * product / np.linalg.norm(product, axis=-1, keepdims=True)
+    length = np.linalg.norm(product, axis=-1, keepdims=True)
+    return np.asarray(np.where(near, 1.0, -1.0) * product / length)
 
 
 def _product(a: Array, b: Array) -> Array:

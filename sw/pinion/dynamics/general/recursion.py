@@ -96,7 +96,7 @@ def articulated(pose: Pose, terms: Terms) -> Articulated:
         U[i] = IA[i] @ S
         D = transposed(S) @ U[i] + np.diag(terms.armature[pose.slices[i]])
         try:
-            Dinv[i] = np.linalg.inv(D)
+            Dinv[i] = np.asarray(np.linalg.inv(D), dtype=np.float64)
         except np.linalg.LinAlgError:
             raise _singular(pose) from None
         if parent >= 0:

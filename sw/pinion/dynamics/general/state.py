@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pinion.dynamics.general.joints import displacement, subspace
 from pinion.dynamics.general.spatial import (
@@ -152,10 +153,10 @@ def gathered(pose: Pose, own: list[Array]) -> list[Array]:
     return total
 
 
-def columns_above(pose: Pose) -> list[Array]:
+def columns_above(pose: Pose) -> list[NDArray[np.intp]]:
     """Return for each body the numbers of the velocities that move its parent."""
-    above: list[Array] = []
-    through: list[Array] = []
+    above: list[NDArray[np.intp]] = []
+    through: list[NDArray[np.intp]] = []
     for i, parent in enumerate(pose.parents):
         before = np.zeros(0, dtype=np.intp) if parent < 0 else through[parent]
         own = np.arange(pose.slices[i].start, pose.slices[i].stop)

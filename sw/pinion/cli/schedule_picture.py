@@ -1,0 +1,242 @@
+"""A picture of a schedule: units against cycles.
+
+It uses Matplotlib's object interface (a ``Figure`` of its own, the Agg canvas): no window, no
+global state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from .palette import DPI, FAINT, INK, NO_LINK, OTHERS, Colour, link_colours
+
+# Top to bottom: in the order in which a request meets them first.
+_KINDS = ("sincos", "reciprocal", "dot1", "dot2", "dot3", "dot4", "align", "add")
+_WORDS = {"sincos": "sine\ncosine", "add": "add", "align": "align", "dot1": "multiply"}
+
+# How the passes of an algorithm are told apart: the colour says the link.
+_STYLES = ("filled", "hollow", "half")
+_PASSES = {"forward": "forward, base to tip", "backward": "backward, tip to base"}
+
+# Inches: a unit's row, all rows together, and what a line of a label needs.
+_ROW, _ROWS, _LINE = 0.17, 13.0, 0.16
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sheet:
+    """What drawing an operation takes: rows by unit, colours by link, styles by pass."""
+
+    rows: Mapping[tuple[str, int], int]
+    colours: Sequence[Colour]
+    styles: Mapping[str, str]
+    ii: int
+    end: int
+    row_inches: float
+    cell_inches: float
+
+
+def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links: int) -> None:
+    """Draw units against cycles, coloured by link.
+
+    Parameters
+    ----------
+    path : where the PNG goes.
+    title : the robot and the function, for the first line.
+    schedule : ``schedule.json`` of a build.
+    links : number of moving links of the robot.
+    """
+    ii, length = int(schedule["ii"]), int(schedule["length"])
+    rows, end = _rows(schedule), length + ii
+    width = min(20.0, max(13.0, 0.065 * end))
+    sheet = _Sheet(
+        rows=rows,
+        colours=link_colours(links),
+        styles=_styles(schedule),
+        ii=ii,
+        end=end,
+        row_inches=min(_ROW, _ROWS / len(rows)),
+        cell_inches=(width - 1.5) / end,
+    )
+    figure = Figure(
+        figsize=(width, 2.6 + sheet.row_inches * len(rows)), dpi=DPI, layout="constrained"
+    )
+    FigureCanvasAgg(figure)
+    axes: Axes = figure.add_subplot()
+    for number in range(0, end + 1, ii):
+        axes.axvline(number, color="#d4d4d8", linewidth=0.6, zorder=0)
+    _draw_others(axes, schedule, sheet)
+    for operation in schedule["operations"]:
+        _draw_operation(axes, operation, sheet)
+    _name_rows(axes, sheet)
+    axes.annotate(
+        "↓ the next request enters",
+        (ii, -0.6),
+        xytext=(-3, 3),
+        textcoords="offset points",
+        fontsize=9,
+        color=INK,
+        annotation_clip=False,
+    )
+    axes.set_xlim(-0.5, end)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xticks(range(0, end + 1, ii * max(1, round(end / ii / 16))))
+    axes.set_xlabel(
+        f"cycle after the request enters the datapath (a line every {ii}: the interval)"
+    )
+    axes.tick_params(axis="y", length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    busy = len(schedule["operations"]) / (len(rows) * ii)
+    axes.set_title(
+        f"{title}: a request takes {length} cycles, and a new one every {ii} keeps "
+        f"{len(rows)} units {busy:.0%} busy",
+        loc="left",
+        fontsize=13,
+        color=INK,
+        pad=18,
+    )
+    figure.legend(
+        handles=_legend(sheet),
+        loc="outside lower left",
+        ncols=min(6, -(-(links + 2 + len(set(sheet.styles.values()))) // 2)),
+        frameon=False,
+        fontsize=9,
+    )
+    figure.savefig(path)
+
+
+def _rows(schedule: Mapping[str, Any]) -> dict[tuple[str, int], int]:
+    """Row of each unit: kinds together, and in each kind the units that are first needed on top."""
+    units: Mapping[str, int] = schedule["units"]
+    known = [kind for kind in _KINDS if kind in units]
+    order = known + sorted(set(units) - set(known))
+    starts: dict[tuple[str, int], list[int]] = {}
+    for operation in schedule["operations"]:
+        starts.setdefault((operation["kind"], operation["unit"]), []).append(operation["start"])
+    named = [(kind, unit) for kind in order for unit in range(units[kind])]
+    named.sort(key=lambda name: (order.index(name[0]), float(np.mean(starts.get(name, [0])))))
+    return {name: row for row, name in enumerate(named)}
+
+
+def _styles(schedule: Mapping[str, Any]) -> dict[str, str]:
+    """Style of each pass; the last style serves all passes that no other is left for."""
+    operations = sorted(schedule["operations"], key=lambda operation: operation["start"])
+    found = dict.fromkeys(_region(operation["region"])[0] for operation in operations)
+    passes = [p for p in _PASSES if p in found] + [p for p in found if p and p not in _PASSES]
+    styles = dict(zip(_PASSES, _STYLES, strict=False))
+    free = [s for s in _STYLES if s not in {styles[p] for p in passes if p in styles}]
+    for name in passes:
+        if name not in styles:
+            styles[name] = free.pop(0) if len(free) > 1 else free[0]
+    return {name: styles[name] for name in passes}
+
+
+def _region(region: str) -> tuple[str, int]:
+    """Pass and link of an operation; an empty pass and link 0 where it belongs to none."""
+    match = re.fullmatch(r"(\w+)\[(\d+)\]", region)
+    return (match[1], int(match[2])) if match else ("", 0)
+
+
+def _draw_others(axes: Axes, schedule: Mapping[str, Any], sheet: _Sheet) -> None:
+    """Grey cells wherever a unit works for the requests before and after."""
+    own: dict[int, list[int]] = {}
+    for operation in schedule["operations"]:
+        row = sheet.rows[operation["kind"], operation["unit"]]
+        own.setdefault(row, []).append(operation["start"])
+    for row, starts in own.items():
+        phases = {start % sheet.ii for start in starts}
+        cells = [
+            (cycle, 1)
+            for cycle in range(sheet.end)
+            if cycle % sheet.ii in phases and cycle not in starts
+        ]
+        axes.broken_barh(
+            cells,
+            (row - 0.38, 0.76),
+            facecolors=OTHERS,
+            edgecolors="white",
+            linewidth=min(0.5, 5 * sheet.cell_inches),
+            zorder=1,
+        )
+
+
+def _draw_operation(axes: Axes, operation: Mapping[str, Any], sheet: _Sheet) -> None:
+    """One cell for the cycle of issue, a faint bar for the latency."""
+    row = sheet.rows[operation["kind"], operation["unit"]]
+    start, latency = operation["start"], operation["latency"]
+    name, link = _region(operation["region"])
+    colour = sheet.colours[link - 1] if 1 <= link <= len(sheet.colours) else NO_LINK
+    style = sheet.styles.get(name, "filled")
+    axes.broken_barh([(start, latency)], (row - 0.1, 0.2), facecolors=colour, alpha=0.35, zorder=2)
+    line = min(0.8, 8 * min(sheet.cell_inches, sheet.row_inches))
+    axes.broken_barh(
+        [(start, 1)],
+        (row - 0.38, 0.76),
+        facecolors=colour if style == "filled" else "white",
+        edgecolors="white" if style == "filled" else colour,
+        # In a cell of a few pixels a hatch is a smear.
+        hatch="/////" if style == "hollow" and sheet.cell_inches > 0.08 else None,
+        linewidth=0.6 * line if style == "filled" else line,
+        zorder=3,
+    )
+    if style == "half":
+        axes.broken_barh([(start, 1)], (row, 0.38), facecolors=colour, zorder=3)
+
+
+def _name_rows(axes: Axes, sheet: _Sheet) -> None:
+    """One label a kind, a rule between kinds; labels of narrow kinds are moved apart."""
+    ticks: list[float] = []
+    labels: list[str] = []
+    free = -1.0  # the first row below the labels so far
+    for kind in dict.fromkeys(kind for kind, _ in sheet.rows):
+        own = [row for (name, _), row in sheet.rows.items() if name == kind]
+        products = kind.removeprefix("dot")
+        word = _WORDS.get(kind, f"sum of {products}\nproducts" if products != kind else kind)
+        label = f"{word}\n× {len(own)}"
+        if (label.count("\n") + 1) * _LINE > len(own) * sheet.row_inches:
+            label = label.replace("\n", " ")
+        half = (label.count("\n") + 1) * _LINE / sheet.row_inches / 2
+        ticks.append(max((own[0] + own[-1]) / 2, free + half))
+        labels.append(label)
+        free = ticks[-1] + half
+        if own[0]:
+            axes.axhline(own[0] - 0.5, color=FAINT, linewidth=0.7, zorder=4)
+    axes.set_yticks(ticks, labels, fontsize=9)
+
+
+def _legend(sheet: _Sheet) -> list[Patch | Line2D]:
+    handles: list[Patch | Line2D] = [
+        Patch(color=colour, label=f"link {n}") for n, colour in enumerate(sheet.colours, 1)
+    ]
+    neutral = "#555555"  # no link has it
+    for style in _STYLES:
+        passes = [_PASSES.get(p, p) for p, own in sheet.styles.items() if own == style]
+        if not passes:
+            continue
+        label = f"{style}: {', '.join(passes)}"
+        if style == "filled":
+            handles.append(Patch(color=neutral, label=label))
+        elif style == "hollow":
+            hatch = "/////" if sheet.cell_inches > 0.08 else None
+            handles.append(Patch(facecolor="white", edgecolor=neutral, hatch=hatch, label=label))
+        else:
+            handles.append(
+                Line2D([], [], marker="s", markersize=8, linestyle="", color=neutral,
+                       fillstyle="bottom", markerfacecoloralt="white", label=label)
+            )  # fmt: skip
+    return [
+        *handles,
+        Line2D([], [], color=neutral, alpha=0.35, linewidth=3, label="until the result is there"),
+        Patch(color=OTHERS, label="other requests in flight"),
+    ]

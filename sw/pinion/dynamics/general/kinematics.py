@@ -1,0 +1,66 @@
+"""Frames and the centre of mass of a robot with joints of any kind; columns are in order of v."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pinion.dynamics.general.joints import subspace
+from pinion.dynamics.general.spatial import Array, blocks, motion_to_base, skew, times, transposed
+from pinion.dynamics.general.state import placements
+from pinion.robot.model import Frame, Model
+
+
+def frame_placement(model: Model, q: Array, frame: Frame) -> tuple[Array, Array]:
+    """Return R (n, 3, 3) frame to base, and p (n, 3) its origin in the base [m]."""
+    turn, lever = np.array(frame.placement.E).T, np.array(frame.placement.r)
+    if frame.body < 0:
+        n = len(q)
+        return np.broadcast_to(turn, (n, 3, 3)).copy(), np.broadcast_to(lever, (n, 3)).copy()
+    R, p = placements(model, q)
+    body = R[frame.body]
+    return np.asarray(body @ turn), p[frame.body] + times(body, lever)
+
+
+def frame_jacobian(model: Model, q: Array, frame: Frame, reference: str) -> Array:
+    """Return J (n, 6, nv) with ``[angular; linear] = J v``, for a reference of kinematics."""
+    R, p = frame_placement(model, q, frame)
+    J = _columns(model, *placements(model, q), frame.body)
+    if reference == "world":
+        return J
+    # From the point at the base's origin to the frame's origin: v - p x w.
+    J[:, 3:] -= skew(p) @ J[:, :3]
+    if reference == "local":
+        back, none = transposed(R), np.zeros_like(R)
+        J = blocks(back, none, none, back) @ J
+    return J
+
+
+def centre_of_mass(model: Model, q: Array, total: float) -> Array:
+    """Return the centre of mass (n, 3), base coordinates [m]; total : mass of the bodies [kg]."""
+    R, p = placements(model, q)
+    moments = [
+        body.inertia.mass * origin + times(turn, np.array(body.inertia.h))
+        for body, turn, origin in zip(model.bodies, R, p, strict=True)
+    ]
+    return np.asarray(np.sum(moments, axis=0) / total)
+
+
+def com_jacobian(model: Model, q: Array, total: float) -> Array:
+    """Return J (n, 3, nv) with the centre of mass's velocity ``J v``, base axes."""
+    R, p = placements(model, q)
+    result = np.zeros((len(q), 3, model.nv))
+    for i, body in enumerate(model.bodies):
+        moment = body.inertia.mass * p[i] + times(R[i], np.array(body.inertia.h))
+        J = _columns(model, R, p, i)
+        result += body.inertia.mass * J[:, 3:] - skew(moment) @ J[:, :3]
+    return np.asarray(result / total)
+
+
+def _columns(model: Model, R: list[Array], p: list[Array], body: int) -> Array:
+    """Return the velocity of a body's point at the base's origin by v: (n, 6, nv), base axes."""
+    J = np.zeros((len(p[0]), 6, model.nv))
+    while body >= 0:
+        S = motion_to_base(R[body], p[body]) @ subspace(model.bodies[body].joint)
+        J[:, :, model.v_slices[body]] = S
+        body = model.bodies[body].parent
+    return J

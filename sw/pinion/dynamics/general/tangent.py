@@ -1,0 +1,76 @@
+r"""How ``integrate`` passes small changes on: its gradient by the start and by the step.
+
+Of ``q1 = integrate(q, v)``, with changes of q and q1 along their own bodies' axes,
+
+    dq1 = exp(-ad_v) dq + J_r(v) dv          J_r(v) = sum over k of (-ad_v)^k / (k + 1)!
+
+(Sola, Deray and Atchuthan 2018, equations 67 and 70; Pinocchio's dIntegrate). Both are blocks of
+the exponential of ``[[-ad_v, 1], [0, 0]]``, which is summed as a series of a fraction of it that is
+small and then squared: there is no angle at which a quotient would lose its digits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.dynamics.checks import configurations
+from pinion.dynamics.general.spatial import Array, blocks, skew
+from pinion.robot.model import JointKind, Model
+
+SERIES_TERMS = 18
+"""Enough for a matrix of norm 1/2: the first term left out is below 1e-20."""
+
+
+def integrate_jacobians(model: Model, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+    """Gradient of :func:`pinion.dynamics.integrate` by q and by v, in tangent directions.
+
+    ``q`` : (nq,) or (n, nq) float; ``v`` : (nv,) or (n, nv) float, velocity times the time that it
+    lasts. Returns two arrays (nv, nv) or (n, nv, nv), zero between different joints. Raises
+    :class:`DynamicsError` like ``integrate``.
+    """
+    step = configurations(model, q=q, v=v)["v"]
+    by_q, by_v = (np.zeros((*step.shape, model.nv)) for _ in range(2))
+    for body, own in zip(model.bodies, model.v_slices, strict=True):
+        by_q[..., own, own], by_v[..., own, own] = _blocks(body.joint.kind, step[..., own])
+    return by_q, by_v
+
+
+def _blocks(kind: JointKind, v: Array) -> tuple[Array, Array]:
+    """Return ``exp(-ad_v)`` and ``J_r(v)`` of one joint, in the order of its own v."""
+    width = v.shape[-1]
+    if width == 1:
+        one = np.ones((*v.shape, 1))
+        return one, one
+    ad = _bracket(kind, v)
+    top = np.concatenate([-ad, np.broadcast_to(np.eye(width), ad.shape)], axis=-1)
+    whole = _exponential(np.concatenate([top, np.zeros_like(top)], axis=-2))
+    return whole[..., :width, :width], whole[..., :width, width:]
+
+
+def _bracket(kind: JointKind, v: Array) -> Array:
+    """Return ``ad_v``, the change of a velocity that is seen from a body moving with v."""
+    if kind is JointKind.SPHERICAL:
+        return skew(v)
+    if kind is JointKind.FREE_FLYER:
+        linear, angular = skew(v[..., :3]), skew(v[..., 3:])
+        return blocks(angular, linear, np.zeros_like(angular), angular)
+    matrix = np.zeros((*v.shape, 3))
+    matrix[..., 0, 1], matrix[..., 1, 0] = -v[..., 2], v[..., 2]
+    matrix[..., 0, 2], matrix[..., 1, 2] = v[..., 1], -v[..., 0]
+    return matrix
+
+
+def _exponential(matrix: Array) -> Array:
+    """Return the exponentials of a batch of matrices by scaling, Taylor's series and squaring."""
+    largest = float(np.max(np.sum(np.abs(matrix), axis=-1), initial=1.0))
+    halvings = int(np.ceil(np.log2(2.0 * largest)))
+    small = matrix / 2.0**halvings
+    term = np.broadcast_to(np.eye(matrix.shape[-1]), matrix.shape)
+    total = np.array(term)
+    for k in range(1, SERIES_TERMS):
+        term = term @ small / k
+        total += term
+    for _ in range(halvings):
+        total = total @ total
+    return total
