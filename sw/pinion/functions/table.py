@@ -20,6 +20,7 @@ from pinion.hls.trace import Tracer
 from pinion.robot import Model
 
 Floats = NDArray[np.float64]
+Scalars = Sequence[Any]
 
 # Helpers whose source lines say nothing about the algorithm.
 _HELPERS = ("spatial.py", "scalar.py", "tensor.py")
@@ -171,7 +172,9 @@ def _rnea(derivatives: str) -> Function:
         doc="inverse dynamics: tau from q, qd, qdd (recursive Newton-Euler algorithm)",
         inputs=(_Q, _QD, _QDD),
         outputs=(_TAU,),
-        scalars=lambda model, *x, region: (dynamics.rnea_scalars(model, *x, region=region),),
+        scalars=lambda model, q, qd, qdd, *, region: (
+            dynamics.rnea_scalars(model, q, qd, qdd, region=region),
+        ),
         floats=lambda model, *x: (dynamics.rnea(model, *x),),
     )
 
@@ -182,8 +185,8 @@ def _rnea_derivatives(derivatives: str) -> Function:
         doc="gradient of inverse dynamics by q and qd",
         inputs=(_Q, _QD, _QDD),
         outputs=(_DTAU_DQ, _DTAU_DQD),
-        scalars=lambda model, *x, region: dynamics.rnea_derivatives_scalars(
-            model, *x, region=region, method=derivatives
+        scalars=lambda model, q, qd, qdd, *, region: dynamics.rnea_derivatives_scalars(
+            model, q, qd, qdd, region=region, method=derivatives
         ),
         floats=dynamics.rnea_derivatives,
     )
@@ -217,14 +220,18 @@ def _aba(derivatives: str) -> Function:
         doc="forward dynamics: qdd from q, qd, tau (articulated-body algorithm)",
         inputs=(_Q, _QD, _TAU),
         outputs=(_QDD,),
-        scalars=lambda model, *x, region: (dynamics.aba_scalars(model, *x, region=region),),
+        scalars=lambda model, q, qd, tau, *, region: (
+            dynamics.aba_scalars(model, q, qd, tau, region=region),
+        ),
         floats=lambda model, *x: (dynamics.aba(model, *x),),
     )
 
 
 def _fd_derivatives(derivatives: str) -> Function:
-    def scalars(model: Model, *x: Any, region: Any) -> Sequence[Sequence[Any]]:
-        full = dynamics.fd_derivatives_scalars(model, *x, region=region, method=derivatives)
+    def scalars(
+        model: Model, q: Scalars, qd: Scalars, tau: Scalars, *, region: Any
+    ) -> Sequence[Sequence[Any]]:
+        full = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region, method=derivatives)
         return full.qdd, full.dqdd_dq, full.dqdd_dqd, full.minv
 
     return Function(
@@ -243,8 +250,10 @@ def _fd_derivatives_from_minv(derivatives: str) -> Function:
         doc="gradient of forward dynamics with qdd and M^-1 given (the 2021 paper's partition)",
         inputs=(_Q, _QD, _QDD, _MINV),
         outputs=(_DQDD_DQ, _DQDD_DQD),
-        scalars=lambda model, *x, region: dynamics.fd_derivatives_from_minv_scalars(
-            model, *x, region=region, method=derivatives
+        scalars=lambda model, q, qd, qdd, minv, *, region: (
+            dynamics.fd_derivatives_from_minv_scalars(
+                model, q, qd, qdd, minv, region=region, method=derivatives
+            )
         ),
         floats=dynamics.fd_derivatives_from_minv,
     )
@@ -262,6 +271,8 @@ _MAKERS: tuple[Callable[[str], Function], ...] = (
 
 # Results that come only when they are asked for.
 _OPTIONAL: Mapping[str, tuple[str, ...]] = MappingProxyType({"fd_derivatives": ("minv",)})
+
+_WITH_GRADIENT = ("rnea_derivatives", "fd_derivatives", "fd_derivatives_from_minv")
 
 FUNCTIONS: Mapping[str, Callable[[str], Function]] = MappingProxyType(
     {maker("composite").name: maker for maker in _MAKERS}
@@ -288,6 +299,11 @@ def function(name: str, *, derivatives: str = "composite", outputs: Sequence[str
         raise FunctionError(
             f"There is no formulation '{derivatives}' of the derivatives; choose one of "
             f"{', '.join(DERIVATIVES)}."
+        )
+    if derivatives != "composite" and name not in _WITH_GRADIENT:
+        raise FunctionError(
+            f"'{name}' contains no gradient, so it has no formulation '{derivatives}'; the "
+            f"functions that do are {', '.join(_WITH_GRADIENT)}."
         )
     row = FUNCTIONS[name](derivatives)
     optional = _OPTIONAL.get(name, ())
