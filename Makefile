@@ -74,7 +74,7 @@ bench: setup
 clean:
 	@echo 'clean: build products and caches'
 	@rm -rf $(BUILD) dist sim_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	@find fixedpoint sw hw sim tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+	@find . -path ./.venv -prune -o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	@echo 'clean: .venv'

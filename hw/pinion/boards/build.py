@@ -254,7 +254,8 @@ def _refuse_foreign(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise BuildError(f"'{folder}' is a file: give a folder for the build.")
-    if any(folder.iterdir()) and not (folder / MANIFEST).exists():
+    ours = all((folder / name).is_file() for name in (MANIFEST, GRAPH, RTLIL))
+    if any(folder.iterdir()) and not ours:
         raise BuildError(
             f"'{folder}' holds files that are not a Pinion build: give an empty or a new folder."
         )

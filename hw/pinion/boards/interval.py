@@ -54,4 +54,6 @@ def choose_interval(folded: Graph, *, clock_mhz: float) -> Interval:
             f"{products} products on a third of a VU9P's {PART_DSP} DSP blocks, "
             f"{DSP_OF_PRODUCT} each, need {part} cycles ({rate}).",
         )
+    if max(feed, drain) < 1:
+        return Interval(1, f"{rate}; no core is faster than a result every cycle.")
     return Interval(link, f"{rate}, so a core that is faster would wait for the link.")

@@ -36,6 +36,21 @@ def check_operation(graph: Graph, operation: Operation, timing: Timing) -> None:
                 f"%{operation.node} takes {operand.constant} for the constant {known} "
                 f"(%{operand.node})."
             )
+    signs = graph.nodes[operation.node].params
+    if graph.nodes[operation.node].op == "quantize":
+        signs = graph.nodes[graph.nodes[operation.node].args[0]].params
+    control = {
+        "add": (0,),
+        "sub": (1,),
+        "neg": (1,),
+        "sin": (0,),
+        "cos": (1,),
+        "dot": tuple(int(sign == -1) for sign in signs[1:]),
+    }.get(op, ())
+    if operation.control != control:
+        raise CheckError(
+            f"%{operation.node} ({op}) has the control bits {operation.control}, not {control}."
+        )
     if operation.latency != timing.latency(op, len(args)):
         raise CheckError(
             f"%{operation.node} is scheduled with a latency of {operation.latency} cycles; its "
@@ -78,9 +93,9 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
 def check_binding(graph: Graph, binding: Binding) -> None:
     """One operation a unit and slot, and every read finds the value it means.
 
-    The registers are simulated symbolically: unit outputs and register chains hold (node, request)
-    and every port of every operation must find its operand's node of its own request, with a new
-    request every ``ii`` cycles.
+    A result stands in its unit's output for one cycle and in stage k of its registers for ``ii``
+    cycles from ``ready + 1 + k ii`` on, with a new request every ``ii`` cycles; every read that the
+    binding lists must fall into the time in which its place holds the read's node.
     """
     plan = binding.schedule
     taken: dict[tuple[object, int, int], int] = {}

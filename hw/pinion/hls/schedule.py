@@ -174,11 +174,11 @@ def _search(problem: _Problem, effort: int) -> list[int]:
         while True:
             ends = [s + lat for s, lat in zip(start, problem.latency, strict=True)]
             late = problem.backward(sorted(range(len(start)), key=lambda i: -ends[i]), max(ends))
-            start = problem.forward(sorted(range(len(late)), key=lambda i: late[i]))
-            shorter = problem.length(start)
-            if shorter >= length:
+            again = problem.forward(sorted(range(len(late)), key=lambda i: late[i]))
+            # Unlike in scheduling without intervals, a pass can lengthen: slots wrap around.
+            if problem.length(again) >= length:
                 break
-            length = shorter
+            start, length = again, problem.length(again)
         if best is None or problem.length(start) < best_length:
             best, best_length = start, problem.length(start)
         if best_length == critical:

@@ -23,6 +23,9 @@ from .stream import StreamResult, pack_records, unpack_records
 WRONG = 100.0
 REFERENCE_STATES = 2000
 
+# Largest share of flagged requests on the reference distribution.
+FLAGGED_SHARE = 1e-3
+
 SIMULATORS = ("compiled", "icarus", "verilator")
 
 
@@ -94,6 +97,10 @@ def verify(
         "flagged": int(got_flags.sum()),
     }
     figures |= _accuracy(reference, words, got, got_flags, distribution)
+    # Flags are for states outside: a format that flags the reference distribution is too small.
+    figures["flags_held"] = bool(
+        distribution != "reference" or figures["flagged"] <= FLAGGED_SHARE * samples
+    )
     figures |= _timing(build, result, paused=idle is not None or stall is not None)
     figures["first_divergence"] = None
     if wrong.any():
@@ -105,6 +112,7 @@ def verify(
         not wrong.any()
         and figures["budget_held"] is not False
         and figures["wrong_unflagged"] == 0
+        and figures["flags_held"]
         and figures["rate_held"]
     )
     return figures
@@ -176,7 +184,7 @@ def _accuracy(
         wrong = outside.any(axis=1) & good
         figures |= {
             "wrong_unflagged": int(wrong.sum()),
-            "budget_held": not wrong.any(),
+            "budget_held": bool(good.any() and not wrong.any()),
             "budget": _by_name(names, reference.budget),
         }
     else:
@@ -215,6 +223,11 @@ def _reference_errors(reference: Reference) -> dict[str, float]:
     words = request_words(build.manifest, arrays)
     expected, flags = reference.expected(words)
     _, relative = _errors(reference, words, expected)
+    if flags.all():
+        raise BuildError(
+            f"Every one of {REFERENCE_STATES} states of the reference distribution leaves the "
+            f"range of {build.manifest.formats}: build with a format of more integer bits."
+        )
     return {name: float(r[~flags].max()) for name, r in relative.items()}
 
 

@@ -46,11 +46,6 @@ def find_link(model: Model, link: str) -> Frame:
     raise unknown("link", link, names, model.name)
 
 
-def body_name(model: Model, number: int) -> str:
-    """How a sentence calls a body: its quoted name, or ``the base`` for -1."""
-    return "the base" if number < 0 else repr(model.bodies[number].name)
-
-
 def notes_without(notes: Iterable[str], joints: Collection[str]) -> tuple[str, ...]:
     """The notes, less those that speak of one of ``joints`` alone."""
     starts = tuple(f"Joint {name!r} " for name in joints)
