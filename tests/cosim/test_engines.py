@@ -122,3 +122,15 @@ def test_refusals_are_sentences(tmp_path: Path) -> None:
     portless.write_text("module \\pinion_core\nend\n")
     with pytest.raises(CompileError, match=r"i_tdata.*log is .*compile_0\.log"):
         CompiledCore.build(rtlil=portless, folder=tmp_path, engine="verilator")
+
+
+@needs_verilator
+@pytest.mark.parametrize("engine", ["cxxrtl", "verilator"])
+def test_paths_may_be_relative(
+    standin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
+    """Users build into build/demo, not into an absolute folder; compilers run elsewhere."""
+    (tmp_path / "core.il").write_text(standin.rtlil().read_text())
+    monkeypatch.chdir(tmp_path)
+    core = CompiledCore.build(rtlil=Path("core.il"), folder=Path("sim"), engine=engine)
+    assert core.build_hash() == standin.build_hash

@@ -124,7 +124,8 @@ def compile_core(
     if shutil.which("g++") is None:
         raise CompileError("g++ is missing: install it, for example with `apt-get install g++`.")
     # A folder of its own for each attempt: two processes may build the same core at once.
-    work = Path(tempfile.mkdtemp(prefix="build_", dir=library.parent))
+    # Absolute: the compilers run in that folder and are handed paths of files in it.
+    work = Path(tempfile.mkdtemp(prefix="build_", dir=library.parent)).resolve()
     if engine == "cxxrtl":
         _build_cxxrtl(rtlil, work, debug=debug)
     else:
