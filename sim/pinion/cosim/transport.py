@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pinion.boards.build import RTLIL, SIMULATION
 from pinion.driver import Answers, CardIdentity, DriverError, Transport, TransportError
 from pinion.gateware.yosys import YosysError
 from pinion.hls.manifest import Manifest
@@ -48,7 +49,7 @@ class SimulatedCard(Transport):
         self.stall = stall
         self._lock = threading.Lock()
         try:
-            self._core = CompiledCore.build(rtlil=folder / "core.il", folder=folder / "sim")
+            self._core = CompiledCore.build(rtlil=folder / RTLIL, folder=folder / SIMULATION)
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated card cannot be made: {error}") from error
 
