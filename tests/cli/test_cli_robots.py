@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pinion.boards.build import build
+from pinion.functions.table import FunctionError
 from pinion.robot import builtin_names, load
 from tests.cli.conftest import Pinion
 from tests.robot.snippets import A, B, joint, robot
@@ -69,6 +71,39 @@ def test_info_refuses_wrong_locks_and_tips(pinion: Pinion) -> None:
         "'left_s0'", "twice"
     )
     pinion("info", "baxter", "--tip", "moon").refused("'moon'")
+
+
+def test_info_of_a_floating_base(pinion: Pinion) -> None:
+    summary = pinion("info", "hyq", "--floating-base", "--json").json
+    assert (summary["nq"], summary["nv"], len(summary["joints"])) == (19, 18, 13)
+    assert [(j["nq"], j["nv"]) for j in summary["joints"]] == [(7, 6)] + [(1, 1)] * 12
+    assert (summary["joints"][0]["kind"], summary["base_links"]) == ("free_flyer", [])
+    text = " ".join(pinion("info", "hyq", "--floating-base").out.split())
+    for needle in ("joints 13 ", "positions 19 (nq)", "velocities 18 (nv)", "none: it floats"):
+        assert needle in text
+    assert "root_joint free_flyer 7 6 " in text
+    assert "lf_haa_joint revolute 1 1 " in text
+    fixed = " ".join(pinion("info", "hyq").out.split())
+    for needle in ("joints 12 ", "positions 12 (nq)", "velocities 12 (nv)", "base_link_0"):
+        assert needle in fixed
+    leg = ("info", "hyq", "--floating-base", "--tip", "lf_lowerleg", "--lock", "lf_hfe_joint=0.1")
+    assert pinion(*leg, "--json").json["nv"] == 6 + 2
+    pinion("info", "pendulum", "--floating-base").refused("'base' has no inertia")
+
+
+@pytest.mark.parametrize("ii", ["8", "auto"])
+def test_a_core_of_a_joint_with_more_degrees_is_refused(
+    pinion: Pinion, tmp_path: Path, ii: str
+) -> None:
+    path = tmp_path / "free.urdf"
+    path.write_text(robot(A, B, joint(kind="floating")))
+    assert pinion("info", path, "--json").json["nv"] == 6
+    needles = ("'j' (free_flyer)", "load it with a fixed base", "the float models")
+    folder = tmp_path / "made"
+    pinion("build", path, "rnea", "--ii", ii, "-o", folder).refused(*needles)
+    with pytest.raises(FunctionError, match=r"'root_joint' \(free_flyer\): load it with a fixed"):
+        build(load("hyq", floating_base=True), "aba", folder)
+    assert not folder.exists()
 
 
 def test_info_reads_a_file(pinion: Pinion, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.dynamics import pinocchio_adaptor
 from tests.dynamics.models import random_states, relative_error
 from tests.dynamics.symbols import Symbol, count
 
-TOLERANCE = 1e-10
+TOLERANCE = 1e-12
 
 
 def disagreement(model: Model, urdf: str, rng: np.random.Generator) -> float:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from pinion.robot import load, load_text
+from pinion.robot import load, load_text, urdf_text
 from pinion.robot.rotation import Residues, align_z, from_rpy, snap, unit_axis
 from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
@@ -156,6 +156,16 @@ def test_snapping_is_reported_and_small_turns_are_kept() -> None:
     (note,) = [note for note in single.notes if "Kept" in note]
     assert "4.37e-08" in note
     assert "'j'" in note
+
+
+@pytest.mark.parametrize("name", ["hyq", "baxter"])
+def test_right_angles_of_twelve_digits_are_right_angles(name: str) -> None:
+    # As robots are published; the built-in ones are written out, so that all libraries agree.
+    full = urdf_text(name)
+    short = full.replace(repr(math.pi / 2), "1.57079632679").replace(repr(math.pi), "3.14159265359")
+    assert short.count("1.57079632679") >= 8
+    assert "57963267948966" not in short
+    assert load_text(short).bodies == load_text(full).bodies
 
 
 def test_bodies_are_numbered_depth_first_in_document_order() -> None:

@@ -57,23 +57,17 @@ def same(ours: Model, theirs: Model, tolerance: float) -> None:
         np.testing.assert_allclose(frame.placement.r, expected.r, rtol=0, atol=tolerance)
 
 
-# HyQ and Baxter publish pi / 2 with twelve digits: reading their text snaps each angle, reading a
-# Pinocchio model snaps the products that Pinocchio has made of the angles as they are.
-TOLERANCE = {"hyq": 1e-10, "baxter": 1e-10}
-
-
 @pytest.mark.parametrize("name", NAMED)
 def test_named_robots_are_the_urdfs(name: str) -> None:
     other = pin.buildModelFromXML(urdf_text(name))
     model = from_pinocchio(other)
     read = load(name)
-    tolerance = TOLERANCE.get(name, 1e-12)
     rated = {b.joint.name: r for b, r in zip(read.bodies, read.rated_velocity, strict=True)}
     model_rated = tuple(rated[name] for name in model.joint_names)
-    same(Model(**(vars(model) | {"rated_velocity": model_rated})), read, tolerance)
+    same(Model(**(vars(model) | {"rated_velocity": model_rated})), read, 1e-12)
     assert model.name == name
     assert model.gravity == read.gravity
-    assert rnea_error(model, other, np.random.default_rng(1)) < max(tolerance, 1e-11)
+    assert rnea_error(model, other, np.random.default_rng(1)) < 1e-12
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .options import Json, Lock, Robot, Tip, load_robot
+from .options import FloatingBase, Json, Lock, Robot, Tip, load_robot
 from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
     from pinion.robot import Summary
 
 
-def command(robot: Robot, *, lock: Lock = None, tip: Tip = None, json: Json = False) -> None:
+def command(
+    robot: Robot,
+    *,
+    lock: Lock = None,
+    tip: Tip = None,
+    floating_base: FloatingBase = False,
+    json: Json = False,
+) -> None:
     """Show a robot: joints, limits, inertias, notes."""
     from pinion.robot import summarise
 
-    summary = summarise(load_robot(robot, lock, tip))
+    summary = summarise(load_robot(robot, lock, tip, floating_base=floating_base))
     if json:
         put_json(summary)
         return
@@ -27,17 +34,21 @@ def _show(summary: Summary) -> None:
     gravity = ", ".join(f"{g:g}" for g in summary["gravity"])
     rows: list[tuple[str, object]] = [
         ("source", summary["source"]),
-        ("joints", summary["nv"]),
+        ("joints", len(summary["joints"])),
+        ("positions", f"{summary['nq']} (nq)"),
+        ("velocities", f"{summary['nv']} (nv)"),
         ("longest chain", f"{summary['max_depth']} joints"),
         ("moving mass", f"{summary['total_mass']:.6g} kg"),
         ("gravity", f"({gravity}) m/s^2"),
-        ("fixed base", ", ".join(summary["base_links"])),
+        ("fixed base", ", ".join(summary["base_links"]) or "none: it floats"),
     ]
     console.print(pairs(rows, title=summary["name"]))
     console.print(
         table(
             "joint",
             "kind",
+            "nq",
+            "nv",
             "lower",
             "upper",
             "speed",
@@ -47,6 +58,8 @@ def _show(summary: Summary) -> None:
                 (
                     j["name"],
                     "continuous" if j["continuous"] else j["kind"],
+                    j["nq"],
+                    j["nv"],
                     j["lower"],
                     j["upper"],
                     j["velocity"],

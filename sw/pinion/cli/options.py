@@ -30,6 +30,10 @@ Lock = Annotated[
 Tip = Annotated[
     str | None, typer.Option(metavar="LINK", help="Only the chain from the base to this link.")
 ]
+FloatingBase = Annotated[
+    bool,
+    typer.Option("--floating-base", help="Put a free-flyer between the base and the root link."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 
@@ -45,8 +49,10 @@ class WithFunctions(TyperCommand):
             formatter.write_dl([(name, function(name).doc) for name in FUNCTIONS])
 
 
-def load_robot(robot: str, lock: Sequence[str] | None, tip: str | None) -> Model:
-    """A robot by name or file, with joints locked and cut to a chain as the options say.
+def load_robot(
+    robot: str, lock: Sequence[str] | None, tip: str | None, *, floating_base: bool = False
+) -> Model:
+    """A robot by name or file, floating, with joints locked and cut to a chain as options say.
 
     Raises
     ------
@@ -61,7 +67,7 @@ def load_robot(robot: str, lock: Sequence[str] | None, tip: str | None) -> Model
         if name in positions:
             raise UsageError(f"The joint '{name}' is locked twice, again by '{text}'.")
         positions[name] = position
-    return load(robot, lock=positions or None, tip=tip)
+    return load(robot, lock=positions or None, tip=tip, floating_base=floating_base)
 
 
 def interval(text: str) -> int | None:

@@ -15,14 +15,14 @@ these four stages by the chain rule, not the continuous one multiplied by h.
 
 Both are of the step as it is computed, so that ``x+(x + d) = x+ + A d`` holds to first order in d
 whatever h is. Positions of revolute and prismatic joints add, and an angle is not wrapped; those of
-other joints move by ``integrate``, their changes are tangent (nv of them) and only the
-semi-implicit step is there.
+other joints move by ``integrate`` and their changes are tangent, nv of them, in both methods:
+:mod:`pinion.dynamics.general.discrete` has the equations for all joints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,25 +33,37 @@ from pinion.dynamics.checks import (
     DynamicsError,
     check_choice,
     checked_forces,
-    checked_states,
     columns_of,
+    configurations,
     matrix_of,
     vector_of,
+    wrenches,
 )
 from pinion.dynamics.fd_derivatives import fd_derivatives_scalars
-from pinion.dynamics.general import discrete as general
-from pinion.dynamics.general.arrays import request
+from pinion.dynamics.general import derivatives, recursion
+from pinion.dynamics.general.discrete import (
+    RK4_NODES,
+    RK4_WEIGHTS,
+    STEP_METHODS,
+    Forward,
+    Gradient,
+    StepMethod,
+    check_result,
+    step,
+    step_derivatives,
+)
+from pinion.dynamics.general.state import pose_of
+from pinion.dynamics.general.terms import terms_of
 from pinion.dynamics.scalar import Scalar, add, mul
 from pinion.robot.model import Model
 
-StepMethod = Literal["semi_implicit", "rk4"]
-
-STEP_METHODS: tuple[StepMethod, ...] = ("semi_implicit", "rk4")
-
-RK4_NODES = (0.0, 0.5, 0.5, 1.0)
-"""Where in the step each stage is taken, from the state plus this much of the stage before."""
-
-RK4_WEIGHTS = (1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0)
+__all__ = [
+    "STEP_METHODS",
+    "StepMethod",
+    "discrete_derivatives",
+    "discrete_dynamics",
+    "discrete_dynamics_scalars",
+]
 
 
 def discrete_dynamics_scalars(
@@ -123,25 +135,11 @@ def discrete_dynamics(
         does not exist, or the step is so long that its result is not finite.
     """
     check_choice("method", method, STEP_METHODS)
-    step = _checked_step(dt)
-    if not model.single_dof:
-        _check_semi_implicit(model, method)
-        given = request(model, f_ext=f_ext, q=q, qd=qd, tau=tau)
-        with np.errstate(over="ignore", invalid="ignore"):
-            ends = general.step(given, step)
-        _check_result(step, *ends)
-        return given.shaped(ends[0]), given.shaped(ends[1])
-    states = checked_states(model, q=q, qd=qd, tau=tau)
-    columns = {name: columns_of(array) for name, array in states.items()}
-    batch = states["q"].shape[:-1]
-    forces = checked_forces(model, f_ext, batch)
+    h = _checked_step(dt)
+    x = _start(model, q, qd, tau, f_ext)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = discrete_dynamics_scalars(
-            model, columns["q"], columns["qd"], columns["tau"], step, forces, method=method
-        )
-    q_next, qd_next = (vector_of(elements, batch) for elements in found)
-    _check_result(step, q_next, qd_next)
-    return q_next, qd_next
+        ends = step(model, x.forward, x.q, x.qd, h, method)
+    return _shaped(h, x, *ends)
 
 
 def discrete_derivatives(
@@ -171,58 +169,83 @@ def discrete_derivatives(
     DynamicsError : as for :func:`discrete_dynamics`.
     """
     check_choice("method", method, STEP_METHODS)
-    step = _checked_step(dt)
-    if not model.single_dof:
-        _check_semi_implicit(model, method)
-        given = request(model, f_ext=f_ext, q=q, qd=qd, tau=tau)
-        with np.errstate(over="ignore", invalid="ignore"):
-            A, B = general.step_derivatives(given, step)
-        _check_result(step, A, B)
-        return given.shaped(A), given.shaped(B)
-    states = checked_states(model, q=q, qd=qd, tau=tau)
-    batch = states["q"].shape[:-1]
-    forces = checked_forces(model, f_ext, batch)
-    nv = model.nv
-
-    def f(x: Array, S: Array) -> tuple[Array, Array]:
-        """Return ``[qd; qdd]`` at x and its sensitivity to the step's [q; qd; tau], S being x's."""
-        columns = columns_of(x)
-        found = fd_derivatives_scalars(
-            model, columns[:nv], columns[nv:], columns_of(states["tau"]), forces
-        )
-        by_q, by_qd = matrix_of(found.dqdd_dq, batch), matrix_of(found.dqdd_dqd, batch)
-        turned = by_q @ S[..., :nv, :] + by_qd @ S[..., nv:, :]
-        turned[..., 2 * nv :] += matrix_of(found.minv, batch)
-        rates = np.concatenate([x[..., nv:], vector_of(found.qdd, batch)], axis=-1)
-        return rates, np.concatenate([S[..., nv:, :], turned], axis=-2)
-
-    x = np.concatenate([states["q"], states["qd"]], axis=-1)
-    start = np.broadcast_to(np.eye(2 * nv, 3 * nv), (*batch, 2 * nv, 3 * nv))
-    end = np.array(start)
+    h = _checked_step(dt)
+    x = _start(model, q, qd, tau, f_ext)
     with np.errstate(over="ignore", invalid="ignore"):
-        if method == "semi_implicit":
-            _, slope = f(x, start)
-            end[..., nv:, :] += step * slope[..., nv:, :]
-            end[..., :nv, :] += step * end[..., nv:, :]
-        else:
-            rates, slope = np.zeros_like(x), np.zeros_like(end)
-            for node, weight in zip(RK4_NODES, RK4_WEIGHTS, strict=True):
-                rates, slope = f(x + node * step * rates, start + node * step * slope)
-                end += weight * step * slope
-    _check_result(step, end)
-    return end[..., : 2 * nv].copy(), end[..., 2 * nv :].copy()
+        parts = step_derivatives(model, x.gradient, x.q, x.qd, h, method)
+    return _shaped(h, x, *parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Start:
+    """Checked states with a batch in front, and dynamics under the efforts and forces given.
+
+    ``batch`` is the shape that the caller gave: () for one state, and then n is 1.
+    """
+
+    q: Array
+    qd: Array
+    forward: Forward
+    gradient: Gradient
+    batch: tuple[int, ...]
+
+
+def _start(
+    model: Model, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None
+) -> _Start:
+    states = configurations(model, q=q, qd=qd, tau=tau)
+    batch = states["q"].shape[:-1]
+    x = {name: array.reshape(-1, array.shape[-1]) for name, array in states.items()}
+    make = _scalar_dynamics if model.single_dof else _general_dynamics
+    forward, gradient = make(model, x["tau"], f_ext, batch)
+    return _Start(q=x["q"], qd=x["qd"], forward=forward, gradient=gradient, batch=batch)
+
+
+def _scalar_dynamics(
+    model: Model, tau: Array, f_ext: ArrayLike | None, batch: tuple[int, ...]
+) -> tuple[Forward, Gradient]:
+    """Return the scalar algorithms on arrays (n, nv); one state goes through them as plain floats,
+    which are several times as fast as arrays of length 1.
+    """
+    forces = checked_forces(model, f_ext, batch)
+
+    def split(array: Array) -> list[Scalar]:
+        return columns_of(array.reshape(*batch, model.nv))
+
+    def whole(rows: Sequence[Sequence[Scalar]]) -> Array:
+        return matrix_of(rows, batch).reshape(*tau.shape, model.nv)
+
+    def forward(q: Array, qd: Array) -> Array:
+        qdd = aba_scalars(model, split(q), split(qd), split(tau), forces)
+        return vector_of(qdd, batch).reshape(tau.shape)
+
+    def gradient(q: Array, qd: Array) -> tuple[Array, Array, Array, Array]:
+        found = fd_derivatives_scalars(model, split(q), split(qd), split(tau), forces)
+        qdd = vector_of(found.qdd, batch).reshape(tau.shape)
+        return qdd, whole(found.dqdd_dq), whole(found.dqdd_dqd), whole(found.minv)
+
+    return forward, gradient
+
+
+def _general_dynamics(
+    model: Model, tau: Array, f_ext: ArrayLike | None, batch: tuple[int, ...]
+) -> tuple[Forward, Gradient]:
+    """Return the dense algorithms for joints of any kind."""
+    given = wrenches(model, f_ext, batch)
+    forces = None if given is None else given.reshape(len(tau), *given.shape[-2:])
+    terms = terms_of(model, False, 0.0)
+
+    def forward(q: Array, qd: Array) -> Array:
+        return recursion.aba(pose_of(model, q), qd, tau, forces, terms)
+
+    def gradient(q: Array, qd: Array) -> tuple[Array, Array, Array, Array]:
+        return derivatives.fd_derivatives(pose_of(model, q), qd, tau, forces, terms)
+
+    return forward, gradient
 
 
 def _moved(x: Sequence[Scalar], step: float, rate: Sequence[Scalar]) -> list[Scalar]:
     return [add(a, mul(step, b)) for a, b in zip(x, rate, strict=True)]
-
-
-def _check_semi_implicit(model: Model, method: str) -> None:
-    if method != "semi_implicit":
-        raise DynamicsError(
-            f"method is {method!r}, but for the joints of {model.name!r} there is 'semi_implicit' "
-            "alone."
-        )
 
 
 def _checked_step(dt: float) -> float:
@@ -235,9 +258,8 @@ def _checked_step(dt: float) -> float:
     return step
 
 
-def _check_result(step: float, *results: Array) -> None:
-    if not all(np.isfinite(result).all() for result in results):
-        raise DynamicsError(
-            f"A step of dt = {step:g} s from these states has a result that is not finite: "
-            "shorten dt, or check the states and efforts."
-        )
+def _shaped(h: float, x: _Start, *results: Array) -> tuple[Array, Array]:
+    """Return two finite results, without the batch where the caller gave one state."""
+    check_result(h, *results)
+    first, second = (result.reshape(*x.batch, *result.shape[1:]) for result in results)
+    return first, second

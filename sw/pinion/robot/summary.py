@@ -35,10 +35,15 @@ class MimicSummary(TypedDict):
 
 
 class JointSummary(TypedDict):
-    """A joint: limits [rad | m], rates [rad/s | m/s], effort [N m | N]; None where unlimited."""
+    """A joint: limits [rad | m], rates [rad/s | m/s], effort [N m | N]; None where unlimited.
+
+    ``nq`` and ``nv`` are the numbers of its positions and velocities.
+    """
 
     name: str
     kind: str
+    nq: int
+    nv: int
     continuous: bool
     parent: str
     child: str
@@ -111,6 +116,8 @@ def _joint(model: Model, number: int) -> JointSummary:
     return {
         "name": joint.name,
         "kind": joint.kind.value,
+        "nq": joint.kind.nq,
+        "nv": joint.kind.nv,
         "continuous": joint.continuous,
         "parent": "base" if body.parent < 0 else model.bodies[body.parent].name,
         "child": body.name,

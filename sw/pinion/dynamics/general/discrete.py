@@ -1,48 +1,119 @@
-"""One semi-implicit step of a robot with joints of any kind, and its gradient.
+r"""One step of a robot with joints of any kind, and its gradient.
 
-    qd+ = qd + h FD(q, qd, tau)            q+ = integrate(q, h qd+)
+Velocities q' are tangent to positions that may be no vectors, so that a step looks for the vector
+``u`` with ``q+ = integrate(q, u)``: along the way ``u' = tangent_rates(u, qd)`` and ``qd' = FD``.
+
+**semi_implicit**
+
+    qd+ = qd + h FD(q, qd, tau)             u = h qd+
+
+**rk4**: the classical method on ``x = [u; qd]`` from ``u = 0``, which is a Runge-Kutta method of
+order 4 on a manifold (Munthe-Kaas 1999). Where positions add, ``u' = qd`` and it is the classical
+method itself.
 
 Changes of positions are tangent: along the axes that each body has at q, and at q+ for the result.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 import numpy as np
 
-from pinion.dynamics.general import derivatives, recursion
-from pinion.dynamics.general.arrays import Request
+from pinion.dynamics.checks import DynamicsError
 from pinion.dynamics.general.manifold import integrate
 from pinion.dynamics.general.spatial import Array
-from pinion.dynamics.general.tangent import integrate_jacobians
+from pinion.dynamics.general.tangent import (
+    integrate_jacobians,
+    tangent_rates,
+    tangent_rates_jacobians,
+)
+from pinion.robot.model import Model
+
+StepMethod = Literal["semi_implicit", "rk4"]
+
+STEP_METHODS: tuple[StepMethod, ...] = ("semi_implicit", "rk4")
+
+RK4_NODES = (0.0, 0.5, 0.5, 1.0)
+"""Where in the step each stage is taken, from the state plus this much of the stage before."""
+
+RK4_WEIGHTS = (1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0)
+
+Forward = Callable[[Array, Array], Array]
+"""Accelerations (n, nv) at positions (n, nq) and rates (n, nv)."""
+
+Gradient = Callable[[Array, Array], tuple[Array, Array, Array, Array]]
+"""The same and their derivatives by positions (tangent), rates and efforts, (n, nv, nv) each."""
 
 
-def step(given: Request, dt: float) -> tuple[Array, Array]:
-    """Return q+ (n, nq) and qd+ (n, nv)."""
-    x = given.states
-    qdd = recursion.aba(given.pose, x["qd"], x["tau"], given.f_ext, given.terms)
-    rates = x["qd"] + dt * qdd
-    if not np.isfinite(rates).all():
-        return np.full_like(x["q"], np.nan), rates
-    return integrate(given.pose.model, x["q"], dt * rates), rates
+def step(
+    model: Model, forward: Forward, q: Array, qd: Array, dt: float, method: StepMethod
+) -> tuple[Array, Array]:
+    """Return q+ (n, nq) and qd+ (n, nv) from q (n, nq) and qd (n, nv)."""
+    if method == "semi_implicit":
+        end = qd + dt * forward(q, qd)
+        return _moved(model, q, dt * end, dt), end
+    move, end = np.zeros_like(qd), qd
+    u_rate, qdd = np.zeros_like(qd), np.zeros_like(qd)
+    for node, weight in zip(RK4_NODES, RK4_WEIGHTS, strict=True):
+        u, rates = node * dt * u_rate, qd + node * dt * qdd
+        qdd = forward(_moved(model, q, u, dt), rates)
+        u_rate = tangent_rates(model, u, rates)
+        move, end = move + weight * dt * u_rate, end + weight * dt * qdd
+    return _moved(model, q, move, dt), end
 
 
-def step_derivatives(given: Request, dt: float) -> tuple[Array, Array]:
+def step_derivatives(
+    model: Model, gradient: Gradient, q: Array, qd: Array, dt: float, method: StepMethod
+) -> tuple[Array, Array]:
     """Return A (n, 2 nv, 2 nv) and B (n, 2 nv, nv) of the step at states (tangent of q; qd)."""
-    x, model = given.states, given.pose.model
-    qdd, by_q, by_qd, inverse = derivatives.fd_derivatives(
-        given.pose, x["qd"], x["tau"], given.f_ext, given.terms
-    )
-    rates = x["qd"] + dt * qdd
-    n, nv = rates.shape
-    end = np.zeros((n, 2 * nv, 3 * nv))
-    lower = end[:, nv:]
-    lower[:, :, :nv] = dt * by_q
-    lower[:, :, nv : 2 * nv] = np.eye(nv) + dt * by_qd
-    lower[:, :, 2 * nv :] = dt * inverse
-    if not np.isfinite(rates).all():
-        end[:] = np.nan
+    n, nv = qd.shape
+    # A name with a d in front is the derivative of what it names by the step's [q; qd; tau].
+    start = np.broadcast_to(np.eye(3 * nv), (n, 3 * nv, 3 * nv))
+    d_q, d_qd, d_tau = start[:, :nv], start[:, nv : 2 * nv], start[:, 2 * nv :]
+
+    def carried(u: Array, d_u: Array) -> Array:
+        """Return the derivative of ``integrate(q, u)``."""
+        by_q, by_u = integrate_jacobians(model, q, u)
+        return by_q @ d_q + by_u @ d_u
+
+    def accelerated(u: Array, d_u: Array, rates: Array, d_rates: Array) -> tuple[Array, Array]:
+        """Return forward dynamics at ``integrate(q, u)`` and its derivative."""
+        qdd, by_q, by_qd, by_tau = gradient(_moved(model, q, u, dt), rates)
+        return qdd, by_q @ carried(u, d_u) + by_qd @ d_rates + by_tau @ d_tau
+
+    none, d_none = np.zeros_like(qd), np.zeros_like(d_q)
+    if method == "semi_implicit":
+        qdd, d_qdd = accelerated(none, d_none, qd, d_qd)
+        d_end = d_qd + dt * d_qdd
+        move, d_move = dt * (qd + dt * qdd), dt * d_end
     else:
-        start, move = integrate_jacobians(model, x["q"], dt * rates)
-        end[:, :nv] = dt * move @ lower
-        end[:, :nv, :nv] += start
-    return end[:, :, : 2 * nv].copy(), end[:, :, 2 * nv :].copy()
+        move, d_move, d_end = none, d_none, d_qd
+        (u_rate, qdd), (d_u_rate, d_qdd) = (none, none), (d_none, d_none)
+        for node, weight in zip(RK4_NODES, RK4_WEIGHTS, strict=True):
+            u, d_u = node * dt * u_rate, node * dt * d_u_rate
+            rates, d_rates = qd + node * dt * qdd, d_qd + node * dt * d_qdd
+            qdd, d_qdd = accelerated(u, d_u, rates, d_rates)
+            u_rate = tangent_rates(model, u, rates)
+            by_u, by_rates = tangent_rates_jacobians(model, u, rates)
+            d_u_rate = by_u @ d_u + by_rates @ d_rates
+            move, d_move = move + weight * dt * u_rate, d_move + weight * dt * d_u_rate
+            d_end = d_end + weight * dt * d_qdd
+    check_result(dt, move)
+    whole = np.concatenate([carried(move, d_move), d_end], axis=1)
+    return whole[:, :, : 2 * nv].copy(), whole[:, :, 2 * nv :].copy()
+
+
+def check_result(dt: float, *results: Array) -> None:
+    """Raise for a step whose result is not finite."""
+    if not all(np.isfinite(result).all() for result in results):
+        raise DynamicsError(
+            f"A step of dt = {dt:g} s from these states has a result that is not finite: "
+            "shorten dt, or check the states and efforts."
+        )
+
+
+def _moved(model: Model, q: Array, u: Array, dt: float) -> Array:
+    check_result(dt, u)
+    return integrate(model, q, u)

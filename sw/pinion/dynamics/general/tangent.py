@@ -7,6 +7,13 @@ Of ``q1 = integrate(q, v)``, with changes of q and q1 along their own bodies' ax
 (Sola, Deray and Atchuthan 2018, equations 67 and 70; Pinocchio's dIntegrate). Both are blocks of
 the exponential of ``[[-ad_v, 1], [0, 0]]``, which is summed as a series of a fraction of it that is
 small and then squared: there is no angle at which a quotient would lose its digits.
+
+The other way round, ``integrate(q, u)`` moves with the velocity v while ``J_r(u) u' = v``, of whose
+solution methods of order 4 need no more than (Munthe-Kaas 1999; the next term is of order 4 in u)
+
+    u' = (1 + ad_u / 2 + ad_u^2 / 12) v
+
+There is no angle at which it would not exist, as the whole solution does not at full turns.
 """
 
 from __future__ import annotations
@@ -15,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.checks import configurations
-from pinion.dynamics.general.spatial import Array, blocks, skew
+from pinion.dynamics.general.spatial import Array, blocks, skew, times
 from pinion.robot.model import JointKind, Model
 
 SERIES_TERMS = 18
@@ -34,6 +41,37 @@ def integrate_jacobians(model: Model, q: ArrayLike, v: ArrayLike) -> tuple[Array
     for body, own in zip(model.bodies, model.v_slices, strict=True):
         by_q[..., own, own], by_v[..., own, own] = _blocks(body.joint.kind, step[..., own])
     return by_q, by_v
+
+
+def tangent_rates(model: Model, u: Array, v: Array) -> Array:
+    """Return u' (n, nv), to order 3 in u, while ``integrate(q, u)`` moves with the velocity v.
+
+    ``u``, ``v`` : (n, nv); where positions add, u' is v itself.
+    """
+    rates = np.array(v)
+    for kind, own in _turning(model):
+        ad = _bracket(kind, u[..., own])
+        once = times(ad, v[..., own])
+        rates[..., own] += once / 2.0 + times(ad, once) / 12.0
+    return rates
+
+
+def tangent_rates_jacobians(model: Model, u: Array, v: Array) -> tuple[Array, Array]:
+    """Return the gradient of :func:`tangent_rates` by u and by v, (n, nv, nv) each."""
+    by_u = np.zeros((*v.shape, model.nv))
+    by_v = np.broadcast_to(np.eye(model.nv), by_u.shape).copy()
+    for kind, own in _turning(model):
+        ad, ad_v = _bracket(kind, u[..., own]), _bracket(kind, v[..., own])
+        once = _bracket(kind, times(ad, v[..., own]))
+        by_u[..., own, own] = -ad_v / 2.0 - (once + ad @ ad_v) / 12.0
+        by_v[..., own, own] += ad / 2.0 + ad @ ad / 12.0
+    return by_u, by_v
+
+
+def _turning(model: Model) -> list[tuple[JointKind, slice]]:
+    """Return the joints whose velocities do not commute, and their places in v."""
+    joints = zip(model.bodies, model.v_slices, strict=True)
+    return [(body.joint.kind, own) for body, own in joints if body.joint.kind.nv > 1]
 
 
 def _blocks(kind: JointKind, v: Array) -> tuple[Array, Array]:
