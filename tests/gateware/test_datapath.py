@@ -137,23 +137,23 @@ def test_a_graph_without_operations_passes_its_words_on(tmp_path: Path) -> None:
     bench.agree(values.view(np.uint32))
 
 
-def test_words_of_one_record_share_one_format() -> None:
+def test_words_of_one_record_have_one_width() -> None:
     graph = rnea("pendulum")
     plan = FormatPlan(name="mixed", default=Q16.default, overrides={0: Q16.default})
     fixed = lower(graph, plan)
     modulo = schedule(operations(fixed, TIMING), ii=2, timing=TIMING)
     name, width, frac = fixed.nodes[0].params
-    mixed = edit(fixed, 0, params=(name, width, int(frac) - 4))
-    with pytest.raises(ValueError, match="The input words of a core share one format"):
+    mixed = edit(fixed, 0, params=(name, int(width) - 4, frac))
+    with pytest.raises(ValueError, match="The words of a record have one width"):
         Core(graph=mixed, binding=bind(mixed, modulo), build_hash=0)
     result = fixed.outputs[0][1]
     width, frac, *rest = fixed.nodes[result].params
     two = Graph(
-        (*fixed.nodes, replace(fixed.nodes[result], params=(width, int(frac) - 4, *rest))),
+        (*fixed.nodes, replace(fixed.nodes[result], params=(int(width) - 4, frac, *rest))),
         (*fixed.outputs, ("other", len(fixed.nodes))),
     )
     binding = bind(two, schedule(operations(two, TIMING), ii=2, timing=TIMING))
-    with pytest.raises(ValueError, match="The result words of a core share one format"):
+    with pytest.raises(ValueError, match="The words of a record have one width"):
         Core(graph=two, binding=binding, build_hash=0)
 
 

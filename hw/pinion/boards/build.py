@@ -13,15 +13,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pinion.functions import Block, Function, function, sample
+from pinion.functions import Block, Function, function
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import multiplier_count, timing_for
 from pinion.gateware.verilog import emit_verilog
 from pinion.hls import Array, Design, FormatPlan, Graph, Manifest, design, format_graph, parse_graph
+from pinion.hls.auto import AutoFormats
 from pinion.hls.design import known_words
 from pinion.hls.manifest import MANIFEST, ManifestError
 from pinion.hls.operations import TABLES, kind_names
@@ -29,13 +27,9 @@ from pinion.hls.passes import fold
 from pinion.robot import Model, load, model_from_dict, model_to_dict
 
 from .interval import choose_interval
+from .states import budget_states, judged_states, range_states
 
 TARGETS = ("sim",)
-
-# States for which the error budget is derived, and their seed: part of the build, so that equal
-# builds have equal hashes.
-BUDGET_STATES = 2000
-BUDGET_SEED = 20210218
 
 MODEL, GRAPH, SCHEDULE, RTLIL, VERILOG = (
     "model.json",
@@ -133,40 +127,32 @@ def make_design(
         Subclasses with a sentence: an unknown format, an interval below 1, a constant of the robot
         that the format cannot hold.
     """
-    plan = FormatPlan.parse(formats)
-    timing = timing_for(plan)
     report(f"Tracing {row.name} for {model.name}")
     traced = row.trace(model)
     states = budget_states(model, row)
     matrices = [block for block in row.inputs if len(block.shape) > 1]
     droppable = {word for block in matrices for word in block.words(model)}
+    plan: FormatPlan | AutoFormats
+    if formats == "auto":
+        folded = known_words(fold(traced), droppable)[0]
+        plan = AutoFormats.measure(folded, range_states(model, row), judged_states(model, row))
+    else:
+        plan = FormatPlan.parse(formats)
+    timing = timing_for(plan)
     if ii is None:
         chosen = choose_interval(known_words(fold(traced), droppable)[0], clock_mhz=clock_mhz)
         ii = chosen.ii
         report(f"Interval {ii}: {chosen.why}")
     report(f"Scheduling at one result every {ii} cycles")
-    return design(traced, ii=ii, plan=plan, timing=timing, states=states, droppable=droppable)
-
-
-def budget_states(model: Model, row: Function) -> dict[str, NDArray[np.float64]]:
-    """States (n,) by input word for which the error budget holds: inside and at the corners."""
-    halves = [
-        sample(
-            model,
-            row,
-            BUDGET_STATES // 2,
-            distribution="reference",
-            seed=BUDGET_SEED,
-            corners=corners,
-        )
-        for corners in (False, True)
-    ]
-    states = {}
-    for block in row.inputs:
-        both = np.concatenate([half[block.name] for half in halves]).astype(np.float64)
-        columns = both.reshape(BUDGET_STATES, -1)
-        states |= {word: columns[:, k] for word, k in block.positions(model).items()}
-    return states
+    return design(
+        traced,
+        ii=ii,
+        plan=plan,
+        timing=timing,
+        states=states,
+        droppable=droppable,
+        report=report,
+    )
 
 
 def build(

@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from pinion.fixedpoint import Format
 from pinion.hls.binding import Binding
 from pinion.hls.graph import Graph
 
@@ -77,14 +78,11 @@ class Core(wiring.Component):
         )
         self.modules: dict[str, str] = {}
         formats = self.datapath.formats
-        self.input_format = formats[binding.inputs[0]]
-        self.output_format = formats[graph.outputs[0][1]]
-        if any(formats[i] != self.input_format for i in binding.inputs):
-            raise ValueError("The input words of a core share one format.")
-        if any(formats[node] != self.output_format for _, node in graph.outputs):
-            raise ValueError("The result words of a core share one format.")
-        self.to_fixed = FloatToFixed(target=self.input_format)
-        self.to_float = FixedToFloat(source=self.output_format)
+        # Words of one width; the converters move their binary points word by word.
+        self.input_format, moves = _coarsest([formats[i] for i in binding.inputs])
+        self.to_fixed = FloatToFixed(target=self.input_format, moves=moves)
+        self.output_format, moves = _coarsest([formats[node] for _, node in graph.outputs])
+        self.to_float = FixedToFloat(source=self.output_format, moves=moves)
         # The last word leaves its converter no earlier than the flag is complete.
         last = max(out.cycle for out in binding.outputs)
         complete = binding.schedule.length + FLAG_DELAY
@@ -150,12 +148,14 @@ class Core(wiring.Component):
         accept = Signal()
         m.d.comb += accept.eq(self.i_tvalid & self.i_tready)
         words, flags = [], []
+        beat = self._beat(m, accept) if self.to_fixed.moves else None
         for lane in range(lanes):
             o, flag = Signal(signed(width), name=f"in{lane}"), Signal(name=f"in{lane}_flag")
             m.submodules[f"to_fixed{lane}"] = Instance(
                 "pinion_float_to_fixed",
                 i_clk=ClockSignal(),
                 i_i=self.i_tdata.word_select(lane, WORD),
+                **self._input_move(m, lane, beat),
                 o_o=o,
                 o_flag=flag,
             )
@@ -223,6 +223,42 @@ class Core(wiring.Component):
             m.d.comb += getattr(self.datapath, f"word{position}").eq(word)
         return full, loading, record_flag
 
+    def _beat(self, m: Module, accept: Signal) -> Signal:
+        """Number of the beat at the converters; beats past a record's end count as its last."""
+        beats = self.binding.beats_in
+        beat = Signal(range(max(2, beats)))
+        with m.If(accept & self.i_tlast):
+            m.d.sync += beat.eq(0)
+        with m.Elif(accept & (beat != beats - 1)):
+            m.d.sync += beat.eq(beat + 1)
+        return beat
+
+    def _input_move(self, m: Module, lane: int, beat: Signal | None) -> dict[str, Signal]:
+        """The converter's `move` port of a lane, by beat; nothing where it has none."""
+        if beat is None:
+            return {}
+        move = Signal(range(self.to_fixed.moves + 1), name=f"in{lane}_move")
+        with m.Switch(beat):
+            for b in range(self.binding.beats_in):
+                if (position := b * self.binding.lanes_in + lane) < len(self.binding.inputs):
+                    fmt = self.datapath.formats[self.binding.inputs[position]]
+                    with m.Case(b):
+                        m.d.comb += move.eq(fmt.frac - self.input_format.frac)
+        return {"i_move": move}
+
+    def _output_move(self, m: Module, lane: int) -> dict[str, Signal]:
+        """The converter's `move` port of a lane, by slot; nothing where it has none."""
+        if not self.to_float.moves:
+            return {}
+        move = Signal(range(self.to_float.moves + 1), name=f"out{lane}_move")
+        with m.Switch(self.datapath.next_slot):
+            for out in self.binding.outputs:
+                if out.lane == lane:
+                    fmt = self.datapath.formats[out.node]
+                    with m.Case(out.cycle % self.ii):
+                        m.d.sync += move.eq(fmt.frac - self.output_format.frac)
+        return {"i_move": move}
+
     def _output(self, m: Module, slot: Signal, loading: Signal, last_slot: object) -> Signal:
         """Result words through converters into the FIFO; pulses when a record has left it."""
         binding = self.binding
@@ -234,6 +270,7 @@ class Core(wiring.Component):
                 "pinion_fixed_to_float",
                 i_clk=ClockSignal(),
                 i_i=getattr(self.datapath, f"lane{lane}"),
+                **self._output_move(m, lane),
                 o_o=o,
             )
             for k in range(self.output_wait):
@@ -270,3 +307,11 @@ class Core(wiring.Component):
             freed.eq(self.o_tvalid & self.o_tready & self.o_tlast),
         ]
         return freed
+
+
+def _coarsest(formats: list[Format]) -> tuple[Format, int]:
+    """The format with the fewest fraction bits, and how many more the finest has."""
+    if len({fmt.width for fmt in formats}) > 1:
+        raise ValueError("The words of a record have one width.")
+    coarsest = min(formats, key=lambda fmt: fmt.frac)
+    return coarsest, max(fmt.frac for fmt in formats) - coarsest.frac

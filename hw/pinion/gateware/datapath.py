@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from amaranth.hdl import C, ClockSignal, Instance, Module, Signal, Value, signed
+from amaranth.hdl import C, Cat, ClockSignal, Instance, Module, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,6 +26,7 @@ from pinion.hls.operations import Operand, UnitKind, kind_names
 from pinion.hls.ops import constant_integer
 
 from .library import Selector, control_ports, make_unit, operand_ports
+from .unit import delay
 
 # Cycles between a unit's overflow output and the request's flag holding it.
 FLAG_DELAY = 2
@@ -183,30 +184,62 @@ class Datapath(wiring.Component):
         return self._outputs[node] if stage < 0 else self._stored[node][stage]
 
     def _port(
-        self, m: Module, reads: Iterable[tuple[int, Operand]], width: int, name: str
-    ) -> Value:
-        """An operand port: the word that each slot's operation wants."""
-        sources: list[Signal] = []
+        self,
+        m: Module,
+        reads: Iterable[tuple[int, Operand]],
+        width: int,
+        name: str,
+        below: int = 0,
+    ) -> tuple[Value, Value | None]:
+        """An operand port: the word that each slot's operation wants, shifted through wires.
+
+        Parameters
+        ----------
+        below : bits below the port's last that it takes as well, for rounding.
+
+        Returns
+        -------
+        The word, and a bit that says that it does not fit the port; None where every one does.
+        """
+        sources: list[tuple[Signal, int]] = []
+        narrows: list[bool] = []
         choice: dict[int, int] = {}
         constants: dict[int, int] = {}
         for cycle, operand in reads:
             slot = cycle % self.ii
             if operand.constant is not None:
-                constants[slot] = operand.constant
+                constants[slot] = operand.constant << below
                 continue
             source = self._source(operand.node, cycle)
-            known = [k for k, other in enumerate(sources) if other is source]
+            known = [
+                k
+                for k, (other, shift) in enumerate(sources)
+                if other is source and shift == operand.shift
+            ]
             choice[slot] = known[0] if known else len(sources)
             if not known:
-                sources.append(source)
-        inputs: list[Value] = list(sources)
+                sources.append((source, operand.shift))
+                narrows.append(operand.narrows)
+        width += below
+        checked = any(narrows)
+        inputs: list[Value] = [
+            _shifted(source, shift - below, width, checked=checked, narrows=narrow)
+            if checked or shift or below
+            else source
+            for (source, shift), narrow in zip(sources, narrows, strict=True)
+        ]
         if constants:
-            inputs.append(self._by_slot(m, constants, signed(width), f"{name}_rom"))
+            if checked:  # the bit on top stays clear: constants fit
+                constants = {slot: c & ((1 << width) - 1) for slot, c in constants.items()}
+            inputs.append(self._by_slot(m, constants, signed(width + checked), f"{name}_rom"))
             choice.update(dict.fromkeys(constants, len(sources)))
-        if len(inputs) == 1:
-            return inputs[0]
-        sel = self._by_slot(m, choice, range(len(inputs)), f"{name}_sel")
-        return self._select(m, sel, inputs, name)
+        word = inputs[0]
+        if len(inputs) > 1:
+            sel = self._by_slot(m, choice, range(len(inputs)), f"{name}_sel")
+            word = self._select(m, sel, inputs, name)
+        if not checked:
+            return word, None
+        return word[:width].as_signed(), word[width]
 
     def _unit(self, m: Module, kind: UnitKind, unit: int, members: list[int], module: str) -> None:
         """One unit with its operand selection."""
@@ -214,15 +247,28 @@ class Datapath(wiring.Component):
         label = f"{module.removeprefix('pinion_')}_{unit}"
         self._unit_module(kind, module)
         ports: dict[str, Value] = {}
+        misfits: list[Value] = []
         for k, port in enumerate(operand_ports(kind)):
             reads = [(plan.start[i], plan.operations[i].operands[k]) for i in members]
-            ports[f"i_{port}"] = self._port(m, reads, kind.widths[k], f"{label}_{port}")
+            below = int(kind.rounds and k % 2 == 1)
+            word, misfit = self._port(m, reads, kind.widths[k], f"{label}_{port}", below)
+            ports[f"i_{port}"] = word
+            if misfit is not None:
+                misfits.append(misfit)
         for k, port in enumerate(control_ports(kind)):
             bits = {plan.start[i] % self.ii: plan.operations[i].control[k] for i in members}
             ports[f"i_{port}"] = self._by_slot(m, bits, 1, f"{label}_{port}")
         ports["o_o"] = self._outputs[plan.operations[members[0]].node]
         if kind.saturates:
-            ports["o_ovf"] = self._overflow[kind, unit]
+            overflow = self._overflow[kind, unit]
+            if misfits:
+                own = Signal(name=f"{label}_own_ovf")
+                latency = plan.operations[members[0]].latency
+                m.d.comb += overflow.eq(own | delay(m, _any(misfits), latency, f"{label}_misfit"))
+                overflow = own
+            ports["o_ovf"] = overflow
+        elif misfits:
+            raise ValueError(f"A {kind.label} unit cannot flag operands that do not fit its port.")
         m.submodules.unit = Instance(module, i_clk=ClockSignal(), **ports)
 
     def _lanes(self, m: Module) -> None:
@@ -233,7 +279,7 @@ class Datapath(wiring.Component):
                     node = self.graph.nodes[out.node]
                     constant = self._constant(out.node) if node.op == "const" else None
                     reads.append((out.cycle, Operand(out.node, constant)))
-            value = self._port(m, reads, self.lane_width, f"lane{lane}_i")
+            value, _ = self._port(m, reads, self.lane_width, f"lane{lane}_i")
             m.d.comb += getattr(self, f"lane{lane}").eq(value)
 
     def _constant(self, node: int) -> int:
@@ -288,3 +334,18 @@ def _any(bits: list[Value]) -> Value:
     for bit in bits[1:]:
         result = result | bit
     return result
+
+
+def _shifted(source: Value, shift: int, width: int, *, checked: bool, narrows: bool) -> Value:
+    """`width` bits of a signed value from bit `shift` on, zeros below it, its sign above.
+
+    With `checked` one more bit on top: the value has more than fits, which is only possible where
+    it `narrows`.
+    """
+    moved = Cat(C(0, -shift), source) if shift < 0 else source[min(shift, len(source) - 1) :]
+    own = len(moved)
+    word = moved[:width] if own >= width else Cat(moved, moved[-1].replicate(width - own))
+    if not checked:
+        return word.as_signed()
+    high = moved[width - 1 :] if narrows else C(0, 1)
+    return Cat(word, high.any() & ~high.all()).as_signed()

@@ -24,6 +24,12 @@ class DotUnit(Unit):
         Format of the result.
     rounding, overflow : Rounding, Overflow
         What happens to the dropped bits, and to sums past the end of the target.
+    rounded_ports : bool
+        The b ports bring one bit more, the highest of those that were dropped, and are rounded to
+        nearest before anything else. A rounding past the end wraps around and sets ``ovf``.
+    final_stage : bool
+        A register behind rounding and limiting. Without it the result is read from the register of
+        the last sum, which takes a target of FLOOR and WRAP: nothing but wires.
     multiplier_stages : int
         Registers behind each product, at least 1, for the tools to move into the multiplier. One
         is enough for a product that fits a single multiplier block; 32 x 32 wants two.
@@ -31,15 +37,15 @@ class DotUnit(Unit):
     Members
     -------
     a0, a1, ... : In(signed(width_a))
-    b0, b1, ... : In(signed(width_b))
+    b0, b1, ... : In(signed(width_b)), one bit wider with `rounded_ports`
     neg1, neg2, ... : In(1)
         Subtract that product. The first product is always added.
     o : Out(signed(target.width))
     ovf : Out(1)
         The sum was past the end of the target: saturated, or wrapped.
 
-    Latency: operands 1, product `multiplier_stages`, one per level of the binary adder tree,
-    rounding and limiting 1.
+    Latency: operands 1, product `multiplier_stages`, one per level of the binary adder tree, and
+    1 with `final_stage`.
     Throughput: one result per cycle.
     """
 
@@ -53,6 +59,8 @@ class DotUnit(Unit):
         target: Format,
         rounding: Rounding,
         overflow: Overflow,
+        rounded_ports: bool = False,
+        final_stage: bool = True,
         multiplier_stages: int = 2,
     ) -> None:
         if not 1 <= products <= 8:
@@ -68,6 +76,11 @@ class DotUnit(Unit):
             raise ValueError(
                 f"multiplier_stages is {multiplier_stages}; a product needs at least 1 register."
             )
+        if not final_stage and (rounding, overflow) != (Rounding.FLOOR, Overflow.WRAP):
+            raise ValueError(
+                f"Rounding '{rounding.value}' and overflow '{overflow.value}' take logic, and that "
+                "takes a final stage; only 'floor' with 'wrap' does without."
+            )
         self.products = products
         self.width_a = width_a
         self.width_b = width_b
@@ -75,15 +88,17 @@ class DotUnit(Unit):
         self.target = target
         self.rounding = rounding
         self.overflow = overflow
+        self.rounded_ports = rounded_ports
+        self.final_stage = final_stage
         self.multiplier_stages = multiplier_stages
         self.levels = (products - 1).bit_length()
         inputs = {f"a{i}": signed(width_a) for i in range(products)}
-        inputs |= {f"b{i}": signed(width_b) for i in range(products)}
+        inputs |= {f"b{i}": signed(width_b + rounded_ports) for i in range(products)}
         inputs |= {f"neg{i}": 1 for i in range(1, products)}
         super().__init__(
             inputs,
             {"o": signed(target.width), "ovf": 1},
-            latency=1 + multiplier_stages + self.levels + 1,
+            latency=1 + multiplier_stages + self.levels + final_stage,
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -91,9 +106,10 @@ class DotUnit(Unit):
         m = Module()
         # Terms of the tree and whether each enters it with a minus sign.
         terms: list[tuple[Value, Value | None]] = []
+        past: list[Value] = []  # ports that were rounded past their end
         for i in range(self.products):
             a = delay(m, getattr(self, f"a{i}"), 1, f"a{i}_reg")
-            b = delay(m, getattr(self, f"b{i}"), 1, f"b{i}_reg")
+            b = delay(m, self._narrow(m, i, past), 1, f"b{i}_reg")
             product = delay(m, a * b, self.multiplier_stages, f"product{i}_")
             neg = None
             if i > 0:
@@ -119,8 +135,23 @@ class DotUnit(Unit):
 
         rounded = shift_round(terms[0][0], self.shift, self.rounding)
         value, changed = limit(rounded, self.target.width, self.overflow)
-        o = Signal(signed(self.target.width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [o.eq(value), ovf.eq(changed)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        if past:
+            wrapped = past[0]
+            for other in past[1:]:
+                wrapped = wrapped | other
+            before = 1 + self.multiplier_stages + self.levels
+            changed = changed | delay(m, wrapped, before, "past")
+        stages = int(self.final_stage)
+        m.d.comb += self.o.eq(delay(m, value, stages, "o_reg"))
+        m.d.comb += self.ovf.eq(delay(m, changed, stages, "ovf_reg"))
         return m
+
+    def _narrow(self, m: Module, i: int, past: list[Value]) -> Value:
+        """The operand at port b, rounded if it is that kind of port."""
+        port: Value = getattr(self, f"b{i}")
+        if not self.rounded_ports:
+            return port
+        kept = Signal(signed(self.width_b), name=f"b{i}_rounded")
+        m.d.comb += kept.eq(port[1:].as_signed() + port[0])
+        past.append(~port[-1] & kept[-1])
+        return kept

@@ -21,10 +21,15 @@ class FloatToFixed(Unit):
     Parameters
     ----------
     target : Format
+    moves : int
+        How many more fraction bits a word may have than the target.
 
     Members
     -------
     i : In(32)
+    move : In(range(moves + 1))
+        This word's format is the target with so many more fraction bits. Only where `moves` is
+        not 0.
     o : Out(signed(target.width))
         An infinity gives the nearest end of the format, NaN gives 0.
     flag : Out(1)
@@ -34,10 +39,16 @@ class FloatToFixed(Unit):
     Throughput: one result per cycle.
     """
 
-    def __init__(self, *, target: Format) -> None:
+    def __init__(self, *, target: Format, moves: int = 0) -> None:
         model.check_float32_target(target)
+        model.check_float32_target(Format(target.width, target.frac + moves))
         self.target = target
-        super().__init__({"i": 32}, {"o": signed(target.width), "flag": 1}, latency=4)
+        self.moves = moves
+        super().__init__(
+            {"i": 32} | ({"move": range(moves + 1)} if moves else {}),
+            {"o": signed(target.width), "flag": 1},
+            latency=4,
+        )
 
     def compute(self, bits: NDArray[np.uint32]) -> tuple[Ints, Flags]:
         """The exact model: `pinion.fixedpoint.float32.float32_to_fixed`."""
@@ -63,7 +74,8 @@ class FloatToFixed(Unit):
         )
         distance = Signal(signed(12))
         point = model.BIAS + _FRACTION - self.target.frac + most
-        m.d.comb += distance.eq(point - exponent)
+        move = self.move if self.moves else C(0, 1)
+        m.d.comb += distance.eq(point - exponent - move)
         right = Signal(range(reach + 1), reset_less=True)
         m.d.sync += right.eq(
             Mux(distance < 0, 0, Mux(distance > reach, reach, distance[: len(right)]))
@@ -99,20 +111,31 @@ class FixedToFloat(Unit):
     Parameters
     ----------
     source : Format
+    moves : int
+        How many more fraction bits a word may have than the source.
 
     Members
     -------
     i : In(signed(source.width))
+    move : In(range(moves + 1))
+        This word's format is the source with so many more fraction bits. Only where `moves` is
+        not 0.
     o : Out(32)
 
     Latency: 4 (magnitude; normalise by multiples of 8; normalise by 0 to 7; round and pack).
     Throughput: one result per cycle.
     """
 
-    def __init__(self, *, source: Format) -> None:
+    def __init__(self, *, source: Format, moves: int = 0) -> None:
         model.check_float32_source(source)
+        model.check_float32_source(Format(source.width, source.frac + moves))
         self.source = source
-        super().__init__({"i": signed(source.width)}, {"o": 32}, latency=4)
+        self.moves = moves
+        super().__init__(
+            {"i": signed(source.width)} | ({"move": range(moves + 1)} if moves else {}),
+            {"o": 32},
+            latency=4,
+        )
 
     def compute(self, ints: Ints) -> NDArray[np.uint32]:
         """The exact model: `pinion.fixedpoint.float32.fixed_to_float32`."""
@@ -150,7 +173,8 @@ class FixedToFloat(Unit):
             up = full[dropped - 1] & (full[: dropped - 1].any() | full[dropped])
         largest = width - 1 - self.source.frac + model.BIAS
         exponent = Signal(8)
-        m.d.comb += exponent.eq(largest - by)
+        move = delay(m, self.move, 3, "move") if self.moves else C(0, 1)
+        m.d.comb += exponent.eq(largest - by - move)
         packed = Cat(fraction, exponent) + up
         o = Signal(32, reset_less=True)
         m.d.sync += o.eq(Mux(normal[-1], Cat(packed[:31], sign), 0))

@@ -15,8 +15,10 @@ from amaranth.hdl import Module
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
+from pinion.hls.auto import AutoFormats
 from pinion.hls.lower import FormatPlan
 from pinion.hls.operations import TABLES, UnitKind
+from pinion.hls.signals import STORED, TURN
 from pinion.hls.timing import Timing
 
 from .add import AddUnit
@@ -63,8 +65,19 @@ class Selector(Unit):
         return m
 
 
-def timing_for(plan: FormatPlan, *, multiplier_stages: int = 2, add: int = 1) -> Timing:
+def timing_for(
+    plan: FormatPlan | AutoFormats, *, multiplier_stages: int = 2, add: int = 1
+) -> Timing:
     """Unit latencies as the hardware has them for a format plan."""
+    if isinstance(plan, AutoFormats):
+        tables = plan.tables
+        turn = SinCosUnit(SinCos(source=tables.angle, target=TURN)).latency
+        timing = Timing(multiplier_stages=multiplier_stages, rounding=0, add=add, sincos=turn)
+        if not tables.together:
+            return timing
+        pivot, inverse = Format(STORED, 0), Format(STORED, tables.together)
+        unit = ReciprocalUnit(Reciprocal(source=pivot, target=inverse))
+        return replace(timing, reciprocal=unit.latency)
     unit = SinCosUnit(SinCos(source=plan.default, target=plan.default))
     timing = Timing(multiplier_stages=multiplier_stages, add=add, sincos=unit.latency)
     try:
@@ -96,6 +109,8 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
             target=target,
             rounding=Rounding(kind.rounding),
             overflow=Overflow(kind.overflow),
+            rounded_ports=kind.rounds,
+            final_stage=bool(timing.rounding),
             multiplier_stages=timing.multiplier_stages,
         )
         expected = timing.dot(kind.products)

@@ -7,6 +7,7 @@ scheduler.
 from __future__ import annotations
 
 from .binding import Binding
+from .evaluate import formats
 from .graph import Graph
 from .operations import Operation
 from .ops import constant_integer
@@ -26,6 +27,8 @@ def check_operation(graph: Graph, operation: Operation, timing: Timing) -> None:
         if exact.op in ("add", "sub", "neg", "mul", "dot"):
             op, args = exact.op, exact.args
     reads = tuple(operand.node for operand in operation.operands if operand.node >= 0)
+    _check_ports(graph, operation, args)
+    args = tuple(_value_behind(graph, arg) for arg in args)
     if reads != args:
         raise CheckError(f"%{operation.node} reads {reads} in the schedule, {args} in the graph.")
     for operand in operation.operands:
@@ -56,6 +59,41 @@ def check_operation(graph: Graph, operation: Operation, timing: Timing) -> None:
             f"%{operation.node} is scheduled with a latency of {operation.latency} cycles; its "
             f"unit has {timing.latency(op, len(args))}."
         )
+
+
+def _value_behind(graph: Graph, node: int) -> int:
+    """The value that a chain of wrapping quantize nodes shifts for a port, or the node itself."""
+    value = node
+    while (
+        graph.nodes[value].op == "quantize"
+        and graph.nodes[value].params[3] == "wrap"
+        and graph.nodes[graph.nodes[value].args[0]].op not in ("add", "sub", "neg", "mul", "dot")
+    ):
+        value = graph.nodes[value].args[0]
+    return value
+
+
+def _check_ports(graph: Graph, operation: Operation, args: tuple[int, ...]) -> None:
+    """Each port shifts by the difference of the binary points, and sees its width."""
+    fmts = formats(graph)
+    seen = [operand for operand in operation.operands if operand.node >= 0]
+    for operand, arg in zip(seen, args, strict=False):
+        value = _value_behind(graph, arg)
+        shift = fmts[value].frac - fmts[arg].frac
+        narrows = fmts[value].width - fmts[value].frac > fmts[arg].width - fmts[arg].frac
+        if operand.shift != shift or (narrows and not operand.narrows):
+            raise CheckError(
+                f"%{operation.node} reads %{value} shifted by {operand.shift}"
+                f"{'' if operand.narrows else ' and unchecked'}; the graph says {shift}"
+                f"{' and checked' if narrows else ''}."
+            )
+    if len(seen) == len(operation.kind.widths) and operation.kind.name in ("dot", "add"):
+        widths = tuple(fmts[arg].width for arg in args)
+        if widths != operation.kind.widths:
+            raise CheckError(
+                f"%{operation.node} reads words of {widths} bits; its unit's ports have "
+                f"{operation.kind.widths}."
+            )
 
 
 def check_schedule(graph: Graph, plan: Schedule) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .auto import AutoFormats
 from .binding import Binding, bind
 from .budget import error_budget
 from .check import check_binding, check_schedule
@@ -75,11 +76,12 @@ def design(
     traced: Graph,
     *,
     ii: int,
-    plan: FormatPlan,
+    plan: FormatPlan | AutoFormats,
     timing: Timing,
     states: Mapping[str, Floats],
     droppable: Collection[str] = (),
     effort: int = 60,
+    report: Callable[[str], None] = lambda text: None,
 ) -> Design:
     """Fold, gather, lower, schedule, bind and check a traced function.
 
@@ -89,6 +91,7 @@ def design(
     states : input states (n,) by word for which the error budget shall hold.
     droppable : input words that are left out of the record when nothing reads them.
     effort : restarts of the scheduler.
+    report : called with a short line where there is something to say.
 
     Raises
     ------
@@ -100,17 +103,22 @@ def design(
     folded, constants = known_words(fold(traced), droppable)
     if not folded.inputs or not folded.outputs:
         raise ValueError("A function without inputs or without results needs no hardware.")
-    plan = replace(plan, smallest_pivot=_smallest_pivot(folded, states))
+    if isinstance(plan, FormatPlan):
+        plan = replace(plan, smallest_pivot=_smallest_pivot(folded, states))
     best: tuple[Graph, Graph, Schedule] | None = None
     for widths in DOT_WIDTHS:
         real = gather_dots(folded, timing, widths=widths, ii=max(1, ii))
-        fixed = lower(real, plan)
+        fixed = plan.lower(real) if isinstance(plan, AutoFormats) else lower(real, plan)
         modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=effort)
         # All use the same number of multipliers; the first of equals has the fewest adders.
         if best is None or modulo.latency_cycles < best[2].latency_cycles:
             best = real, fixed, modulo
     assert best is not None
     real, fixed, modulo = best
+    if isinstance(plan, AutoFormats):
+        fixed, precise = plan.refine(real, ii, report)
+        if precise:
+            modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=effort)
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
     check_binding(fixed, binding)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from pinion.fixedpoint import Format
+from pinion.fixedpoint import Format, Overflow
 
 from .evaluate import formats
 from .graph import Graph, GraphError
@@ -32,10 +32,11 @@ class UnitKind:
     products : products of a dot, else 0.
     widths : width of each operand port.
     shift : bits dropped by the quantization.
-    source_frac : fraction bits of the operands where the unit needs them (table units), else 0.
-    width, frac : result format.
+    source_frac : fraction bits of the operand where the unit needs them (sine and cosine), else 0.
+    width, frac : result format; ``frac`` is 0 where the unit does not care for it, and that of
+        operand and result together for a reciprocal.
     rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
-    minimum : operands of a reciprocal below this raise its flag, 0 for none but zero itself.
+    minimum : integers below this raise a reciprocal's flag, 0 for none but zero itself.
     """
 
     name: str
@@ -60,17 +61,35 @@ class UnitKind:
         return self.name != "sincos"
 
     @property
+    def rounds(self) -> bool:
+        """Whether the second operand of each product is rounded at its port."""
+        return self.name == "dot" and self.widths[1] < self.widths[0]
+
+    @property
     def label(self) -> str:
-        """Short name, unique among the kinds of a uniform plan: ``dot2``, ``add``, ``sincos``."""
-        return f"dot{self.products}" if self.name == "dot" else self.name
+        """Short name: ``dot2``, ``dot2x27`` (with its narrow port's width), ``add``, ``sincos``."""
+        if self.name != "dot":
+            return self.name
+        return f"dot{self.products}" + (f"x{self.widths[1]}" if self.overflow == "wrap" else "")
 
 
 @dataclass(frozen=True)
 class Operand:
-    """Where an operand comes from: a value (an operation or an input), or a constant."""
+    """Where an operand comes from, and how the port reads it.
+
+    Members
+    -------
+    node : the value (an operation, an input) or the constant that is read.
+    constant : its integer, where it is one.
+    shift : bits of the value that the port drops; negative where it appends zeros.
+    narrows : whether the port sees fewer of the value's high bits than there are, so that a large
+        value does not fit.
+    """
 
     node: int
     constant: int | None = None
+    shift: int = 0
+    narrows: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,6 +129,10 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
     outputs = {node for _, node in graph.outputs}
 
     def operand(node_id: int) -> Operand:
+        if (source := port_source(graph, node_id)) is not None:
+            there, here = fmts[source], fmts[node_id]
+            high = there.width - there.frac > here.width - here.frac
+            return Operand(source, shift=there.frac - here.frac, narrows=high)
         node = graph.nodes[node_id]
         return Operand(node_id, constant_integer(node) if node.op == "const" else None)
 
@@ -117,6 +140,8 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
     for i, node in enumerate(graph.nodes):
         if node.op in ("input", "const"):
             continue
+        if i not in outputs and port_source(graph, i) is not None:
+            continue  # done by the ports that read it
         if node.op != "quantize" and OPS[node.op].unit not in TABLES:
             quantized = all(graph.nodes[u].op == "quantize" for u in users[i])
             if i in outputs or not quantized:
@@ -129,8 +154,13 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
         if OPS[node.op].unit in TABLES:
             source, unit = fmts[args[0]], OPS[node.op].unit
             kind = UnitKind(unit, 0, (source.width,), 0, source.frac, fmts[i].width, fmts[i].frac)
-            if len(node.params) == 3:
-                kind = replace(kind, minimum=float(node.params[2]))
+            if unit == "reciprocal":
+                # As integers all that counts is where the two points are together.
+                together = source.frac + fmts[i].frac
+                smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
+                kind = replace(
+                    kind, source_frac=0, frac=together, minimum=smallest * 2.0**source.frac
+                )
             control = (int(node.op == "cos"),) if unit == "sincos" else ()
             latency = timing.latency(node.op)
         else:
@@ -150,7 +180,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             products = len(args) // 2 if unit == "dot" else 0
             widths = tuple(fmts[a].width if a != _ZERO else target.width for a in args)
             kind = UnitKind(
-                unit, products, widths, shift, 0, target.width, target.frac,
+                unit, products, widths, shift, 0, target.width, 0,
                 rounding.value, overflow.value,
             )  # fmt: skip
             latency = (
@@ -170,6 +200,23 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             )
         )
     return tuple(result)
+
+
+def port_source(graph: Graph, node_id: int) -> int | None:
+    """The value that a node only brings to the format of the ports that read it, or None.
+
+    Such ``quantize`` nodes wrap around and need no unit: a constant shift is wires, and the ports of
+    units that round have the adder for it.
+    """
+    node = graph.nodes[node_id]
+    if node.op != "quantize" or quantizer(node)[2] is not Overflow.WRAP:
+        return None
+    source = graph.nodes[node.args[0]]
+    if source.op == "input" or OPS[source.op].unit in TABLES:
+        return node.args[0]
+    if source.op != "quantize":
+        return None
+    return node.args[0] if (below := port_source(graph, node.args[0])) is None else below
 
 
 def kind_names(kinds: Iterable[UnitKind]) -> dict[UnitKind, str]:

@@ -1,0 +1,50 @@
+"""States that a build is made for: drawn with seeds of their own, so that equal builds are equal."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.functions import Function, sample
+from pinion.robot import Model
+
+BUDGET_STATES, BUDGET_SEED = 2000, 20210218
+RANGE_STATES, RANGE_SEED = 20000, 20210219
+JUDGED_STATES, JUDGED_SEED = 20000, 20210220
+
+Columns = dict[str, NDArray[np.float64]]
+
+
+def budget_states(model: Model, row: Function, distribution: str = "reference") -> Columns:
+    """States (n,) by input word for which the error budget holds: inside and at the corners."""
+    return _with_corners(model, row, BUDGET_STATES, BUDGET_SEED, distribution)
+
+
+def range_states(model: Model, row: Function, distribution: str = "reference") -> Columns:
+    """States (n,) by input word that show what the signals reach: inside and at the corners."""
+    return _with_corners(model, row, RANGE_STATES, RANGE_SEED, distribution)
+
+
+def judged_states(model: Model, row: Function, distribution: str = "reference") -> Columns:
+    """States (n,) by input word whose results shall be exact enough."""
+    return _draw(model, row, JUDGED_STATES, JUDGED_SEED, distribution, corners=False)
+
+
+def _with_corners(
+    model: Model, row: Function, count: int, seed: int, distribution: str
+) -> Columns:
+    """Half of the states inside, half with every velocity and acceleration at its limit."""
+    inside = _draw(model, row, count // 2, seed, distribution, corners=False)
+    ends = _draw(model, row, count // 2, seed, distribution, corners=True)
+    return {word: np.concatenate([inside[word], ends[word]]) for word in inside}
+
+
+def _draw(
+    model: Model, row: Function, count: int, seed: int, distribution: str, *, corners: bool
+) -> Columns:
+    arrays = sample(model, row, count, distribution=distribution, seed=seed, corners=corners)
+    states: Columns = {}
+    for block in row.inputs:
+        columns = arrays[block.name].astype(np.float64).reshape(count, -1)
+        states |= {word: columns[:, k] for word, k in block.positions(model).items()}
+    return states

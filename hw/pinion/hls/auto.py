@@ -1,0 +1,197 @@
+"""Formats chosen per signal, until the results are as exact as asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .evaluate import Floats, adjoints, node_floats
+from .graph import Graph
+from .ranges import Ranges, measure_ranges, rounded_floats
+from .signals import MARGIN, NARROW, SignalPlan, TableFormats, lower_signals, plan_signals
+
+# Largest relative error of a result block that `--formats auto` aims for.
+MAX_ERROR = 1e-3
+
+# The largest error of a hundred thousand states is above that of a few thousand.
+_HEADROOM = 0.75
+
+# Every how many of the states are evaluated with roundings; how many are differentiated at.
+_THIN = 8
+_PROBES = 16
+
+
+class PrecisionError(ValueError):
+    """The error that was asked for is out of reach; the message says what is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoFormats:
+    """Formats by range and sensitivity (:mod:`pinion.hls.signals`).
+
+    Members
+    -------
+    states : a column (n,) for each input word: the states whose values' ranges are covered.
+    judged : states whose results shall be exact to `max_error`.
+    tables : formats of angles and pivots, which decide the latency of their units.
+    margin : ranges reach this much further than what the states show.
+    max_error : largest error of a result block, relative to its largest word.
+    name : as given on the command line.
+    """
+
+    states: Mapping[str, Floats]
+    judged: Mapping[str, Floats]
+    tables: TableFormats
+    margin: float = MARGIN
+    max_error: float = MAX_ERROR
+    name: str = "auto"
+
+    @classmethod
+    def measure(
+        cls,
+        graph: Graph,
+        states: Mapping[str, Floats],
+        judged: Mapping[str, Floats],
+        *,
+        margin: float = MARGIN,
+        max_error: float = MAX_ERROR,
+    ) -> AutoFormats:
+        """For a folded graph and the states for which its core is meant."""
+        tables = TableFormats.of(graph, measure_ranges(graph, states), margin)
+        return cls(
+            states=states, judged=judged, tables=tables, margin=margin, max_error=max_error
+        )
+
+    def plan(self, real: Graph, precise: frozenset[int] = frozenset()) -> SignalPlan:
+        """Choose the formats of a real graph's signals.
+
+        A sum that cancels may be nothing but rounding errors of its terms: ranges that such values
+        leave are widened and the formats chosen again.
+
+        Parameters
+        ----------
+        precise : products that get two wide ports.
+        """
+        ranges = measure_ranges(real, self.states)
+        few = {name: column[::_THIN] for name, column in self.states.items()}
+        for _ in range(4):
+            plan = plan_signals(
+                real, ranges, self.tables, name=self.name, margin=self.margin, precise=precise
+            )
+            fixed, place = lower_signals(real, plan)
+            values = rounded_floats(fixed, few)
+            largest = ranges.largest.copy()
+            for i, node in place.items():
+                largest[i] = max(largest[i], float(np.max(np.abs(values[node]))))
+            # What rounding adds to a value of some size is inside the margin.
+            small = largest > ranges.largest * (1 + (self.margin - 1) / 4)
+            if not small.any():
+                break
+            ranges = Ranges(np.where(small, largest, ranges.largest), ranges.smallest, ranges.rms)
+        return plan
+
+    def lower(self, real: Graph, precise: frozenset[int] = frozenset()) -> Graph:
+        """A real graph in the fixed dialect."""
+        return lower_signals(real, self.plan(real, precise))[0]
+
+    def error(self, real: Graph, fixed: Graph) -> float:
+        """Largest error of a result block over the judged states, relative to its largest word."""
+        exact = node_floats(real, self.judged)
+        rounded = rounded_floats(fixed, self.judged)
+        worst = 0.0
+        for words in _blocks(real).values():
+            want = np.stack(np.broadcast_arrays(*(exact[real.outputs[w][1]] for w in words)))
+            have = np.stack(np.broadcast_arrays(*(rounded[fixed.outputs[w][1]] for w in words)))
+            scale = np.abs(want).max(axis=0)
+            off = np.abs(have - want).max(axis=0)
+            worst = max(worst, float(np.max(off / np.where(scale > 0, scale, 1.0))))
+        return worst
+
+    def refine(
+        self, real: Graph, ii: int, report: Callable[[str], None] = lambda text: None
+    ) -> tuple[Graph, frozenset[int]]:
+        """Give the products that matter most two wide ports until the results are exact enough.
+
+        Parameters
+        ----------
+        ii : units are shared by so many products: whole units are added.
+
+        Returns
+        -------
+        The fixed graph, and the products with wide ports.
+
+        Raises
+        ------
+        PrecisionError
+            When even with wide ports everywhere the error is larger than `max_error`.
+        """
+        precise: frozenset[int] = frozenset()
+        fixed = self.lower(real)
+        error = self.error(real, fixed)
+        if error <= _HEADROOM * self.max_error:
+            return fixed, precise
+        groups = _unit_loads(real, self._weights(real), ii)
+        count = 1
+        while True:
+            precise = frozenset(i for group in groups[:count] for i in group)
+            fixed = self.lower(real, precise)
+            error = self.error(real, fixed)
+            report(f"{len(precise)} sums of 27 x 27 bit products: largest error {error:.2g}")
+            if error <= _HEADROOM * self.max_error:
+                return fixed, precise
+            if count >= len(groups):
+                raise PrecisionError(
+                    f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "
+                    f"bits in every product it is {error:.2g}. Ask for {error / _HEADROOM:.2g}, "
+                    "or for a wider format."
+                )
+            count = max(count + 1, int(count * 1.5))
+
+    def _weights(self, real: Graph) -> dict[int, float]:
+        """Mean square of what each product's rounding at its narrow ports adds to any block."""
+        plan = self.plan(real)
+        step = max(1, len(next(iter(self.judged.values()))) // _PROBES)
+        states = {name: column[::step] for name, column in self.judged.items()}
+        values = node_floats(real, states)
+        weight = np.zeros(len(real.nodes))
+        for words in _blocks(real).values():
+            scale = np.max([np.abs(values[real.outputs[w][1]]) for w in words], axis=0)
+            scale = np.where(scale > 0, scale, 1.0)
+            for w in words:
+                bars = adjoints(real, values, real.outputs[w][1])
+                for i, ports in plan.ports.items():
+                    node = real.nodes[i]
+                    if node.op not in ("mul", "dot"):
+                        continue
+                    share = 0.0
+                    for k, other in enumerate(node.args):
+                        # Operand k's partner is the one next to it in its pair.
+                        if ports[k ^ 1].width == NARROW:
+                            lost = bars[i] / scale * values[other] * ports[k ^ 1].lsb
+                            share += float(np.mean(lost**2))
+                    weight[i] = max(weight[i], share)
+        products = (i for i, node in enumerate(real.nodes) if node.op in ("mul", "dot"))
+        return {i: float(weight[i]) for i in products}
+
+
+def _unit_loads(graph: Graph, weights: Mapping[int, float], ii: int) -> list[list[int]]:
+    """Products in groups that fill a unit, those first that gain most for each multiplier."""
+    by_width: dict[int, list[int]] = {}
+    for i in sorted(weights, key=lambda i: (-weights[i], i)):
+        by_width.setdefault(len(graph.nodes[i].args) // 2, []).append(i)
+    groups = [
+        (sum(weights[i] for i in group) / width, group)
+        for width, members in by_width.items()
+        for group in (members[k : k + ii] for k in range(0, len(members), ii))
+    ]
+    return [group for _, group in sorted(groups, key=lambda item: (-item[0], item[1]))]
+
+
+def _blocks(graph: Graph) -> dict[str, list[int]]:
+    """Positions of the result words of each block: those that share a name before the bracket."""
+    blocks: dict[str, list[int]] = {}
+    for position, (name, _) in enumerate(graph.outputs):
+        blocks.setdefault(name.partition("[")[0], []).append(position)
+    return blocks

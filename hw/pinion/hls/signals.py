@@ -1,0 +1,258 @@
+"""Formats chosen per signal: every value its own binary point, every product one multiplier block.
+
+Values are stored in words of one width whose binary points follow their ranges. A product takes one
+operand in full and the other rounded to the narrow port of the multiplier: the one whose rounding
+matters less. Where the binary points of an operation's operands differ, the ports that read them
+shift; a port reads each value through wires, so that a constant shift is free. Three rules keep the
+hardware to such shifts:
+
+- The products of one sum share the weight of their last bit.
+- A unit drops the same number of bits from every sum that it makes.
+- An adder's operands are read at the binary point of its result.
+
+What counts is the rounding at the narrow ports: it is some 2**9 times larger than what is lost when
+a result is stored, which is therefore truncated. A value that leaves its range wraps around and
+raises its request's flag.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pinion.fixedpoint import Format, Overflow, Rounding
+
+from .evaluate import Floats, formats
+from .graph import Graph, Node
+from .passes.rewrite import Rewriter
+from .ranges import Ranges
+
+# Words in which values are stored, and the ports of a DSP48E2 multiplier: 27 x 18.
+STORED = 27
+NARROW = 18
+
+# Ranges reach this much further than what was seen.
+MARGIN = 1.25
+
+# Bits that a wide port may lose for a sum's common binary point before the narrow port has to: its
+# last bit stays below that of the narrow port, relatively.
+_SPARE = STORED - NARROW - 2
+
+# Sines and cosines: their error is a fifth of what the narrow port's rounding adds, with fewer
+# multipliers than full words would take.
+TURN = Format(22, 20)
+
+# A value is read at most this much finer than it is stored: the bits below are zeros.
+_FINER = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignalPlan:
+    """Formats of a real graph's values, and those at which an operation's ports read them.
+
+    Members
+    -------
+    name : as given on the command line.
+    values : format of each node's stored value, by node; constants have none.
+    ports : formats at an operation's ports, by node, in the order of its operands.
+    """
+
+    name: str
+    values: Mapping[int, Format]
+    ports: Mapping[int, tuple[Format, ...]]
+
+
+def tight(reach: float, width: int) -> int:
+    """Most fraction bits with which a word of ``width`` bits holds magnitudes up to ``reach``."""
+    if not reach > 0.0:
+        return width - 1
+    return width - 2 - math.floor(math.log2(reach))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFormats:
+    """Formats of the operations that look up tables: their units' latencies depend on them.
+
+    Members
+    -------
+    angle : of every angle.
+    together : fraction bits of a pivot and its reciprocal together, the same for all; 0 where there
+        is none.
+    """
+
+    angle: Format
+    together: int
+
+    @classmethod
+    def of(cls, graph: Graph, ranges: Ranges, margin: float = MARGIN) -> TableFormats:
+        """The finest that fit the ranges of a graph."""
+        angles = {node.args[0] for node in graph.nodes if node.op in ("sin", "cos")}
+        pivots = {node.args[0] for node in graph.nodes if node.op == "reciprocal"}
+        reach = ranges.largest * margin
+        return cls(
+            angle=Format(STORED, min((tight(reach[i], STORED) for i in angles), default=0)),
+            together=min((sum(_inverse(ranges, i, margin)) for i in pivots), default=0),
+        )
+
+
+def _inverse(ranges: Ranges, pivot: int, margin: float) -> tuple[int, int]:
+    """Fraction bits of a pivot and of its reciprocal, each as fine as it can be."""
+    largest = margin / max(float(ranges.smallest[pivot]), 1e-30)
+    return tight(ranges.largest[pivot] * margin, STORED), tight(largest, STORED)
+
+
+class _Planner:
+    """One pass over a graph: each node's formats follow from those of its operands."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        ranges: Ranges,
+        tables: TableFormats,
+        margin: float,
+        precise: frozenset[int],
+    ) -> None:
+        self.graph = graph
+        self.ranges = ranges
+        self.tables = tables
+        self.reach: Floats = ranges.largest * margin
+        self.margin = margin
+        self.precise = precise
+        self.values: dict[int, Format] = {}
+        self.ports: dict[int, tuple[Format, ...]] = {}
+
+    def constant(self, i: int) -> bool:
+        return self.graph.nodes[i].op == "const"
+
+    def port(self, i: int, width: int) -> int:
+        """Most fraction bits with which a port of ``width`` bits reads a value."""
+        most = tight(float(self.reach[i]), width)
+        return most if self.constant(i) else min(most, self.values[i].frac + _FINER)
+
+    def run(self) -> None:
+        nodes = self.graph.nodes
+        angles = {node.args[0] for node in nodes if node.op in ("sin", "cos")}
+        for i, node in enumerate(nodes):
+            own = tight(float(self.reach[i]), STORED)
+            match node.op:
+                case "const":
+                    continue
+                case "input":
+                    self.values[i] = self.tables.angle if i in angles else Format(STORED, own)
+                case "sin" | "cos":
+                    self.ports[i] = (self.values[node.args[0]],)
+                    self.values[i] = TURN
+                case "reciprocal":
+                    frac = _inverse(self.ranges, node.args[0], self.margin)[0]
+                    self.ports[i] = (Format(STORED, frac),)
+                    self.values[i] = Format(STORED, self.tables.together - frac)
+                case "add" | "sub" | "neg":
+                    fine = [self.values[a].frac for a in node.args if not self.constant(a)]
+                    fmt = Format(STORED, min([own, *fine]))
+                    self.ports[i] = (fmt,) * len(node.args)
+                    self.values[i] = fmt
+                case _:
+                    self._products(i, node, own)
+
+    def _products(self, i: int, node: Node, own: int) -> None:
+        width = STORED if i in self.precise else NARROW
+        shift = width - 1
+        pairs = list(zip(node.args[::2], node.args[1::2], strict=True))
+        finest = min(self.port(a, STORED) + self.port(b, width) for a, b in pairs)
+        common = min(finest, own + shift)
+        ports: list[Format] = []
+        for a, b in pairs:
+            # Rounding one operand weighs with the size of the other.
+            round_a = self.ranges.rms[b] * 2.0 ** -self.port(a, width)
+            round_b = self.ranges.rms[a] * 2.0 ** -self.port(b, width)
+            narrow, wide = (a, b) if round_a < round_b else (b, a)
+            n, w = self.port(narrow, width), self.port(wide, STORED)
+            surplus = n + w - common
+            dropped = min(surplus, _SPARE) if width < STORED else (surplus + 1) // 2
+            w -= dropped
+            n -= surplus - dropped
+            at = {narrow: Format(width, n), wide: Format(STORED, w)}
+            ports += [at[a], at[b]] if a != b else [Format(STORED, w), Format(width, n)]
+        self.ports[i] = tuple(ports)
+        self.values[i] = Format(STORED, common - shift)
+
+
+def plan_signals(
+    graph: Graph,
+    ranges: Ranges,
+    tables: TableFormats,
+    *,
+    name: str = "auto",
+    margin: float = MARGIN,
+    precise: Iterable[int] = (),
+) -> SignalPlan:
+    """Choose the formats of a real graph's signals.
+
+    Parameters
+    ----------
+    ranges : of the graph's nodes, over the states for which the core is meant.
+    tables : formats of angles and pivots.
+    margin : ranges reach this much further than what was seen.
+    precise : products (``mul`` and ``dot`` nodes) that get two wide ports, two multiplier blocks
+        each.
+    """
+    planner = _Planner(graph, ranges, tables, margin, frozenset(precise))
+    planner.run()
+    return SignalPlan(name=name, values=planner.values, ports=planner.ports)
+
+
+def lower_signals(graph: Graph, plan: SignalPlan) -> tuple[Graph, dict[int, int]]:
+    """Rewrite a real graph in the fixed dialect, each signal in its format.
+
+    The first operand of each product is the one at the wide port.
+
+    Returns
+    -------
+    The fixed graph, and the node in it that holds the stored value of each real node.
+    """
+    to = Rewriter(intern=True)
+    place: dict[int, int] = {}
+
+    def quantized(source: int, fmt: Format, rounding: Rounding, like: Node) -> int:
+        params = (fmt.width, fmt.frac, rounding.value, Overflow.WRAP.value)
+        return to.emit("quantize", (source,), params, like=like)
+
+    def read(arg: int, fmt: Format, like: Node) -> int:
+        node = graph.nodes[arg]
+        if node.op == "const":
+            return to.emit("const", (), (node.params[0], fmt.width, fmt.frac), like=node)
+        if plan.values[arg] == fmt:
+            return place[arg]
+        if fmt.width == STORED:
+            return quantized(place[arg], fmt, Rounding.FLOOR, like)
+        source = place[arg]
+        if fmt.width - fmt.frac < plan.values[arg].width - plan.values[arg].frac:
+            # A port that sees too few high bits says so before it rounds.
+            half = Format(fmt.width + 1, fmt.frac + 1)
+            source = quantized(source, half, Rounding.FLOOR, like)
+        return quantized(source, fmt, Rounding.NEAREST, like)
+
+    for i, node in enumerate(graph.nodes):
+        if node.op == "const":
+            continue
+        fmt = plan.values[i]
+        if node.op == "input":
+            place[i] = to.emit("input", (), (*node.params, fmt.width, fmt.frac), like=node)
+            continue
+        reads = [read(a, f, node) for a, f in zip(node.args, plan.ports[i], strict=True)]
+        if node.op in ("sin", "cos", "reciprocal"):
+            place[i] = to.emit(node.op, tuple(reads), (fmt.width, fmt.frac), like=node)
+            continue
+        op, signs = node.op, node.params
+        if op in ("mul", "dot"):
+            for k in range(0, len(reads), 2):
+                if plan.ports[i][k].width < plan.ports[i][k + 1].width:
+                    reads[k : k + 2] = reads[k + 1], reads[k]
+            # A dot also where there is one product: its operands keep their order.
+            op, signs = "dot", signs or (1,)
+        exact = to.emit(op, tuple(reads), signs, like=node)
+        place[i] = quantized(exact, fmt, Rounding.FLOOR, node)
+    lowered = to.finish([(name, place[node]) for name, node in graph.outputs])
+    formats(lowered)  # every width can be derived
+    return lowered, place
