@@ -49,6 +49,8 @@ def manifest(**changes: Any) -> Manifest:
         "registers": 1,
         "budget": {},
         "budget_distribution": "reference",
+        "objective": "area",
+        "max_error": 0.0,
         "content": "none",
     }
     return Manifest(**{**fields, **changes})

@@ -46,6 +46,8 @@ def manifest() -> Manifest:
         registers=44,
         budget={"tau[0]": 1e-3, "tau[1]": 2.5e-4},
         budget_distribution="reference",
+        objective="area",
+        max_error=0.0,
         content="abc",
     )
 

@@ -16,18 +16,21 @@ from typing import Any
 from pinion.functions import Block, Function, function
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
-from pinion.gateware.library import multiplier_count, timing_for
+from pinion.gateware.library import multiplier_count
 from pinion.gateware.verilog import emit_verilog
 from pinion.hls import Array, Design, FormatPlan, Graph, Manifest, design, format_graph, parse_graph
 from pinion.hls.auto import AutoFormats
+from pinion.hls.clusters import NONE, link_parents
 from pinion.hls.design import known_words
 from pinion.hls.manifest import MANIFEST, ManifestError
 from pinion.hls.operations import TABLES, kind_names
 from pinion.hls.passes import fold
+from pinion.hls.planfile import PLAN, format_plan
 from pinion.robot import Model, load, model_from_dict, model_to_dict
 
 from .interval import choose_interval
-from .states import budget_states, judged_states, range_states
+from .objective import AUTO, auto_formats, objective_timing
+from .states import REFERENCE, budget_states
 
 TARGETS = ("sim",)
 
@@ -49,6 +52,15 @@ SIMULATION = "sim"
 
 class BuildError(ValueError):
     """What was asked for cannot be built, or not there; the message says why."""
+
+
+def _refuse_auto_options(formats: str, ranges: str | None, max_error: float | None) -> None:
+    for option, value in (("ranges", ranges), ("largest error", max_error)):
+        if value is not None:
+            raise BuildError(
+                f"The format {formats} is the same for every signal, so {option} ({value}) cannot "
+                f"be chosen; use it with the formats '{AUTO}'."
+            )
 
 
 def _quiet(message: str) -> None:
@@ -112,6 +124,10 @@ def make_design(
     *,
     ii: int | None,
     formats: str,
+    max_error: float | None = None,
+    ranges: str | None = None,
+    objective: str = "area",
+    clusters: str = NONE,
     clock_mhz: float = 250.0,
     report: Callable[[str], None] = _quiet,
 ) -> Design:
@@ -120,6 +136,7 @@ def make_design(
     Parameters
     ----------
     ii : cycles between results, or None to choose (:mod:`pinion.boards.interval`).
+    formats, max_error, ranges, objective, clusters : as in :func:`build`.
 
     Raises
     ------
@@ -127,18 +144,20 @@ def make_design(
         Subclasses with a sentence: an unknown format, an interval below 1, a constant of the robot
         that the format cannot hold.
     """
+    parents = link_parents(clusters, model.parents)
     report(f"Tracing {row.name} for {model.name}")
     traced = row.trace(model)
-    states = budget_states(model, row)
     matrices = [block for block in row.inputs if len(block.shape) > 1]
     droppable = {word for block in matrices for word in block.words(model)}
     plan: FormatPlan | AutoFormats
-    if formats == "auto":
+    if formats == AUTO or formats.endswith(".toml"):
         folded = known_words(fold(traced), droppable)[0]
-        plan = AutoFormats.measure(folded, range_states(model, row), judged_states(model, row))
+        plan = auto_formats(model, row, folded, formats, ranges=ranges, max_error=max_error)
     else:
+        _refuse_auto_options(formats, ranges, max_error)
         plan = FormatPlan.parse(formats)
-    timing = timing_for(plan)
+    distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
+    timing = objective_timing(objective, plan)
     if ii is None:
         chosen = choose_interval(known_words(fold(traced), droppable)[0], clock_mhz=clock_mhz)
         ii = chosen.ii
@@ -149,8 +168,9 @@ def make_design(
         ii=ii,
         plan=plan,
         timing=timing,
-        states=states,
+        states=budget_states(model, row, distribution),
         droppable=droppable,
+        link_parents=parents,
         report=report,
     )
 
@@ -162,6 +182,10 @@ def build(
     *,
     ii: int | None = 8,
     formats: str = "q16.16",
+    max_error: float | None = None,
+    ranges: str | None = None,
+    objective: str = "area",
+    clusters: str = NONE,
     target: str = "sim",
     clock_mhz: float = 250.0,
     derivatives: str = "composite",
@@ -179,7 +203,14 @@ def build(
     function_name : a row of the table of functions.
     folder : the build folder to make.
     ii : cycles between results; None to choose, with a report that explains it.
-    formats : ``q16.16``, ``q12.20`` or any other uniform format.
+    formats : ``q16.16``, ``q12.20`` or any other uniform format; ``auto`` for formats by signal;
+        the path of a plan (``plan.toml`` of an earlier build, edited perhaps) for formats by
+        signal as they stand there.
+    max_error : with ``auto``, largest error of a result block relative to its largest word.
+    ranges : with ``auto``, the distribution of states that the formats are made for.
+    objective : what the units' latencies are chosen for (:mod:`pinion.boards.objective`).
+    clusters : ``link`` gives every link units of its own, so that wires stay short
+        (:mod:`pinion.hls.clusters`); with ``none`` all operations share them.
     derivatives, outputs : variant of the function (:func:`pinion.functions.function`).
     report : called with a short line at each step.
 
@@ -200,12 +231,25 @@ def build(
     if isinstance(robot, str):
         report(f"Loading {robot}")
     model = load(robot) if isinstance(robot, str) else robot
-    plan = make_design(model, row, ii=ii, formats=formats, clock_mhz=clock_mhz, report=report)
+    plan = make_design(
+        model,
+        row,
+        ii=ii,
+        formats=formats,
+        max_error=max_error,
+        ranges=ranges,
+        objective=objective,
+        clusters=clusters,
+        clock_mhz=clock_mhz,
+        report=report,
+    )
     report("Elaborating the gateware")
     # The hash covers the latencies of the core that will hold it.
     probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
     rows = _rows(plan, probe)
-    manifest = _manifest(model, row, plan, probe, rows, formats, target, clock_mhz)
+    manifest = _manifest(
+        model, row, plan, probe, rows, formats, objective, clusters, target, clock_mhz
+    )
     core = Core(graph=plan.fixed, binding=plan.binding, build_hash=manifest.hash)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
@@ -215,6 +259,8 @@ def build(
         (parts / MODEL).write_text(json.dumps(model_to_dict(model), indent=1) + "\n")
         (parts / GRAPH).write_text(format_graph(plan.fixed))
         (parts / SCHEDULE).write_text(json.dumps(rows, indent=1) + "\n")
+        if plan.saved is not None:
+            (parts / PLAN).write_text(format_plan(plan.saved, plan.real, plan.reach))
         (parts / RTLIL).write_text(core_rtlil(core))
         report("Writing Verilog")
         emit_verilog(parts / RTLIL, parts / VERILOG)
@@ -254,6 +300,8 @@ def _manifest(
     core: Core,
     rows: dict[str, Any],
     formats: str,
+    objective: str,
+    clusters: str,
     target: str,
     clock_mhz: float,
 ) -> Manifest:
@@ -269,8 +317,10 @@ def _manifest(
         robot=model.name,
         robot_source=Path(model.source).name,
         function=row.name,
-        options=dict(row.options),
-        formats=formats,
+        options=dict(row.options) | ({} if clusters == NONE else {"clusters": clusters}),
+        formats=Path(formats).name,
+        objective=objective,
+        max_error=plan.saved.max_error if plan.saved else 0.0,
         target=target,
         ii=modulo.ii,
         clock_mhz=clock_mhz,
@@ -292,7 +342,7 @@ def _manifest(
         ops=plan.ops,
         registers=binding.registers,
         budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
-        budget_distribution="reference",
+        budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
         content=sha256(content.encode()).hexdigest(),
     )
 

@@ -1,4 +1,4 @@
-"""States that a build is made for: drawn with seeds of their own, so that equal builds are equal."""
+"""States that a build is made for, drawn with seeds of their own: equal builds are equal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from pinion.functions import Function, sample
 from pinion.robot import Model
 
+REFERENCE = "reference"
+
 BUDGET_STATES, BUDGET_SEED = 2000, 20210218
 RANGE_STATES, RANGE_SEED = 20000, 20210219
 JUDGED_STATES, JUDGED_SEED = 20000, 20210220
@@ -15,24 +17,22 @@ JUDGED_STATES, JUDGED_SEED = 20000, 20210220
 Columns = dict[str, NDArray[np.float64]]
 
 
-def budget_states(model: Model, row: Function, distribution: str = "reference") -> Columns:
+def budget_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
     """States (n,) by input word for which the error budget holds: inside and at the corners."""
     return _with_corners(model, row, BUDGET_STATES, BUDGET_SEED, distribution)
 
 
-def range_states(model: Model, row: Function, distribution: str = "reference") -> Columns:
+def range_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
     """States (n,) by input word that show what the signals reach: inside and at the corners."""
     return _with_corners(model, row, RANGE_STATES, RANGE_SEED, distribution)
 
 
-def judged_states(model: Model, row: Function, distribution: str = "reference") -> Columns:
+def judged_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
     """States (n,) by input word whose results shall be exact enough."""
     return _draw(model, row, JUDGED_STATES, JUDGED_SEED, distribution, corners=False)
 
 
-def _with_corners(
-    model: Model, row: Function, count: int, seed: int, distribution: str
-) -> Columns:
+def _with_corners(model: Model, row: Function, count: int, seed: int, distribution: str) -> Columns:
     """Half of the states inside, half with every velocity and acceleration at its limit."""
     inside = _draw(model, row, count // 2, seed, distribution, corners=False)
     ends = _draw(model, row, count // 2, seed, distribution, corners=True)

@@ -27,6 +27,8 @@ class DotUnit(Unit):
     rounded_ports : bool
         The b ports bring one bit more, the highest of those that were dropped, and are rounded to
         nearest before anything else. A rounding past the end wraps around and sets ``ovf``.
+    port_stages : int
+        Registers on the operands before they are rounded, for multiplexers in front.
     final_stage : bool
         A register behind rounding and limiting. Without it the result is read from the register of
         the last sum, which takes a target of FLOOR and WRAP: nothing but wires.
@@ -44,8 +46,8 @@ class DotUnit(Unit):
     ovf : Out(1)
         The sum was past the end of the target: saturated, or wrapped.
 
-    Latency: operands 1, product `multiplier_stages`, one per level of the binary adder tree, and
-    1 with `final_stage`.
+    Latency: `port_stages`, operands 1, product `multiplier_stages`, one per level of the binary
+    adder tree, and 1 with `final_stage`.
     Throughput: one result per cycle.
     """
 
@@ -60,6 +62,7 @@ class DotUnit(Unit):
         rounding: Rounding,
         overflow: Overflow,
         rounded_ports: bool = False,
+        port_stages: int = 0,
         final_stage: bool = True,
         multiplier_stages: int = 2,
     ) -> None:
@@ -89,6 +92,7 @@ class DotUnit(Unit):
         self.rounding = rounding
         self.overflow = overflow
         self.rounded_ports = rounded_ports
+        self.port_stages = port_stages
         self.final_stage = final_stage
         self.multiplier_stages = multiplier_stages
         self.levels = (products - 1).bit_length()
@@ -98,7 +102,7 @@ class DotUnit(Unit):
         super().__init__(
             inputs,
             {"o": signed(target.width), "ovf": 1},
-            latency=1 + multiplier_stages + self.levels + final_stage,
+            latency=port_stages + 1 + multiplier_stages + self.levels + final_stage,
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -106,14 +110,15 @@ class DotUnit(Unit):
         m = Module()
         # Terms of the tree and whether each enters it with a minus sign.
         terms: list[tuple[Value, Value | None]] = []
+        before = self.port_stages + 1 + self.multiplier_stages
         past: list[Value] = []  # ports that were rounded past their end
         for i in range(self.products):
-            a = delay(m, getattr(self, f"a{i}"), 1, f"a{i}_reg")
+            a = delay(m, getattr(self, f"a{i}"), self.port_stages + 1, f"a{i}_reg")
             b = delay(m, self._narrow(m, i, past), 1, f"b{i}_reg")
             product = delay(m, a * b, self.multiplier_stages, f"product{i}_")
             neg = None
             if i > 0:
-                neg = delay(m, getattr(self, f"neg{i}"), 1 + self.multiplier_stages, f"neg{i}_")
+                neg = delay(m, getattr(self, f"neg{i}"), before, f"neg{i}_")
             terms.append((product, neg))
 
         # A pair keeps the sign of its left term for the next level, where the two signs decide
@@ -139,8 +144,8 @@ class DotUnit(Unit):
             wrapped = past[0]
             for other in past[1:]:
                 wrapped = wrapped | other
-            before = 1 + self.multiplier_stages + self.levels
-            changed = changed | delay(m, wrapped, before, "past")
+            after = 1 + self.multiplier_stages + self.levels
+            changed = changed | delay(m, wrapped, after, "past")
         stages = int(self.final_stage)
         m.d.comb += self.o.eq(delay(m, value, stages, "o_reg"))
         m.d.comb += self.ovf.eq(delay(m, changed, stages, "ovf_reg"))
@@ -148,7 +153,7 @@ class DotUnit(Unit):
 
     def _narrow(self, m: Module, i: int, past: list[Value]) -> Value:
         """The operand at port b, rounded if it is that kind of port."""
-        port: Value = getattr(self, f"b{i}")
+        port: Value = delay(m, getattr(self, f"b{i}"), self.port_stages, f"b{i}_port")
         if not self.rounded_ports:
             return port
         kept = Signal(signed(self.width_b), name=f"b{i}_rounded")

@@ -66,13 +66,18 @@ class Selector(Unit):
 
 
 def timing_for(
-    plan: FormatPlan | AutoFormats, *, multiplier_stages: int = 2, add: int = 1
+    plan: FormatPlan | AutoFormats, *, multiplier_stages: int = 2, add: int = 1, port: int = 0
 ) -> Timing:
-    """Unit latencies as the hardware has them for a format plan."""
+    """Unit latencies as the hardware has them for a format plan.
+
+    Only the units of formats by signal round at their ports, so only they have `port` registers.
+    """
     if isinstance(plan, AutoFormats):
         tables = plan.tables
         turn = SinCosUnit(SinCos(source=tables.angle, target=TURN)).latency
-        timing = Timing(multiplier_stages=multiplier_stages, rounding=0, add=add, sincos=turn)
+        timing = Timing(
+            multiplier_stages=multiplier_stages, rounding=0, port=port, add=add, sincos=turn
+        )
         if not tables.together:
             return timing
         pivot, inverse = Format(STORED, 0), Format(STORED, tables.together)
@@ -111,6 +116,7 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
             overflow=Overflow(kind.overflow),
             rounded_ports=kind.rounds,
             final_stage=bool(timing.rounding),
+            port_stages=timing.port,
             multiplier_stages=timing.multiplier_stages,
         )
         expected = timing.dot(kind.products)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .evaluate import Floats, adjoints, node_floats
 from .graph import Graph
+from .planfile import SavedPlan
 from .ranges import Ranges, measure_ranges, rounded_floats
 from .signals import MARGIN, NARROW, SignalPlan, TableFormats, lower_signals, plan_signals
 
@@ -38,7 +39,8 @@ class AutoFormats:
     tables : formats of angles and pivots, which decide the latency of their units.
     margin : ranges reach this much further than what the states show.
     max_error : largest error of a result block, relative to its largest word.
-    name : as given on the command line.
+    distribution : of the states, by name.
+    saved : formats from a file, instead of chosen ones.
     """
 
     states: Mapping[str, Floats]
@@ -46,23 +48,8 @@ class AutoFormats:
     tables: TableFormats
     margin: float = MARGIN
     max_error: float = MAX_ERROR
-    name: str = "auto"
-
-    @classmethod
-    def measure(
-        cls,
-        graph: Graph,
-        states: Mapping[str, Floats],
-        judged: Mapping[str, Floats],
-        *,
-        margin: float = MARGIN,
-        max_error: float = MAX_ERROR,
-    ) -> AutoFormats:
-        """For a folded graph and the states for which its core is meant."""
-        tables = TableFormats.of(graph, measure_ranges(graph, states), margin)
-        return cls(
-            states=states, judged=judged, tables=tables, margin=margin, max_error=max_error
-        )
+    distribution: str = "reference"
+    saved: SavedPlan | None = None
 
     def plan(self, real: Graph, precise: frozenset[int] = frozenset()) -> SignalPlan:
         """Choose the formats of a real graph's signals.
@@ -74,12 +61,13 @@ class AutoFormats:
         ----------
         precise : products that get two wide ports.
         """
+        if self.saved is not None:
+            self.saved.check(real)
+            return self.saved.signals
         ranges = measure_ranges(real, self.states)
         few = {name: column[::_THIN] for name, column in self.states.items()}
         for _ in range(4):
-            plan = plan_signals(
-                real, ranges, self.tables, name=self.name, margin=self.margin, precise=precise
-            )
+            plan = plan_signals(real, ranges, self.tables, margin=self.margin, precise=precise)
             fixed, place = lower_signals(real, plan)
             values = rounded_floats(fixed, few)
             largest = ranges.largest.copy()
@@ -111,7 +99,7 @@ class AutoFormats:
 
     def refine(
         self, real: Graph, ii: int, report: Callable[[str], None] = lambda text: None
-    ) -> tuple[Graph, frozenset[int]]:
+    ) -> tuple[Graph, SignalPlan]:
         """Give the products that matter most two wide ports until the results are exact enough.
 
         Parameters
@@ -120,27 +108,27 @@ class AutoFormats:
 
         Returns
         -------
-        The fixed graph, and the products with wide ports.
+        The fixed graph and its formats.
 
         Raises
         ------
         PrecisionError
             When even with wide ports everywhere the error is larger than `max_error`.
         """
-        precise: frozenset[int] = frozenset()
-        fixed = self.lower(real)
-        error = self.error(real, fixed)
-        if error <= _HEADROOM * self.max_error:
-            return fixed, precise
+        plan = self.plan(real)
+        fixed = lower_signals(real, plan)[0]
+        if self.saved is not None or self.error(real, fixed) <= _HEADROOM * self.max_error:
+            return fixed, plan
         groups = _unit_loads(real, self._weights(real), ii)
         count = 1
         while True:
             precise = frozenset(i for group in groups[:count] for i in group)
-            fixed = self.lower(real, precise)
+            plan = self.plan(real, precise)
+            fixed = lower_signals(real, plan)[0]
             error = self.error(real, fixed)
             report(f"{len(precise)} sums of 27 x 27 bit products: largest error {error:.2g}")
             if error <= _HEADROOM * self.max_error:
-                return fixed, precise
+                return fixed, plan
             if count >= len(groups):
                 raise PrecisionError(
                     f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "

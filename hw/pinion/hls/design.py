@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from .auto import AutoFormats
 from .binding import Binding, bind
 from .budget import error_budget
 from .check import check_binding, check_schedule
+from .clusters import clustered
 from .evaluate import Floats, node_floats
 from .graph import Graph
 from .lower import FormatPlan, lower
-from .operations import op_counts, operations
+from .operations import Operation, op_counts, operations
 from .passes import fold, gather_dots
 from .passes.simplify import without_inputs
+from .planfile import SavedPlan, graph_digest
+from .ranges import measure_ranges
 from .schedule import Schedule, schedule
 from .timing import Timing
 
@@ -39,6 +42,8 @@ class Design:
     constants : value of each result word that does not depend on the inputs; such words are not
         computed, nor sent.
     budget : bound of each result word's error against floats, in the result's unit.
+    saved : the formats as a plan that can be written, where they were chosen per signal.
+    reach : largest magnitude of each real node on the way to them.
     """
 
     traced: Graph
@@ -47,6 +52,8 @@ class Design:
     binding: Binding
     constants: Mapping[str, float]
     budget: Mapping[str, float]
+    saved: SavedPlan | None = None
+    reach: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def ops(self) -> dict[str, int]:
@@ -81,6 +88,7 @@ def design(
     states: Mapping[str, Floats],
     droppable: Collection[str] = (),
     effort: int = 60,
+    link_parents: Sequence[int] = (),
     report: Callable[[str], None] = lambda text: None,
 ) -> Design:
     """Fold, gather, lower, schedule, bind and check a traced function.
@@ -91,6 +99,8 @@ def design(
     states : input states (n,) by word for which the error budget shall hold.
     droppable : input words that are left out of the record when nothing reads them.
     effort : restarts of the scheduler.
+    link_parents : parent of each link, to give every link units of its own
+        (:func:`pinion.hls.clusters.clustered`); empty to share all units.
     report : called with a short line where there is something to say.
 
     Raises
@@ -105,20 +115,37 @@ def design(
         raise ValueError("A function without inputs or without results needs no hardware.")
     if isinstance(plan, FormatPlan):
         plan = replace(plan, smallest_pivot=_smallest_pivot(folded, states))
-    best: tuple[Graph, Graph, Schedule] | None = None
-    for widths in DOT_WIDTHS:
+
+    def unit_operations(fixed: Graph) -> tuple[Operation, ...]:
+        found = operations(fixed, timing)
+        return clustered(found, parents=link_parents, ii=ii) if link_parents and ii > 0 else found
+
+    best: tuple[Graph, Graph, Schedule, tuple[int, ...]] | None = None
+    saved = plan.saved if isinstance(plan, AutoFormats) else None
+    for widths in DOT_WIDTHS if saved is None else (saved.widths,):
         real = gather_dots(folded, timing, widths=widths, ii=max(1, ii))
         fixed = plan.lower(real) if isinstance(plan, AutoFormats) else lower(real, plan)
-        modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=effort)
+        modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=effort)
         # All use the same number of multipliers; the first of equals has the fewest adders.
         if best is None or modulo.latency_cycles < best[2].latency_cycles:
-            best = real, fixed, modulo
+            best = real, fixed, modulo, widths
     assert best is not None
-    real, fixed, modulo = best
+    real, fixed, modulo, widths = best
+    reach: dict[int, float] = {}
     if isinstance(plan, AutoFormats):
-        fixed, precise = plan.refine(real, ii, report)
-        if precise:
-            modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=effort)
+        reach = dict(enumerate(measure_ranges(real, plan.states).largest))
+        refined, signals = plan.refine(real, ii, report)
+        if refined != fixed:
+            fixed = refined
+            modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=effort)
+        saved = SavedPlan(
+            signals=signals,
+            tables=plan.tables,
+            widths=widths,
+            digest=graph_digest(real),
+            distribution=plan.distribution,
+            max_error=plan.max_error,
+        )
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
     check_binding(fixed, binding)
@@ -129,6 +156,8 @@ def design(
         binding=binding,
         constants=constants,
         budget=error_budget(fixed, states),
+        saved=saved,
+        reach=reach,
     )
 
 

@@ -85,6 +85,9 @@ class Manifest:
     -------
     version : of Pinion.
     robot, robot_source, function, formats, target : what was built.
+    objective : what the latencies of its units were chosen for.
+    max_error : with formats by signal, the error that they were chosen for: that of a result block,
+        relative to its largest word; else 0.
     options : variants of the function, such as ``derivatives``.
     ii : cycles between results.
     clock_mhz : the clock that the build is meant for; assumed, no tool confirmed it.
@@ -108,6 +111,8 @@ class Manifest:
     function: str
     options: dict[str, str]
     formats: str
+    objective: str
+    max_error: float
     target: str
     ii: int
     clock_mhz: float

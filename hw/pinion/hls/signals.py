@@ -53,12 +53,10 @@ class SignalPlan:
 
     Members
     -------
-    name : as given on the command line.
     values : format of each node's stored value, by node; constants have none.
     ports : formats at an operation's ports, by node, in the order of its operands.
     """
 
-    name: str
     values: Mapping[int, Format]
     ports: Mapping[int, tuple[Format, ...]]
 
@@ -183,7 +181,6 @@ def plan_signals(
     ranges: Ranges,
     tables: TableFormats,
     *,
-    name: str = "auto",
     margin: float = MARGIN,
     precise: Iterable[int] = (),
 ) -> SignalPlan:
@@ -199,7 +196,7 @@ def plan_signals(
     """
     planner = _Planner(graph, ranges, tables, margin, frozenset(precise))
     planner.run()
-    return SignalPlan(name=name, values=planner.values, ports=planner.ports)
+    return SignalPlan(values=planner.values, ports=planner.ports)
 
 
 def lower_signals(graph: Graph, plan: SignalPlan) -> tuple[Graph, dict[int, int]]:

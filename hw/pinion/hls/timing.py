@@ -16,6 +16,7 @@ class Timing:
     -------
     multiplier_stages : registers behind each product, before the sums.
     rounding : a dot's rounding and limiting behind its sums; 0 where it drops bits and flags.
+    port : registers between the selection of a dot's operands and the unit that rounds them.
     add : an addition, saturation included.
     align : a quantization on its own.
     sincos : a sine or cosine; it depends on the formats, the default is that of q16.16.
@@ -24,13 +25,19 @@ class Timing:
 
     multiplier_stages: int = 2
     rounding: int = 1
+    port: int = 0
     add: int = 1
     align: int = 1
     sincos: int = 11
     reciprocal: int = 9
 
     def __post_init__(self) -> None:
-        if self.multiplier_stages < 1 or self.rounding not in (0, 1) or self.add not in (1, 2) or self.align != 1:
+        if (
+            self.multiplier_stages < 1
+            or self.rounding not in (0, 1)
+            or self.add not in (1, 2)
+            or self.align != 1
+        ):
             raise ValueError(
                 "Unit latencies are out of range: a product has 1 or more stages (got "
                 f"{self.multiplier_stages}), an addition 1 or 2 cycles (got {self.add}), an "
@@ -39,7 +46,8 @@ class Timing:
 
     def dot(self, products: int) -> int:
         """A dot of several products: operand register, products, adder levels, rounding."""
-        return 1 + self.multiplier_stages + (products - 1).bit_length() + self.rounding
+        levels = (products - 1).bit_length()
+        return self.port + 1 + self.multiplier_stages + levels + self.rounding
 
     def latency(self, op: str, operands: int = 2) -> int:
         """Latency of an operation of the table; 0 for what needs no unit."""

@@ -59,9 +59,10 @@ def verify(
     JSON-able figures. ``mismatches``: requests whose result words or flag differ from the integer
     model in any bit. ``rel_err_*``: for each request and block, max |RTL - float| / max |float|
     over the block, unflagged requests. ``error_max``, ``budget``: largest absolute error and bound
-    by result word, on the reference distribution. ``wrong_unflagged``: unflagged requests that are
-    wrong: outside the budget on the reference distribution; elsewhere, where no budget holds, with
-    a block's relative error above 100 times the largest of the reference distribution.
+    by result word, on the distribution that the build is for (the reference, unless it was built
+    for another). ``wrong_unflagged``: unflagged requests that are wrong: there, outside the budget;
+    everywhere, with a block's relative error above ``wrong_above``, which is the build's own
+    ``max_error`` or, where it promises none, 100 times the largest of its distribution.
     ``latency_cycles``: the datapath's, measured. ``ok``: everything holds.
 
     Raises
@@ -98,9 +99,8 @@ def verify(
     }
     figures |= _accuracy(reference, words, got, got_flags, distribution)
     # Flags are for states outside: a format that flags the reference distribution is too small.
-    figures["flags_held"] = bool(
-        distribution != "reference" or figures["flagged"] <= FLAGGED_SHARE * samples
-    )
+    home = distribution == manifest.budget_distribution
+    figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
     figures |= _timing(build, result, paused=idle is not None or stall is not None)
     figures["first_divergence"] = None
     if wrong.any():
@@ -142,6 +142,7 @@ def _simulate(
         core = CompiledCore.build(rtlil=build.folder / RTLIL, folder=sim)
         report(f"Simulating {len(words)} requests")
         return core.run(beats, last, expected_beats=expected_beats, idle=idle, stall=stall).check()
+    home = distribution == manifest.budget_distribution
     report(f"Simulating {len(words)} requests under cocotb with {simulator}")
     return run_bench(
         verilog=build.folder / VERILOG,
@@ -150,7 +151,7 @@ def _simulate(
         beats=beats,
         last=last,
         expected_beats=expected_beats,
-        reference="pinion.cosim.reference:make" if distribution == "reference" else None,
+        reference="pinion.cosim.reference:make" if home else None,
         reference_folder=build.folder,
         words_in=manifest.words_in,
         words_out=manifest.words_out,
@@ -179,19 +180,24 @@ def _accuracy(
     names = [name for name, _ in reference.graph.outputs]
     largest = error[good].max(axis=0) if good.any() else np.full(len(names), np.nan)
     figures: dict[str, Any] = {"error_max": _by_name(names, largest)}
-    if distribution == "reference":
-        outside = ~(error <= reference.budget)  # NaN is outside
-        wrong = outside.any(axis=1) & good
+    manifest = reference.build.manifest
+    wrong = np.zeros(len(words), dtype=np.bool_)
+    ends: dict[str, float] = {}
+    if manifest.max_error:
+        ends = dict.fromkeys(relative, manifest.max_error)
+    elif distribution != manifest.budget_distribution:
+        ends = {block: WRONG * end for block, end in _home_errors(reference).items()}
+    for block, end in ends.items():
+        wrong |= ~(relative[block] <= end)  # NaN is wrong
+    figures |= {"budget_held": None, "budget": None}
+    if distribution == manifest.budget_distribution:
+        outside = (~(error <= reference.budget)).any(axis=1)
+        wrong |= outside
         figures |= {
-            "wrong_unflagged": int(wrong.sum()),
-            "budget_held": bool(good.any() and not wrong.any()),
+            "budget_held": bool(good.any() and not (outside & good).any()),
             "budget": _by_name(names, reference.budget),
         }
-    else:
-        ends = _reference_errors(reference)
-        wrong = good & np.any([~(relative[b] <= WRONG * ends[b]) for b in relative], axis=0)
-        figures |= {"wrong_unflagged": int(wrong.sum()), "budget_held": None, "budget": None}
-        figures["wrong_above"] = {block: WRONG * end for block, end in ends.items()}
+    figures |= {"wrong_unflagged": int((wrong & good).sum()), "wrong_above": ends or None}
     for key, quantile in (("median", 0.5), ("p99", 0.99), ("max", 1.0)):
         figures[f"rel_err_{key}"] = {
             name: float(np.quantile(r[good], quantile)) if good.any() else None
@@ -216,16 +222,16 @@ def _errors(
     return error, relative
 
 
-def _reference_errors(reference: Reference) -> dict[str, float]:
-    """Largest relative error of each block on the reference distribution, by the integer model."""
-    build = reference.build
-    arrays = sample(build.model, build.function, REFERENCE_STATES, distribution="reference", seed=0)
+def _home_errors(reference: Reference) -> dict[str, float]:
+    """Largest relative error of each block on the build's distribution, by the integer model."""
+    build, home = reference.build, reference.build.manifest.budget_distribution
+    arrays = sample(build.model, build.function, REFERENCE_STATES, distribution=home, seed=0)
     words = request_words(build.manifest, arrays)
     expected, flags = reference.expected(words)
     _, relative = _errors(reference, words, expected)
     if flags.all():
         raise BuildError(
-            f"Every one of {REFERENCE_STATES} states of the reference distribution leaves the "
+            f"Every one of {REFERENCE_STATES} states of the {home} distribution leaves the "
             f"range of {build.manifest.formats}: build with a format of more integer bits."
         )
     return {name: float(r[~flags].max()) for name, r in relative.items()}

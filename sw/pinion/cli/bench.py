@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import UsageError
+from . import bench_core
+from .errors import CHECK_FAILED, UsageError, complain
 from .measure import margin_words, measure
 from .options import Json
 from .terminal import cell, counted, out, put_json, say, table
@@ -30,25 +33,42 @@ def command(
         str, typer.Argument(metavar="WHAT", help=f"Which measurements: {' or '.join(HERE)}.")
     ],
     *,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="core: build, verify and synthesise what is not measured yet (many minutes).",
+        ),
+    ] = False,
+    folder: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="core: where the builds are kept.")
+    ] = bench_core.FOLDER,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, metavar="N", help="core: builds at a time."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Print a table of measurements.
 
     WHAT is core: operations, units, latency and storage of rnea at many intervals, for many
-    robots; or functions: the same for every function of the iiwa14, with errors.
+    robots, then cores beside published designs; or functions: the same for every function of the
+    iiwa14, with errors.
     """
     there = " and ".join(HERE)
     if what in LATER:
         raise UsageError(f"The benchmark '{what}' is not there yet; there are {there}.")
     if what not in HERE:
         raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
+    if measure and what != "core":
+        raise UsageError(f"The option --measure is for core; {what} is always measured.")
     if what == "core":
-        _core(json)
+        _core(json, measure, folder, jobs or len(os.sched_getaffinity(0)))
     else:
         _functions(json)
 
 
-def _core(json: bool) -> None:
+def _core(json: bool, measure: bool, folder: Path, jobs: int) -> None:
     sweep = [(ROBOT, ii) for ii in INTERVALS]
     robots = [(robot, II) for robot in ROBOTS]
     wanted = list(dict.fromkeys(sweep + robots))
@@ -57,6 +77,7 @@ def _core(json: bool) -> None:
         for robot, ii in wanted:
             done[robot, ii] = row(robot, ii)
             advance(1)
+    against = _against(measure, folder, jobs)
     if json:
         put_json(
             {
@@ -65,8 +86,10 @@ def _core(json: bool) -> None:
                 "formats": FORMATS,
                 "intervals": [done[key] for key in sweep],
                 "robots": [done[key] for key in robots],
+                **against,
             }
         )
+        _leave(against)
         return
     console = out()
     console.print(_table(f"{ROBOT} at every interval", "ii", [done[key] for key in sweep]))
@@ -77,6 +100,39 @@ def _core(json: bool) -> None:
         "multipliers (mults; least is ceil(operations / ii)), adders, sine units and words of "
         "storage. Latency is in cycles, from sine and cosine to the last result."
     )
+    bench_core.show(against)
+    _leave(against)
+
+
+def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
+    """Published, measured and compared, each under its own key."""
+    cases, published, finished = bench_core.CASES, bench_core.published(), 0
+    with counted("Measuring cores", total=len(cases)) as advance:
+
+        def one_more(count: int) -> None:
+            nonlocal finished
+            finished += count
+            advance(count)
+
+        try:
+            measured = bench_core.measured(cases, folder, measure=measure, jobs=jobs, done=one_more)
+        except KeyboardInterrupt:
+            complain(
+                f"Interrupted with {finished} of {len(cases)} cores finished; they are kept in "
+                f"{folder}, and the same command goes on from there."
+            )
+            raise
+    return {
+        "published": published,
+        "measured": measured,
+        "compared": bench_core.compared(published["design"], measured),
+        "assumed": {"clock_mhz": bench_core.CLOCK_MHZ},
+    }
+
+
+def _leave(against: Mapping[str, Any]) -> None:
+    if any(row["verified"] is False for row in against["measured"]):
+        raise typer.Exit(CHECK_FAILED)
 
 
 def row(robot: str, ii: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .errors import complain
-from .options import Json, Lock, Robot, Tip, interval, load_robot, names
+from .options import FloatingBase, Json, Lock, Robot, Tip, interval, load_robot, names
 from .terminal import out, pairs, put_json, steps
 
 if TYPE_CHECKING:
@@ -34,8 +34,38 @@ def command(
         ),
     ] = "8",
     formats: Annotated[
-        str, typer.Option(metavar="NAME", help="Number formats: q16.16, q12.20.")
+        str,
+        typer.Option(
+            metavar="NAME|auto|FILE",
+            help="Number formats: one for all signals (q16.16, q12.20), one for each (auto), or a "
+            "plan.toml of an earlier build.",
+        ),
     ] = "q16.16",
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="With auto: largest error of a result block, relative to its largest word (1e-3).",
+        ),
+    ] = None,
+    ranges: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="With auto: states to make the formats for: reference or stress."
+        ),
+    ] = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="What unit latencies are chosen for: area, latency, throughput."
+        ),
+    ] = "area",
+    clusters: Annotated[
+        str,
+        typer.Option(
+            metavar="none|link", help="Which operations share units: all, or those of one link."
+        ),
+    ] = "none",
     derivatives: Annotated[
         str,
         typer.Option(
@@ -51,6 +81,7 @@ def command(
     ] = None,
     lock: Lock = None,
     tip: Tip = None,
+    floating_base: FloatingBase = False,
     target: Annotated[str, typer.Option(metavar="NAME", help="What it is built for.")] = "sim",
     clock: Annotated[
         float, typer.Option(metavar="MHZ", help="Clock to count with; nothing confirms it.")
@@ -71,11 +102,15 @@ def command(
 
         report(f"Loading {robot}")
         manifest = build(
-            load_robot(robot, lock, tip),
+            load_robot(robot, lock, tip, floating_base=floating_base),
             function,
             folder,
             ii=cycles_apart,
             formats=formats,
+            max_error=max_error,
+            ranges=ranges,
+            objective=objective,
+            clusters=clusters,
             target=target,
             clock_mhz=clock,
             derivatives=derivatives,
@@ -113,7 +148,8 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ("adders", manifest.adders),
         ("units", units),
         ("registers", f"{manifest.registers:,} words between units"),
-        ("formats", manifest.formats),
+        ("formats", _formats(manifest)),
+        ("objective", manifest.objective),
         ("interval", f"one result every {cycles(manifest.ii)}"),
         (
             "latency",
@@ -127,6 +163,15 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ),
         ("build", f"{manifest.hash:016x}"),
     ]
+
+
+def _formats(manifest: Manifest) -> str:
+    if not manifest.max_error:
+        return manifest.formats
+    return (
+        f"{manifest.formats}, for an error of at most {manifest.max_error:g} of a block's largest "
+        f"word on {manifest.budget_distribution} states"
+    )
 
 
 def cycles(count: int) -> str:

@@ -70,25 +70,34 @@ def _show(result: Mapping[str, Any]) -> None:
             ],
         )
     )
-    words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)
-    console.print(
-        table(
-            "result",
-            *("largest error", "budget", "share"),
-            rows=[
-                (
-                    word,
-                    result["error_max"][word],
-                    result["budget"][word],
-                    f"{_share(result, word):.0%}",
-                )
-                for word in words[:SHOWN]
-            ],
-            title="Nearest to their budgets" if len(words) > SHOWN else "Against their budgets",
+    if result["budget"] is not None:
+        words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)
+        console.print(
+            table(
+                "result",
+                *("largest error", "budget", "share"),
+                rows=[
+                    (
+                        word,
+                        result["error_max"][word],
+                        result["budget"][word],
+                        f"{_share(result, word):.0%}",
+                    )
+                    for word in words[:SHOWN]
+                ],
+                title="Nearest to their budgets" if len(words) > SHOWN else "Against their budgets",
+            )
         )
-    )
+    elif result["wrong_above"]:
+        ends = {f"{end:.3g}" for end in result["wrong_above"].values()}
+        console.print(f"No budget holds here; a block counts as wrong above {', '.join(ends)}.")
     if result["ok"]:
-        say("Every bit agrees, every error is inside its budget.", style="green")
+        say(
+            "Every bit agrees, every error is inside its budget."
+            if result["budget"]
+            else "Every bit agrees, every wrong result carries its flag.",
+            style="green",
+        )
         return
     broken = [name for name, holds in _promises(result).items() if not holds]
     say(f"The check failed: {', '.join(broken) or 'see above'}.", style="bold red")
@@ -106,6 +115,8 @@ def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
     """What a build promises, in words, and whether it holds."""
     return {
         "the RTL and the integers differ": result["mismatches"] == 0,
-        "an error is outside its budget": result["budget_held"],
+        "an error is outside its budget": result["budget_held"] is not False,
+        "wrong results carry no flag": result["wrong_unflagged"] == 0,
+        "too many states raise the flag": result["flags_held"],
         "results do not come at the promised rate": result["rate_held"],
     }

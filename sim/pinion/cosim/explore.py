@@ -1,0 +1,381 @@
+"""Running the points of a design space: each in a process of its own, each kept in its folder.
+
+A point's folder has the build and ``point.json``, which is written as a whole after each stage
+(build, errors, synthesis, verification). What an interruption leaves is therefore either a finished
+stage or nothing, and the next sweep starts at the first stage that is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pinion.boards.build import RTLIL, Build, build
+from pinion.boards.explore import ExploreError, Point, Wish, best, code_version, estimate_dsp
+from pinion.boards.synth import synth
+from pinion.functions import sample
+from pinion.hls.manifest import Manifest, ManifestError
+from pinion.robot import model_from_dict, model_to_dict
+
+from .reference import Reference, request_words
+from .verify import FLAGGED_SHARE, verify
+
+POINTS, BUILD, RECORD = "points", "build", "point.json"
+
+# Seconds that a process has for stopping its tools.
+_GRACE = 5.0
+
+Row = dict[str, Any]
+
+
+def explore(
+    points: Sequence[Point],
+    folder: Path,
+    *,
+    wish: Wish,
+    jobs: int = 1,
+    done: Callable[[Row], None] = lambda row: None,
+) -> list[Row]:
+    """Measure points, several at a time; those that are there already are only read.
+
+    Parameters
+    ----------
+    folder : the points' folders go into its folder ``points``.
+    jobs : processes at the same time.
+    done : called with each row as it is finished, in no order.
+
+    Returns
+    -------
+    One row a point, in the order of the points. What was not measured is None in it.
+    ``point`` (its key), ``folder`` (of the build), ``robot``, ``function``, ``options``;
+    ``ii, formats, multipliers, table_multipliers, adders, registers, latency_cycles,
+    total_latency_cycles, clock_mhz`` (assumed), ``results_per_second`` (at that clock);
+    ``dsp`` with ``dsp_source`` (``synth`` or ``estimate``), ``lut, ff, max_levels``;
+    ``error_max, error_median`` of the worst block of results, ``error_block``, ``rel_err_max,
+    rel_err_median`` by block, ``flagged``, ``samples``, ``seed``; ``mismatches``, ``verified``;
+    ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a sentence where a
+    point could not be measured to the end; ``usable``, false where it failed, has mismatches or
+    flags too many states of the reference distribution; ``pareto``, whether no usable row beats it
+    (and it is usable).
+
+    Raises
+    ------
+    ExploreError
+        No point, no sample or no process is asked for.
+    KeyboardInterrupt
+        After the processes have been stopped; what is finished stays.
+    """
+    if not points:
+        raise ExploreError("There is no point to explore: give every option at least one value.")
+    if jobs < 1:
+        raise ExploreError(f"Exploring takes at least 1 process at a time, not {jobs}.")
+    if wish.samples < 1:
+        raise ExploreError(f"Errors need at least 1 sample, not {wish.samples}.")
+    version = code_version()
+    rows: dict[str, Row] = {}
+    waiting = []
+    for point in {point.key: point for point in points}.values():
+        if _missing(point, folder, wish, version):
+            waiting.append(point)
+        else:
+            rows[point.key] = _row(point, folder, wish, version, resumed=True)
+            done(rows[point.key])
+    with _no_orphans(), closing(_run(waiting, folder, wish, jobs)) as running:
+        for point, failure in running:
+            # The sources may change while a sweep runs: a finished point says which it is of.
+            of = version if failure else None
+            rows[point.key] = _row(point, folder, wish, of, failure=failure)
+            done(rows[point.key])
+    found = [dict(rows[point.key]) for point in points]
+    for row in found:
+        row["usable"] = _usable(row)
+    entries = [row if row["usable"] else {} for row in found]
+    for row, good in zip(found, best(entries), strict=True):
+        row["pareto"] = good
+    return found
+
+
+def kept(points: Sequence[Point], folder: Path, *, wish: Wish) -> list[Row | None]:
+    """The rows of points that have been measured to the end by this very code, None for others."""
+    version = code_version()
+    return [
+        None
+        if _missing(point, folder, wish, version)
+        else _row(point, folder, wish, version, resumed=True)
+        for point in points
+    ]
+
+
+def _row(
+    point: Point,
+    folder: Path,
+    wish: Wish,
+    version: str | None,
+    *,
+    failure: str | None = None,
+    resumed: bool = False,
+) -> Row:
+    """A point's figures, as far as they have been measured."""
+    place = folder / POINTS / point.key
+    record = _read(place, point, version)
+    measured = [record[stage] for stage, of in wish.stages().items() if _has(record, stage, of)]
+    row: Row = {
+        "point": point.key,
+        "folder": str(place / BUILD),
+        "robot": point.model.name,
+        "function": point.function,
+        "options": point.content["options"],
+        **dict.fromkeys(_FIGURES),
+        # As asked for, until the build says what became of it.
+        **{key: point.options[key] for key in ("ii", "formats") if key in point.options},
+        "samples": wish.samples,
+        "seed": wish.seed,
+        "version": record.get("version"),
+    }
+    for figures in measured:
+        row |= {key: value for key, value in figures.items() if key in _FIGURES}
+    if row["dsp"] is None and row["dsp_estimate"] is not None:
+        row["dsp"], row["dsp_source"] = row["dsp_estimate"], "estimate"
+    row["seconds"] = round(sum(figures["seconds"] for figures in measured), 1)
+    return {**row, "resumed": resumed, "failure": failure}
+
+
+_FIGURES = (
+    *("ii", "formats", "multipliers", "table_multipliers", "adders", "registers"),
+    *("latency_cycles", "total_latency_cycles", "clock_mhz", "results_per_second"),
+    *("dsp", "dsp_source", "dsp_estimate", "lut", "ff", "max_levels"),
+    *("error_max", "error_median", "error_block", "rel_err_max", "rel_err_median", "flagged"),
+    *("mismatches", "verified"),
+)
+
+
+def _usable(row: Row) -> bool:
+    """Whether a point is a working core for the reference distribution, as far as is known."""
+    works = row["dsp"] is not None and not row["failure"] and not row["mismatches"]
+    return works and (row["flagged"] or 0) <= FLAGGED_SHARE * row["samples"]
+
+
+def _missing(point: Point, folder: Path, wish: Wish, version: str) -> list[str]:
+    """Stages that have yet to be run, in order."""
+    place = folder / POINTS / point.key
+    record, stages = _read(place, point, version), wish.stages()
+    missing = [stage for stage, of in stages.items() if not _has(record, stage, of)]
+    try:
+        intact = not missing or f"{Manifest.read(place / BUILD).hash:016x}" == record["hash"]
+    except (ManifestError, KeyError):
+        intact = False
+    return missing if intact else list(stages)
+
+
+def _has(record: Mapping[str, Any], stage: str, of: Mapping[str, Any]) -> bool:
+    """Whether a stage was finished, for the same states."""
+    return isinstance(record.get(stage), dict) and record[stage].get("of") == of
+
+
+def _read(place: Path, point: Point, version: str | None) -> dict[str, Any]:
+    """A point's record, empty where there is none of this point by this code (None: by any)."""
+    try:
+        record = json.loads((place / RECORD).read_text())
+        same = version in (None, record["version"]) and record["content"] == point.content
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return record if same else {}
+
+
+def _run(
+    points: Sequence[Point], folder: Path, wish: Wish, jobs: int
+) -> Iterator[tuple[Point, str | None]]:
+    """Run points, a fresh process for each; yields each with its failure, if any.
+
+    A pool of one process a point: whatever dies takes nobody along, and memory goes back.
+    """
+    queue = list(reversed(points))
+    running: dict[Future[str | None], tuple[Point, ProcessPoolExecutor]] = {}
+    try:
+        while queue or running:
+            while queue and len(running) < jobs:
+                point = queue.pop()
+                # spawn: a fork of a process with threads may stop for good.
+                context = multiprocessing.get_context("spawn")
+                pool = ProcessPoolExecutor(1, mp_context=context, initializer=_prepare)
+                with _without_interrupts():
+                    future = pool.submit(_work, *_task(point, folder, wish))
+                running[future] = (point, pool)
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                point, pool = running.pop(future)
+                pool.shutdown(wait=True)
+                yield point, _outcome(future)
+    finally:
+        for _, pool in running.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _outcome(future: Future[str | None]) -> str | None:
+    try:
+        return future.result()
+    except (BrokenProcessPool, SystemExit):
+        return "The process was stopped, perhaps for want of memory; try fewer jobs."
+
+
+def _task(
+    point: Point, folder: Path, wish: Wish
+) -> tuple[dict[str, Any], str, dict[str, Any], Path, Wish]:
+    model = model_to_dict(point.model)
+    return model, point.function, dict(point.options), folder, wish
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that start inside do not hear of Ctrl-C: only we do, and then we stop them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _no_orphans() -> Iterator[None]:
+    """Stop the processes that were started inside when leaving by an exception."""
+    before = set(multiprocessing.active_children())
+    try:
+        yield
+    except BaseException:
+        started = [p for p in multiprocessing.active_children() if p not in before]
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.join(_GRACE)
+            process.kill()
+        raise
+
+
+def _prepare() -> None:
+    """In a new process: end with the tools it runs when told to, and when nobody is left to ask."""
+    # An exception, because tools are stopped and temporary folders removed on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    threading.Thread(target=_follow, daemon=True).start()
+
+
+def _follow() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_GRACE)
+        os._exit(1)
+
+
+def _work(
+    model: Mapping[str, Any],
+    function: str,
+    options: Mapping[str, Any],
+    folder: Path,
+    wish: Wish,
+) -> str | None:
+    """Measure what is missing at a point; returns what went wrong, as a sentence."""
+    point = Point(model=model_from_dict(model), function=function, options=options)
+    place = folder / POINTS / point.key
+    version = code_version()
+    missing = _missing(point, folder, wish, version)
+    if "build" in missing:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        record: dict[str, Any] = {"version": version, "content": point.content}
+    else:
+        record = _read(place, point, version)
+    for stage in wish.stages():
+        if stage not in missing:
+            continue
+        start = time.perf_counter()
+        try:
+            figures = _MEASURES[stage](point, place / BUILD, wish)
+        except Exception as error:
+            # A refusal of Pinion is a sentence. Anything else is a defect: keep where it happened.
+            if not type(error).__module__.startswith("pinion."):
+                (place / "error.txt").write_text(traceback.format_exc())
+                return f"{stage}: {type(error).__name__}: {error}; see {place / 'error.txt'}."
+            return " ".join(str(error).split())
+        seconds = time.perf_counter() - start
+        record |= {stage: {**figures, "of": wish.stages()[stage], "seconds": seconds}}
+        if stage == "build":
+            record["hash"] = figures["hash"]
+        part = place / f"{RECORD}.part"
+        part.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
+        os.replace(part, place / RECORD)
+    return None
+
+
+def _build(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
+    made = build(point.model, point.function, folder, **point.options)
+    return {
+        "hash": f"{made.hash:016x}",
+        **{key: value for key, value in made.to_dict().items() if key in _FIGURES},
+        "results_per_second": made.clock_mhz * 1e6 / made.ii,
+        "dsp_estimate": estimate_dsp((folder / RTLIL).read_text()),
+    }
+
+
+def _synth(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
+    counted = synth(folder)
+    return {key: counted[key] for key in ("dsp", "lut", "ff", "bram", "max_levels", "tool")} | {
+        "dsp_source": "synth"
+    }
+
+
+def _verify(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
+    found = verify(folder, samples=wish.samples, seed=wish.seed)
+    return {"mismatches": found["mismatches"], "verified": found["ok"]}
+
+
+def _errors(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
+    """Relative errors of the integers, by block: largest error over the block's largest value."""
+    made = Build.read(folder)
+    reference = Reference(made)
+    words = request_words(
+        made.manifest,
+        sample(made.model, made.function, wish.samples, distribution="reference", seed=wish.seed),
+    )
+    got, flags = reference.expected(words)
+    floats = reference.float_model(words)
+    error = np.abs(np.ascontiguousarray(got).view(np.float32).astype(np.float64) - floats)
+    sizes = reference.blocks(floats)
+    largest: dict[str, float | None] = {}
+    median: dict[str, float | None] = {}
+    for name, block in reference.blocks(error).items():
+        if block.shape[1] and not flags.all():
+            size = np.abs(sizes[name]).max(axis=1)
+            relative = (block.max(axis=1) / np.where(size > 0, size, 1.0))[~flags]
+            largest[name], median[name] = float(relative.max()), float(np.median(relative))
+    worst = max(largest, key=lambda name: largest[name], default=None)
+    return {
+        "error_max": None if worst is None else largest[worst],
+        "error_median": max(median.values(), default=None),
+        "error_block": worst,
+        "rel_err_max": largest,
+        "rel_err_median": median,
+        "flagged": int(flags.sum()),
+    }
+
+
+_MEASURES: dict[str, Callable[[Point, Path, Wish], dict[str, Any]]] = {
+    "build": _build,
+    "errors": _errors,
+    "synth": _synth,
+    "verify": _verify,
+}
