@@ -52,6 +52,38 @@ def test_counts_are_those_of_the_log(folder: Path, result: dict[str, Any]) -> No
         assert sum(map(int, found)) == result[key], key
 
 
+def test_kinds_add_up_to_the_whole(folder: Path, result: dict[str, Any]) -> None:
+    m, rows = Manifest.read(folder), result["by_kind"]
+    for key in ("dsp", "lut", "ff", "bram", "carry", "srl", "lutram"):
+        assert sum(row[key] for row in rows.values()) == result[key], key
+        for name, row in rows.items():
+            assert sum(row[part][key] for part in ("units", "muxes", "registers")) == row[key], name
+    assert {name: rows[name]["instances"] for name in m.units} == m.units
+    assert set(rows) - set(m.units) >= {"words", "datapath", "core", "float_to_fixed"}
+    add = rows["add"]
+    assert add["units"]["lut"] == m.units["add"] * result["by_module"]["pinion_add"]["lut"] > 0
+    muxes = [row for name, row in result["by_module"].items() if name.startswith("pinion_mux")]
+    in_muxes = sum(row["instances"] * row["lut"] for row in muxes)
+    assert sum(row["muxes"]["lut"] for row in rows.values()) == in_muxes > 0
+    assert rows["words"]["registers"]["ff"] > 0
+    assert result["by_cluster"] == {}
+
+
+def test_dsp_blocks_by_use(folder: Path, result: dict[str, Any]) -> None:
+    m = Manifest.read(folder)
+    products, tables = DSP_OF_PRODUCT * m.multipliers, m.table_multipliers
+    assert result["dsp_use"] == {"products": products, "tables": tables}
+
+
+def test_share_of_the_part(result: dict[str, Any]) -> None:
+    assert result["part"] == "xcvu9p-flga2104-2L-e"
+    assert result["capacity"] == {"dsp": 6840, "lut": 1182240, "ff": 2364480, "bram": 2160}
+    assert result["share"]["dsp"] == pytest.approx(result["dsp"] / 68.40, abs=6e-4)
+    luts = result["lut"] + result["srl"] + result["lutram"]
+    assert result["share"]["lut"] == pytest.approx(luts / 11822.40, abs=6e-4)
+    assert 0 < result["share"]["ff"] < 1
+
+
 def test_figures_are_plausible_and_complete(result: dict[str, Any]) -> None:
     assert 300 < result["lut"] < 5000 and 300 < result["ff"] < 5000
     assert 0 <= result["bram"] <= 2 and result["carry"] > 8

@@ -13,7 +13,7 @@ from pinion.functions import FUNCTIONS
 from pinion.robot import RobotError
 from tests.cli.conftest import Pinion
 
-VERBS = ("robots", "info", "build", "verify", "synth", "run", "demo", "bench")
+VERBS = ("robots", "info", "build", "verify", "synth", "run", "demo", "bench", "explore")
 
 
 def test_help_names_every_verb_and_no_more(pinion: Pinion) -> None:
@@ -65,7 +65,7 @@ def test_a_mistake_is_one_sentence(
     pinion(*arguments).refused(*needles)
 
 
-@pytest.mark.parametrize("verb", ["explore", "bitstream", "devices", "card", "report", "export"])
+@pytest.mark.parametrize("verb", ["bitstream", "devices", "card", "report", "export"])
 def test_what_is_not_there_has_no_stub(pinion: Pinion, verb: str) -> None:
     pinion(verb).refused(f"'{verb}'")
 

@@ -108,7 +108,7 @@ MOST = {
     ("iiwa14", "aba"): (305, 211, 478, 5),
     ("iiwa14", "rnea_derivatives"): (913, 403, 1114, 0),
     ("iiwa14", "column"): (2621, 1572, 3457, 0),
-    ("iiwa14", "fd_derivatives"): (1850, 520, 2046, 5),
+    ("iiwa14", "fd_derivatives"): (1796, 547, 2019, 5),
     ("iiwa14", "fd_derivatives_from_minv"): (1543, 403, 1653, 0),
     ("hyq", "crba"): (44, 60, 140, 0),
     ("hyq", "minv"): (96, 68, 176, 8),
@@ -116,18 +116,18 @@ MOST = {
     ("hyq", "aba"): (240, 348, 516, 8),
     ("hyq", "rnea_derivatives"): (584, 600, 1112, 0),
     ("hyq", "column"): (1028, 1036, 1728, 0),
-    ("hyq", "fd_derivatives"): (956, 784, 1592, 8),
+    ("hyq", "fd_derivatives"): (928, 812, 1592, 8),
     ("hyq", "fd_derivatives_from_minv"): (800, 600, 1256, 0),
 }
 # The same for minimal_model(...).
 MOST_MINIMAL = {
-    ("iiwa14", "crba"): (87, 24, 94, 0),
-    ("iiwa14", "minv"): (252, 34, 228, 5),
-    ("iiwa14", "minv aba"): (381, 55, 307, 5),
-    ("iiwa14", "aba"): (260, 125, 334, 5),
-    ("iiwa14", "rnea_derivatives"): (758, 223, 815, 0),
-    ("iiwa14", "fd_derivatives"): (1667, 287, 1673, 5),
-    ("iiwa14", "fd_derivatives_from_minv"): (1388, 223, 1354, 0),
+    ("iiwa14", "crba"): (87, 16, 94, 0),
+    ("iiwa14", "minv"): (252, 26, 228, 5),
+    ("iiwa14", "minv aba"): (381, 30, 307, 5),
+    ("iiwa14", "aba"): (260, 109, 334, 5),
+    ("iiwa14", "rnea_derivatives"): (758, 195, 815, 0),
+    ("iiwa14", "fd_derivatives"): (1613, 282, 1646, 5),
+    ("iiwa14", "fd_derivatives_from_minv"): (1388, 195, 1354, 0),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +20,19 @@ from pinion.hls import (
     Binding,
     FormatPlan,
     Graph,
+    Timing,
     bind,
+    check_binding,
+    check_schedule,
     evaluate_integers,
     lower,
     operations,
     schedule,
 )
+from pinion.hls.evaluate import formats as node_formats
 from pinion.hls.passes import fold, gather_dots
 from pinion.robot import load
+from tests.hls.helpers import auto_formats
 
 Words = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
@@ -41,6 +47,25 @@ def bound(graph: Graph, *, ii: int, formats: str = "q16.16") -> tuple[Graph, Bin
     fixed = lower(gather_dots(fold(graph), timing, widths=(4, 3, 2), ii=ii), plan)
     modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=5)
     return fixed, bind(fixed, modulo)
+
+
+def bound_auto(graph: Graph, values: dict[str, Any], *, ii: int) -> tuple[Graph, Binding]:
+    """A traced graph, folded, with formats per signal for these states, and bound."""
+    graph = fold(graph)
+    plan = auto_formats(graph, values)
+    timing = timing_for(plan)
+    return bound_fixed(
+        plan.lower(gather_dots(graph, timing, widths=(4, 3, 2), ii=ii)), ii=ii, timing=timing
+    )
+
+
+def bound_fixed(fixed: Graph, *, ii: int, timing: Timing) -> tuple[Graph, Binding]:
+    """A fixed graph, scheduled, checked and bound."""
+    modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=5)
+    check_schedule(fixed, modulo)
+    binding = bind(fixed, modulo)
+    check_binding(fixed, binding)
+    return fixed, binding
 
 
 def rnea(robot: str) -> Graph:
@@ -84,14 +109,16 @@ class Bench:
 
     def expected(self, bits: Words) -> tuple[Words, Flags]:
         """Result words (n, words) and flags (n,) of the golden model."""
-        ints, flag = float32_to_fixed(bits, self.core.input_format)
-        out, saturated = evaluate_integers(
-            self.graph, {name: ints[:, k] for k, name in enumerate(self.graph.inputs)}
-        )
-        words = [
-            fixed_to_float32(out[name], self.core.output_format) for name, _ in self.graph.outputs
-        ]
-        return np.stack(words, axis=1), saturated | flag.any(axis=1)
+        fmts = node_formats(self.graph)
+        flags = np.zeros(len(bits), dtype=np.bool_)
+        ints = {}
+        inputs = [i for i, node in enumerate(self.graph.nodes) if node.op == "input"]
+        for k, i in enumerate(inputs):  # every word has a binary point of its own
+            ints[self.graph.inputs[k]], flag = float32_to_fixed(bits[:, k], fmts[i])
+            flags |= flag
+        out, saturated = evaluate_integers(self.graph, ints)
+        words = [fixed_to_float32(out[name], fmts[node]) for name, node in self.graph.outputs]
+        return np.stack(words, axis=1), saturated | flags
 
     def pack(self, bits: Words) -> tuple[Words, Flags]:
         return pack_records(bits, lanes=self.binding.lanes_in, beats=self.binding.beats_in)

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module, Mux, Signal
 
 from pinion.cosim.stream import PATTERNS
+from pinion.gateware.core import Core
 from pinion.gateware.library import timing_for
-from pinion.hls import FormatPlan, Graph, bind, operations, schedule
-from tests.gateware.cores import BUILD_HASH, Bench, bound, request_bits, rnea
+from pinion.hls import FormatPlan, Graph, Tracer, bind, operations, schedule
+from tests.gateware.cores import BUILD_HASH, Bench, bound, bound_auto, request_bits, rnea
 from tests.hls.helpers import Q16, TIMING, edit
 
 Get = Callable[..., Bench]
@@ -269,3 +271,126 @@ def test_other_unit_latencies_are_bit_exact(tmp_path: Path) -> None:
     bits = request_bits("two_link", 1000, seed=62)
     bits[::100, 3] = np.float32(500.0).view(np.uint32)
     bench.agree(bits)
+
+
+# -- words of different binary points --------------------------------------------------------------
+
+REACH = {"a": 3.0, "b": 1000.0, "c": 0.01, "d": 1.0, "e": 60.0}
+
+
+def scaled() -> Graph:
+    """Words and results of sizes from a hundredth to ten thousands."""
+    tracer = Tracer()
+    a, b, c, d, e = (tracer.input(name) for name in REACH)
+    tracer.output("large", b * e + a)
+    tracer.output("small", c * d)
+    tracer.output("passed", c)
+    tracer.output("mixed", a * d - c * b)
+    tracer.output("turned", -(d * e))
+    return tracer.finish()
+
+
+def scaled_bits(count: int, *, seed: int, spread: float = 1.0) -> np.ndarray:
+    """Requests (count, 5); with a spread above 1 many are out of their words' ranges."""
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    reach = np.array(list(REACH.values())) * spread
+    return rng.uniform(-reach, reach, (count, 5)).astype(np.float32).view(np.uint32)
+
+
+def scaled_bench(ii: int, folder: Path) -> Bench:
+    columns = scaled_bits(2000, seed=80).view(np.float32).astype(np.float64)
+    graph, binding = bound_auto(scaled(), dict(zip(REACH, columns.T, strict=True)), ii=ii)
+    return Bench.build(graph, binding, folder)
+
+
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Bench]:
+    made: dict[int, Bench] = {}
+
+    def build(ii: int) -> Bench:
+        if ii not in made:
+            made[ii] = scaled_bench(ii, tmp_path_factory.mktemp("moving"))
+        made[ii].compiled.reset()
+        return made[ii]
+
+    return build
+
+
+@pytest.mark.parametrize("ii", [1, 2, 5])
+def test_words_of_different_binary_points(moving: Callable[[int], Bench], ii: int) -> None:
+    bench = moving(ii)
+    assert bench.core.to_fixed.moves > 12 and bench.core.to_float.moves > 12
+    assert (bench.binding.lanes_in, bench.binding.beats_in) == {1: (5, 1), 2: (3, 2), 5: (1, 5)}[ii]
+    bits = scaled_bits(600, seed=81)
+    result = bench.agree(bits)
+    assert set(np.diff(result.launched)[5:]) == {ii}
+    bits = scaled_bits(600, seed=82, spread=2.0)
+    bits[::50, 2] = np.float32(np.nan).view(np.uint32)
+    bench.agree(bits, idle=PATTERNS["random"](seed=83), stall=PATTERNS["random"](seed=84))
+    _, flags = bench.expected(bits)
+    assert 0.2 < flags.mean() < 0.99
+    # Each word is held against the end of its own format.
+    exact = bits.view(np.float32).astype(np.float64)
+    words, got, _ = bench.run(bits)
+    large = words.view(np.float32)[~got, 0]
+    assert np.allclose(large, (exact[:, 1] * exact[:, 4] + exact[:, 0])[~got], rtol=1e-3, atol=1.0)
+
+
+@pytest.mark.parametrize("ii", [2, 5])
+@pytest.mark.parametrize("kind", ["early", "late", "later", "mixed"])
+def test_binary_points_realign_at_the_end_of_a_record(
+    moving: Callable[[int], Bench], ii: int, kind: str
+) -> None:
+    """Records too short and too long, one behind the other; every other record is as it should."""
+    bench = moving(ii)
+    count, size = 14, bench.binding.beats_in
+    bits = scaled_bits(count, seed=85)
+    packed, lasts = bench.pack(bits)
+    rng = np.random.default_rng(86)
+    beats, last, dropped, flagged = [], [], [], []
+    for k in range(count):
+        rows, ends = packed[k * size : (k + 1) * size], lasts[k * size : (k + 1) * size].copy()
+        what = kind if kind != "mixed" else ("early", "late", "early", "later")[k % 4]
+        if k % 3 == 1 and what == "early":
+            kept = 1 + k % (size - 1) if size > 2 else 1
+            rows, ends = rows[:kept], ends[:kept]
+            ends[-1] = True
+            dropped.append(k)
+        elif k % 3 == 1:
+            extra = 1 if what == "late" else size + 1
+            more = rng.uniform(-1, 1, (extra, rows.shape[1])).astype(np.float32)
+            rows = np.concatenate([rows, more.view(np.uint32)])
+            ends = np.zeros(size + extra, dtype=np.bool_)
+            ends[-1] = True
+            flagged.append(k)
+        beats.append(rows)
+        last.append(ends)
+    assert dropped or flagged
+    whole = [k for k in range(count) if k not in dropped]
+    words, flags, _ = bench.stream(np.concatenate(beats), np.concatenate(last), records=len(whole))
+    want, _ = bench.expected(bits)
+    assert np.array_equal(words, want[whole])
+    assert [whole[n] for n in np.flatnonzero(flags)] == flagged
+
+
+def test_a_beat_count_that_does_not_realign_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgetful(self: Core, m: Module, accept: Signal) -> Signal:
+        """Counts beats around, whatever TLAST says."""
+        beat = Signal(range(self.binding.beats_in))
+        following = Mux(beat == self.binding.beats_in - 1, 0, beat + 1)
+        m.d.sync += beat.eq(Mux(accept, following, beat))
+        return beat
+
+    monkeypatch.setattr(Core, "_beat", forgetful)
+    bench = scaled_bench(5, tmp_path)
+    bits = scaled_bits(12, seed=87)
+    bench.agree(bits)  # good streams do not tell
+    beats, last = bench.pack(bits)
+    last[21] = True  # record 4 ends after two of its five beats
+    beats, last = np.delete(beats, [22, 23, 24], axis=0), np.delete(last, [22, 23, 24])
+    words, _, _ = bench.stream(beats, last, records=11)
+    want = np.delete(bench.expected(bits)[0], 4, axis=0)
+    assert np.array_equal(words[:4], want[:4]) and not np.array_equal(words[4:], want[4:])

@@ -154,3 +154,135 @@ def test_signs_are_looked_at(check):
 def test_senseless_parameters_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         make(**changes)
+
+
+# -- ports that round, results without a stage of their own ----------------------------------------
+
+
+def port_vectors(unit: DotUnit, seed: int, count: int = 250) -> list[dict[str, int]]:
+    """Operands as the ports bring them: one bit more at b where it rounds; extremes first."""
+    print("seed", seed)
+    rng = random.Random(seed)
+    width_b = unit.width_b + unit.rounded_ports
+    low_a, low_b = -(1 << (unit.width_a - 1)), -(1 << (width_b - 1))
+    # Ends of the port: the lowest word, the highest that rounds up past it, the one below that.
+    ends_b = [low_b, low_b + 1, -low_b - 1, -low_b - 2, -low_b - 3, -1, 0, 1]
+    ends_a = [low_a, -low_a - 1, -1, 0, 1]
+    corners = [(a, b) for a in ends_a for b in ends_b]
+    rows = []
+    for n in range(count):
+        row = {}
+        for i in range(unit.products):
+            if n < len(corners):  # all products at one corner: the largest sums
+                row[f"a{i}"], row[f"b{i}"] = corners[n]
+            else:
+                row[f"a{i}"], row[f"b{i}"] = operand(rng, unit.width_a), operand(rng, width_b)
+            if i:
+                row[f"neg{i}"] = rng.randrange(2)
+        rows.append(row)
+    return rows
+
+
+def port_golden(unit: DotUnit, row: dict[str, int]) -> dict[str, int]:
+    """The sum of what the ports make of their operands; any of them past its end is flagged."""
+    seen, past = dict(row), False
+    if unit.rounded_ports:
+        low = -(1 << (unit.width_b - 1))
+        for i in range(unit.products):
+            rounded = (row[f"b{i}"] + 1) // 2
+            past = past or rounded > -low - 1
+            seen[f"b{i}"] = (rounded - low) % (-2 * low) + low
+    result = golden(unit, seen)
+    return {"o": result["o"], "ovf": result["ovf"] | past}
+
+
+SHAPES = [(27, 18, True), (27, 27, False), (27, 18, False), (18, 18, True)]
+
+
+@pytest.mark.parametrize("final_stage", [False, True])
+@pytest.mark.parametrize(("width_a", "width_b", "rounded"), SHAPES)
+@pytest.mark.parametrize("products", [1, 2, 3, 4])
+def test_ports_that_round_and_results_that_do_not(
+    check, products, width_a, width_b, rounded, final_stage
+):
+    unit = make(
+        products,
+        width_a=width_a,
+        width_b=width_b,
+        shift=width_b - 1,
+        target=Format(27, 0),
+        rounding=Rounding.FLOOR,
+        overflow=Overflow.WRAP,
+        rounded_ports=rounded,
+        final_stage=final_stage,
+    )
+    levels = (products - 1).bit_length()
+    assert unit.latency == 1 + 2 + levels + final_stage
+    rows = port_vectors(unit, seed=products)
+    expected = [port_golden(unit, row) for row in rows]
+    assert {row["ovf"] for row in expected} == {0, 1}
+    check(unit, rows, expected)
+
+
+@pytest.mark.parametrize("rounding", list(Rounding))
+@pytest.mark.parametrize("overflow", list(Overflow))
+def test_ports_round_before_any_final_stage(check, rounding, overflow):
+    unit = make(
+        2, width_a=12, width_b=9, shift=5, target=Format(14, 0), rounding=rounding,
+        overflow=overflow, rounded_ports=True,
+    )  # fmt: skip
+    rows = port_vectors(unit, seed=3)
+    check(unit, rows, [port_golden(unit, row) for row in rows])
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("port_stages", [0, 1, 2])
+def test_latency_without_a_final_stage(check, stages, port_stages):
+    unit = make(
+        3, width_a=9, width_b=7, shift=4, target=Format(12, 0), rounding=Rounding.FLOOR,
+        overflow=Overflow.WRAP, rounded_ports=True, final_stage=False, multiplier_stages=stages,
+        port_stages=port_stages,
+    )  # fmt: skip
+    assert unit.latency == port_stages + 1 + stages + 2
+    rows = port_vectors(unit, seed=stages, count=80)
+    check(unit, rows, [port_golden(unit, row) for row in rows])
+
+
+def _truncating(unit, row):
+    cut = {f"b{i}": row[f"b{i}"] // 2 * 2 for i in range(unit.products)}
+    return port_golden(unit, row | cut)
+
+
+def _silent(unit, row):
+    seen = {f"b{i}": min(row[f"b{i}"], 2 * ((1 << (unit.width_b - 1)) - 1)) for i in range(2)}
+    return {"o": port_golden(unit, row)["o"], "ovf": port_golden(unit, row | seen)["ovf"]}
+
+
+def _late(unit, row):
+    """Rounding after the sum instead of at each port."""
+    total = golden(unit, row | {"neg1": row["neg1"]})
+    return {"o": total["o"] >> 1, "ovf": 0}
+
+
+@pytest.mark.parametrize("mutant", [_truncating, _silent, _late])
+def test_another_port_is_told_apart(check, mutant):
+    unit = make(
+        2, width_a=27, width_b=18, shift=17, target=Format(27, 0), rounding=Rounding.FLOOR,
+        overflow=Overflow.WRAP, rounded_ports=True, final_stage=False,
+    )  # fmt: skip
+    rows = port_vectors(unit, seed=4)
+    with pytest.raises(AssertionError, match="Vector"):
+        check(unit, rows, [mutant(unit, row) for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("rounding", "overflow"),
+    [
+        (Rounding.NEAREST, Overflow.WRAP),
+        (Rounding.FLOOR, Overflow.SATURATE),
+        (Rounding.NEAREST, Overflow.SATURATE),
+    ],
+)
+def test_logic_behind_the_sums_takes_a_final_stage(rounding, overflow):
+    with pytest.raises(ValueError, match=f"'{rounding.value}' and overflow '{overflow.value}'"):
+        make(rounding=rounding, overflow=overflow, final_stage=False)

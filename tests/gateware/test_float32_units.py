@@ -114,3 +114,82 @@ def test_subnormal_results_are_refused_when_built():
         FixedToFloat(source=Format(32, 130))
     with pytest.raises(FormatError, match="2 to 60 bits"):
         FloatToFixed(target=Format(64, 30))
+
+
+# -- words of different binary points --------------------------------------------------------------
+
+MOVING = [(Format(27, -4), 30), (Format(27, 14), 12), (Format(27, 5), 1), (Format(18, 3), 9)]
+
+
+def moved_rows(base: Format, moves: int, words_of, seed: int):
+    """(word, move, format): words of every format, in turn, so that each follows another's."""
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    rows = []
+    for move in range(moves + 1):
+        fmt = Format(base.width, base.frac + move)
+        words = rng.permutation(words_of(fmt, seed=seed + move))[: max(60, 700 // (moves + 1))]
+        rows += [(int(word), move, fmt) for word in words]
+    return [rows[k] for k in rng.permutation(len(rows))]
+
+
+@pytest.mark.parametrize(("target", "moves"), MOVING, ids=str)
+def test_float_to_fixed_of_every_binary_point(check, target, moves):
+    unit = FloatToFixed(target=target, moves=moves)
+    rows = moved_rows(target, moves, float_words, seed=target.width + moves)
+    expected = []
+    for word, _, fmt in rows:
+        value, flag = FloatToFixed(target=fmt).compute(np.array([word], np.uint32))
+        expected.append({"o": int(value[0]), "flag": int(flag[0])})
+    assert {row["flag"] for row in expected} == {0, 1}
+    check(unit, [{"i": word, "move": move} for word, move, _ in rows], expected)
+    # The word alone does not say where its point is.
+    fixed = unit.compute(np.array([word for word, _, _ in rows], np.uint32))[0]
+    assert any(int(v) != row["o"] for v, row in zip(fixed, expected, strict=True))
+
+
+@pytest.mark.parametrize(("source", "moves"), MOVING, ids=str)
+def test_fixed_to_float_of_every_binary_point(check, source, moves):
+    unit = FixedToFloat(source=source, moves=moves)
+    rows = moved_rows(source, moves, fixed_words, seed=source.width + moves)
+    expected = [
+        {"o": int(FixedToFloat(source=fmt).compute(np.array([word]))[0])} for word, _, fmt in rows
+    ]
+    check(unit, [{"i": word, "move": move} for word, move, _ in rows], expected)
+
+
+@pytest.mark.parametrize("unit_class", [FloatToFixed, FixedToFloat])
+def test_a_move_that_is_one_off_is_told_apart(check, unit_class):
+    base, moves = Format(27, 10), 5
+    words_of = float_words if unit_class is FloatToFixed else fixed_words
+    dtype = np.uint32 if unit_class is FloatToFixed else np.int64
+    point = "target" if unit_class is FloatToFixed else "source"
+    unit = unit_class(**{point: base}, moves=moves)
+    rows, expected = [], []
+    for word, move, fmt in moved_rows(base, moves, words_of, seed=5):
+        result = unit_class(**{point: fmt}).compute(np.array([word], dtype))
+        value = result[0] if unit_class is FixedToFloat else result[0][0]
+        rows.append({"i": word, "move": (move + 1) % (moves + 1)})
+        expected.append({"o": int(value)})
+    with pytest.raises(AssertionError, match="Vector"):
+        check(unit, rows, expected)
+
+
+def test_a_move_is_taken_with_its_word(check):
+    """The move of a cycle belongs to the word of that cycle, not to its neighbours'."""
+    base, moves = Format(27, 10), 5
+    unit = FixedToFloat(source=base, moves=moves)
+    rows = moved_rows(base, moves, fixed_words, seed=6)
+    late = [{"i": w, "move": rows[k - 1][1]} for k, (w, _, _) in enumerate(rows)]
+    expected = [
+        {"o": int(FixedToFloat(source=fmt).compute(np.array([word]))[0])} for word, _, fmt in rows
+    ]
+    with pytest.raises(AssertionError, match="Vector"):
+        check(unit, late, expected)
+
+
+def test_moves_that_leave_single_precision_are_refused_when_built():
+    with pytest.raises(FormatError, match=r"s27e-130"):
+        FixedToFloat(source=Format(27, 120), moves=10)
+    with pytest.raises(FormatError, match="-100 to 100 fraction bits"):
+        FloatToFixed(target=Format(27, 95), moves=6)

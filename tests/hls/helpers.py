@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -17,8 +18,13 @@ from pinion.fixedpoint.float32 import float32_to_fixed
 from pinion.functions import function, sample
 from pinion.gateware.library import timing_for
 from pinion.hls import Design, FormatPlan, Graph, Node, design
+from pinion.hls.auto import AutoFormats
+from pinion.hls.design import known_words
+from pinion.hls.evaluate import formats as node_formats
 from pinion.hls.graph import Param
-from pinion.hls.passes import fold
+from pinion.hls.passes import fold, gather_dots
+from pinion.hls.ranges import measure_ranges
+from pinion.hls.signals import TableFormats
 from pinion.robot import Model, load
 
 Arrays = dict[str, NDArray[np.float64]]
@@ -81,6 +87,45 @@ def designed(
 def promised(robot: str, name: str, *, ii: int = 8, formats: str = "q16.16") -> Design:
     """The design as a build has it: all restarts of the scheduler, budgets of many states."""
     return make_design(model(robot), function(name), ii=ii, formats=formats)
+
+
+def auto_formats(graph: Graph, values: Mapping[str, Any], **changes: Any) -> AutoFormats:
+    """Formats per signal for a folded graph: these states are covered, and judged by."""
+    tables = TableFormats.of(graph, measure_ranges(graph, values))
+    return AutoFormats(**{"states": values, "judged": values, "tables": tables, **changes})
+
+
+@cache
+def gathered(robot: str, name: str, ii: int) -> Graph:
+    """The real graph of a robot's function, as a design with per-signal formats lowers it."""
+    folded_words = known_words(folded(robot, name), ())[0]
+    return gather_dots(folded_words, TIMING, widths=(4, 3, 2), ii=ii)
+
+
+def real_graph(traced_graph: Graph, ii: int = 2) -> Graph:
+    """A traced graph, folded, constant results left out, products gathered; rejects empty ones."""
+    graph = known_words(fold(traced_graph), ())[0]
+    constant = any(graph.nodes[node].op == "const" for _, node in graph.outputs)
+    assume(graph.inputs and not constant)
+    return gather_dots(graph, TIMING, widths=(4, 3, 2), ii=ii)
+
+
+@cache
+def auto_robot(robot: str, name: str, ii: int = 4, count: int = 800) -> tuple[Graph, AutoFormats]:
+    """A robot's real graph, and formats per signal over states of the reference distribution."""
+    real = gathered(robot, name, ii)
+    return real, auto_formats(real, states(robot, count, seed=3, name=name))
+
+
+def word_integers(graph: Graph, values: Mapping[str, Any]) -> dict[str, Ints]:
+    """Words as a core with per-signal formats takes them; float32, each in its own format."""
+    fmts = node_formats(graph)
+    ints: dict[str, Ints] = {}
+    for i, node in enumerate(graph.nodes):
+        if node.op == "input":
+            name = str(node.params[0])
+            ints |= integers({name: values[name]}, fmts[i])
+    return ints
 
 
 def magnitudes(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:

@@ -25,6 +25,7 @@ EXAMPLES = {
     "input": Node("input", (), ("x", 16, 8)),
     "const": Node("const", (), (-1.75, 16, 8)),
     "add": Node("add", (0, 1)),
+    "sum": Node("sum", (0, 1, 2), (1, -1, 1)),
     "sub": Node("sub", (0, 1)),
     "neg": Node("neg", (0,)),
     "mul": Node("mul", (0, 1)),
@@ -74,7 +75,7 @@ def test_the_derivative_is_that_of_the_float_rule(name: str) -> None:
 
 
 @pytest.mark.parametrize("width", [16, 36])
-@pytest.mark.parametrize("name", ["add", "sub", "neg", "mul", "dot"])
+@pytest.mark.parametrize("name", ["add", "sub", "sum", "neg", "mul", "dot"])
 def test_exact_rows_give_the_same_number_as_python_integers(name: str, width: int) -> None:
     node, fmt = EXAMPLES[name], Format(width, 8)
     seed = 11
@@ -207,6 +208,7 @@ def test_formats_of_the_fixed_dialect_are_derived_by_the_rows() -> None:
             **dict.fromkeys(("input", "const", "quantize"), Format(32, 16)),
             **dict.fromkeys(("sin", "cos", "reciprocal"), Format(32, 16)),
             **dict.fromkeys(("add", "sub", "neg"), Format(33, 16)),
+            "sum": Format(34, 16),
             "mul": Format(64, 32),
             "dot": Format(66, 32),
         }[node.op]

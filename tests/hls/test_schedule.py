@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from pinion.fixedpoint import FormatError
 from pinion.functions import FUNCTIONS
-from pinion.gateware.library import timing_for
+from pinion.gateware.library import make_unit, timing_for
 from pinion.hls import (
     Design,
     FormatPlan,
@@ -29,7 +30,19 @@ from pinion.hls import (
 )
 from pinion.hls.binding import lanes
 from pinion.hls.passes import fold, gather_dots
-from tests.hls.helpers import Q16, TIMING, designed, graphs, promised, states, traced
+from tests.hls.helpers import (
+    Q16,
+    TIMING,
+    auto_formats,
+    auto_robot,
+    designed,
+    graphs,
+    promised,
+    random_inputs,
+    real_graph,
+    states,
+    traced,
+)
 
 INTERVALS = (1, 2, 3, 4, 5, 8, 16, 32)
 SCHEDULED = ("pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter")
@@ -264,3 +277,57 @@ def test_nothing_to_do_is_a_schedule_of_no_cycles() -> None:
 )
 def test_a_record_passes_within_an_interval(words: int, ii: int, want: tuple[int, int]) -> None:
     assert lanes(words, ii) == want
+
+
+# -- formats by signal -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ii", [1, 4, 8])
+@pytest.mark.parametrize(("robot", "name"), [("two_link", "minv"), ("iiwa14", "rnea")])
+def test_formats_by_signal_take_no_more_units_than_operations_need(
+    robot: str, name: str, ii: int
+) -> None:
+    """Ports shift, so every sum of as many products can share a unit, whatever its formats."""
+    real, auto = auto_robot(robot, name, ii)
+    timing = timing_for(auto)
+    fixed = auto.lower(real)
+    plan = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=5)
+    check_schedule(fixed, plan)
+    check_binding(fixed, bind(fixed, plan))
+    used = Counter(operation.kind.label for operation in plan.operations)
+    labels = [kind.label for kind in plan.units]
+    assert len(labels) == len(set(labels)), "a second kind of the same unit"
+    assert {kind.label: count for kind, count in plan.units.items()} == {
+        label: _up(count, ii) for label, count in used.items()
+    }
+    products = sum(count for label, count in op_counts(real).items() if label.startswith("mul"))
+    assert products == sum(op.kind.products for op in plan.operations)
+
+
+def test_formats_by_signal_save_the_stage_for_rounding() -> None:
+    _, auto = auto_robot("iiwa14", "rnea", 8)
+    timing = timing_for(auto)
+    assert [timing.dot(n) for n in (1, 2, 3, 4)] == [TIMING.dot(n) - 1 for n in (1, 2, 3, 4)]
+    slower = timing_for(auto, port=1, multiplier_stages=3)
+    assert [slower.dot(n) for n in (1, 2, 4)] == [timing.dot(n) + 2 for n in (1, 2, 4)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs(), ii=st.sampled_from([1, 2, 5]), wide=st.booleans(), seed=st.integers(0, 99))
+def test_random_graphs_with_formats_by_signal_are_scheduled_rightly(
+    graph: Graph, ii: int, wide: bool, seed: int
+) -> None:
+    real = real_graph(graph, ii)
+    auto = auto_formats(real, random_inputs(real, 32, seed=seed))
+    products = frozenset(i for i, node in enumerate(real.nodes) if node.op in ("mul", "dot"))
+    try:
+        fixed = auto.lower(real, products if wide else frozenset())
+    except FormatError:
+        reject()  # a reciprocal or a sine of words past all tables
+    timing = replace(TIMING, rounding=0)
+    plan = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=3)
+    check_schedule(fixed, plan)
+    check_binding(fixed, bind(fixed, plan))
+    for operation in plan.operations:
+        if operation.kind.name in ("dot", "add"):
+            make_unit(operation.kind, timing)

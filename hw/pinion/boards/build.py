@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pinion.functions import Block, Function, function
+from pinion.functions import Block, Function, function, reduced_graph
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import multiplier_count
@@ -146,7 +146,11 @@ def make_design(
     """
     parents = link_parents(clusters, model.parents)
     report(f"Tracing {row.name} for {model.name}")
-    traced = row.trace(model)
+    if row.options.get("derivatives") == "column":
+        traced = row.trace(model, minimal=False)  # the formulation as it was published
+    else:
+        report("Taking out superfluous operations")
+        traced = reduced_graph(model, row)
     matrices = [block for block in row.inputs if len(block.shape) > 1]
     droppable = {word for block in matrices for word in block.words(model)}
     plan: FormatPlan | AutoFormats

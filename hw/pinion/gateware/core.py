@@ -81,8 +81,9 @@ class Core(wiring.Component):
         # Words of one width; the converters move their binary points word by word.
         self.input_format, moves = _coarsest([formats[i] for i in binding.inputs])
         self.to_fixed = FloatToFixed(target=self.input_format, moves=moves)
-        self.output_format, moves = _coarsest([formats[node] for _, node in graph.outputs])
-        self.to_float = FixedToFloat(source=self.output_format, moves=moves)
+        self.output_format, moves = _coarsest([formats[out.node] for out in binding.outputs])
+        negates = any(out.negated for out in binding.outputs)
+        self.to_float = FixedToFloat(source=self.output_format, moves=moves, negates=negates)
         # The last word leaves its converter no earlier than the flag is complete.
         last = max(out.cycle for out in binding.outputs)
         complete = binding.schedule.length + FLAG_DELAY
@@ -246,18 +247,19 @@ class Core(wiring.Component):
                         m.d.comb += move.eq(fmt.frac - self.input_format.frac)
         return {"i_move": move}
 
-    def _output_move(self, m: Module, lane: int) -> dict[str, Signal]:
-        """The converter's `move` port of a lane, by slot; nothing where it has none."""
-        if not self.to_float.moves:
-            return {}
+    def _output_turn(self, m: Module, lane: int) -> dict[str, Signal]:
+        """The converter's `move` and `negate` ports of a lane, by slot, as far as it has them."""
         move = Signal(range(self.to_float.moves + 1), name=f"out{lane}_move")
+        negate = Signal(name=f"out{lane}_negate")
         with m.Switch(self.datapath.next_slot):
             for out in self.binding.outputs:
                 if out.lane == lane:
                     fmt = self.datapath.formats[out.node]
                     with m.Case(out.cycle % self.ii):
                         m.d.sync += move.eq(fmt.frac - self.output_format.frac)
-        return {"i_move": move}
+                        m.d.sync += negate.eq(out.negated)
+        ports = {"i_move": move} if self.to_float.moves else {}
+        return ports | ({"i_negate": negate} if self.to_float.negates else {})
 
     def _output(self, m: Module, slot: Signal, loading: Signal, last_slot: object) -> Signal:
         """Result words through converters into the FIFO; pulses when a record has left it."""
@@ -270,7 +272,7 @@ class Core(wiring.Component):
                 "pinion_fixed_to_float",
                 i_clk=ClockSignal(),
                 i_i=getattr(self.datapath, f"lane{lane}"),
-                **self._output_move(m, lane),
+                **self._output_turn(m, lane),
                 o_o=o,
             )
             for k in range(self.output_wait):

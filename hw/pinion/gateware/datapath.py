@@ -7,6 +7,8 @@ Structure (docs/adr/0003 has the measurements behind it):
 - A result stands in its unit's output register for one cycle; values that live longer have
   registers of their own, loaded in the value's slot.
 - Constants are words of small ROMs beside the ports that use them.
+- Units of one cluster are one module, so that their place in the hierarchy says that they belong
+  close together. The modules of the units themselves are shared by all clusters.
 - Each request's flag travels in a shift register beside the data, one stage every ``ii`` cycles.
 """
 
@@ -87,13 +89,15 @@ class Datapath(wiring.Component):
     @property
     def lane_width(self) -> int:
         """Width of a result word."""
-        return max(self.formats[node].width for _, node in self.graph.outputs)
+        return max(self.formats[out.node].width for out in self.binding.outputs)
 
     # -- modules that are instantiated by name ---------------------------------------------------
 
-    def _unit_module(self, kind: UnitKind, name: str) -> None:
+    def _unit_module(self, kind: UnitKind) -> str:
+        name = f"pinion_{self._names[kind.plain]}"
         if name not in self.modules:
             self.modules[name] = make_unit(kind, self.binding.schedule.timing).to_rtlil(name)
+        return name
 
     def _select(self, m: Module, sel: Value, inputs: list[Value], name: str) -> Signal:
         width = max(value.shape().width for value in inputs)
@@ -125,7 +129,9 @@ class Datapath(wiring.Component):
         """Units, then storage, operand selection, result lanes and flags."""
         m = Module()
         plan = self.binding.schedule
-        names = {k: f"pinion_{name}" for k, name in kind_names(plan.units).items()}
+        kinds = set(plan.units)
+        self._names = kind_names(kinds) | kind_names({kind.plain for kind in kinds})
+        clusters: dict[str, Module] = defaultdict(Module)
         self._outputs: dict[int, Signal] = {}  # a node's unit output
         self._overflow: dict[tuple[UnitKind, int], Signal] = {}
         self._cells: dict[tuple[UnitKind, int], Module] = {}
@@ -136,19 +142,23 @@ class Datapath(wiring.Component):
         for i, operation in enumerate(plan.operations):
             uses[operation.kind, self.binding.unit[i]].append(i)
         for (kind, unit), members in uses.items():
-            label = f"{names[kind].removeprefix('pinion_')}_{unit}"
+            label = f"{self._names[kind]}_{unit}"
             result = Signal(signed(kind.width), name=f"{label}_o")
             # A cell holds a unit, the selection of its operands and the storage of its results: a
             # module small enough for synthesis and compilers, and a place to put close together.
-            m.submodules[label] = self._cells[kind, unit] = Module()
+            self._cells[kind, unit] = cell = Module()
+            group = clusters[kind.cluster] if kind.cluster else m
+            group.submodules[f"{self._names[kind.plain]}_{unit}"] = cell
             for i in members:
                 self._outputs[plan.operations[i].node] = result
-                self._home[plan.operations[i].node] = self._cells[kind, unit]
+                self._home[plan.operations[i].node] = cell
             if kind.saturates:
                 self._overflow[kind, unit] = Signal(name=f"{label}_ovf")
+        for name, cluster in sorted(clusters.items()):
+            m.submodules[name] = cluster
         self._registers()
         for (kind, unit), members in uses.items():
-            self._unit(self._cells[kind, unit], kind, unit, members, names[kind])
+            self._unit(self._cells[kind, unit], kind, unit, members)
         self._lanes(m)
         self._flags(m, uses)
         return m
@@ -241,11 +251,11 @@ class Datapath(wiring.Component):
             return word, None
         return word[:width].as_signed(), word[width]
 
-    def _unit(self, m: Module, kind: UnitKind, unit: int, members: list[int], module: str) -> None:
+    def _unit(self, m: Module, kind: UnitKind, unit: int, members: list[int]) -> None:
         """One unit with its operand selection."""
         plan = self.binding.schedule
-        label = f"{module.removeprefix('pinion_')}_{unit}"
-        self._unit_module(kind, module)
+        label = f"{self._names[kind]}_{unit}"
+        module = self._unit_module(kind)
         ports: dict[str, Value] = {}
         misfits: list[Value] = []
         for k, port in enumerate(operand_ports(kind)):
@@ -296,7 +306,7 @@ class Datapath(wiring.Component):
         for key, members in uses.items():
             if not key[0].saturates:
                 continue
-            seen = Signal(name=f"{key[0].label}_{key[1]}_seen", reset_less=True)
+            seen = Signal(name=f"{self._names[key[0]]}_{key[1]}_seen", reset_less=True)
             m.d.sync += seen.eq(self._overflow[key])
             stages: dict[int, list[int]] = defaultdict(list)
             for i in members:

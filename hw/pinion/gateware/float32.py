@@ -113,6 +113,8 @@ class FixedToFloat(Unit):
     source : Format
     moves : int
         How many more fraction bits a word may have than the source.
+    negates : bool
+        Whether words can be negated.
 
     Members
     -------
@@ -120,19 +122,24 @@ class FixedToFloat(Unit):
     move : In(range(moves + 1))
         This word's format is the source with so many more fraction bits. Only where `moves` is
         not 0.
+    negate : In(1)
+        Convert the negative of the word. Only with `negates`.
     o : Out(32)
 
     Latency: 4 (magnitude; normalise by multiples of 8; normalise by 0 to 7; round and pack).
     Throughput: one result per cycle.
     """
 
-    def __init__(self, *, source: Format, moves: int = 0) -> None:
+    def __init__(self, *, source: Format, moves: int = 0, negates: bool = False) -> None:
         model.check_float32_source(source)
         model.check_float32_source(Format(source.width, source.frac + moves))
         self.source = source
         self.moves = moves
+        self.negates = negates
         super().__init__(
-            {"i": signed(source.width)} | ({"move": range(moves + 1)} if moves else {}),
+            {"i": signed(source.width)}
+            | ({"move": range(moves + 1)} if moves else {})
+            | ({"negate": 1} if negates else {}),
             {"o": 32},
             latency=4,
         )
@@ -150,7 +157,7 @@ class FixedToFloat(Unit):
         negative = self.i[-1]
         magnitude = Signal(width, reset_less=True)
         m.d.sync += magnitude.eq((self.i.as_unsigned() ^ negative.replicate(width)) + negative)
-        sign = delay(m, negative, 3, "sign")
+        sign = delay(m, negative ^ self.negate if self.negates else negative, 3, "sign")
 
         # 2 and 3: the leading one moves to the top, in steps of halving size.
         steps = [1 << k for k in reversed(range((width - 1).bit_length()))]

@@ -128,6 +128,7 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
             )
         unit = AddUnit(
             width=kind.widths[0],
+            operands=len(kind.widths),
             target_width=target.width,
             overflow=Overflow(kind.overflow),
             latency=timing.add,
@@ -165,14 +166,18 @@ def operand_ports(kind: UnitKind) -> list[str]:
     """Names of a kind's operand ports, in the order of an operation's operands."""
     if kind.name == "dot":
         return [f"{letter}{i}" for i in range(kind.products) for letter in "ab"]
-    return {"add": ["a", "b"], "align": ["i"], "sincos": ["x"], "reciprocal": ["x"]}[kind.name]
+    if kind.name == "add":
+        return ["a", "b", "c"][: len(kind.widths)]
+    return {"align": ["i"], "sincos": ["x"], "reciprocal": ["x"]}[kind.name]
 
 
 def control_ports(kind: UnitKind) -> list[str]:
     """Names of a kind's control ports, in the order of an operation's control bits."""
     if kind.name == "dot":
         return [f"neg{i}" for i in range(1, kind.products)]
-    return {"add": ["sub"], "align": [], "sincos": ["cosine"], "reciprocal": []}[kind.name]
+    if kind.name == "add":
+        return ["sub", "sub_c"][: len(kind.widths) - 1]
+    return {"align": [], "sincos": ["cosine"], "reciprocal": []}[kind.name]
 
 
 def multiplier_count(kind: UnitKind) -> int:

@@ -29,13 +29,17 @@ class Read:
 
 @dataclass(frozen=True)
 class OutputLane:
-    """A word of the result record: read in this cycle by this lane."""
+    """A word of the result record: read in this cycle by this lane.
+
+    With `negated` the result is the negative of the node: its converter turns the sign.
+    """
 
     name: str
     node: int
     lane: int
     beat: int
     cycle: int
+    negated: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,15 +108,20 @@ def bind(graph: Graph, plan: Schedule) -> Binding:
     lanes_out, beats_out = lanes(len(graph.outputs), plan.ii)
     ready = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
     ready.update(dict.fromkeys(inputs, 0))
+    negated = graph.negated_results()
+    results = [
+        (name, graph.nodes[node].args[0] if node in negated else node, node in negated)
+        for name, node in graph.outputs
+    ]
     # The first beat leaves as early as every word allows.
     first = max(
-        (ready.get(node, 0) - w // lanes_out for w, (_, node) in enumerate(graph.outputs)),
+        (ready.get(node, 0) - w // lanes_out for w, (_, node, _) in enumerate(results)),
         default=0,
     )
     first = max(first, 0)
     outputs = tuple(
-        OutputLane(name, node, w % lanes_out, w // lanes_out, first + w // lanes_out)
-        for w, (name, node) in enumerate(graph.outputs)
+        OutputLane(name, node, w % lanes_out, w // lanes_out, first + w // lanes_out, negative)
+        for w, (name, node, negative) in enumerate(results)
     )
     unit = _assign(plan)
     partial = Binding(plan, unit, {}, outputs, inputs, lanes_in, beats_in, lanes_out, beats_out)

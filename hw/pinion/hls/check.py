@@ -24,7 +24,7 @@ def check_operation(graph: Graph, operation: Operation, timing: Timing) -> None:
     op, args = graph.nodes[operation.node].op, graph.nodes[operation.node].args
     if op == "quantize":  # the exact operation in front of it is done by the same unit
         exact = graph.nodes[args[0]]
-        if exact.op in ("add", "sub", "neg", "mul", "dot"):
+        if exact.op in ("add", "sub", "sum", "neg", "mul", "dot"):
             op, args = exact.op, exact.args
     reads = tuple(operand.node for operand in operation.operands if operand.node >= 0)
     _check_ports(graph, operation, args)
@@ -49,6 +49,7 @@ def check_operation(graph: Graph, operation: Operation, timing: Timing) -> None:
         "sin": (0,),
         "cos": (1,),
         "dot": tuple(int(sign == -1) for sign in signs[1:]),
+        "sum": tuple(int(sign == -1) for sign in signs[1:]),
     }.get(op, ())
     if operation.control != control:
         raise CheckError(
@@ -67,7 +68,8 @@ def _value_behind(graph: Graph, node: int) -> int:
     while (
         graph.nodes[value].op == "quantize"
         and graph.nodes[value].params[3] == "wrap"
-        and graph.nodes[graph.nodes[value].args[0]].op not in ("add", "sub", "neg", "mul", "dot")
+        and graph.nodes[graph.nodes[value].args[0]].op
+        not in ("add", "sub", "sum", "neg", "mul", "dot")
     ):
         value = graph.nodes[value].args[0]
     return value
@@ -122,7 +124,9 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
                 f"{operation.kind.label}, which has {plan.units[operation.kind]} units."
             )
     for name, result in graph.outputs:
-        if result not in ready:
+        if result not in ready and not (
+            graph.nodes[result].op == "neg" and graph.nodes[result].args[0] in ready
+        ):
             raise CheckError(f"The output '{name}' (%{result}) is never computed.")
     if ready and max(ready.values()) != plan.length:
         raise CheckError(f"The schedule ends in cycle {max(ready.values())}, not {plan.length}.")
@@ -150,7 +154,12 @@ def check_binding(graph: Graph, binding: Binding) -> None:
     first = binding.outputs[0].cycle if binding.outputs else 0
     for w, (out, result) in enumerate(zip(binding.outputs, graph.outputs, strict=True)):
         beat, lane = divmod(w, binding.lanes_out)
-        if (out.name, out.node, out.lane, out.beat) != (*result, lane, beat):
+        name, node = result
+        turned = graph.nodes[node].op == "neg"  # by the converter, so the lane reads its operand
+        if turned:
+            node = graph.nodes[node].args[0]
+        want = (name, node, lane, beat, turned)
+        if (out.name, out.node, out.lane, out.beat, out.negated) != want:
             raise CheckError(f"Word {w} of the result, '{result[0]}', is bound as {out}.")
         if out.cycle != first + beat:
             raise CheckError(f"'{out.name}' leaves in cycle {out.cycle}, not {first + beat}.")

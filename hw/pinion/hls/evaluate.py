@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pinion.fixedpoint import Flags, Format, Ints, Wide
 
 from .graph import Graph, GraphError
-from .ops import OPS, Exact
+from .ops import OPS
+from .rules import Exact
 
 Floats = NDArray[np.float64]
 

@@ -83,6 +83,12 @@ class Graph:
                 users[arg].append(i)
         return users
 
+    def negated_results(self) -> frozenset[int]:
+        """Negations that nothing but results reads: the converters do them, no unit."""
+        users = self.users()
+        results = {node_id for _, node_id in self.outputs}
+        return frozenset(i for i in results if self.nodes[i].op == "neg" and not users[i])
+
     def operands(self, i: int) -> Iterator[Node]:
         """The operand nodes of node ``i``."""
         return (self.nodes[arg] for arg in self.nodes[i].args)

@@ -67,6 +67,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
     """
     to = Rewriter(intern=True)
     count = 0
+    negated = graph.negated_results()
 
     def shape(fmt: Format) -> tuple[int, int]:
         return fmt.width, fmt.frac
@@ -87,12 +88,14 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         nonlocal count
         fmt = plan.format(count)
         count += 1
+        if count - 1 in negated:
+            return to.emit(node.op, args, node.params, like=node)  # exact
         if node.op == "reciprocal":
             smallest = (plan.smallest_pivot,) if plan.smallest_pivot else ()
             return to.emit(node.op, args, (*shape(fmt), *smallest), like=node)
         if node.op in _EDGE or node.op in _TABLES:
             return to.emit(node.op, args, (*node.params, *shape(fmt)), like=node)
-        if node.op in ("add", "sub"):
+        if node.op in ("add", "sub", "sum"):
             args = aligned(args, node)
         if not OPS[node.op].unit:
             raise ValueError(f"Lowering does not know the operation '{node.op}'.")

@@ -37,6 +37,8 @@ class UnitKind:
         operand and result together for a reciprocal.
     rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
     minimum : integers below this raise a reciprocal's flag, 0 for none but zero itself.
+    cluster : only operations of this cluster share the unit (:mod:`pinion.hls.clusters`), "" for
+        all. It changes nothing in the unit.
     """
 
     name: str
@@ -49,6 +51,12 @@ class UnitKind:
     rounding: str = ""
     overflow: str = ""
     minimum: float = 0.0
+    cluster: str = ""
+
+    @property
+    def plain(self) -> UnitKind:
+        """The kind without its cluster: the hardware of the unit itself."""
+        return replace(self, cluster="") if self.cluster else self
 
     @property
     def target(self) -> Format:
@@ -68,6 +76,8 @@ class UnitKind:
     @property
     def label(self) -> str:
         """Short name: ``dot2``, ``dot2x27`` (with its narrow port's width), ``add``, ``sincos``."""
+        if self.name == "add" and len(self.widths) > 2:
+            return f"add{len(self.widths)}"
         if self.name != "dot":
             return self.name
         return f"dot{self.products}" + (f"x{self.widths[1]}" if self.overflow == "wrap" else "")
@@ -127,6 +137,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
     fmts = formats(graph)
     users = graph.users()
     outputs = {node for _, node in graph.outputs}
+    negated = graph.negated_results()
 
     def operand(node_id: int) -> Operand:
         if (source := port_source(graph, node_id)) is not None:
@@ -138,7 +149,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
 
     result: list[Operation] = []
     for i, node in enumerate(graph.nodes):
-        if node.op in ("input", "const"):
+        if node.op in ("input", "const") or i in negated:
             continue
         if i not in outputs and port_source(graph, i) is not None:
             continue  # done by the ports that read it
@@ -174,6 +185,8 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
                 args, control = (_ZERO, exact.args[0]), (1,)  # 0 - x
             elif unit == "add":
                 args, control = exact.args, (int(exact.op == "sub"),)
+                if exact.op == "sum":
+                    control = tuple(int(int(sign) < 0) for sign in exact.params[1:])
             else:
                 args = exact.args
                 control = tuple(int(int(sign) < 0) for sign in exact.params[1:])
@@ -205,8 +218,8 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
 def port_source(graph: Graph, node_id: int) -> int | None:
     """The value that a node only brings to the format of the ports that read it, or None.
 
-    Such ``quantize`` nodes wrap around and need no unit: a constant shift is wires, and the ports of
-    units that round have the adder for it.
+    Such ``quantize`` nodes wrap around and need no unit: a constant shift is wires, and the ports
+    of units that round have the adder for it.
     """
     node = graph.nodes[node_id]
     if node.op != "quantize" or quantizer(node)[2] is not Overflow.WRAP:
@@ -220,14 +233,22 @@ def port_source(graph: Graph, node_id: int) -> int | None:
 
 
 def kind_names(kinds: Iterable[UnitKind]) -> dict[UnitKind, str]:
-    """A distinct name for each kind: its label, numbered where several kinds share one."""
+    """A distinct name for each kind: its label, numbered where several kinds share one.
+
+    A kind of a cluster has the plain kind's name and the cluster's behind it: ``dot2_link3``.
+    """
+    kinds = list(kinds)
     by_label: dict[str, list[UnitKind]] = {}
-    for kind in sorted(kinds):
+    for kind in sorted({kind.plain for kind in kinds}):
         by_label.setdefault(kind.label, []).append(kind)
-    return {
+    plain = {
         kind: label if len(same) == 1 else f"{label}_k{n}"
         for label, same in by_label.items()
         for n, kind in enumerate(same)
+    }
+    return {
+        kind: f"{plain[kind.plain]}_{kind.cluster}" if kind.cluster else plain[kind]
+        for kind in sorted(kinds)
     }
 
 
@@ -248,7 +269,7 @@ def op_counts(graph: Graph) -> dict[str, int]:
                 counts["mul_const" if any(pair) else "mul"] += 1
             counts["add"] += len(node.args) // 2 - 1
         elif unit == "add":
-            counts["add"] += 1
+            counts["add"] += max(1, len(node.args) - 1)
         elif unit == "sincos":
             counts["trig"] += 1
         elif unit == "reciprocal":

@@ -19,7 +19,6 @@ from pinion.fixedpoint import (
     Flags,
     Format,
     FormatError,
-    Ints,
     Overflow,
     Rounding,
     Wide,
@@ -30,11 +29,24 @@ from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 
 from .graph import Node
+from .rules import (
+    NARROW,
+    Exact,
+    dot_c,
+    dot_check,
+    dot_derivative,
+    dot_floats,
+    dot_format,
+    dot_integers,
+    neg_integers,
+    product_format,
+    signs_complaint,
+    sum_c,
+    sum_floats,
+    sum_format,
+    sum_integers,
+)
 
-# Integers wider than this are carried in two limbs.
-NARROW = 62
-
-Exact = Ints | Wide
 FloatRule = Callable[[Node, Sequence[Any]], Any]
 FormatRule = Callable[[Node, Sequence[Format]], Format]
 IntegerRule = Callable[[Node, Sequence[Exact], Sequence[Format]], tuple[Exact, Flags | None]]
@@ -115,94 +127,6 @@ def constant_integer(node: Node) -> int:
     return int(value)
 
 
-def _widen(x: Exact) -> Wide:
-    return x if isinstance(x, Wide) else Wide.of(x)
-
-
-def _sum(fmts: Sequence[Format]) -> Format:
-    if len({f.frac for f in fmts}) > 1:
-        raise ValueError("The terms of an exact sum must share the weight of their last bit.")
-    return Format(max(f.width for f in fmts) + (len(fmts) - 1).bit_length(), fmts[0].frac)
-
-
-def _product(a: Format, b: Format) -> Format:
-    return Format(a.width + b.width, a.frac + b.frac)
-
-
-def _pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
-    return list(zip(items[::2], items[1::2], strict=True))
-
-
-def _add_floats(node: Node, x: Sequence[Any]) -> Any:
-    return x[0] - x[1] if node.op == "sub" else x[0] + x[1]
-
-
-def _add_integers(
-    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
-) -> tuple[Exact, Flags | None]:
-    a, b = x
-    if _sum(fmts).width <= NARROW and not isinstance(a, Wide) and not isinstance(b, Wide):
-        return (a - b if node.op == "sub" else a + b), None
-    return _widen(a) + (-_widen(b) if node.op == "sub" else _widen(b)), None
-
-
-def _neg_integers(
-    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
-) -> tuple[Exact, Flags | None]:
-    return -x[0], None
-
-
-def _dot_format(node: Node, fmts: Sequence[Format]) -> Format:
-    return _sum([_product(a, b) for a, b in _pairs(fmts)])
-
-
-def _signs(node: Node) -> tuple[int, ...]:
-    """Sign of each product; a mul is a dot of one product."""
-    return tuple(int(sign) for sign in node.params) or (1,)
-
-
-def _dot_floats(node: Node, x: Sequence[Any]) -> Any:
-    total: Any = None
-    for sign, (a, b) in zip(_signs(node), _pairs(x), strict=True):
-        term = a * b if sign > 0 else -(a * b)
-        total = term if total is None else total + term
-    return total
-
-
-def _dot_integers(
-    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
-) -> tuple[Exact, Flags | None]:
-    narrow = _dot_format(node, fmts).width <= NARROW
-    total: Any = None
-    for sign, (a, b) in zip(_signs(node), _pairs(x), strict=True):
-        term: Any = a * b if narrow else Wide.product(a, b)
-        term = term if sign > 0 else -term
-        total = term if total is None else total + term
-    return total, None
-
-
-def _dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
-    partials: list[Any] = []
-    for sign, (a, b) in zip(_signs(node), _pairs(x), strict=True):
-        partials += [b * sign, a * sign]
-    return partials
-
-
-def _dot_c(node: Node, x: Sequence[str]) -> str:
-    text = ""
-    for sign, (a, b) in zip(_signs(node), _pairs(x), strict=True):
-        text += (" - " if sign < 0 else " + " if text else "") + f"{a} * {b}"
-    return text
-
-
-def _dot_check(node: Node) -> str:
-    if len(node.args) != 2 * len(node.params) or not node.params:
-        return f"dot has {len(node.args)} operands and {len(node.params)} signs, not two a sign."
-    if any(sign not in (1, -1) for sign in node.params) or node.params[0] != 1:
-        return f"dot's signs are 1 or -1 and the first one is 1, not {node.params}."
-    return ""
-
-
 def _quantize_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
@@ -267,11 +191,11 @@ _ROWS = (
         doc="a + b",
         arity=2,
         params=(0,),
-        floats=_add_floats,
-        fmt=lambda node, f: _sum(f),
-        integers=_add_integers,
+        floats=sum_floats,
+        fmt=lambda node, f: sum_format(f),
+        integers=sum_integers,
         derivative=lambda node, x: (1.0, 1.0),
-        c=lambda node, x: f"{x[0]} + {x[1]}",
+        c=sum_c,
         unit="add",
     ),
     Op(
@@ -279,12 +203,25 @@ _ROWS = (
         doc="a - b",
         arity=2,
         params=(0,),
-        floats=_add_floats,
-        fmt=lambda node, f: _sum(f),
-        integers=_add_integers,
+        floats=sum_floats,
+        fmt=lambda node, f: sum_format(f),
+        integers=sum_integers,
         derivative=lambda node, x: (1.0, -1.0),
-        c=lambda node, x: f"{x[0]} - {x[1]}",
+        c=sum_c,
         unit="add",
+    ),
+    Op(
+        name="sum",
+        doc="a +- b +- c, additions chained in one cycle; params: the signs, the first one is 1",
+        arity=None,
+        params=(),
+        floats=sum_floats,
+        fmt=lambda node, f: sum_format(f),
+        integers=sum_integers,
+        derivative=lambda node, x: tuple(float(sign) for sign in node.params),
+        c=sum_c,
+        unit="add",
+        check=lambda node: signs_complaint(node, len(node.args)),
     ),
     Op(
         name="neg",
@@ -293,7 +230,7 @@ _ROWS = (
         params=(0,),
         floats=lambda node, x: -x[0],
         fmt=lambda node, f: Format(f[0].width + 1, f[0].frac),
-        integers=_neg_integers,
+        integers=neg_integers,
         derivative=lambda node, x: (-1.0,),
         c=lambda node, x: f"-{x[0]}",
         unit="add",
@@ -304,8 +241,8 @@ _ROWS = (
         arity=2,
         params=(0,),
         floats=lambda node, x: x[0] * x[1],
-        fmt=lambda node, f: _product(f[0], f[1]),
-        integers=_dot_integers,
+        fmt=lambda node, f: product_format(f[0], f[1]),
+        integers=dot_integers,
         derivative=lambda node, x: (x[1], x[0]),
         c=lambda node, x: f"{x[0]} * {x[1]}",
         unit="dot",
@@ -315,13 +252,13 @@ _ROWS = (
         doc="a0*b0 +- a1*b1 +- ..., accumulated exactly; params: the signs, the first one is 1",
         arity=None,
         params=(),
-        floats=_dot_floats,
-        fmt=_dot_format,
-        integers=_dot_integers,
-        derivative=_dot_derivative,
-        c=_dot_c,
+        floats=dot_floats,
+        fmt=dot_format,
+        integers=dot_integers,
+        derivative=dot_derivative,
+        c=dot_c,
         unit="dot",
-        check=_dot_check,
+        check=dot_check,
     ),
     Op(
         name="sin",

@@ -145,7 +145,7 @@ class _Planner:
                     frac = _inverse(self.ranges, node.args[0], self.margin)[0]
                     self.ports[i] = (Format(STORED, frac),)
                     self.values[i] = Format(STORED, self.tables.together - frac)
-                case "add" | "sub" | "neg":
+                case "add" | "sub" | "sum" | "neg":
                     fine = [self.values[a].frac for a in node.args if not self.constant(a)]
                     fmt = Format(STORED, min([own, *fine]))
                     self.ports[i] = (fmt,) * len(node.args)
@@ -210,6 +210,7 @@ def lower_signals(graph: Graph, plan: SignalPlan) -> tuple[Graph, dict[int, int]
     """
     to = Rewriter(intern=True)
     place: dict[int, int] = {}
+    negated = graph.negated_results()
 
     def quantized(source: int, fmt: Format, rounding: Rounding, like: Node) -> int:
         params = (fmt.width, fmt.frac, rounding.value, Overflow.WRAP.value)
@@ -232,6 +233,9 @@ def lower_signals(graph: Graph, plan: SignalPlan) -> tuple[Graph, dict[int, int]
 
     for i, node in enumerate(graph.nodes):
         if node.op == "const":
+            continue
+        if i in negated:
+            place[i] = to.emit(node.op, (place[node.args[0]],), like=node)  # exact
             continue
         fmt = plan.values[i]
         if node.op == "input":

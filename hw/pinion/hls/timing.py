@@ -17,6 +17,7 @@ class Timing:
     multiplier_stages : registers behind each product, before the sums.
     rounding : a dot's rounding and limiting behind its sums; 0 where it drops bits and flags.
     port : registers between the selection of a dot's operands and the unit that rounds them.
+    chained : additions that an adder makes one behind the other in that time, 1 or 2.
     add : an addition, saturation included.
     align : a quantization on its own.
     sincos : a sine or cosine; it depends on the formats, the default is that of q16.16.
@@ -26,6 +27,7 @@ class Timing:
     multiplier_stages: int = 2
     rounding: int = 1
     port: int = 0
+    chained: int = 1
     add: int = 1
     align: int = 1
     sincos: int = 11
@@ -35,13 +37,17 @@ class Timing:
         if (
             self.multiplier_stages < 1
             or self.rounding not in (0, 1)
+            or self.port not in (0, 1)
+            or self.chained not in (1, 2)
             or self.add not in (1, 2)
             or self.align != 1
         ):
             raise ValueError(
                 "Unit latencies are out of range: a product has 1 or more stages (got "
-                f"{self.multiplier_stages}), an addition 1 or 2 cycles (got {self.add}), an "
-                f"alignment 1 (got {self.align})."
+                f"{self.multiplier_stages}), 0 or 1 registers at its ports (got {self.port}) "
+                f"and for rounding (got {self.rounding}); an addition takes 1 or 2 cycles (got {self.add}) "
+                f"for 1 or 2 additions (got {self.chained}); an alignment takes 1 (got "
+                f"{self.align})."
             )
 
     def dot(self, products: int) -> int:
@@ -54,7 +60,7 @@ class Timing:
         match op:
             case "mul" | "dot":
                 return self.dot(max(1, operands // 2))
-            case "add" | "sub" | "neg":
+            case "add" | "sub" | "sum" | "neg":
                 return self.add
             case "sin" | "cos":
                 return self.sincos

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from .options import FloatingBase, Json, Lock, Robot, Tip, load_robot
 from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
+    from pinion.functions import Saving
     from pinion.robot import Summary
+
+FunctionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--function",
+        metavar="FUNCTION",
+        help="Also what this function costs after each step of its reduction.",
+    ),
+]
 
 
 def command(
@@ -17,16 +31,26 @@ def command(
     lock: Lock = None,
     tip: Tip = None,
     floating_base: FloatingBase = False,
+    function: FunctionOption = None,
     json: Json = False,
 ) -> None:
     """Show a robot: joints, limits, inertias, notes."""
     from pinion.robot import summarise
 
-    summary = summarise(load_robot(robot, lock, tip, floating_base=floating_base))
+    model = load_robot(robot, lock, tip, floating_base=floating_base)
+    summary = summarise(model)
+    steps: list[Saving] = []
+    if function is not None:
+        from pinion.functions import function as row
+        from pinion.functions import savings
+
+        steps = savings(model, row(function))
     if json:
-        put_json(summary)
+        put_json({**summary, "savings": [asdict(step) for step in steps]} if steps else summary)
         return
     _show(summary)
+    if steps:
+        _show_savings(str(function), steps)
 
 
 def _show(summary: Summary) -> None:
@@ -103,6 +127,19 @@ def _show(summary: Summary) -> None:
         say("Canonicalisation", style="bold")
         for note in summary["notes"]:
             say(f"- {note}")
+
+
+def _show_savings(function: str, steps: Sequence[Saving]) -> None:
+    out().print(
+        table(
+            "step",
+            "what it does",
+            *("products", "by constants", "additions", "reciprocals", "sin/cos"),
+            rows=[(x.step, x.doc, x.mul, x.mul_const, x.add, x.reciprocal, x.trig) for x in steps],
+            title=f"Operations of {function} after each step",
+            left=2,
+        )
+    )
 
 
 def _tidy(value: float) -> float:

@@ -8,9 +8,11 @@ dynamics undo each other, ``tau = ID(q, qd, FD(q, qd, tau))``, so that by the ch
 :func:`fd_derivatives_from_minv_scalars` is Algorithm 3 word for word, with qdd and M^-1 given, as a
 controller keeps them from its last step. :func:`fd_derivatives_scalars` starts from q, qd and tau:
 
-    M = CRBA(q),  M^-1 by L^T D L,  qdd = M^-1 (tau - RNEA(q, qd, 0)),  then Algorithm 3.
+    M = CRBA(q) = L^T D L,  qdd = M^-1 (tau - RNEA(q, qd, 0)),  then Algorithm 3,
 
-CRBA's composites are those of the gradient: a graph of operations holds them once.
+with M^-1 b from the inverse factors (:func:`.ltdl.solve`): M^-1 itself is no step on the way, and
+costs nothing where nobody reads it. CRBA's composites are those of the gradient: a graph
+of operations holds them once.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinion.dynamics.minv import minv_scalars
+from pinion.dynamics.crba import crba_scalars
+from pinion.dynamics.ltdl import factors, inverse, scaled_rows, solve
 from pinion.dynamics.rnea import Region, no_region, rnea_scalars
 from pinion.dynamics.rnea_derivatives import Rows, rnea_derivatives_scalars
 from pinion.dynamics.scalar import Scalar, add, mul, sub
@@ -60,22 +63,24 @@ def fd_derivatives_scalars(
     f_ext, region, method : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`; labels are
         those of the algorithms used and ``solve[i]``.
     """
-    minv = minv_scalars(model, q, region=region)
-    bias = rnea_scalars(model, q, qd, [0.0] * model.nv, f_ext, region)
-    qdd: list[Scalar] = []
-    for i in range(model.nv):
-        with region(f"solve[{i + 1}]"):
-            total: Scalar = 0.0
-            for k in range(model.nv):
-                total = add(total, mul(minv[i][k], sub(tau[k], bias[k])))
-            qdd.append(total)
+    n = model.nv
+    factored = factors(model.parents, crba_scalars(model, q, region=region), region)
+    with region("solve[1]"):
+        scaled = scaled_rows(factored)
+    bias = rnea_scalars(model, q, qd, [0.0] * n, f_ext, region)
+    with region("solve[1]"):
+        qdd = solve(factored, scaled, [sub(tau[k], bias[k]) for k in range(n)])
     by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method)
-    return ForwardGradient(
-        qdd=qdd,
-        dqdd_dq=minus_product(model, minv, by_q, region),
-        dqdd_dqd=minus_product(model, minv, by_qd, region),
-        minv=minv,
-    )
+    found: list[Rows] = []
+    for gradient in (by_q, by_qd):
+        columns: Rows = []
+        for j in range(n):
+            with region(f"solve[{j + 1}]"):
+                column = solve(factored, scaled, [gradient[k][j] for k in range(n)])
+                columns.append([sub(0.0, entry) for entry in column])
+        found.append([[columns[j][i] for j in range(n)] for i in range(n)])
+    minv = inverse(model.parents, factored, region)
+    return ForwardGradient(qdd=qdd, dqdd_dq=found[0], dqdd_dqd=found[1], minv=minv)
 
 
 def fd_derivatives_from_minv_scalars(

@@ -86,9 +86,9 @@ def inverse(
     called with ``inverse[i]``.
     """
     n = len(parents)
-    X, D_inverse = factored.X, factored.D_inverse
+    X = factored.X
     minv: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
-    scaled = [[mul(X[i][k], D_inverse[k]) for k in range(n)] for i in range(n)]
+    scaled = scaled_rows(factored)
     for i in range(n):
         with region(f"inverse[{i + 1}]"):
             for j in range(i + 1):
@@ -97,3 +97,32 @@ def inverse(
                     entry = add(entry, mul(scaled[i][k], X[j][k]))
                 minv[i][j] = minv[j][i] = entry
     return minv
+
+
+def scaled_rows(factored: Factors) -> list[list[Scalar]]:
+    """Return ``X D^-1``, (nv, nv) scalars, lower triangular."""
+    return [[mul(x, d) for x, d in zip(row, factored.D_inverse, strict=True)] for row in factored.X]
+
+
+def solve(
+    factored: Factors, scaled: Sequence[Sequence[Scalar]], b: Sequence[Scalar]
+) -> list[Scalar]:
+    """Return ``M^-1 b = (X D^-1) (X^T b)``, (nv,) scalars.
+
+    As many products as with M^-1 itself, which need not be formed then; one product deeper.
+    ``scaled`` is :func:`scaled_rows`, made once for all b.
+    """
+    n = len(b)
+    inner: list[Scalar] = []
+    for k in range(n):
+        total: Scalar = 0.0
+        for i in range(k, n):
+            total = add(total, mul(factored.X[i][k], b[i]))
+        inner.append(total)
+    result: list[Scalar] = []
+    for i in range(n):
+        total = 0.0
+        for k in range(i + 1):
+            total = add(total, mul(scaled[i][k], inner[k]))
+        result.append(total)
+    return result

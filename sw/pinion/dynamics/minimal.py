@@ -1,8 +1,8 @@
-r"""The same dynamics from fewer numbers: frames slid along their axes, inertias regrouped.
+r"""The same dynamics from fewer numbers: frames slid, inertias regrouped, a unit of length chosen.
 
-Many robots fill the equations of motion in the same way. Two changes of a model leave inverse and
+Many robots fill the equations of motion in the same way. Three changes of a model leave inverse and
 forward dynamics, the inertia matrix and all gradients exactly as they are, and turn constants of
-the model into zeros, which cost no operation:
+the model into zeros and ones, which cost no operation:
 
 **Sliding.** A joint's frame may stand anywhere on its z axis. Where two axes intersect, the frames
 can share the point of intersection, and the lever between them vanishes.
@@ -13,12 +13,18 @@ its z axis, except for a moment about that axis which is zero: it may as well be
 A revolute body keeps ``h_x, h_y, I_xx - I_yy, I_xy, I_xz, I_yz, I_zz``. What reaches the base is
 dropped.
 
+**Rescaling.** Angles, rates and torques do not tell in which unit lengths are: in units of L metres
+a lever is ``r / L`` and gravity ``g / L``, and with masses ``m L^2`` and first moments ``h L``
+moments of inertia and torques keep their numbers. L is the lever that the most joints hang on. A
+prismatic joint shows its unit, so robots that have one stay as they are.
+
 The new model's bodies are not the robot's: link forces, centre of mass, energy, external forces and
 frames are those of the user's model only. The new one has no frames, and its masses may be zero.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +37,10 @@ Array = NDArray[np.float64]
 
 # Metres and kilogram metres (squared) below which a number is what rounding left of a zero.
 RESIDUE = 1e-14
+
+# Levers that serve as a unit of length [m], and how much two equal ones differ by rounding.
+UNITS = (0.25, 4.0)
+SAME = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +79,7 @@ class Parameters:
 
 
 def minimal_model(model: Model) -> Model:
-    """Return a model with the same dynamics whose constants have as many zeros as known.
+    """Return a model with the same dynamics whose constants are as many zeros and ones as known.
 
     ``q``, ``qd``, ``qdd``, ``tau`` and their order keep their meaning. Use it for tracing ``rnea``,
     ``crba``, ``minv``, ``aba`` and the gradients without external forces; not for energies, frames
@@ -79,12 +89,21 @@ def minimal_model(model: Model) -> Model:
     ------
     DynamicsError : a joint is neither revolute nor prismatic.
     """
+    return rescaled_model(regrouped_model(slid_model(model)))
+
+
+def slid_model(model: Model) -> Model:
+    """Return the first half of :func:`minimal_model`: frames slid along their joints' axes.
+
+    Raises
+    ------
+    DynamicsError : a joint is neither revolute nor prismatic.
+    """
     check_single_dof(model)
     slides = [
         slide_of_root(model, i) if body.parent < 0 else 0.0 for i, body in enumerate(model.bodies)
     ]
-    levers: list[Array] = []
-    inertias: list[Parameters] = []
+    bodies: list[Body] = []
     for i, body in enumerate(model.bodies):
         E, r = np.array(body.joint.tree.E), np.array(body.joint.tree.r)
         if body.parent >= 0:
@@ -94,8 +113,21 @@ def minimal_model(model: Model) -> Model:
         else:
             # The base rests: no equation sees where on it the robot stands.
             r = np.zeros(3)
-        levers.append(r)
-        inertias.append(parameters(body.inertia).moved(np.array([0.0, 0.0, -slides[i]])))
+        moved = parameters(body.inertia).moved(np.array([0.0, 0.0, -slides[i]]))
+        bodies.append(rebuilt(body, r, moved))
+    note = "Frames slid along their axes: dynamics only."
+    return replace(model, bodies=tuple(bodies), frames=(), notes=(*model.notes, note))
+
+
+def regrouped_model(model: Model) -> Model:
+    """Return the second half of :func:`minimal_model`: inertias regrouped towards the base.
+
+    Raises
+    ------
+    DynamicsError : a joint is neither revolute nor prismatic.
+    """
+    check_single_dof(model)
+    inertias = [parameters(body.inertia) for body in model.bodies]
     for i in reversed(range(len(inertias))):
         body = model.bodies[i]
         if body.joint.kind is JointKind.REVOLUTE:
@@ -107,11 +139,74 @@ def minimal_model(model: Model) -> Model:
             )
             inertias[i] = whole.minus(round_part)
             if body.parent >= 0:
-                carried = round_part.turned(np.array(body.joint.tree.E)).moved(levers[i])
+                tree = body.joint.tree
+                carried = round_part.turned(np.array(tree.E)).moved(np.array(tree.r))
                 inertias[body.parent] = inertias[body.parent].plus(carried)
-    bodies = tuple(rebuilt(body, levers[i], inertias[i]) for i, body in enumerate(model.bodies))
-    note = "Frames slid along their axes and inertias regrouped: dynamics only."
+    bodies = tuple(
+        rebuilt(body, np.array(body.joint.tree.r), inertias[i])
+        for i, body in enumerate(model.bodies)
+    )
+    note = "Inertias regrouped: dynamics only."
     return replace(model, bodies=bodies, frames=(), notes=(*model.notes, note))
+
+
+def rescaled_model(model: Model) -> Model:
+    """Return the last step of :func:`minimal_model`: lengths in a unit that makes levers one.
+
+    Levers outside :data:`UNITS` stay: their unit would move all accelerations and forces far from
+    the magnitudes that number formats are made for.
+    """
+    unit = unit_of_length(model)
+    if unit == 1.0:
+        return model
+    bodies: list[Body] = []
+    for body in model.bodies:
+        r = in_unit(body.joint.tree.r, unit)
+        joint: Joint = replace(body.joint, tree=Transform(E=body.joint.tree.E, r=r))
+        x, y, z = body.inertia.h
+        inertia = replace(
+            body.inertia, mass=body.inertia.mass * unit**2, h=(x * unit, y * unit, z * unit)
+        )
+        bodies.append(replace(body, joint=joint, inertia=inertia))
+    note = f"Lengths in units of {unit:g} m: dynamics only."
+    return replace(
+        model,
+        bodies=tuple(bodies),
+        gravity=in_unit(model.gravity, unit, snap=False),
+        frames=(),
+        notes=(*model.notes, note),
+    )
+
+
+def unit_of_length(model: Model) -> float:
+    """Return the lever [m] whose components the most joints hang on, 1.0 without a usable one."""
+    if any(body.joint.kind is not JointKind.REVOLUTE for body in model.bodies):
+        return 1.0
+    # Joints that a body carries: its own and those of its descendants.
+    carried = [1] * len(model.bodies)
+    for i in reversed(range(len(model.bodies))):
+        parent = model.bodies[i].parent
+        if parent >= 0:
+            carried[parent] += carried[i]
+    sums: dict[float, int] = {}
+    for body, count in zip(model.bodies, carried, strict=True):
+        for component in map(abs, body.joint.tree.r):
+            if UNITS[0] <= component <= UNITS[1]:
+                known = next((x for x in sums if abs(x - component) <= SAME * x), component)
+                sums[known] = sums.get(known, 0) + count
+    return max(sums, key=lambda unit: sums[unit], default=1.0)
+
+
+def in_unit(v: Vec3, unit: float, *, snap: bool = True) -> Vec3:
+    """Return a vector of lengths in a unit; what rounding keeps from one is one."""
+    x, y, z = (component / unit for component in v)
+    if not snap:
+        return x, y, z
+    x, y, z = (
+        math.copysign(1.0, component) if abs(abs(component) - 1.0) <= SAME else component
+        for component in (x, y, z)
+    )
+    return x, y, z
 
 
 def slide_of_root(model: Model, i: int) -> float:

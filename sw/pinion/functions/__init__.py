@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .reduced import Saving, independent_states, reduced_graph, savings
 from .samples import DISTRIBUTIONS, position_limits, sample, velocity_limits
 from .table import FUNCTIONS, Block, Function, FunctionError, function
 
@@ -11,8 +12,12 @@ __all__ = [
     "Block",
     "Function",
     "FunctionError",
+    "Saving",
     "function",
+    "independent_states",
     "position_limits",
+    "reduced_graph",
     "sample",
+    "savings",
     "velocity_limits",
 ]

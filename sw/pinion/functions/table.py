@@ -80,6 +80,9 @@ class Function:
     floats : the float model; takes the model and one array (n, ...) an input block and returns one
         array an output block.
     options : how it differs from the row's default, for the manifest.
+    joint_space : results depend on the robot only through its equations of motion in the joints'
+        coordinates. False for a row that takes or gives anything of a link: external forces,
+        poses, energies.
     """
 
     name: str
@@ -89,9 +92,15 @@ class Function:
     scalars: Callable[..., Sequence[Sequence[Any]]]
     floats: Callable[..., Sequence[Floats]]
     options: Mapping[str, str] = field(default_factory=dict)
+    joint_space: bool = True
 
-    def trace(self, model: Model) -> Graph:
+    def trace(self, model: Model, *, minimal: bool = True) -> Graph:
         """Run the algorithm on symbols for one robot: a graph with its constants inside.
+
+        Parameters
+        ----------
+        minimal : trace :func:`pinion.dynamics.minimal_model`, which has the same joint-space
+            dynamics and fewer constants, where the row allows it; else the robot as it is.
 
         Raises
         ------
@@ -99,6 +108,8 @@ class Function:
             When the robot has a joint that is neither revolute nor prismatic.
         """
         check_traceable(model)
+        if minimal and self.joint_space:
+            model = dynamics.minimal_model(model)
         tracer = Tracer(skip=_HELPERS)
         arguments = [_symbols(tracer, block, model) for block in self.inputs]
         results = self.scalars(model, *arguments, region=tracer.region)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ..graph import Graph, Node
 from .rewrite import Rewriter, rebuild
@@ -11,21 +11,27 @@ from .rewrite import Rewriter, rebuild
 Signed = tuple[int, int]  # sign, node
 
 
-class _Folder:
-    """Rebuilds with signs kept beside nodes, so that negations meet the sums that absorb them."""
+class Folder:
+    """Rebuilds with signs kept beside nodes, so that negations meet the sums that absorb them.
+
+    Passes that replace nodes rebuild through it too: what they make folds at once.
+    """
 
     def __init__(self) -> None:
         self.to = Rewriter(intern=True)
 
     def constant(self, value: float, like: Node) -> Signed:
+        """A constant, its sign apart."""
         sign = -1 if value < 0 else 1
         return sign, self.to.emit("const", (), (abs(value),), like=like)
 
     def value(self, node: int) -> float | None:
+        """What a rebuilt node always is, if it is a constant."""
         new = self.to.nodes[node]
         return float(new.params[0]) if new.op == "const" else None
 
     def visit(self, node: Node, x: list[Signed]) -> Signed:
+        """Rebuild a node from its rebuilt operands."""
         match node.op:
             case "const":
                 return self.constant(float(node.params[0]), node)
@@ -49,6 +55,7 @@ class _Folder:
         raise ValueError(f"Folding knows traced operations; '{node.op}' comes from a later pass.")
 
     def sum(self, a: Signed, b: Signed, like: Node) -> Signed:
+        """The sum of two rebuilt nodes."""
         va, vb = self.value(a[1]), self.value(b[1])
         if va is not None and vb is not None:
             return self.constant(a[0] * va + b[0] * vb, like)
@@ -67,6 +74,7 @@ class _Folder:
         return first[0], self.to.emit("sub", (first[1], second[1]), like=like)
 
     def product(self, a: Signed, b: Signed, like: Node) -> Signed:
+        """The product of two rebuilt nodes."""
         sign = a[0] * b[0]
         va, vb = self.value(a[1]), self.value(b[1])
         if va is not None and vb is not None:
@@ -89,12 +97,32 @@ class _Folder:
         return sign, self.to.emit("mul", (a[1], b[1]), like=like)
 
     def trig(self, node: Node, x: Signed) -> Signed:
+        """A sine or cosine of a rebuilt node."""
         value = self.value(x[1])
         if value is not None:
             angle = x[0] * value
             return self.constant(math.sin(angle) if node.op == "sin" else math.cos(angle), node)
         sign = x[0] if node.op == "sin" else 1
         return sign, self.to.emit(node.op, (x[1],), like=node)
+
+    def finish(self, graph: Graph, new: Sequence[Signed]) -> Graph:
+        """The new graph, without dead code.
+
+        Parameters
+        ----------
+        graph : what was rebuilt.
+        new : what each of its nodes became.
+        """
+        outputs: list[tuple[str, int]] = []
+        for name, old in graph.outputs:
+            sign, number = new[old]
+            known = self.value(number)
+            if sign < 0 and known is not None:
+                number = self.to.emit("const", (), (-known,), like=graph.nodes[old])
+            elif sign < 0:
+                number = self.to.emit("neg", (number,), like=graph.nodes[old])
+            outputs.append((name, number))
+        return dead_code(self.to.finish(outputs))
 
 
 def fold(graph: Graph) -> Graph:
@@ -103,20 +131,11 @@ def fold(graph: Graph) -> Graph:
     Exact in real arithmetic (sums and products of constants are done in float64). Signs move into
     the sums that use them; a negation stays only where a result itself is a negated node.
     """
-    folder = _Folder()
+    folder = Folder()
     new: list[Signed] = []
     for node in graph.nodes:
         new.append(folder.visit(node, [new[a] for a in node.args]))
-    outputs: list[tuple[str, int]] = []
-    for name, old in graph.outputs:
-        sign, number = new[old]
-        known = folder.value(number)
-        if sign < 0 and known is not None:
-            number = folder.to.emit("const", (), (-known,), like=graph.nodes[old])
-        elif sign < 0:
-            number = folder.to.emit("neg", (number,), like=graph.nodes[old])
-        outputs.append((name, number))
-    return dead_code(folder.to.finish(outputs))
+    return folder.finish(graph, new)
 
 
 def common_subexpressions(graph: Graph) -> Graph:

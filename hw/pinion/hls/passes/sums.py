@@ -170,9 +170,37 @@ class _Builder:
             times.append(group[-1].ready + self.timing.dot(len(group)))
         heapq.heapify(times)
         while len(times) > 1:
-            first, second = heapq.heappop(times), heapq.heappop(times)
-            heapq.heappush(times, max(first, second) + self.timing.add)
+            ready = max(heapq.heappop(times), heapq.heappop(times))
+            if self._chains(times[0] if times else None, ready):
+                heapq.heappop(times)
+            heapq.heappush(times, ready + self.timing.add)
         return times[0]
+
+    def _chains(self, third: int | None, ready: int) -> bool:
+        """Whether a third summand joins an addition of two that are there in cycle ``ready``."""
+        return self.timing.chained > 1 and third is not None and third <= ready
+
+    def opened(self, products: list[_Term], others: list[_Term]) -> list[_Term]:
+        """Summands with the last one that is a sum of two itself opened, where that is faster.
+
+        The sum that is opened has other readers and stays; two additions in one cycle here save
+        the cycle that it takes.
+        """
+
+        def finish(terms: list[_Term]) -> int:
+            return self.finish_time(products, terms, self.choose(products, terms))
+
+        last = max(others, key=lambda term: term.ready, default=None)
+        if last is None or self.to.nodes[last.node].op not in _SUMS:
+            return others
+        node = self.to.nodes[last.node]
+        signs = last.sign, last.sign * (-1 if node.op == "sub" else 1)
+        parts = [
+            _Term(sign, self.ready[arg], node=arg)
+            for sign, arg in zip(signs, node.args, strict=True)
+        ]
+        wider = [term for term in others if term is not last] + parts
+        return wider if finish(wider) < finish(others) else others
 
     def choose(self, products: list[_Term], others: list[_Term]) -> list[int]:
         """Dot widths that finish first; among equals the fewest adders."""
@@ -193,6 +221,8 @@ class _Builder:
 
     def sum(self, root: int) -> Signed:
         products, others = self.terms(root)
+        if self.timing.chained > 1:
+            others = self.opened(products, others)
         like = self.graph.nodes[root]
         parts = self.parts.get(root) if self.parts else None
         if parts is None:
@@ -209,8 +239,10 @@ class _Builder:
         counter = 2000
         while len(heap) > 1:
             _, _, a = heapq.heappop(heap)
-            _, _, b = heapq.heappop(heap)
-            if a[0] == b[0]:
+            ready, _, b = heapq.heappop(heap)
+            if self._chains(heap[0][0] if heap else None, ready):
+                signed = self.three((a, b, heapq.heappop(heap)[2]), like)
+            elif a[0] == b[0]:
                 signed = a[0], self.emit("add", (a[1], b[1]), (), like)
             else:
                 plus, minus = (a, b) if a[0] > 0 else (b, a)
@@ -218,6 +250,13 @@ class _Builder:
             heapq.heappush(heap, (self.ready[signed[1]], counter, signed))
             counter += 1
         return heap[0][2]
+
+    def three(self, terms: tuple[Signed, Signed, Signed], like: Node) -> Signed:
+        """A sum of three: positive terms first, or a negated sum where all are negative."""
+        front = 1 if any(sign > 0 for sign, _ in terms) else -1
+        ordered = sorted(terms, key=lambda term: -front * term[0])
+        signs = tuple(front * sign for sign, _ in ordered)
+        return front, self.emit("sum", tuple(node for _, node in ordered), signs, like)
 
     def dot(self, group: list[_Term], like: Node) -> Signed:
         """One dot of a group; a sign moves into a constant factor, else in front of the dot."""

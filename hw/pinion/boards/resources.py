@@ -1,0 +1,190 @@
+"""What a synthesised hierarchy holds: by module, by kind of unit, by cluster, against a part.
+
+The gateware's names carry the structure (:mod:`pinion.gateware.datapath`): a cell ``dot2_0`` holds
+a unit ``pinion_dot2``, multiplexers ``pinion_mux4x32`` and, as cells of its own, the registers of
+its results and its control; cells of one cluster are children of a module ``link3``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pinion.hls.operations import TABLES
+
+# The part of the VCU118, of AMD's UltraScale+ product table (DS890): every LUT of half the slices
+# can be a memory or a shift register instead.
+PART = "xcvu9p-flga2104-2L-e"
+CAPACITY = {"dsp": 6840, "lut": 1_182_240, "ff": 2_364_480, "bram": 2160}
+
+# LUTs that a memory made of LUTs takes.
+_LUTRAM = {
+    "RAM32X1S": 1, "RAM32X1D": 2, "RAM64X1S": 1, "RAM64X1D": 2, "RAM128X1S": 2, "RAM128X1D": 4,
+    "RAM256X1S": 4, "RAM256X1D": 8, "RAM512X1S": 8, "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8,
+    "RAM64M8": 8, "RAM64X8SW": 8, "RAM32X16DR8": 8,
+}  # fmt: skip
+
+_UNIT, _MUX = "pinion_", "pinion_mux"
+_DATAPATH = "datapath"
+
+# What a cell of a unit consists of.
+PARTS = ("units", "muxes", "registers")
+
+Count = dict[str, Any]
+
+
+def count_cells(cells: Mapping[str, int]) -> Count:
+    """Resources of cells by type: DSP blocks, LUTs, flip-flops, block RAMs (36 Kb) and the rest."""
+
+    def of(*prefixes: str) -> int:
+        return sum(n for kind, n in cells.items() if kind.startswith(prefixes))
+
+    return {
+        "dsp": of("DSP48"),
+        # An inverter that no neighbour absorbs is a LUT.
+        "lut": of("LUT") + cells.get("INV", 0),
+        "ff": of("FD"),
+        "bram": whole(of("RAMB36") + of("RAMB18") / 2),
+        "carry": of("CARRY"),
+        "muxf": of("MUXF"),
+        "srl": of("SRL"),
+        "lutram": sum(_LUTRAM[kind] * n for kind, n in cells.items() if kind in _LUTRAM),
+    }
+
+
+def whole(number: float) -> int | float:
+    """A number without ``.0`` where it is an integer."""
+    return int(number) if number == int(number) else number
+
+
+def share(totals: Mapping[str, Any]) -> dict[str, float]:
+    """Percent of the part that a design takes; LUTs used as memory are counted as LUTs."""
+    taken = {**totals, "lut": totals["lut"] + totals["srl"] + totals["lutram"]}
+    return {name: round(100 * taken[name] / size, 3) for name, size in CAPACITY.items()}
+
+
+class Resources:
+    """Counts over a hierarchy of modules.
+
+    Parameters
+    ----------
+    cells : cells and instances by type, for each module.
+    top : name of the top module.
+    """
+
+    def __init__(self, cells: Mapping[str, Mapping[str, int]], top: str) -> None:
+        self.cells = cells
+        self.top = top
+        self._own = {name: count_cells(kinds) for name, kinds in cells.items()}
+        self._whole: dict[str, Count] = {}
+
+    def total(self, module: str = "") -> Count:
+        """Counts of one instance of a module (the top where left out), submodules included."""
+        module = module or self.top
+        if module not in self._whole:
+            inside = [(self.total(child), n) for child, n in self._children(module)]
+            self._whole[module] = _sum([(self._own[module], 1), *inside])
+        return self._whole[module]
+
+    def by_module(self) -> dict[str, Count]:
+        """``instances`` in the whole design and the counts of one, submodules not included."""
+        times: dict[str, int] = {}
+
+        def visit(name: str, number: int) -> None:
+            times[name] = times.get(name, 0) + number
+            for child, n in self._children(name):
+                visit(child, n * number)
+
+        visit(self.top, 1)
+        return {name: {"instances": times[name], **self._own[name]} for name in sorted(times)}
+
+    def by_kind(self) -> dict[str, Count]:
+        """Sums over all units of a kind, and what there is besides units.
+
+        Returns
+        -------
+        By label of the kind as in the manifest (``dot2``, ``add``): ``instances``, the counts, and
+        the same counts of its ``units``, of the ``muxes`` of their operands and of the
+        ``registers`` (of results, with their control) apart. Rows of other names are the input
+        words, the datapath's own logic (lanes, flags), conversions, buffers and the core's control.
+        The rows add up to the whole design.
+        """
+        rows: dict[str, dict[str, list[tuple[Count, int]]]] = {}
+        instances: dict[str, int] = {}
+
+        def add(row: str, part: str, count: Count, number: int) -> None:
+            rows.setdefault(row, {name: [] for name in PARTS})[part].append((count, number))
+
+        def visit(module: str) -> None:
+            label = module.rpartition(".")[2]
+            held = self._unit_of(module)
+            row = _label(held) if held else label.removeprefix(_UNIT)
+            instances[row] = instances.get(row, 0) + 1
+            add(row, "registers", self._own[module], 1)
+            for child, number in self._children(module):
+                if child.startswith(f"{module}."):
+                    visit(child)
+                elif child.startswith(_MUX):
+                    add(row, "muxes", self.total(child), number)
+                elif child == held:
+                    add(row, "units", self.total(child), number)
+                else:  # a conversion or the like, beside the units
+                    other = _label(child)
+                    instances[other] = instances.get(other, 0) + number
+                    add(other, "units", self.total(child), number)
+
+        visit(self.top)
+        result: dict[str, Count] = {}
+        for row in sorted(rows):
+            parts = {part: _sum(counts) for part, counts in rows[row].items()}
+            sums = _sum([(count, 1) for count in parts.values()])
+            if any(sums.values()):  # a cluster's module is only a frame around its cells
+                result[row] = {"instances": instances[row], **sums, **parts}
+        return result
+
+    def by_cluster(self) -> dict[str, Count]:
+        """Sums over the units of each cluster, and ``outside`` of all; empty without clusters."""
+        datapath = f"{self.top}.{_DATAPATH}"
+        if datapath not in self.cells:
+            return {}
+        inside = {
+            child.rpartition(".")[2]: self.total(child)
+            for child, _ in self._children(datapath)
+            if any(name.startswith(f"{child}.") for name, _ in self._children(child))
+        }
+        if not inside:
+            return {}
+        rest = [(self.total(), 1), *((count, -1) for count in inside.values())]
+        return {**dict(sorted(inside.items(), key=_number)), "outside": _sum(rest)}
+
+    def dsp_use(self) -> dict[str, int]:
+        """DSP blocks by use: those of ``products``, and those inside ``tables`` (sine, 1/x)."""
+        blocks = {"products": 0, "tables": 0}
+        for kind, row in self.by_kind().items():
+            if row["dsp"]:
+                blocks["tables" if kind.startswith(TABLES) else "products"] += row["dsp"]
+        return blocks
+
+    def _children(self, module: str) -> list[tuple[str, int]]:
+        return [(kind, n) for kind, n in self.cells[module].items() if kind in self.cells]
+
+    def _unit_of(self, module: str) -> str:
+        """Module of the unit that a cell holds, "" where it is no cell of a unit."""
+        match = re.fullmatch(r".*\.(\w+)_\d+", module)
+        name = f"{_UNIT}{match[1]}" if match else ""
+        return name if name in self.cells[module] else ""
+
+
+def _label(module: str) -> str:
+    """Label of a unit's kind: kinds that differ in numbers only share it."""
+    return re.sub(r"_k\d+$", "", module.removeprefix(_UNIT))
+
+
+def _number(item: tuple[str, Count]) -> tuple[int, str]:
+    digits = re.sub(r"\D", "", item[0])
+    return int(digits or 0), item[0]
+
+
+def _sum(counts: list[tuple[Count, int]]) -> Count:
+    return {key: whole(sum(n * count[key] for count, n in counts)) for key in count_cells({})}

@@ -1,0 +1,141 @@
+"""Rules of sums and of sums of products: floats, formats, exact integers, sensitivities, C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pinion.fixedpoint import Flags, Format, Ints, Wide
+
+from .graph import Node
+
+# Integers wider than this are carried in two limbs.
+NARROW = 62
+
+Exact = Ints | Wide
+
+
+def widen(x: Exact) -> Wide:
+    """Integers in two limbs."""
+    return x if isinstance(x, Wide) else Wide.of(x)
+
+
+def sum_format(fmts: Sequence[Format]) -> Format:
+    """Exact sum: a bit more for every doubling of the terms, one binary point."""
+    if len({f.frac for f in fmts}) > 1:
+        raise ValueError("The terms of an exact sum must share the weight of their last bit.")
+    return Format(max(f.width for f in fmts) + (len(fmts) - 1).bit_length(), fmts[0].frac)
+
+
+def product_format(a: Format, b: Format) -> Format:
+    """Exact product."""
+    return Format(a.width + b.width, a.frac + b.frac)
+
+
+def pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Factors of each product of a dot."""
+    return list(zip(items[::2], items[1::2], strict=True))
+
+
+def term_signs(node: Node) -> tuple[int, ...]:
+    """Sign of each summand."""
+    if node.op in ("add", "sub"):
+        return 1, 1 if node.op == "add" else -1
+    return tuple(int(sign) for sign in node.params)
+
+
+def sum_floats(node: Node, x: Sequence[Any]) -> Any:
+    """Sum with signs."""
+    total = x[0]
+    for sign, term in zip(term_signs(node)[1:], x[1:], strict=True):
+        total = total + term if sign > 0 else total - term
+    return total
+
+
+def sum_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    """Exact sum, in two limbs where it is wider than 62 bits."""
+    wide = sum_format(fmts).width > NARROW or any(isinstance(term, Wide) for term in x)
+    terms: list[Any] = [widen(term) if wide else term for term in x]
+    total = terms[0]
+    for sign, term in zip(term_signs(node)[1:], terms[1:], strict=True):
+        total = total + (term if sign > 0 else -term)
+    return total, None
+
+
+def sum_c(node: Node, x: Sequence[str]) -> str:
+    """C expression of a sum."""
+    rest = zip(term_signs(node)[1:], x[1:], strict=True)
+    return x[0] + "".join(f" {'+' if sign > 0 else '-'} {term}" for sign, term in rest)
+
+
+def signs_complaint(node: Node, terms: int) -> str:
+    """What is wrong with the signs of a sum or a dot, or an empty string."""
+    if len(node.params) != terms or not node.params:
+        return f"{node.op} has {terms} terms and {len(node.params)} signs, not one a term."
+    if any(sign not in (1, -1) for sign in node.params) or node.params[0] != 1:
+        return f"{node.op}'s signs are 1 or -1 and the first one is 1, not {node.params}."
+    return ""
+
+
+def neg_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    """Exact negation."""
+    return -x[0], None
+
+
+def dot_format(node: Node, fmts: Sequence[Format]) -> Format:
+    """Exact sum of products."""
+    return sum_format([product_format(a, b) for a, b in pairs(fmts)])
+
+
+def product_signs(node: Node) -> tuple[int, ...]:
+    """Sign of each product; a mul is a dot of one product."""
+    return tuple(int(sign) for sign in node.params) or (1,)
+
+
+def dot_floats(node: Node, x: Sequence[Any]) -> Any:
+    """Sum of products with signs."""
+    total: Any = None
+    for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
+        term = a * b if sign > 0 else -(a * b)
+        total = term if total is None else total + term
+    return total
+
+
+def dot_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    """Exact sum of products, in two limbs where it is wider than 62 bits."""
+    narrow = dot_format(node, fmts).width <= NARROW
+    total: Any = None
+    for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
+        term: Any = a * b if narrow else Wide.product(a, b)
+        term = term if sign > 0 else -term
+        total = term if total is None else total + term
+    return total, None
+
+
+def dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
+    """Partial derivatives by each factor."""
+    partials: list[Any] = []
+    for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
+        partials += [b * sign, a * sign]
+    return partials
+
+
+def dot_c(node: Node, x: Sequence[str]) -> str:
+    """C expression of a sum of products."""
+    text = ""
+    for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
+        text += (" - " if sign < 0 else " + " if text else "") + f"{a} * {b}"
+    return text
+
+
+def dot_check(node: Node) -> str:
+    """What is wrong with a dot, or an empty string."""
+    if len(node.args) % 2:
+        return f"dot has {len(node.args)} operands, not two a product."
+    return signs_complaint(node, len(node.args) // 2)

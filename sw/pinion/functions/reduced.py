@@ -1,0 +1,127 @@
+"""From a function's trace to the graph with the fewest operations, and what each step saved.
+
+A row's algorithm runs on the robot's minimal model, is folded, and then numeric passes look for
+values that are made twice. They need states to look in; :func:`independent_states` draws them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.dynamics.minimal import regrouped_model, slid_model
+from pinion.hls import Graph, Timing, op_counts
+from pinion.hls.passes import fold, number_values, resubstitute
+from pinion.robot import JointKind, Model
+
+from .samples import sample
+from .table import Function
+
+# An identity holds everywhere; that many states of each batch tell it from a coincidence.
+STATES = 24
+
+# Seeds of the states to search in and of those to check with.
+SEEDS = (20_190, 4_711)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saving:
+    """What a function costs after one step of the reduction.
+
+    Members
+    -------
+    step, doc : name of the step, and what it does.
+    mul, mul_const, add, reciprocal, trig : operations left, as ``build --json`` counts them.
+    """
+
+    step: str
+    doc: str
+    mul: int
+    mul_const: int
+    add: int
+    reciprocal: int
+    trig: int
+
+
+def independent_states(
+    model: Model, function: Function, count: int, *, seed: int
+) -> dict[str, NDArray[np.float64]]:
+    """Draw input words (n,) in float64 that know nothing of each other, as large as requests'.
+
+    Angles are from the whole circle. A caller's M^-1 follows from q, to rounding; here its entries
+    do not, so that no operation is saved by a relation that a request may break.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = sample(model, function, count, distribution="reference", seed=seed)
+    turns = [body.joint.kind is JointKind.REVOLUTE for body in model.bodies]
+    states: dict[str, NDArray[np.float64]] = {}
+    for block in function.inputs:
+        columns = drawn[block.name].astype(np.float64).reshape(count, -1)
+        if block.name == "q":
+            columns = np.where(turns, rng.uniform(-np.pi, np.pi, columns.shape), columns)
+        elif len(block.shape) > 1:
+            columns = columns * rng.uniform(0.5, 1.5, columns.shape)
+        else:
+            # The last bits of a request are zeros of its format; here they are any.
+            columns = columns * rng.uniform(0.9, 1.1, columns.shape)
+        states |= {word: columns[:, at] for word, at in block.positions(model).items()}
+    return states
+
+
+def reduced_graph(model: Model, function: Function, *, timing: Timing | None = None) -> Graph:
+    """Trace a function of a robot and take out every operation that is known to be superfluous.
+
+    Equal to ``function.trace(model)`` in real arithmetic, with the same words in the same order.
+
+    Parameters
+    ----------
+    timing : latencies by which the passes tell an early value from a late one; no result becomes
+        later by them.
+    """
+    graph = fold(function.trace(model))
+    return _numeric(graph, model, function, timing or Timing())[-1]
+
+
+def savings(model: Model, function: Function, *, timing: Timing | None = None) -> list[Saving]:
+    """Count a function's operations after each step of :func:`reduced_graph`.
+
+    The first row is the trace of the robot as it was loaded, whose residues (rpy of 1.5708 and the
+    like) the loader has snapped already; the last row is the reduced graph.
+    """
+    table = []
+    for step, doc, graph in _steps(model, function, timing or Timing()):
+        table.append(Saving(step=step, doc=doc, **op_counts(graph)))
+    return table
+
+
+def _steps(model: Model, function: Function, timing: Timing) -> list[tuple[str, str, Graph]]:
+    """Name, explanation and graph of each step."""
+    traced = function.trace(model, minimal=False)
+    steps = [
+        ("traced", "the algorithm on the robot as loaded", traced),
+        ("folded", "constants, signs and equal expressions folded", fold(traced)),
+    ]
+    if function.joint_space:
+        slid = slid_model(model)
+        regrouped = regrouped_model(slid)
+        for step, doc, moved in (
+            ("slid", "frames slid along their axes", slid),
+            ("regrouped", "inertias regrouped to base parameters", regrouped),
+        ):
+            steps.append((step, doc, fold(function.trace(moved, minimal=False))))
+        steps.append(("rescaled", "a lever as the unit of length", fold(function.trace(model))))
+    numbered, resubstituted = _numeric(steps[-1][2], model, function, timing)
+    steps.append(("numbered", "equal values made once", numbered))
+    steps.append(("resubstituted", "values made from others that exist", resubstituted))
+    return steps
+
+
+def _numeric(
+    graph: Graph, model: Model, function: Function, timing: Timing
+) -> tuple[Graph, Graph]:
+    """A folded graph after each of the passes that look at values."""
+    search, check = (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
+    numbered = number_values(graph, search, check, timing=timing)
+    return numbered, resubstitute(numbered, search, check, timing=timing)

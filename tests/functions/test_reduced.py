@@ -1,0 +1,152 @@
+"""The reduced graphs: the float model's results, from as few operations as stated."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pinion.functions import (
+    FUNCTIONS,
+    Function,
+    function,
+    independent_states,
+    reduced_graph,
+    sample,
+    savings,
+)
+from pinion.hls import Graph, evaluate_floats, op_counts
+from pinion.hls.passes import fold
+from pinion.robot import JointKind, Model, load, load_text, random_tree
+
+SEED = 21  # of the random tree
+ROWS = [*(function(name) for name in FUNCTIONS), function("fd_derivatives", outputs=("minv",))]
+
+
+def label(row: Function) -> str:
+    return "-".join((row.name, *row.options.values()))
+
+
+@cache
+def robot(name: str) -> Model:
+    return load(name) if name != "tree" else load_text(random_tree(np.random.default_rng(SEED), 7))
+
+
+@cache
+def reduced(name: str, row: str) -> Graph:
+    return reduced_graph(robot(name), next(r for r in ROWS if label(r) == row))
+
+
+def words(row: Function, model: Model, count: int, seed: int) -> dict[str, NDArray[np.float64]]:
+    drawn = sample(model, row, count, distribution="reference", seed=seed)
+    return {word: values.astype(np.float64) for word, values in drawn.items()}
+
+
+@pytest.mark.parametrize("name", ["two_link", "iiwa14", "tree"])
+@pytest.mark.parametrize("row", ROWS, ids=label)
+def test_the_reduced_graph_is_the_float_model(row: Function, name: str) -> None:
+    model, count, seed = robot(name), 40, 17
+    print(f"seed {seed}")
+    arrays = words(row, model, count, seed)
+    columns = {}
+    for block in row.inputs:
+        flat = arrays[block.name].reshape(count, -1)
+        columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
+    graph = reduced(name, label(row))
+    assert graph.inputs == row.trace(model).inputs
+    assert [word for word, _ in graph.outputs] == [word for word, _ in row.trace(model).outputs]
+    got, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
+    for block in row.outputs:
+        flat = want[block.name].reshape(count, -1)
+        scale = np.abs(flat).max()
+        for word, position in block.positions(model).items():
+            error = np.max(np.abs(got[word] - flat[:, position]))
+            assert error <= 1e-11 * scale, f"{word} is off by {error / scale}"
+
+
+def test_no_relation_between_minv_and_q_is_built_upon() -> None:
+    """A request's M^-1 is the caller's: the graph uses the entries it is given."""
+    model, row, count = robot("iiwa14"), function("fd_derivatives_from_minv"), 20
+    arrays = words(row, model, count, 3)
+    rng = np.random.default_rng(3)
+    other = rng.uniform(-1.0, 1.0, arrays["minv"].shape)
+    arrays["minv"] = other + np.swapaxes(other, 1, 2)
+    columns = {}
+    for block in row.inputs:
+        flat = arrays[block.name].reshape(count, -1)
+        columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
+    got = evaluate_floats(reduced("iiwa14", label(row)), columns)
+    want = row.evaluate(model, arrays)
+    for name, values in want.items():
+        for i, j in np.ndindex(7, 7):
+            error = np.max(np.abs(got[f"{name}[{i},{j}]"] - values[:, i, j]))
+            assert error <= 1e-11 * np.abs(values).max()
+
+
+# Variable products, products by a constant, additions, reciprocals, sines and cosines.
+MOST = {
+    ("iiwa14", "rnea"): (112, 87, 181, 0, 12),
+    ("iiwa14", "rnea_derivatives"): (670, 175, 786, 0, 10),
+    ("iiwa14", "crba"): (84, 11, 100, 0, 10),
+    ("iiwa14", "minv"): (249, 20, 242, 5, 10),
+    ("iiwa14", "aba"): (260, 108, 330, 5, 12),
+    ("iiwa14", "fd_derivatives"): (1412, 242, 1508, 5, 10),
+    ("iiwa14", "fd_derivatives_from_minv"): (1242, 175, 1260, 0, 10),
+    ("hyq", "rnea"): (148, 208, 342, 0, 24),
+    ("hyq", "crba"): (44, 44, 121, 0, 16),
+    ("hyq", "minv"): (96, 52, 166, 8, 16),
+    ("hyq", "aba"): (240, 250, 456, 8, 24),
+    ("hyq", "fd_derivatives_from_minv"): (738, 386, 1044, 0, 24),
+}
+
+
+@pytest.mark.parametrize(("name", "row"), MOST)
+def test_a_core_needs_no_more_operations_than_stated(name: str, row: str) -> None:
+    found = op_counts(reduced(name, row))
+    assert all(x <= most for x, most in zip(found.values(), MOST[name, row], strict=True)), found
+
+
+@pytest.mark.parametrize("name", ["two_link", "iiwa14"])
+@pytest.mark.parametrize("row", ["rnea", "aba", "rnea_derivatives"])
+def test_savings_are_the_counts_of_each_step(row: str, name: str) -> None:
+    model, chosen = robot(name), function(row)
+    steps = savings(model, chosen)
+    assert [saving.step for saving in steps] == [
+        *("traced", "folded", "slid", "regrouped", "rescaled", "numbered", "resubstituted")
+    ]
+    assert all(saving.doc for saving in steps)
+    products = [saving.mul + saving.mul_const for saving in steps]
+    assert products == sorted(products, reverse=True)
+    counted = {saving.step: astuple(saving)[2:] for saving in steps}
+    assert counted["traced"] == tuple(op_counts(chosen.trace(model, minimal=False)).values())
+    assert counted["rescaled"] == tuple(op_counts(fold(chosen.trace(model))).values())
+    assert counted["resubstituted"] == tuple(op_counts(reduced(name, row)).values())
+    if name == "iiwa14":
+        assert products[-1] < products[1]
+
+
+def test_a_row_that_speaks_of_links_is_traced_on_the_robot_itself() -> None:
+    model = robot("iiwa14")
+    own = replace(function("rnea"), joint_space=False)
+    assert own.trace(model) == function("rnea").trace(model, minimal=False)
+    assert own.trace(model) != function("rnea").trace(model)
+    steps = [saving.step for saving in savings(model, own)]
+    assert steps == ["traced", "folded", "numbered", "resubstituted"]
+
+
+@pytest.mark.parametrize("name", ["iiwa14", "tree"])
+def test_independent_states_know_nothing_of_each_other(name: str) -> None:
+    model, row = robot(name), function("fd_derivatives_from_minv")
+    first = independent_states(model, row, 400, seed=1)
+    assert list(first) == [w for block in row.inputs for w in block.words(model)]
+    again, other = (independent_states(model, row, 400, seed=s) for s in (1, 2))
+    assert all(np.array_equal(first[w], again[w]) for w in first)
+    assert not any(np.array_equal(first[w], other[w]) for w in first if first[w].any())
+    for i, body in enumerate(model.bodies):
+        if body.joint.kind is JointKind.REVOLUTE:
+            assert np.ptp(first[f"q[{i}]"]) > 6.0
+    # More digits than a float32 has.
+    assert not np.array_equal(first["qd[0]"], first["qd[0]"].astype(np.float32))
