@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
 from pinion.gateware.emit import TOP, core_rtlil
 from pinion.hls import Design, Graph, Tracer, bind, lower, operations, schedule
-from pinion.hls.lower import FormatPlan
 from tests.gateware.cores import BUILD_HASH, Bench, bound, rnea
 from tests.hls.helpers import Q16, TIMING, designed, edit
 
@@ -137,24 +135,14 @@ def test_a_graph_without_operations_passes_its_words_on(tmp_path: Path) -> None:
     bench.agree(values.view(np.uint32))
 
 
-def test_words_of_one_record_have_one_width() -> None:
+def test_words_of_one_request_have_one_width() -> None:
     graph = rnea("pendulum")
-    plan = FormatPlan(name="mixed", default=Q16.default, overrides={0: Q16.default})
-    fixed = lower(graph, plan)
+    fixed = lower(graph, Q16)
     modulo = schedule(operations(fixed, TIMING), ii=2, timing=TIMING)
     name, width, frac = fixed.nodes[0].params
     mixed = edit(fixed, 0, params=(name, int(width) - 4, frac))
-    with pytest.raises(ValueError, match="The words of a record have one width"):
+    with pytest.raises(ValueError, match="The words of a request have one width"):
         Core(graph=mixed, binding=bind(mixed, modulo), build_hash=0)
-    result = fixed.outputs[0][1]
-    width, frac, *rest = fixed.nodes[result].params
-    two = Graph(
-        (*fixed.nodes, replace(fixed.nodes[result], params=(int(width) - 4, frac, *rest))),
-        (*fixed.outputs, ("other", len(fixed.nodes))),
-    )
-    binding = bind(two, schedule(operations(two, TIMING), ii=2, timing=TIMING))
-    with pytest.raises(ValueError, match="The words of a record have one width"):
-        Core(graph=two, binding=binding, build_hash=0)
 
 
 def test_a_design_of_the_flow_is_a_core() -> None:

@@ -305,10 +305,6 @@ def test_another_reader_of_the_same_value_is_not_enough(
     assert tried > 20
 
 
-# -- known defects: each mark goes with its defect -------------------------------------------------
-
-
-@pytest.mark.xfail(strict=True, reason="kinds are compared with the graph in their widths alone")
 @pytest.mark.parametrize(
     "changes",
     [{"shift": 18}, {"width": 26}, {"rounding": "nearest"}, {"overflow": "saturate"}],
@@ -326,9 +322,6 @@ def test_a_unit_that_rounds_otherwise_is_found(
         check_schedule(fixed, wrong)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="13 seconds for the 1,390 operations of an iiwa14's gradient"
-)
 def test_the_formats_of_a_graph_are_derived_once(
     shifting: tuple[Graph, Schedule], monkeypatch: pytest.MonkeyPatch
 ) -> None:

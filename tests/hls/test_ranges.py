@@ -175,7 +175,6 @@ def test_another_rounding_is_told_apart(rounding: Rounding) -> None:
     assert np.max(np.abs(have - want)) == fmts[i].lsb
 
 
-@pytest.mark.xfail(raises=AssertionError, strict=True, reason="a defect: NaN is passed over")
 def test_a_state_that_is_not_a_number_does_not_go_unnoticed() -> None:
     graph = folded("pendulum")
     inputs = states("pendulum", 10, seed=SEED)

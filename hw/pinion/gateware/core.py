@@ -78,7 +78,9 @@ class Core(wiring.Component):
         )
         self.modules: dict[str, str] = {}
         formats = self.datapath.formats
-        # Words of one width; the converters move their binary points word by word.
+        # The converters move the binary points of words of one width, word by word.
+        if len({formats[i].width for i in binding.inputs}) > 1:
+            raise ValueError("The words of a request have one width.")
         self.input_format, moves = _coarsest([formats[i] for i in binding.inputs])
         self.to_fixed = FloatToFixed(target=self.input_format, moves=moves)
         self.output_format, moves = _coarsest([formats[out.node] for out in binding.outputs])
@@ -312,8 +314,7 @@ class Core(wiring.Component):
 
 
 def _coarsest(formats: list[Format]) -> tuple[Format, int]:
-    """The format with the fewest fraction bits, and how many more the finest has."""
-    if len({fmt.width for fmt in formats}) > 1:
-        raise ValueError("The words of a record have one width.")
-    coarsest = min(formats, key=lambda fmt: fmt.frac)
-    return coarsest, max(fmt.frac for fmt in formats) - coarsest.frac
+    """The widest width with the fewest fraction bits, and how many more the finest has."""
+    coarsest = min(fmt.frac for fmt in formats)
+    width = max(fmt.width for fmt in formats)
+    return Format(width, coarsest), max(fmt.frac for fmt in formats) - coarsest

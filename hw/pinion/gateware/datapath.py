@@ -234,7 +234,7 @@ class Datapath(wiring.Component):
         checked = any(narrows)
         inputs: list[Value] = [
             _shifted(source, shift - below, width, checked=checked, narrows=narrow)
-            if checked or shift or below
+            if checked or shift or below or len(source) != width
             else source
             for (source, shift), narrow in zip(sources, narrows, strict=True)
         ]

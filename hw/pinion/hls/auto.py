@@ -19,9 +19,16 @@ MAX_ERROR = 1e-3
 # The largest error of a hundred thousand states is above that of a few thousand.
 _HEADROOM = 0.75
 
+# Rounds of widening the ranges of values that are mostly rounding error.
+_WIDENINGS = 4
+
 # Every how many of the states are evaluated with roundings; how many are differentiated at.
 _THIN = 8
 _PROBES = 16
+
+
+# Where a result block is smaller than this share of its usual size, errors count relative to that.
+_FLOOR = 1e-2
 
 
 class PrecisionError(ValueError):
@@ -66,19 +73,19 @@ class AutoFormats:
             return self.saved.signals
         ranges = measure_ranges(real, self.states)
         few = {name: column[::_THIN] for name, column in self.states.items()}
-        for _ in range(4):
+        for _ in range(_WIDENINGS):
             plan = plan_signals(real, ranges, self.tables, margin=self.margin, precise=precise)
             fixed, place = lower_signals(real, plan)
             values = rounded_floats(fixed, few)
             largest = ranges.largest.copy()
             for i, node in place.items():
-                largest[i] = max(largest[i], float(np.max(np.abs(values[node]))))
+                largest[i] = np.maximum(largest[i], np.max(np.abs(values[node])))
             # What rounding adds to a value of some size is inside the margin.
-            small = largest > ranges.largest * (1 + (self.margin - 1) / 4)
+            small = ~(largest <= ranges.largest * (1 + (self.margin - 1) / 4))
             if not small.any():
-                break
+                return plan
             ranges = Ranges(np.where(small, largest, ranges.largest), ranges.smallest, ranges.rms)
-        return plan
+        return plan_signals(real, ranges, self.tables, margin=self.margin, precise=precise)
 
     def lower(self, real: Graph, precise: frozenset[int] = frozenset()) -> Graph:
         """A real graph in the fixed dialect."""
@@ -92,9 +99,8 @@ class AutoFormats:
         for words in _blocks(real).values():
             want = np.stack(np.broadcast_arrays(*(exact[real.outputs[w][1]] for w in words)))
             have = np.stack(np.broadcast_arrays(*(rounded[fixed.outputs[w][1]] for w in words)))
-            scale = np.abs(want).max(axis=0)
-            off = np.abs(have - want).max(axis=0)
-            worst = max(worst, float(np.max(off / np.where(scale > 0, scale, 1.0))))
+            scale = block_scale(np.abs(want).max(axis=0))
+            worst = float(np.maximum(worst, np.max(np.abs(have - want).max(axis=0) / scale)))
         return worst
 
     def refine(
@@ -132,8 +138,8 @@ class AutoFormats:
             if count >= len(groups):
                 raise PrecisionError(
                     f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "
-                    f"bits in every product it is {error:.2g}. Ask for {error / _HEADROOM:.2g}, "
-                    "or for a wider format."
+                    f"bits in every product it is {error:.2g}. Ask for "
+                    f"{1.05 * error / _HEADROOM:.2g}, or for a wider format."
                 )
             count = max(count + 1, int(count * 1.5))
 
@@ -145,8 +151,7 @@ class AutoFormats:
         values = node_floats(real, states)
         weight = np.zeros(len(real.nodes))
         for words in _blocks(real).values():
-            scale = np.max([np.abs(values[real.outputs[w][1]]) for w in words], axis=0)
-            scale = np.where(scale > 0, scale, 1.0)
+            scale = block_scale(np.max([np.abs(values[real.outputs[w][1]]) for w in words], axis=0))
             for w in words:
                 bars = adjoints(real, values, real.outputs[w][1])
                 for i, ports in plan.ports.items():
@@ -162,6 +167,16 @@ class AutoFormats:
                     weight[i] = max(weight[i], share)
         products = (i for i, node in enumerate(real.nodes) if node.op in ("mul", "dot"))
         return {i: float(weight[i]) for i in products}
+
+
+def block_scale(largest: Floats) -> Floats:
+    """What errors of a result block are relative to, (n,): its largest word in each state.
+
+    A block of few words passes zero, where no error is small relative to it: the scale is at least
+    a hundredth of the root mean square of the block's largest word.
+    """
+    usual = float(np.sqrt(np.mean(np.square(largest))))
+    return np.maximum(largest, _FLOOR * usual if usual > 0 else 1.0)
 
 
 def _unit_loads(graph: Graph, weights: Mapping[int, float], ii: int) -> list[list[int]]:

@@ -6,6 +6,10 @@ scheduler.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pinion.fixedpoint import Format
+
 from .binding import Binding
 from .evaluate import formats
 from .graph import Graph
@@ -19,7 +23,9 @@ class CheckError(AssertionError):
     """A schedule or a binding breaks a rule; the message names the operations."""
 
 
-def check_operation(graph: Graph, operation: Operation, timing: Timing) -> None:
+def check_operation(
+    graph: Graph, fmts: Sequence[Format], operation: Operation, timing: Timing
+) -> None:
     """The operation reads what its node reads, and takes as long as its unit does."""
     op, args = graph.nodes[operation.node].op, graph.nodes[operation.node].args
     if op == "quantize":  # the exact operation in front of it is done by the same unit
@@ -27,7 +33,8 @@ def check_operation(graph: Graph, operation: Operation, timing: Timing) -> None:
         if exact.op in ("add", "sub", "sum", "neg", "mul", "dot"):
             op, args = exact.op, exact.args
     reads = tuple(operand.node for operand in operation.operands if operand.node >= 0)
-    _check_ports(graph, operation, args)
+    _check_ports(graph, fmts, operation, args)
+    _check_kind(graph, fmts, operation)
     args = tuple(_value_behind(graph, arg) for arg in args)
     if reads != args:
         raise CheckError(f"%{operation.node} reads {reads} in the schedule, {args} in the graph.")
@@ -75,9 +82,10 @@ def _value_behind(graph: Graph, node: int) -> int:
     return value
 
 
-def _check_ports(graph: Graph, operation: Operation, args: tuple[int, ...]) -> None:
+def _check_ports(
+    graph: Graph, fmts: Sequence[Format], operation: Operation, args: tuple[int, ...]
+) -> None:
     """Each port shifts by the difference of the binary points, and sees its width."""
-    fmts = formats(graph)
     seen = [operand for operand in operation.operands if operand.node >= 0]
     for operand, arg in zip(seen, args, strict=False):
         value = _value_behind(graph, arg)
@@ -98,15 +106,40 @@ def _check_ports(graph: Graph, operation: Operation, args: tuple[int, ...]) -> N
             )
 
 
+def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> None:
+    """The unit brings forth the node's format, rounded and limited as the graph says."""
+    node, kind = graph.nodes[operation.node], operation.kind
+    target, source = fmts[operation.node], fmts[node.args[0]]
+    want: tuple[object, ...]
+    have: tuple[object, ...]
+    if node.op == "quantize":
+        _, _, rounding, overflow = node.params
+        want = (target.width, source.frac - target.frac, rounding, overflow)
+        have = (kind.width, kind.shift, kind.rounding, kind.overflow)
+    elif node.op == "reciprocal":
+        smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
+        want = (target.width, source.width, source.frac + target.frac, smallest * 2.0**source.frac)
+        have = (kind.width, kind.widths[0], kind.source_frac + kind.frac, kind.minimum)
+    else:
+        want = (target.width, source.width, source.frac, target.frac)
+        have = (kind.width, kind.widths[0], kind.source_frac, kind.frac)
+    if have != want:
+        raise CheckError(
+            f"%{operation.node} ({node.op}) is done by a unit of the kind {kind.label} with "
+            f"{have}; the graph says {want}."
+        )
+
+
 def check_schedule(graph: Graph, plan: Schedule) -> None:
     """Every operation once, after its operands, with no unit kind used beyond its count."""
     ready: dict[int, int] = {}
+    fmts = formats(graph)
     for i, node in enumerate(graph.nodes):
         if node.op in ("input", "const"):
             ready[i] = 0
     used: dict[tuple[object, int], int] = {}
     for operation, start in zip(plan.operations, plan.start, strict=True):
-        check_operation(graph, operation, plan.timing)
+        check_operation(graph, fmts, operation, plan.timing)
         for operand in operation.operands:
             if operand.constant is None and start < ready.get(operand.node, 1 << 60):
                 raise CheckError(

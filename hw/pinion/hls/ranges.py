@@ -54,8 +54,8 @@ def measure_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
         size = min(CHUNK, total - start)
         for i, value in enumerate(node_floats(graph, part)):
             magnitude = np.abs(value)
-            largest[i] = max(largest[i], float(np.max(magnitude)))
-            smallest[i] = min(smallest[i], float(np.min(magnitude)))
+            largest[i] = np.maximum(largest[i], np.max(magnitude))  # keeps NaN
+            smallest[i] = np.minimum(smallest[i], np.min(magnitude))
             squares[i] += float(np.mean(magnitude**2)) * size
     return Ranges(largest, smallest, np.sqrt(squares / total))
 

@@ -65,7 +65,8 @@ def tight(reach: float, width: int) -> int:
     """Most fraction bits with which a word of ``width`` bits holds magnitudes up to ``reach``."""
     if not reach > 0.0:
         return width - 1
-    return width - 2 - math.floor(math.log2(reach))
+    frac = width - 2 - math.floor(math.log2(reach))
+    return frac - (reach * 2.0**frac > (1 << (width - 1)) - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,10 +124,17 @@ class _Planner:
     def constant(self, i: int) -> bool:
         return self.graph.nodes[i].op == "const"
 
+    def summand(self, i: int) -> int:
+        """Most fraction bits with which an adder reads a value."""
+        if self.constant(i):
+            return tight(abs(float(self.graph.nodes[i].params[0])), STORED)
+        return self.values[i].frac
+
     def port(self, i: int, width: int) -> int:
         """Most fraction bits with which a port of ``width`` bits reads a value."""
-        most = tight(float(self.reach[i]), width)
-        return most if self.constant(i) else min(most, self.values[i].frac + _FINER)
+        if self.constant(i):
+            return tight(abs(float(self.graph.nodes[i].params[0])), width)
+        return min(tight(float(self.reach[i]), width), self.values[i].frac + _FINER)
 
     def run(self) -> None:
         nodes = self.graph.nodes
@@ -146,7 +154,10 @@ class _Planner:
                     self.ports[i] = (Format(STORED, frac),)
                     self.values[i] = Format(STORED, self.tables.together - frac)
                 case "add" | "sub" | "sum" | "neg":
-                    fine = [self.values[a].frac for a in node.args if not self.constant(a)]
+                    # Each operand must fit as well: a small result may be a difference.
+                    fine = [self.summand(a) for a in node.args]
+                    if i in angles:
+                        fine.append(self.tables.angle.frac)
                     fmt = Format(STORED, min([own, *fine]))
                     self.ports[i] = (fmt,) * len(node.args)
                     self.values[i] = fmt
@@ -231,8 +242,12 @@ def lower_signals(graph: Graph, plan: SignalPlan) -> tuple[Graph, dict[int, int]
             source = quantized(source, half, Rounding.FLOOR, like)
         return quantized(source, fmt, Rounding.NEAREST, like)
 
+    results = {node for _, node in graph.outputs}
     for i, node in enumerate(graph.nodes):
         if node.op == "const":
+            if i in results:
+                fmt = Format(STORED, tight(abs(float(node.params[0])), STORED))
+                place[i] = to.emit("const", (), (node.params[0], fmt.width, fmt.frac), like=node)
             continue
         if i in negated:
             place[i] = to.emit(node.op, (place[node.args[0]],), like=node)  # exact

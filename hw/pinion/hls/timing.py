@@ -45,8 +45,8 @@ class Timing:
             raise ValueError(
                 "Unit latencies are out of range: a product has 1 or more stages (got "
                 f"{self.multiplier_stages}), 0 or 1 registers at its ports (got {self.port}) "
-                f"and for rounding (got {self.rounding}); an addition takes 1 or 2 cycles (got {self.add}) "
-                f"for 1 or 2 additions (got {self.chained}); an alignment takes 1 (got "
+                f"and for rounding (got {self.rounding}); an addition takes 1 or 2 cycles (got "
+                f"{self.add}) for 1 or 2 additions (got {self.chained}); an alignment takes 1 (got "
                 f"{self.align})."
             )
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pinion.boards.build import RTLIL, SIMULATION, VERILOG, Build, BuildError
 from pinion.functions import sample
+from pinion.hls.auto import block_scale
 
 from .compiled import CompiledCore
 from .reference import Reference, Words, request_words
@@ -58,11 +59,12 @@ def verify(
     -------
     JSON-able figures. ``mismatches``: requests whose result words or flag differ from the integer
     model in any bit. ``rel_err_*``: for each request and block, max |RTL - float| / max |float|
-    over the block, unflagged requests. ``error_max``, ``budget``: largest absolute error and bound
-    by result word, on the distribution that the build is for (the reference, unless it was built
-    for another). ``wrong_unflagged``: unflagged requests that are wrong: there, outside the budget;
-    everywhere, with a block's relative error above ``wrong_above``, which is the build's own
-    ``max_error`` or, where it promises none, 100 times the largest of its distribution.
+    over the block (:func:`pinion.hls.auto.block_scale`), unflagged requests. ``error_max``,
+    ``budget``: largest absolute error and bound by result word, on the distribution that the build
+    is for (the reference, unless it was built for another). ``wrong_unflagged``: unflagged requests
+    that are wrong: there, outside the budget; everywhere, with a block's relative error above
+    ``wrong_above``, which is the build's own ``max_error`` or, where it promises none, 100 times
+    the largest of its distribution.
     ``latency_cycles``: the datapath's, measured. ``ok``: everything holds.
 
     Raises
@@ -217,8 +219,8 @@ def _errors(
     block_errors, block_floats = reference.blocks(error), reference.blocks(floats)
     for name, block in block_errors.items():
         if block.shape[1]:
-            scale = np.abs(block_floats[name]).max(axis=1)
-            relative[name] = block.max(axis=1) / np.where(scale > 0, scale, 1.0)
+            scale = block_scale(np.abs(block_floats[name]).max(axis=1))
+            relative[name] = block.max(axis=1) / scale
     return error, relative
 
 
