@@ -66,7 +66,7 @@ def tight(reach: float, width: int) -> int:
     if not reach > 0.0:
         return width - 1
     frac = width - 2 - math.floor(math.log2(reach))
-    return frac - (reach * 2.0**frac > (1 << (width - 1)) - 1)
+    return frac - int(reach * 2.0**frac > (1 << (width - 1)) - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
