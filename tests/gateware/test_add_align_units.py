@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -63,6 +64,79 @@ def test_add_bites(check):
         check(AddUnit(width=8, overflow=Overflow.SATURATE), swapped, expected)
 
 
+# -- two additions one behind the other ------------------------------------------------------------
+
+
+def three_sums(unit: AddUnit, seed: int) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+    """Every combination of signs and ends of the range, then any words."""
+    print("seed", seed)
+    rng = random.Random(seed)
+    low, high = -(1 << (unit.width - 1)), (1 << (unit.width - 1)) - 1
+    corners = list(product((low, -1, 0, 1, high), repeat=3))
+    some = list(zip(*(words(rng, unit.width, 60) for _ in "abc"), strict=True))
+    rows = [
+        {"a": a, "b": b, "c": c, "sub": sub, "sub_c": sub_c}
+        for a, b, c in corners + some
+        for sub, sub_c in product((0, 1), repeat=2)
+    ]
+    rng.shuffle(rows)  # the signs of a request are not its neighbours'
+    last = 1 << unit.target_width
+    expected = []
+    for row in rows:
+        total = row["a"] + (-1) ** row["sub"] * row["b"] + (-1) ** row["sub_c"] * row["c"]
+        if unit.overflow is Overflow.SATURATE:
+            kept = min(max(total, -last // 2), last // 2 - 1)
+        else:
+            kept = (total + last // 2) % last - last // 2
+        expected.append({"o": kept, "ovf": int(kept != total)})
+    return rows, expected
+
+
+@pytest.mark.parametrize("latency", [1, 2])
+@pytest.mark.parametrize("overflow", list(Overflow))
+@pytest.mark.parametrize(
+    ("width", "target_width"), [(32, None), (27, 27), (12, 10), (12, 13), (12, 14)]
+)
+def test_add_three(check, latency, overflow, width, target_width):
+    unit = AddUnit(
+        width=width, operands=3, target_width=target_width, overflow=overflow, latency=latency
+    )
+    assert unit.latency == latency
+    assert list(unit.inputs) == ["a", "b", "c", "sub", "sub_c"]
+    rows, expected = three_sums(unit, seed=width)
+    # Two bits more than the operands hold the sum of three of any sign; one bit does not.
+    assert {row["ovf"] for row in expected} == ({0} if unit.target_width >= width + 2 else {0, 1})
+    check(unit, rows, expected)
+
+
+def test_three_are_limited_once(check):
+    """The first of the two sums may be past the end while the whole is not."""
+    unit = AddUnit(width=8, operands=3, overflow=Overflow.SATURATE)
+    rows = [{"a": 127, "b": n, "c": n, "sub": 0, "sub_c": 1} for n in range(1, 41)]
+    rows += [{"a": -128, "b": n, "c": n, "sub": 1, "sub_c": 0} for n in range(1, 41)]
+    expected = [{"o": row["a"], "ovf": 0} for row in rows]
+    check(unit, rows, expected)
+    early = [{"o": row["a"] - (row["c"] if row["sub_c"] else -row["c"])} for row in rows]
+    with pytest.raises(AssertionError, match="Vector"):
+        check(unit, rows, early)
+
+
+@pytest.mark.parametrize("change", ["sub", "sub_c", "swap", "c"])
+def test_add_three_bites(check, change):
+    """Each sign belongs to its own operand, and the third operand counts."""
+    unit = AddUnit(width=8, operands=3, overflow=Overflow.WRAP)
+    rows, expected = three_sums(unit, seed=7)
+    match change:
+        case "swap":
+            rows = [row | {"sub": row["sub_c"], "sub_c": row["sub"]} for row in rows]
+        case "c":
+            rows = [row | {"c": 0} for row in rows]
+        case _:
+            rows = [row | {change: 1 - row[change]} for row in rows]
+    with pytest.raises(AssertionError, match="Vector"):
+        check(unit, rows, expected)
+
+
 ALIGNMENTS = [
     (Format(32, 16), Format(27, 20)),
     (Format(27, 20), Format(32, 16)),
@@ -111,3 +185,6 @@ def test_senseless_parameters_are_refused():
         AddUnit(width=8, overflow=Overflow.WRAP, latency=3)
     with pytest.raises(ValueError, match="at least 2 bits; got 1"):
         AddUnit(width=1, overflow=Overflow.WRAP)
+    for operands in (1, 4):
+        with pytest.raises(ValueError, match=f"2 or 3 operands, not {operands}"):
+            AddUnit(width=8, operands=operands, overflow=Overflow.WRAP)

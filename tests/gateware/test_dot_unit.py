@@ -286,3 +286,41 @@ def test_another_port_is_told_apart(check, mutant):
 def test_logic_behind_the_sums_takes_a_final_stage(rounding, overflow):
     with pytest.raises(ValueError, match=f"'{rounding.value}' and overflow '{overflow.value}'"):
         make(rounding=rounding, overflow=overflow, final_stage=False)
+
+
+# -- a register between the selection of an operand and its rounding -------------------------------
+
+
+@pytest.mark.parametrize(("width_a", "width_b", "rounded"), SHAPES)
+@pytest.mark.parametrize("products", [1, 2, 3, 4])
+def test_a_register_at_the_ports_delays_and_changes_nothing(
+    check, products, width_a, width_b, rounded
+):
+    """What `throughput` builds: the flag of a port that rounds past its end comes in time."""
+    unit, plain = (
+        make(
+            products, width_a=width_a, width_b=width_b, shift=width_b - 1, target=Format(27, 0),
+            rounding=Rounding.FLOOR, overflow=Overflow.WRAP, rounded_ports=rounded,
+            final_stage=False, port_stages=stages,
+        )
+        for stages in (1, 0)
+    )  # fmt: skip
+    assert unit.latency == plain.latency + 1
+    rows = port_vectors(unit, seed=20 + products)
+    expected = [port_golden(unit, row) for row in rows]
+    assert {row["ovf"] for row in expected} == {0, 1}
+    check(unit, rows, expected)
+    with pytest.raises(AssertionError, match="Vector"):
+        check(unit, rows, [port_golden(unit, rows[n - 1]) for n in range(len(rows))])
+
+
+@pytest.mark.parametrize("rounding", list(Rounding))
+@pytest.mark.parametrize("overflow", list(Overflow))
+def test_registers_at_both_ends(check, rounding, overflow):
+    unit = make(
+        3, width_a=12, width_b=9, shift=5, target=Format(14, 0), rounding=rounding,
+        overflow=overflow, rounded_ports=True, port_stages=1, multiplier_stages=1,
+    )  # fmt: skip
+    assert unit.latency == 1 + 1 + 1 + 2 + 1
+    rows = port_vectors(unit, seed=21)
+    check(unit, rows, [port_golden(unit, row) for row in rows])

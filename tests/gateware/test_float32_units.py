@@ -193,3 +193,71 @@ def test_moves_that_leave_single_precision_are_refused_when_built():
         FixedToFloat(source=Format(27, 120), moves=10)
     with pytest.raises(FormatError, match="-100 to 100 fraction bits"):
         FloatToFixed(target=Format(27, 95), moves=6)
+
+
+# -- results whose converter turns the sign --------------------------------------------------------
+
+
+def turned_rows(source: Format, seed: int):
+    """(word, negate): every word of `fixed_words` both ways, in any order."""
+    rng = np.random.default_rng(seed)
+    rows = [(int(word), n) for word in fixed_words(source, seed=seed)[:250] for n in (0, 1)]
+    ends = (source.min_int, source.min_int + 1, source.max_int, -1, 0, 1)
+    rows += [(end, n) for end in ends for n in (0, 1)]
+    return [rows[k] for k in rng.permutation(len(rows))]
+
+
+def turned(word: int, negate: int, source: Format) -> int:
+    """The conversion of -word in a format that holds it, for the lowest word has no negative."""
+    wider = Format(source.width + 1, source.frac)
+    return int(FixedToFloat(source=wider).compute(np.array([-word if negate else word]))[0])
+
+
+@pytest.mark.parametrize("source", [f for f in FORMATS if f.width < 60], ids=lambda f: f.name)
+def test_fixed_to_float_of_negatives(check, source):
+    unit = FixedToFloat(source=source, negates=True)
+    assert unit.latency == FixedToFloat(source=source).latency
+    rows = turned_rows(source, seed=source.width)
+    expected = [{"o": turned(word, negate, source)} for word, negate in rows]
+    zeros = [e["o"] for (word, _), e in zip(rows, expected, strict=True) if word == 0]
+    assert len(zeros) >= 2 and set(zeros) == {0}  # +0 in either case
+    lowest = (turned(source.min_int, n, source) for n in (0, 1))
+    assert [bits ^ sign for bits, sign in zip(lowest, (1 << 31, 0), strict=True)] == [
+        int(np.float32(-source.min).view(np.uint32))
+    ] * 2
+    check(unit, [{"i": word, "negate": negate} for word, negate in rows], expected)
+
+
+def test_negatives_of_every_binary_point(check):
+    source, moves = Format(27, 5), 3
+    unit = FixedToFloat(source=source, moves=moves, negates=True)
+    rng = np.random.default_rng(8)
+    rows, expected = [], []
+    for move in range(moves + 1):
+        fmt = Format(source.width, source.frac + move)
+        for word, negate in turned_rows(fmt, seed=move)[:150]:
+            rows.append({"i": word, "move": move, "negate": negate})
+            expected.append({"o": turned(word, negate, fmt)})
+    order = rng.permutation(len(rows))
+    check(unit, [rows[k] for k in order], [expected[k] for k in order])
+
+
+@pytest.mark.parametrize("mutant", ["never", "late", "always", "zero"])
+def test_another_sign_is_told_apart(check, mutant):
+    source = Format(18, 9)
+    unit = FixedToFloat(source=source, negates=True)
+    pairs = turned_rows(source, seed=9)
+    expected = [{"o": turned(word, negate, source)} for word, negate in pairs]
+    rows = [{"i": word, "negate": negate} for word, negate in pairs]
+    match mutant:
+        case "zero":  # -0 where the integer is zero
+            expected = [
+                row if word or not negate else {"o": 1 << 31}
+                for (word, negate), row in zip(pairs, expected, strict=True)
+            ]
+        case "late":
+            rows = [row | {"negate": rows[k - 1]["negate"]} for k, row in enumerate(rows)]
+        case _:
+            rows = [row | {"negate": int(mutant == "always")} for row in rows]
+    with pytest.raises(AssertionError, match="Vector"):
+        check(unit, rows, expected)

@@ -39,13 +39,14 @@ class Case:
     Members
     -------
     robot, lock : the robot, and joints that are held still.
-    function, formats : what is built.
+    function, formats, objective : what is built.
     ii : cycles between results; None for the fewest that the link feeds and the part holds.
     """
 
     robot: str
     function: str
     formats: str = "auto"
+    objective: str = "area"
     ii: int | None = 8
     lock: tuple[str, ...] = ()
 
@@ -56,7 +57,12 @@ class Case:
         return Point(
             model=load_robot(self.robot, self.lock, None),
             function=self.function,
-            options={"ii": self.ii, "formats": self.formats, "clock_mhz": CLOCK_MHZ},
+            options={
+                "ii": self.ii,
+                "formats": self.formats,
+                "objective": self.objective,
+                "clock_mhz": CLOCK_MHZ,
+            },
         )
 
 
@@ -64,11 +70,13 @@ GRADIENT = "fd_derivatives_from_minv"
 
 CASES = (
     Case(robot="iiwa14", function=GRADIENT),
+    *(Case(robot="iiwa14", function=GRADIENT, objective=x) for x in ("latency", "throughput")),
     Case(robot="iiwa14", function=GRADIENT, formats="q16.16"),
     *(
         Case(robot="iiwa14", function=name)
         for name in ("fd_derivatives", "rnea_derivatives", "aba", "minv", "rnea")
     ),
+    Case(robot="iiwa14", function="aba", objective="latency"),
     *(Case(robot="hyq", function=name, ii=None) for name in (GRADIENT, "aba")),
     *(Case(robot="baxter", function=name, ii=None, lock=_FINGERS) for name in (GRADIENT, "aba")),
 )
@@ -119,6 +127,7 @@ def measured(
             {
                 **{"robot": case.robot, "joints": point.model.nv, "locked": list(case.lock)},
                 **{"function": case.function, "formats": case.formats},
+                "objective": case.objective,
                 "ii": figures.get("ii") or case.ii,
                 **{key: figures.get(key) for key in _MEASURED},
             }
@@ -141,8 +150,8 @@ def compared(
 
     Returns
     -------
-    ``design, robot, formats, ii``; ``dsp_ratio`` (theirs over ours, no assumption in it);
-    ``latency_us, results_per_second`` of ours at the assumed clock and ``latency_us_published,
+    ``design, robot, formats, objective, ii``; ``dsp_ratio`` (theirs over ours, no assumption in
+    it); ``latency_us, results_per_second`` of ours at the assumed clock and ``latency_us_published,
     results_per_second_published``, each None where a figure is missing.
     """
     result = []
@@ -159,7 +168,7 @@ def compared(
             result.append(
                 {
                     **{"design": design["name"], "robot": row["robot"]},
-                    **{"formats": row["formats"], "ii": row["ii"]},
+                    **{key: row[key] for key in ("formats", "objective", "ii")},
                     "dsp_ratio": _over(theirs.get("dsp"), blocks),
                     "latency_us": _over(latency, CLOCK_MHZ),
                     "latency_us_published": _over(theirs.get("latency_cycles"), clock),
@@ -243,7 +252,7 @@ def _marked(figure: Mapping[str, Any] | None) -> str | None:
 
 def _measured_table(rows: Sequence[Mapping[str, Any]]) -> Any:
     return table(
-        *("function", "robot", "formats"),
+        *("function", "robot", "formats", "for"),
         *("ii", "multipliers", "DSP", "LUT", "levels", "latency", "mismatches"),
         *("median", "largest", "flagged"),
         rows=[
@@ -251,6 +260,7 @@ def _measured_table(rows: Sequence[Mapping[str, Any]]) -> Any:
                 row["function"],
                 f"{row['robot']} ({row['joints']})",
                 row["formats"],
+                row["objective"],
                 "auto" if row["ii"] is None else row["ii"],
                 *(row[key] for key in ("multipliers", "dsp", "lut", "max_levels")),
                 *(row[key] for key in ("latency_cycles", "mismatches")),
@@ -260,13 +270,13 @@ def _measured_table(rows: Sequence[Mapping[str, Any]]) -> Any:
             for row in rows
         ],
         title="Pinion, measured here",
-        left=3,
+        left=4,
     )
 
 
 def _compared_table(rows: Sequence[Mapping[str, Any]]) -> Any:
     return table(
-        *("against", "robot", "formats"),
+        *("against", "robot", "formats", "for"),
         *("ii", "DSP, theirs/ours", "latency, us: theirs", "ours, assumed"),
         *("results/s: theirs", "ours, assumed"),
         rows=[
@@ -274,6 +284,7 @@ def _compared_table(rows: Sequence[Mapping[str, Any]]) -> Any:
                 row["design"],
                 row["robot"],
                 row["formats"],
+                row["objective"],
                 "auto" if row["ii"] is None else row["ii"],
                 None if row["dsp_ratio"] is None else f"{row['dsp_ratio']:.1f}",
                 *(_us(row[key]) for key in ("latency_us_published", "latency_us")),
@@ -282,7 +293,7 @@ def _compared_table(rows: Sequence[Mapping[str, Any]]) -> Any:
             for row in rows
         ],
         title=f"Side by side, ours at an assumed {CLOCK_MHZ:g} MHz",
-        left=3,
+        left=4,
     )
 
 

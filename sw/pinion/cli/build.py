@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,6 +91,8 @@ def command(
 ) -> None:
     """Build a core for a function of a robot."""
     from pinion.boards.build import build
+    from pinion.functions import function as row
+    from pinion.functions import savings
 
     cycles_apart = interval(ii)
     reasons: list[str] = []
@@ -101,8 +104,9 @@ def command(
             progress(text)
 
         report(f"Loading {robot}")
+        model = load_robot(robot, lock, tip, floating_base=floating_base)
         manifest = build(
-            load_robot(robot, lock, tip, floating_base=floating_base),
+            model,
             function,
             folder,
             ii=cycles_apart,
@@ -119,7 +123,8 @@ def command(
         )
     if json:
         reason = {"ii_reason": " ".join(reasons)} if reasons else {}
-        put_json({**manifest.to_dict(), **reason, "folder": str(folder)})
+        steps_saved = [asdict(step) for step in savings(model, row(function))]
+        put_json({**manifest.to_dict(), **reason, "savings": steps_saved, "folder": str(folder)})
         return
     for text in reasons:
         complain(text)

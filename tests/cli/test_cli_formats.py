@@ -1,0 +1,150 @@
+"""Formats by signal at the command line: options, keys, and what is refused in one sentence."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.hls import Manifest
+from pinion.hls.planfile import PLAN, read_plan
+from tests.cli.conftest import Built, Pinion
+
+OPTIONS = (
+    *("--formats", "auto", "--max-error", "1e-3", "--objective", "latency"),
+    *("--ranges", "stress", "--clusters", "link", "--json"),
+)
+
+
+@pytest.fixture(scope="module")
+def auto(process: Pinion, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """rnea for the two-link arm with every option of formats by signal."""
+    folder = tmp_path_factory.mktemp("formats") / "two_link"
+    return Built(folder, process("build", "two_link", "rnea", *OPTIONS, "-o", folder))
+
+
+def test_build_takes_all_options_of_formats_by_signal(auto: Built) -> None:
+    figures = auto.done.json
+    assert auto.done.code == 0 and auto.done.err == "" and auto.done.out.count("\n") == 1
+    assert figures["formats"] == "auto" and figures["objective"] == "latency"
+    assert figures["max_error"] == 1e-3 and figures["budget_distribution"] == "stress"
+    assert figures["options"] == {"clusters": "link"} and figures["folder"] == str(auto.folder)
+    assert set(figures["budget"]) == {"tau[0]", "tau[1]"}
+    assert all(0 < bound < 1e-2 for bound in figures["budget"].values())
+    # Products of one multiplier block each, wide ones by their port's name.
+    products = {unit for unit in figures["units"] if unit.startswith("dot")}
+    assert products and all(unit.endswith(("x18", "x27")) for unit in products)
+    manifest = Manifest.read(auto.folder)
+    assert f"{manifest.hash:016x}" == figures["hash"]
+    plan = read_plan(auto.folder / PLAN)
+    assert (plan.distribution, plan.max_error) == ("stress", 1e-3)
+
+
+def test_build_says_what_the_formats_are_for(pinion: Pinion, tmp_path: Path) -> None:
+    options = ("--formats", "auto", "--max-error", "2e-3", "--objective", "throughput")
+    done = pinion("build", "pendulum", "rnea", *options, "--ii", 2, "-o", tmp_path / "b")
+    assert done.code == 0 and done.err == ""
+    said = " ".join(done.out.split())
+    for words in ("auto, for an error of at most 0.002", "reference states", "throughput"):
+        assert words in said, words
+
+
+def test_build_takes_a_plan(pinion: Pinion, auto: Built, tmp_path: Path) -> None:
+    same = ("--objective", "latency", "--clusters", "link", "--json")
+    plan = auto.folder / PLAN
+    done = pinion("build", "two_link", "rnea", "--formats", plan, *same, "-o", tmp_path / "b")
+    ours, theirs = done.json, auto.done.json
+    assert ours.pop("formats") == PLAN and ours.pop("hash") != theirs["hash"]
+    assert ours.pop("folder") == str(tmp_path / "b")
+    assert ours == {key: value for key, value in theirs.items() if key in ours}
+    assert ours["max_error"] == 1e-3 and ours["budget_distribution"] == "stress"
+
+
+@pytest.mark.parametrize(
+    ("options", "needles"),
+    [
+        (["--formats", "auto", "--max-error", "0"], ["error of 0 ", "between 0 and 1"]),
+        (["--formats", "auto", "--max-error", "2"], ["error of 2 ", "between 0 and 1"]),
+        (["--formats", "auto", "--max-error", "nan"], ["nan", "between 0 and 1"]),
+        (["--formats", "auto", "--ranges", "moon"], ["'moon'", "stress"]),
+        (["--formats", "auto", "--objective", "speed"], ["'speed'", "area, latency, throughput"]),
+        (["--formats", "auto", "--max-error", "1e-9"], ["1e-09", "out of reach", "Ask for"]),
+        (["--max-error", "1e-3"], ["q16.16", "largest error (0.001)", "auto"]),
+        (["--ranges", "stress"], ["q16.16", "ranges (stress)", "auto"]),
+        (["--objective", "speed"], ["'speed'"]),
+        (["--formats", "nothing.toml"], ["'nothing.toml' cannot be read"]),
+        (["--clusters", "joint"], ["'joint'", "none, link"]),
+    ],
+    ids=" ".join,
+)
+def test_build_refuses_formats_with_one_sentence(
+    pinion: Pinion, tmp_path: Path, options: list[str], needles: list[str]
+) -> None:
+    pinion("build", "pendulum", "rnea", *options, "-o", tmp_path / "b", "--json").refused(*needles)
+    assert not list(tmp_path.iterdir()), "nothing may be written"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "needles"),
+    [
+        ("max_error = ", "max_errors = ", ["is not whole", "'max_error'"]),
+        ("angle = [27,", "angle = [99,", ["Signal angle of", "[bits, fraction bits]"]),
+        ("value = [27,", "value = (27,", ["cannot be read"]),
+        ("", "", ["another core", "--formats auto"]),  # whole, but of the two-link arm
+    ],
+)
+def test_build_refuses_a_plan_with_one_sentence(
+    pinion: Pinion, auto: Built, tmp_path: Path, old: str, new: str, needles: list[str]
+) -> None:
+    text = (auto.folder / PLAN).read_text()
+    assert old in text
+    plan = tmp_path / "mine.toml"
+    plan.write_text(text.replace(old, new, 1))
+    done = pinion("build", "pendulum", "rnea", "--formats", plan, "-o", tmp_path / "b")
+    done.refused(*needles)
+    for option, value in (("--max-error", "1e-3"), ("--ranges", "stress")):
+        if not old:
+            options = ("--formats", plan, option, value)
+            pinion("build", "two_link", "rnea", *options, "-o", tmp_path / "b").refused(
+                "'" + str(plan), "already says for which states and which error"
+            )
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+def test_build_of_a_floating_robot_is_refused(pinion: Pinion, tmp_path: Path) -> None:
+    options = ("--floating-base", "-o", tmp_path / "b", "--json")
+    done = pinion("build", "hyq", "rnea", "--formats", "auto", *options)
+    done.refused("'hyq'", "free_flyer", "revolute and prismatic", "fixed base")
+    # A root link without inertia cannot float at all, which is said first.
+    pinion("build", "two_link", "rnea", *options).refused("'base'", "no inertia")
+    assert not list(tmp_path.iterdir())
+
+
+STEPS = ["traced", "folded", "slid", "regrouped", "rescaled", "numbered", "resubstituted"]
+
+
+def cost(row: dict[str, Any]) -> int:
+    return sum(int(row[key]) for key in ("mul", "mul_const", "add", "reciprocal", "trig"))
+
+
+def test_info_has_what_each_step_saves(pinion: Pinion) -> None:
+    plain = pinion("info", "two_link", "--json").json
+    figures = pinion("info", "two_link", "--function", "aba", "--json").json
+    rows = figures.pop("savings")
+    assert figures == plain and "savings" not in plain
+    assert [row["step"] for row in rows] == STEPS
+    assert all(row["doc"] for row in rows)
+    costs = [cost(row) for row in rows]
+    assert costs[-1] == min(costs) < costs[0] / 2
+    assert all(math.isfinite(count) and count > 0 for count in costs)
+    assert {row["reciprocal"] for row in rows} == {1} and rows[-1]["mul"] < rows[0]["mul"]
+
+
+def test_info_shows_what_each_step_saves(pinion: Pinion) -> None:
+    done = pinion("info", "two_link", "--function", "rnea")
+    assert done.code == 0 and done.err == ""
+    for words in ("Operations of rnea after each step", *STEPS):
+        assert words in done.out
+    pinion("info", "two_link", "--function", "rnae").refused("'rnae'", "rnea")

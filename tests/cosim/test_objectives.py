@@ -1,0 +1,78 @@
+"""Objectives and ranges of per-signal formats, from the build to the bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pinion.boards.build import Build, build
+from pinion.cosim.verify import verify
+from pinion.hls.planfile import PLAN, read_plan
+
+FUNCTION = "fd_derivatives_from_minv"
+OBJECTIVES = ("latency", "area", "throughput")  # by latency, the lowest first
+
+Made = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The gradient of the two-link arm at ii 3, for an objective."""
+    root = tmp_path_factory.mktemp("objectives")
+
+    @cache
+    def folder(objective: str) -> Path:
+        build("two_link", FUNCTION, root / objective, ii=3, formats="auto", objective=objective)
+        return root / objective
+
+    return folder
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_is_right_to_the_bit(made: Made, objective: str) -> None:
+    manifest = Build.read(made(objective)).manifest
+    assert (manifest.objective, manifest.formats, manifest.ii) == (objective, "auto", 3)
+    figures = verify(made(objective), samples=500, seed=11)
+    assert figures["ok"] and figures["mismatches"] == 0
+    assert figures["budget_held"] and figures["wrong_unflagged"] == 0 and figures["flagged"] == 0
+    assert all(worst <= manifest.max_error for worst in figures["rel_err_max"].values())
+    assert figures["latency_cycles"] == manifest.latency_cycles and figures["rate_held"]
+    # Twice the ranges that the formats are for: ports and results wrap around, and say so.
+    beyond = verify(made(objective), samples=500, seed=12, distribution="beyond")
+    assert beyond["ok"] and beyond["mismatches"] == 0 and beyond["wrong_unflagged"] == 0
+    assert 0 < beyond["flagged"] < 500
+
+
+def test_each_objective_has_its_latency(made: Made) -> None:
+    builds = {name: Build.read(made(name)) for name in OBJECTIVES}
+    cycles = [builds[name].manifest.latency_cycles for name in OBJECTIVES]
+    assert cycles == sorted(set(cycles)), dict(zip(OBJECTIVES, cycles, strict=True))
+    per_unit = {
+        name: {
+            row["kind"].partition("_")[0]: row["latency"] for row in made_.schedule["operations"]
+        }
+        for name, made_ in builds.items()
+    }
+    # A register of each product less; a register at each port and at each adder more.
+    products = [kind for kind in per_unit["area"] if kind.startswith("dot")]
+    assert products
+    for kind in products:
+        if kind in per_unit["latency"]:
+            assert per_unit["latency"][kind] == per_unit["area"][kind] - 1, kind
+        if kind in per_unit["throughput"]:
+            assert per_unit["throughput"][kind] == per_unit["area"][kind] + 1, kind
+    assert [per_unit[name]["add"] for name in OBJECTIVES] == [1, 1, 2]
+    multipliers = {name: made_.manifest.multipliers for name, made_ in builds.items()}
+    assert max(multipliers.values()) - min(multipliers.values()) <= 1
+    assert len({made_.manifest.hash for made_ in builds.values()}) == 3
+
+
+def test_formats_for_stress_hold_under_stress(tmp_path: Path) -> None:
+    """The pendulum's stress speeds are far above its rated ones; formats for these flag there."""
+    plain, wide = tmp_path / "plain", tmp_path / "wide"
+    build("iiwa14_tip", "rnea", plain, ii=4, formats="auto")
+    build("iiwa14_tip", "rnea", wide, ii=4, formats="auto", ranges="stress")
+    assert read_plan(wide / PLAN).distribution == "stress"
