@@ -122,18 +122,21 @@ def coarser(text: str, *ops: str) -> tuple[str, int]:
     return text.replace(old, new + "\n" if old.endswith("\n\n") else new), number
 
 
-@pytest.mark.parametrize("ops", [("add", "sub"), ("dot",)], ids=" ".join)
+@pytest.mark.parametrize("edits", [[("add", "sub")], [("dot",)], [("add", "sub"), ("dot",)]])
 def test_an_edited_plan_makes_another_core_that_is_as_good(
-    made: Path, tmp_path: Path, ops: tuple[str, ...]
+    made: Path, tmp_path: Path, edits: list[tuple[str, ...]]
 ) -> None:
     before = read_plan(made / PLAN)
-    text, number = coarser((made / PLAN).read_text(), *ops)
+    text, numbers = (made / PLAN).read_text(), set()
+    for ops in edits:
+        text, number = coarser(text, *ops)
+        numbers.add(number)
     mine = tmp_path / "mine.toml"
     mine.write_text(text)
     wanted = read_plan(mine).signals
     changed = {i for i, fmt in wanted.values.items() if before.signals.values[i] != fmt}
-    assert changed == {number}
-    assert {i for i, row in wanted.ports.items() if before.signals.ports[i] != row} == {number}
+    assert changed == numbers
+    assert {i for i, row in wanted.ports.items() if before.signals.ports[i] != row} == numbers
     folder = tmp_path / "b"
     manifest = again(mine, folder)
     # What was asked for, not what would have been chosen, and it can be read back.
@@ -143,6 +146,8 @@ def test_an_edited_plan_makes_another_core_that_is_as_good(
     assert manifest.latency_cycles == Manifest.read(made).latency_cycles
     fine, coarse = Manifest.read(made).budget, manifest.budget
     assert all(coarse[word] >= fine[word] for word in fine) and coarse != fine
+    if len(edits) == 1:
+        return  # a simulation compiles for seconds: one has both edits
     figures = verify(folder, samples=500, seed=2)
     assert figures["ok"] and figures["mismatches"] == 0 and figures["flagged"] == 0
     assert figures["budget_held"] and figures["wrong_unflagged"] == 0

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from pinion.boards.build import Build, build
+from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
+from pinion.functions import sample
 from pinion.hls.planfile import PLAN, read_plan
+from pinion.robot import load
 
 FUNCTION = "fd_derivatives_from_minv"
 OBJECTIVES = ("latency", "area", "throughput")  # by latency, the lowest first
@@ -71,8 +74,22 @@ def test_each_objective_has_its_latency(made: Made) -> None:
 
 
 def test_formats_for_stress_hold_under_stress(tmp_path: Path) -> None:
-    """The pendulum's stress speeds are far above its rated ones; formats for these flag there."""
+    """Stress takes joints to the limits of their speeds, far above the rated ones."""
+    arm = load("iiwa14", tip="iiwa_link_2")
+    assert arm.nv == 2
     plain, wide = tmp_path / "plain", tmp_path / "wide"
-    build("iiwa14_tip", "rnea", plain, ii=4, formats="auto")
-    build("iiwa14_tip", "rnea", wide, ii=4, formats="auto", ranges="stress")
+    build(arm, "rnea", plain, ii=4, formats="auto")
+    manifest = build(arm, "rnea", wide, ii=4, formats="auto", ranges="stress")
+    assert manifest.budget_distribution == "stress"
     assert read_plan(wide / PLAN).distribution == "stress"
+    figures = verify(wide, samples=1000, seed=13, distribution="stress")
+    assert figures["ok"] and figures["mismatches"] == 0 and figures["flagged"] == 0
+    assert figures["budget_held"] is True and figures["wrong_unflagged"] == 0
+    assert all(worst <= manifest.max_error for worst in figures["rel_err_max"].values())
+    # Formats for the reference states are finer there, and too small for these.
+    built = Build.read(plain)
+    reference = Reference(built)
+    states = sample(built.model, built.function, 1000, distribution="stress", seed=13)
+    _, flags = reference.expected(request_words(built.manifest, states))
+    assert flags.mean() > 0.1
+    assert sum(built.manifest.budget.values()) < sum(manifest.budget.values())

@@ -82,8 +82,10 @@ def test_three_summands_of_any_sign_are_one_operation(signs: tuple[int, ...]) ->
     assert after.count("sum") == 1 and after.count("add", "sub") == 0
     node = next(node for node in after.nodes if node.op == "sum")
     assert len(node.args) == len(node.params) == 3 and node.params[0] == 1
-    # Only where all are negative is there a sign that the result's converter has to turn.
-    assert after.count("neg") == len(after.negated_results()) == int(signs == (-1, -1, -1))
+    # A sign in front of the whole is for the result's converter to turn.
+    turned = after.count("neg")
+    assert turned == len(after.negated_results())
+    assert turned <= 1 if len(set(signs)) > 1 else turned == (signs[0] < 0)
     same_function(before, after, random_inputs(before, 20, seed=3))
     assert ready(after, CHAINED) == CHAINED.add
 
@@ -94,9 +96,7 @@ def test_three_summands_of_any_sign_are_one_operation(signs: tuple[int, ...]) ->
 )
 def test_a_tree_of_threes_is_shallower(count: int, cycles: int, cycles_plain: int) -> None:
     before = sum_of(*([1, -1] * count)[:count])
-    chained, plain = (
-        gather_dots(before, timing, widths=(), ii=1) for timing in (CHAINED, TIMING)
-    )
+    chained, plain = (gather_dots(before, timing, widths=(), ii=1) for timing in (CHAINED, TIMING))
     assert (ready(chained, CHAINED), ready(plain, TIMING)) == (cycles, cycles_plain)
     assert plain.count("sum") == 0
     assert chained.count("add", "sub") + 2 * chained.count("sum") == count - 1
@@ -126,7 +126,7 @@ def test_a_sum_that_others_read_is_opened_where_that_is_faster() -> None:
 
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
 @pytest.mark.parametrize("ii", [1, 3])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graph=graphs())
 def test_chaining_keeps_the_function_of_a_random_graph(
     widths: tuple[int, ...], ii: int, graph: Graph
@@ -140,7 +140,7 @@ def test_chaining_keeps_the_function_of_a_random_graph(
 
 
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graph=graphs())
 def test_chaining_is_never_later(widths: tuple[int, ...], graph: Graph) -> None:
     before = fold(graph)
@@ -151,15 +151,14 @@ def test_chaining_is_never_later(widths: tuple[int, ...], graph: Graph) -> None:
     assert plain.count("sum") == 0
 
 
-@pytest.mark.parametrize("name", ["rnea", "minv", "fd_derivatives_from_minv"])
-@pytest.mark.parametrize("robot", [r for r in ROBOTS if r != "atlas"])
+@pytest.mark.parametrize(
+    ("robot", "name"),
+    [(robot, "rnea") for robot in ROBOTS]
+    + list(product(("two_link", "chain_3", "iiwa14"), ("minv", "fd_derivatives_from_minv"))),
+)
 def test_chaining_a_robots_function(robot: str, name: str) -> None:
-    if robot in ("hyq", "baxter") and name != "rnea":
-        pytest.skip("takes seconds and shows nothing more")
     before = folded(robot, name)
-    chained, plain = (
-        gather_dots(before, timing, widths=(), ii=1) for timing in (CHAINED, TIMING)
-    )
+    chained, plain = (gather_dots(before, timing, widths=(), ii=1) for timing in (CHAINED, TIMING))
     inputs = states(robot, 10, seed=2, name=name)
     same_function(before, chained, inputs)
     assert ready(chained, CHAINED) <= ready(plain, TIMING)
@@ -258,7 +257,7 @@ def test_the_binder_marks_them_and_the_checker_looks(negating: Graph) -> None:
     for w, out in enumerate(binding.outputs):
         outputs = list(binding.outputs)
         outputs[w] = replace(out, negated=not out.negated)
-        with pytest.raises(CheckError, match=rf"Word {w} of the result, '{out.name}', is bound"):
+        with pytest.raises(CheckError, match=rf"Word {w} of the result, 'y\[{w}\]', is bound"):
             check_binding(fixed, replace(binding, outputs=tuple(outputs)))
         node = fixed.outputs[w][1]
         if out.negated:  # the lane that reads the negation itself: no unit makes it
@@ -276,9 +275,7 @@ def test_a_chained_design_passes_the_checker(robot: str, name: str) -> None:
     def made(chained: int) -> Design:
         timing = replace(timing_for(auto), chained=chained, multiplier_stages=1)
         few = states(robot, 30, seed=1, name=name)
-        return design(
-            folded(robot, name), ii=8, plan=auto, timing=timing, states=few, effort=4
-        )
+        return design(folded(robot, name), ii=8, plan=auto, timing=timing, states=few, effort=4)
 
     one, two = made(1), made(2)
     labels = {kind.label for kind in two.binding.schedule.units}
