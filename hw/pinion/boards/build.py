@@ -18,18 +18,18 @@ from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import multiplier_count
 from pinion.gateware.verilog import emit_verilog
-from pinion.hls import Array, Design, FormatPlan, Graph, Manifest, design, format_graph, parse_graph
+from pinion.hls import Array, Design, Graph, Manifest, design, format_graph, parse_graph
 from pinion.hls.auto import AutoFormats
 from pinion.hls.clusters import NONE, link_parents
 from pinion.hls.design import known_words
 from pinion.hls.manifest import MANIFEST, ManifestError
 from pinion.hls.operations import TABLES, kind_names
 from pinion.hls.passes import fold
-from pinion.hls.planfile import PLAN, format_plan
+from pinion.hls.planfile import PLAN, plan_text
 from pinion.robot import Model, load, model_from_dict, model_to_dict
 
 from .interval import choose_interval
-from .objective import AUTO, auto_formats, objective_timing
+from .objective import format_plan, objective_timing
 from .states import REFERENCE, budget_states
 
 TARGETS = ("sim",)
@@ -52,15 +52,6 @@ SIMULATION = "sim"
 
 class BuildError(ValueError):
     """What was asked for cannot be built, or not there; the message says why."""
-
-
-def _refuse_auto_options(formats: str, ranges: str | None, max_error: float | None) -> None:
-    for option, value in (("ranges", ranges), ("largest error", max_error)):
-        if value is not None:
-            raise BuildError(
-                f"The format {formats} is the same for every signal, so {option} ({value}) cannot "
-                f"be chosen; use it with the formats '{AUTO}'."
-            )
 
 
 def _quiet(message: str) -> None:
@@ -153,17 +144,12 @@ def make_design(
         traced = reduced_graph(model, row)
     matrices = [block for block in row.inputs if len(block.shape) > 1]
     droppable = {word for block in matrices for word in block.words(model)}
-    plan: FormatPlan | AutoFormats
-    if formats == AUTO or formats.endswith(".toml"):
-        folded = known_words(fold(traced), droppable)[0]
-        plan = auto_formats(model, row, folded, formats, ranges=ranges, max_error=max_error)
-    else:
-        _refuse_auto_options(formats, ranges, max_error)
-        plan = FormatPlan.parse(formats)
+    folded = known_words(fold(traced), droppable)[0]
+    plan = format_plan(model, row, folded, formats, ranges=ranges, max_error=max_error)
     distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
     timing = objective_timing(objective, plan)
     if ii is None:
-        chosen = choose_interval(known_words(fold(traced), droppable)[0], clock_mhz=clock_mhz)
+        chosen = choose_interval(folded, clock_mhz=clock_mhz)
         ii = chosen.ii
         report(f"Interval {ii}: {chosen.why}")
     report(f"Scheduling at one result every {ii} cycles")
@@ -264,7 +250,7 @@ def build(
         (parts / GRAPH).write_text(format_graph(plan.fixed))
         (parts / SCHEDULE).write_text(json.dumps(rows, indent=1) + "\n")
         if plan.saved is not None:
-            (parts / PLAN).write_text(format_plan(plan.saved, plan.real, plan.reach))
+            (parts / PLAN).write_text(plan_text(plan.saved, plan.real, plan.reach))
         (parts / RTLIL).write_text(core_rtlil(core))
         report("Writing Verilog")
         emit_verilog(parts / RTLIL, parts / VERILOG)

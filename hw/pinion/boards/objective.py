@@ -19,7 +19,7 @@ from pinion.hls import FormatPlan, Graph
 from pinion.hls.auto import MAX_ERROR, AutoFormats
 from pinion.hls.planfile import read_plan
 from pinion.hls.ranges import measure_ranges
-from pinion.hls.signals import TableFormats
+from pinion.hls.signals import FINE_TURN, TURN, TableFormats
 from pinion.hls.timing import Timing
 from pinion.robot import Model
 
@@ -28,6 +28,10 @@ from .states import REFERENCE, judged_states, range_states
 AUTO = "auto"
 
 OBJECTIVES = ("area", "latency", "throughput")
+
+
+# Below this error the rounding of short sines and cosines counts.
+_FINE = 2e-4
 
 
 class ObjectiveError(ValueError):
@@ -53,7 +57,37 @@ def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
     return replace(timing_for(plan, multiplier_stages=1 if single else 2), chained=1 + single)
 
 
-def auto_formats(
+def format_plan(
+    model: Model,
+    row: Function,
+    folded: Graph,
+    formats: str,
+    *,
+    ranges: str | None,
+    max_error: float | None,
+) -> FormatPlan | AutoFormats:
+    """Formats of a folded graph: one for all, chosen by signal, or as a plan file says.
+
+    Raises
+    ------
+    ObjectiveError
+        When the largest error is not a number between 0 and 1, or cannot be chosen.
+    pinion.hls.planfile.PlanError
+        When there is no such plan, or it is not whole.
+    """
+    by_signal = formats == AUTO or formats.endswith(".toml")
+    if not by_signal:
+        for option, value in (("ranges", ranges), ("a largest error", max_error)):
+            if value is not None:
+                raise ObjectiveError(
+                    f"The format {formats} is the same for every signal, so {option} ({value}) "
+                    f"cannot be chosen; use it with the formats '{AUTO}'."
+                )
+        return FormatPlan.parse(formats)
+    return _auto_formats(model, row, folded, formats, ranges=ranges, max_error=max_error)
+
+
+def _auto_formats(
     model: Model,
     row: Function,
     folded: Graph,
@@ -62,15 +96,7 @@ def auto_formats(
     ranges: str | None,
     max_error: float | None,
 ) -> AutoFormats:
-    """Formats by signal for a folded graph: chosen, or as a plan file says.
-
-    Raises
-    ------
-    ObjectiveError
-        When the largest error is not a number between 0 and 1.
-    pinion.hls.planfile.PlanError
-        When there is no such plan, or it is not whole.
-    """
+    """Formats by signal, chosen or saved."""
     saved = None if formats == AUTO else read_plan(Path(formats))
     if saved is not None and (ranges is not None or max_error is not None):
         raise ObjectiveError(
@@ -87,10 +113,13 @@ def auto_formats(
     if saved is not None:
         distribution, wanted = saved.distribution, saved.max_error
     states = range_states(model, row, distribution)
+    turn = TURN if wanted >= _FINE else FINE_TURN
     return AutoFormats(
         states=states,
         judged=judged_states(model, row, distribution),
-        tables=saved.tables if saved else TableFormats.of(folded, measure_ranges(folded, states)),
+        tables=saved.tables
+        if saved
+        else TableFormats.of(folded, measure_ranges(folded, states), turn=turn),
         max_error=wanted,
         distribution=distribution,
         saved=saved,

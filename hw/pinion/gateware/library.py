@@ -18,7 +18,7 @@ from pinion.fixedpoint.sincos import SinCos
 from pinion.hls.auto import AutoFormats
 from pinion.hls.lower import FormatPlan
 from pinion.hls.operations import TABLES, UnitKind
-from pinion.hls.signals import STORED, TURN
+from pinion.hls.signals import STORED
 from pinion.hls.timing import Timing
 
 from .add import AddUnit
@@ -74,7 +74,7 @@ def timing_for(
     """
     if isinstance(plan, AutoFormats):
         tables = plan.tables
-        turn = SinCosUnit(SinCos(source=tables.angle, target=TURN)).latency
+        turn = SinCosUnit(SinCos(source=tables.angle, target=tables.turn)).latency
         timing = Timing(
             multiplier_stages=multiplier_stages, rounding=0, port=port, add=add, sincos=turn
         )

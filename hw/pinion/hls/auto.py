@@ -139,7 +139,7 @@ class AutoFormats:
                 raise PrecisionError(
                     f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "
                     f"bits in every product it is {error:.2g}. Ask for "
-                    f"{1.05 * error / _HEADROOM:.2g}, or for a wider format."
+                    f"{1.05 * error / _HEADROOM:.2g}, or for q12.20."
                 )
             count = max(count + 1, int(count * 1.5))
 

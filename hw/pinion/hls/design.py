@@ -76,7 +76,7 @@ class Design:
     @property
     def adders(self) -> int:
         """Shared adders (those inside dot units are part of them)."""
-        return self.units().get("add", 0)
+        return sum(n for label, n in self.units().items() if label.startswith("add"))
 
 
 def design(

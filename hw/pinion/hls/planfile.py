@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pinion.fixedpoint import Format, FormatError
 
-from .graph import Graph
-from .signals import SignalPlan, TableFormats
+from .graph import Graph, Node
+from .signals import NARROW, STORED, SignalPlan, TableFormats
 from .text import format_graph
 
 PLAN = "plan.toml"
@@ -25,6 +25,10 @@ _HEAD = """\
 # fraction bits, ports added; a result drops 17 of them (26 with two ports of 27 bits); an
 # addition's ports have its value's fraction bits.
 """
+
+
+# Binary points are at most this far from the word's end, either way.
+_MOST_FRAC = 60
 
 
 class PlanError(ValueError):
@@ -60,9 +64,63 @@ class SavedPlan:
         """
         if graph_digest(graph) != self.digest:
             raise PlanError(
-                "The plan belongs to another core: robot, function, interval and version of Pinion "
-                "must be those that it was written for. Make a new one with --formats auto."
+                "The plan belongs to another core: robot, function, interval, objective and "
+                "version of Pinion must be those it was written for. Make a new one with --formats "
+                "auto."
             )
+        negated = graph.negated_results()
+        signals = {
+            i for i, node in enumerate(graph.nodes) if node.op != "const" and i not in negated
+        }
+        if strays := sorted(set(self.signals.values) ^ signals):
+            raise PlanError(
+                f"The plan has no signal {strays[0]}."
+                if strays[0] in signals
+                else f"The plan has a signal {strays[0]}, and its core has none of that number."
+            )
+        angles = {node.args[0] for node in graph.nodes if node.op in ("sin", "cos")}
+        for i in sorted(signals):
+            node = graph.nodes[i]
+            if rule := self._broken_rule(i, node, angle=i in angles):
+                raise PlanError(f"Signal {i} ({node.op}) of the plan breaks a rule: {rule}.")
+
+    def _broken_rule(self, i: int, node: Node, *, angle: bool) -> str:
+        """Which of the hardware's rules a signal breaks, in words, or an empty string."""
+        ports, value = self.signals.ports.get(i, ()), self.signals.values[i]
+        if len(ports) != len(node.args):
+            return f"it has {len(node.args)} ports, not {len(ports)}"
+        if angle and value != self.tables.angle:
+            return "every angle has the format that stands at the top as `angle`"
+        match node.op:
+            case "sin" | "cos":
+                if value != self.tables.turn or ports[0] != self.tables.angle:
+                    return "a sine reads `angle` and has the format `turn`, both at the top"
+            case "reciprocal":
+                together = value.frac + ports[0].frac
+                if {value.width, ports[0].width} != {STORED} or together != self.tables.together:
+                    return (
+                        f"a reciprocal and its port have {STORED} bits each and `together` "
+                        "fraction bits in all"
+                    )
+            case "add" | "sub" | "sum" | "neg":
+                if {*ports, value} != {value} or value.width != STORED:
+                    return f"ports and value of an addition have one format of {STORED} bits"
+            case "mul" | "dot":
+                pairs = list(zip(ports[::2], ports[1::2], strict=True))
+                narrow = {min(a.width, b.width) for a, b in pairs}
+                wide = {max(a.width, b.width) for a, b in pairs} | {value.width}
+                if wide != {STORED} or narrow not in ({NARROW}, {STORED}):
+                    return f"products have ports of {STORED} and of {NARROW} or {STORED} bits"
+                dropped = narrow.pop() - 1
+                if {a.frac + b.frac for a, b in pairs} != {value.frac + dropped}:
+                    return (
+                        "the fraction bits of a product's ports together are those of the value "
+                        f"and {dropped} more"
+                    )
+            case _:
+                if value.width != STORED:
+                    return f"a request's words have {STORED} bits"
+        return ""
 
 
 def graph_digest(graph: Graph) -> str:
@@ -70,7 +128,7 @@ def graph_digest(graph: Graph) -> str:
     return hashlib.sha256(format_graph(graph).encode()).hexdigest()[:16]
 
 
-def format_plan(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
+def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
     """Write a plan as TOML.
 
     Parameters
@@ -84,6 +142,7 @@ def format_plan(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> st
         f"distribution = {json.dumps(plan.distribution)}",
         f"max_error = {plan.max_error!r}",
         f"angle = [{plan.tables.angle.width}, {plan.tables.angle.frac}]",
+        f"turn = [{plan.tables.turn.width}, {plan.tables.turn.frac}]",
         f"together = {plan.tables.together}  # fraction bits of a pivot and its reciprocal",
         f"dot_widths = {list(plan.widths)}",
         f"graph = {json.dumps(plan.digest)}",
@@ -115,7 +174,8 @@ def read_plan(path: Path) -> SavedPlan:
     try:
         data = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise PlanError(f"The plan '{path}' cannot be read: {error}.") from None
+        what = error.strerror if isinstance(error, OSError) else error
+        raise PlanError(f"The plan '{path}' cannot be read: {what}.") from None
     try:
         values, ports = {}, {}
         for key, entry in data["signal"].items():
@@ -125,25 +185,34 @@ def read_plan(path: Path) -> SavedPlan:
         return SavedPlan(
             signals=SignalPlan(values=values, ports=ports),
             tables=TableFormats(
-                angle=_format(path, "angle", data["angle"]), together=int(data["together"])
+                angle=_format(path, "angle", data["angle"]),
+                together=int(data["together"]),
+                turn=_format(path, "turn", data["turn"]),
             ),
             widths=tuple(int(width) for width in data["dot_widths"]),
             digest=str(data["graph"]),
             distribution=str(data["distribution"]),
-            max_error=float(data["max_error"]),
+            max_error=_error(path, data["max_error"]),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, PlanError):
             raise
         raise PlanError(
             f"The plan '{path}' is not whole ({type(error).__name__}: {error}): it needs "
-            "distribution, max_error, angle, together, dot_widths, graph and a [signal.N] for each."
+            "distribution, max_error, angle, turn, together, dot_widths, graph and a [signal.N] "
+            "for each signal."
         ) from None
+
+
+def _error(path: Path, value: object) -> float:
+    if isinstance(value, int | float) and 0.0 < value < 1.0:
+        return float(value)
+    raise PlanError(f"The plan '{path}' has the max_error {value}; give a number between 0 and 1.")
 
 
 def _format(path: Path, key: str, pair: object) -> Format:
     whole = isinstance(pair, list) and len(pair) == 2 and all(type(x) is int for x in pair)
-    if whole and isinstance(pair, list) and 2 <= pair[0] <= 36 and -100 <= pair[1] <= 100:
+    if whole and isinstance(pair, list) and 2 <= pair[0] <= 36 and abs(pair[1]) <= _MOST_FRAC:
         try:
             return Format(pair[0], pair[1])
         except FormatError as error:

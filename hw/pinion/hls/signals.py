@@ -40,8 +40,9 @@ MARGIN = 1.25
 _SPARE = STORED - NARROW - 2
 
 # Sines and cosines: their error is a fifth of what the narrow port's rounding adds, with fewer
-# multipliers than full words would take.
+# multipliers than full words would take; those are for results that shall be more exact.
 TURN = Format(22, 20)
+FINE_TURN = Format(STORED, STORED - 2)
 
 # A value is read at most this much finer than it is stored: the bits below are zeros.
 _FINER = 12
@@ -76,22 +77,27 @@ class TableFormats:
     Members
     -------
     angle : of every angle.
+    turn : of every sine and cosine.
     together : fraction bits of a pivot and its reciprocal together, the same for all; 0 where there
         is none.
     """
 
     angle: Format
     together: int
+    turn: Format = TURN
 
     @classmethod
-    def of(cls, graph: Graph, ranges: Ranges, margin: float = MARGIN) -> TableFormats:
-        """The finest that fit the ranges of a graph."""
+    def of(
+        cls, graph: Graph, ranges: Ranges, margin: float = MARGIN, *, turn: Format = TURN
+    ) -> TableFormats:
+        """The finest angles and pivots that fit the ranges of a graph."""
         angles = {node.args[0] for node in graph.nodes if node.op in ("sin", "cos")}
         pivots = {node.args[0] for node in graph.nodes if node.op == "reciprocal"}
         reach = ranges.largest * margin
         return cls(
             angle=Format(STORED, min((tight(reach[i], STORED) for i in angles), default=0)),
             together=min((sum(_inverse(ranges, i, margin)) for i in pivots), default=0),
+            turn=turn,
         )
 
 
@@ -148,7 +154,7 @@ class _Planner:
                     self.values[i] = self.tables.angle if i in angles else Format(STORED, own)
                 case "sin" | "cos":
                     self.ports[i] = (self.values[node.args[0]],)
-                    self.values[i] = TURN
+                    self.values[i] = self.tables.turn
                 case "reciprocal":
                     frac = _inverse(self.ranges, node.args[0], self.margin)[0]
                     self.ports[i] = (Format(STORED, frac),)

@@ -29,6 +29,7 @@ from pinion.boards.build import RTLIL, Build, build
 from pinion.boards.explore import ExploreError, Point, Wish, best, code_version, estimate_dsp
 from pinion.boards.synth import synth
 from pinion.functions import sample
+from pinion.hls.auto import block_scale
 from pinion.hls.manifest import Manifest, ManifestError
 from pinion.robot import model_from_dict, model_to_dict
 
@@ -344,7 +345,7 @@ def _verify(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
 
 
 def _errors(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
-    """Relative errors of the integers, by block: largest error over the block's largest value."""
+    """Relative errors of the integers, by block (:func:`pinion.hls.auto.block_scale`)."""
     made = Build.read(folder)
     reference = Reference(made)
     words = request_words(
@@ -359,8 +360,8 @@ def _errors(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
     median: dict[str, float | None] = {}
     for name, block in reference.blocks(error).items():
         if block.shape[1] and not flags.all():
-            size = np.abs(sizes[name]).max(axis=1)
-            relative = (block.max(axis=1) / np.where(size > 0, size, 1.0))[~flags]
+            size = block_scale(np.abs(sizes[name]).max(axis=1))
+            relative = (block.max(axis=1) / size)[~flags]
             largest[name], median[name] = float(relative.max()), float(np.median(relative))
     worst = max(largest, key=lambda name: largest[name], default=None)
     return {

@@ -118,9 +118,7 @@ def _steps(model: Model, function: Function, timing: Timing) -> list[tuple[str, 
     return steps
 
 
-def _numeric(
-    graph: Graph, model: Model, function: Function, timing: Timing
-) -> tuple[Graph, Graph]:
+def _numeric(graph: Graph, model: Model, function: Function, timing: Timing) -> tuple[Graph, Graph]:
     """A folded graph after each of the passes that look at values."""
     search, check = (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
     numbered = number_values(graph, search, check, timing=timing)
