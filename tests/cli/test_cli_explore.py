@@ -338,6 +338,7 @@ def test_what_is_not_verified_is_not_compared() -> None:
     design = bench_core.published()["design"][0]
     row: dict[str, Any] = {
         **{"robot": "iiwa14", "function": design["function"], "formats": "auto", "ii": 8},
+        "objective": "area",
         **{"dsp": 200, "dsp_source": "synth", "latency_cycles": 80, "verified": True},
     }
     (good,) = bench_core.compared([design], [row])

@@ -170,12 +170,17 @@ def unrounded(i: int) -> Graph:
     return edit(good(), i, params=(width, frac, Rounding.FLOOR.value, overflow))
 
 
+STATES = 240
+
+
 @pytest.mark.parametrize("mutate", [truncated_early, unrounded])
 def test_a_lost_bit_changes_results_wherever_it_is_lost(mutate: Callable[[int], Graph]) -> None:
     places = rounded_products()
     assert len(places) > 100
-    silent = [i for i in places if not differs(mutate(i), 60)]
-    print(f"{len(places) - len(silent)} of {len(places)} mutants change a result of 60 states")
+    silent = [i for i in places if not differs(mutate(i), STATES)]
+    print(
+        f"{len(places) - len(silent)} of {len(places)} mutants change a result of {STATES} states"
+    )
     # A last bit that meets an inertia of a thousandth before it reaches a result shows rarely.
     assert len(silent) <= 0.08 * len(places), [good().nodes[i] for i in silent]
 

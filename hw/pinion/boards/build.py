@@ -102,6 +102,8 @@ class Build:
             rows = json.loads((folder / SCHEDULE).read_text())
             if missing := _SCHEDULE_KEYS - set(rows):
                 raise KeyError(f"{SCHEDULE} lacks {', '.join(sorted(missing))}")
+            if _content(graph, rows) != manifest.content:
+                raise ValueError(f"{GRAPH} and {SCHEDULE} are not those of {MANIFEST}")
         except (OSError, ValueError, KeyError) as error:
             raise ManifestError(
                 f"The build folder '{folder}' is not intact ({error}): build it again."
@@ -301,7 +303,6 @@ def _manifest(
         for kind, count in modulo.units.items()
         if kind.name in TABLES
     )
-    content = format_graph(plan.fixed) + json.dumps(rows, sort_keys=True)
     return Manifest(
         version=_version(),
         robot=model.name,
@@ -333,8 +334,14 @@ def _manifest(
         registers=binding.registers,
         budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
         budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
-        content=sha256(content.encode()).hexdigest(),
+        content=_content(plan.fixed, rows),
     )
+
+
+def _content(graph: Graph, rows: dict[str, Any]) -> str:
+    """Digest of what the gateware is made of."""
+    text = format_graph(graph) + json.dumps(rows, sort_keys=True)
+    return sha256(text.encode()).hexdigest()
 
 
 def _array(block: Block, model: Model, sent: set[str], constants: Mapping[str, float]) -> Array:

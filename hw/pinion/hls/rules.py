@@ -136,6 +136,6 @@ def dot_c(node: Node, x: Sequence[str]) -> str:
 
 def dot_check(node: Node) -> str:
     """What is wrong with a dot, or an empty string."""
-    if len(node.args) % 2:
-        return f"dot has {len(node.args)} operands, not two a product."
+    if len(node.args) != 2 * len(node.params) or not node.params:
+        return f"dot has {len(node.args)} operands and {len(node.params)} signs, not two a sign."
     return signs_complaint(node, len(node.args) // 2)
