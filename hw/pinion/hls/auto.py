@@ -26,7 +26,6 @@ _WIDENINGS = 4
 _THIN = 8
 _PROBES = 16
 
-
 # Where a result block is smaller than this share of its usual size, errors count relative to that.
 _FLOOR = 1e-2
 
@@ -58,7 +57,9 @@ class AutoFormats:
     distribution: str = "reference"
     saved: SavedPlan | None = None
 
-    def plan(self, real: Graph, precise: frozenset[int] = frozenset()) -> SignalPlan:
+    def plan(
+        self, real: Graph, precise: frozenset[int] = frozenset(), ranges: Ranges | None = None
+    ) -> SignalPlan:
         """Choose the formats of a real graph's signals.
 
         A sum that cancels may be nothing but rounding errors of its terms: ranges that such values
@@ -67,11 +68,12 @@ class AutoFormats:
         Parameters
         ----------
         precise : products that get two wide ports.
+        ranges : of the graph over the states, where they are known already.
         """
         if self.saved is not None:
             self.saved.check(real)
             return self.saved.signals
-        ranges = measure_ranges(real, self.states)
+        ranges = ranges or measure_ranges(real, self.states)
         few = {name: column[::_THIN] for name, column in self.states.items()}
         for _ in range(_WIDENINGS):
             plan = plan_signals(real, ranges, self.tables, margin=self.margin, precise=precise)
@@ -125,11 +127,12 @@ class AutoFormats:
         fixed = lower_signals(real, plan)[0]
         if self.saved is not None or self.error(real, fixed) <= _HEADROOM * self.max_error:
             return fixed, plan
-        groups = _unit_loads(real, self._weights(real), ii)
+        groups = _unit_loads(real, self._weights(real, plan), ii)
+        ranges = measure_ranges(real, self.states)
         count = 1
         while True:
             precise = frozenset(i for group in groups[:count] for i in group)
-            plan = self.plan(real, precise)
+            plan = self.plan(real, precise, ranges)
             fixed = lower_signals(real, plan)[0]
             error = self.error(real, fixed)
             report(f"{len(precise)} sums of 27 x 27 bit products: largest error {error:.2g}")
@@ -143,9 +146,8 @@ class AutoFormats:
                 )
             count = max(count + 1, int(count * 1.5))
 
-    def _weights(self, real: Graph) -> dict[int, float]:
+    def _weights(self, real: Graph, plan: SignalPlan) -> dict[int, float]:
         """Mean square of what each product's rounding at its narrow ports adds to any block."""
-        plan = self.plan(real)
         step = max(1, len(next(iter(self.judged.values()))) // _PROBES)
         states = {name: column[::step] for name, column in self.judged.items()}
         values = node_floats(real, states)

@@ -18,6 +18,9 @@ from .ops import constant_integer
 from .schedule import Schedule
 from .timing import Timing
 
+# Operations whose exact value exists inside a unit only.
+_EXACT = ("add", "sub", "sum", "neg", "mul", "dot")
+
 
 class CheckError(AssertionError):
     """A schedule or a binding breaks a rule; the message names the operations."""
@@ -30,7 +33,7 @@ def check_operation(
     op, args = graph.nodes[operation.node].op, graph.nodes[operation.node].args
     if op == "quantize":  # the exact operation in front of it is done by the same unit
         exact = graph.nodes[args[0]]
-        if exact.op in ("add", "sub", "sum", "neg", "mul", "dot"):
+        if exact.op in _EXACT:
             op, args = exact.op, exact.args
     reads = tuple(operand.node for operand in operation.operands if operand.node >= 0)
     _check_ports(graph, fmts, operation, args)
@@ -75,8 +78,7 @@ def _value_behind(graph: Graph, node: int) -> int:
     while (
         graph.nodes[value].op == "quantize"
         and graph.nodes[value].params[3] == "wrap"
-        and graph.nodes[graph.nodes[value].args[0]].op
-        not in ("add", "sub", "sum", "neg", "mul", "dot")
+        and graph.nodes[graph.nodes[value].args[0]].op not in _EXACT
     ):
         value = graph.nodes[value].args[0]
     return value
