@@ -1,0 +1,57 @@
+"""What travels between host and card: the one table that RTL, driver, stand-in and docs share.
+
+Records and registers stand here as data (:mod:`.protocol`, :mod:`.registers`); the two ends read
+them. Nothing here knows a transport, a simulator or a hardware description.
+"""
+
+from __future__ import annotations
+
+from .checksum import crc32
+from .frames import (
+    AbortedError,
+    FrameError,
+    Layout,
+    ResponseHead,
+    read_response,
+    seal_request,
+)
+from .protocol import (
+    BEAT,
+    CRC_FIELD,
+    FLAGS_PER_BEAT,
+    HEADER,
+    MAX_COUNT,
+    PROTOCOL_VERSION,
+    TRAILER,
+    WORDS_PER_BEAT,
+    Cause,
+    Magic,
+    Status,
+    function_id,
+)
+from .registers import REGISTERS, Register, register
+
+__all__ = [
+    "BEAT",
+    "CRC_FIELD",
+    "FLAGS_PER_BEAT",
+    "HEADER",
+    "MAX_COUNT",
+    "PROTOCOL_VERSION",
+    "REGISTERS",
+    "TRAILER",
+    "WORDS_PER_BEAT",
+    "AbortedError",
+    "Cause",
+    "FrameError",
+    "Layout",
+    "Magic",
+    "Register",
+    "ResponseHead",
+    "Status",
+    "crc32",
+    "function_id",
+    "read_response",
+    "register",
+    "seal_request",
+]

@@ -1,0 +1,192 @@
+"""Packets in memory: lengths, views, sealing a request, reading a response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checksum import crc32
+from .protocol import (
+    BEAT,
+    CRC_FIELD,
+    FLAGS_PER_BEAT,
+    HEADER,
+    MAX_COUNT,
+    PROTOCOL_VERSION,
+    TRAILER,
+    Magic,
+    Status,
+)
+
+Bytes = NDArray[np.uint8]
+
+_NO_CRC = bytes(4)
+
+
+class FrameError(ValueError):
+    """A packet is not what was expected; the message says in what."""
+
+
+class AbortedError(FrameError):
+    """The card cut this response off, because it was reset."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Lengths of the packets of one build, in bytes.
+
+    Members
+    -------
+    function : `pinion.link.function_id` of the function.
+    build : 64-bit manifest hash.
+    words_in, words_out : 32-bit words of a request and of a result record.
+    """
+
+    function: int
+    build: int
+    words_in: int
+    words_out: int
+
+    def request_bytes(self, count: int) -> int:
+        """Length of a request packet of ``count`` records: a multiple of 64."""
+        return BEAT * (1 + _beats(4 * self.words_in * _count(count)))
+
+    def response_bytes(self, count: int) -> int:
+        """Length of a response packet of ``count`` records: a multiple of 64."""
+        return BEAT * (2 + _beats(4 * self.words_out * _count(count)) + _flag_beats(count))
+
+    def request_words(self, packet: Bytes, count: int) -> NDArray[np.uint32]:
+        """View (count, words_in) of a request packet's records."""
+        return _records(packet, self.words_in, count)
+
+    def response_words(self, packet: Bytes, count: int) -> NDArray[np.uint32]:
+        """View (count, words_out) of a response packet's records."""
+        return _records(packet, self.words_out, count)
+
+    def response_flags(self, packet: Bytes, count: int) -> NDArray[np.bool_]:
+        """Flags (count,) of a response packet's records; a copy."""
+        start = BEAT * (1 + _beats(4 * self.words_out * count))
+        bits = packet[start : start + BEAT * _flag_beats(count)]
+        return np.unpackbits(bits, count=count, bitorder="little").astype(np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseHead:
+    """What a response says beside its records; cycles as in `pinion.link.protocol.TRAILER`."""
+
+    status: Status
+    sequence: int
+    flagged: int
+    cycles: int
+    stalled: int
+    starved: int
+
+
+def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> None:
+    """Write header and checksums of a request around records that stand in it already.
+
+    Parameters
+    ----------
+    packet : (request_bytes(count),) uint8; the padding behind the last record is zeroed.
+    count : records in it.
+    sequence : 32 bits, repeated by the card.
+    """
+    length = layout.request_bytes(count)
+    if packet.shape != (length,) or packet.dtype != np.uint8:
+        raise FrameError(
+            f"A request of {count} records takes {length} bytes, not {packet.shape} of "
+            f"{packet.dtype}."
+        )
+    packet[BEAT + 4 * layout.words_in * count :] = 0
+    header = np.zeros((), dtype=HEADER)
+    header["magic"] = Magic.REQUEST
+    header["version"] = PROTOCOL_VERSION
+    header["function"] = layout.function
+    header["count"] = count
+    header["sequence"] = sequence
+    header["words"] = layout.words_in
+    header["build"] = layout.build
+    header["payload_crc"] = crc32(packet[BEAT:])
+    header["crc"] = crc32(header.tobytes())
+    packet[:BEAT] = np.frombuffer(header.tobytes(), dtype=np.uint8)
+
+
+def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> ResponseHead:
+    """Check a response packet against the request that it should answer.
+
+    Parameters
+    ----------
+    packet : (response_bytes(count),) uint8, as it was read.
+    count, sequence : those of the request.
+
+    Raises
+    ------
+    AbortedError
+        When the card cut it off.
+    FrameError
+        When anything but the records and their flags is not as it must be.
+    """
+    length = layout.response_bytes(count)
+    if packet.shape != (length,) or packet.dtype != np.uint8:
+        raise FrameError(
+            f"A response of {count} records takes {length} bytes, not {packet.shape} of "
+            f"{packet.dtype}."
+        )
+    header = packet[:BEAT].view(HEADER)[0]
+    trailer = packet[-BEAT:].view(TRAILER)[0]
+    magic = int(header["magic"])
+    if magic == Magic.ABORT:
+        raise AbortedError("The card was reset and cut its response off.")
+    _same("magic word", magic, Magic.RESPONSE)
+    _same("protocol version", int(header["version"]), PROTOCOL_VERSION)
+    _same("build hash", int(header["build"]), layout.build)
+    _same("function", int(header["function"]), layout.function)
+    _same("number of words", int(header["words"]), layout.words_out)
+    _same("sequence number", int(header["sequence"]), sequence)
+    _same("number of records", int(header["count"]), count)
+    if int(trailer["magic"]) != Magic.TRAILER and _was_cut(packet):
+        raise AbortedError("The card was reset and cut its response off.")
+    _same("magic word of the trailer", int(trailer["magic"]), Magic.TRAILER)
+    found = crc32(_NO_CRC, crc32(packet[: length - BEAT + CRC_FIELD]))
+    _same("checksum", int(trailer["crc"]), found)
+    _same("sequence number of the trailer", int(trailer["sequence"]), sequence)
+    _same("number of records of the trailer", int(trailer["count"]), count)
+    return ResponseHead(
+        status=Status(int(trailer["status"])),
+        sequence=sequence,
+        flagged=int(trailer["flagged"]),
+        cycles=int(trailer["cycles"]),
+        stalled=int(trailer["stalled"]),
+        starved=int(trailer["starved"]),
+    )
+
+
+def _was_cut(packet: Bytes) -> bool:
+    first = packet.reshape(-1, BEAT)[:, :4].copy().view("<u4")
+    return bool((first == int(Magic.ABORT)).any())
+
+
+def _same(what: str, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise FrameError(f"The response's {what} is {found:#x} instead of {wanted:#x}.")
+
+
+def _count(count: int) -> int:
+    if not 1 <= count <= MAX_COUNT:
+        raise FrameError(f"A packet holds 1 to {MAX_COUNT} records, not {count}.")
+    return count
+
+
+def _beats(length: int) -> int:
+    return -(-length // BEAT)
+
+
+def _flag_beats(count: int) -> int:
+    return -(-count // FLAGS_PER_BEAT)
+
+
+def _records(packet: Bytes, words: int, count: int) -> NDArray[Any]:
+    return packet[BEAT : BEAT + 4 * words * count].view(np.uint32).reshape(count, words)
