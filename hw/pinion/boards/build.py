@@ -195,8 +195,8 @@ def build(
     function_name : a row of the table of functions.
     folder : the build folder to make.
     ii : cycles between results; None to choose, with a report that explains it.
-    formats : ``q16.16``, ``q12.20`` or any other uniform format; ``auto`` for formats by signal;
-        the path of a plan (``plan.toml`` of an earlier build, edited perhaps) for formats by
+    formats : ``q16.16``, ``q12.20`` or any other uniform format; ``auto`` for formats by signal,
+        ``auto18`` for such in words of 18 bits; the path of a plan (``plan.toml`` of an earlier build, edited perhaps) for formats by
         signal as they stand there.
     max_error : with ``auto``, largest error of a result block relative to its largest word.
     ranges : with ``auto``, the distribution of states that the formats are made for.

@@ -16,16 +16,19 @@ from pathlib import Path
 from pinion.functions import Function
 from pinion.gateware.library import timing_for
 from pinion.hls import FormatPlan, Graph
-from pinion.hls.auto import MAX_ERROR, AutoFormats
+from pinion.hls.auto import MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
 from pinion.hls.planfile import read_plan
 from pinion.hls.ranges import measure_ranges
-from pinion.hls.signals import FINE_TURN, TURN, TableFormats
+from pinion.hls.signals import FINE_TURN, SHORT, SHORT_TURN, STORED, TURN, TableFormats
 from pinion.hls.timing import Timing
 from pinion.robot import Model
 
 from .states import REFERENCE, judged_states, range_states
 
 AUTO = "auto"
+# Words of 18 bits: every product is one multiplier of 18 x 18 bits, as FPGAs without wider ones
+# have.
+AUTO18 = "auto18"
 
 OBJECTIVES = ("area", "latency", "throughput")
 
@@ -75,7 +78,7 @@ def format_plan(
     pinion.hls.planfile.PlanError
         When there is no such plan, or it is not whole.
     """
-    by_signal = formats == AUTO or formats.endswith(".toml")
+    by_signal = formats in (AUTO, AUTO18) or formats.endswith(".toml")
     if not by_signal:
         for option, value in (("ranges", ranges), ("a largest error", max_error)):
             if value is not None:
@@ -97,13 +100,14 @@ def _auto_formats(
     max_error: float | None,
 ) -> AutoFormats:
     """Formats by signal, chosen or saved."""
-    saved = None if formats == AUTO else read_plan(Path(formats))
+    saved = None if formats in (AUTO, AUTO18) else read_plan(Path(formats))
     if saved is not None and (ranges is not None or max_error is not None):
         raise ObjectiveError(
             f"The plan '{formats}' already says for which states and which error it was made; "
             "leave ranges and largest error out, or build with 'auto'."
         )
-    wanted = MAX_ERROR if max_error is None else max_error
+    short = formats == AUTO18
+    wanted = (MAX_ERROR_SHORT if short else MAX_ERROR) if max_error is None else max_error
     if not (math.isfinite(wanted) and 0.0 < wanted < 1.0):
         raise ObjectiveError(
             f"A largest relative error of {wanted:g} makes no sense: give a number between 0 and "
@@ -113,13 +117,15 @@ def _auto_formats(
     if saved is not None:
         distribution, wanted = saved.distribution, saved.max_error
     states = range_states(model, row, distribution)
-    turn = TURN if wanted >= _FINE else FINE_TURN
+    turn = SHORT_TURN if short else TURN if wanted >= _FINE else FINE_TURN
     return AutoFormats(
         states=states,
         judged=judged_states(model, row, distribution),
         tables=saved.tables
         if saved
-        else TableFormats.of(folded, measure_ranges(folded, states), turn=turn),
+        else TableFormats.of(
+            folded, measure_ranges(folded, states), turn=turn, stored=SHORT if short else STORED
+        ),
         max_error=wanted,
         distribution=distribution,
         saved=saved,

@@ -18,7 +18,6 @@ from pinion.fixedpoint.sincos import SinCos
 from pinion.hls.auto import AutoFormats
 from pinion.hls.lower import FormatPlan
 from pinion.hls.operations import TABLES, UnitKind
-from pinion.hls.signals import STORED
 from pinion.hls.timing import Timing
 
 from .add import AddUnit
@@ -80,7 +79,7 @@ def timing_for(
         )
         if not tables.together:
             return timing
-        pivot, inverse = Format(STORED, 0), Format(STORED, tables.together)
+        pivot, inverse = Format(tables.stored, 0), Format(tables.stored, tables.together)
         unit = ReciprocalUnit(Reciprocal(source=pivot, target=inverse))
         return replace(timing, reciprocal=unit.latency)
     unit = SinCosUnit(SinCos(source=plan.default, target=plan.default))

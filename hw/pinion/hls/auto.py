@@ -16,6 +16,9 @@ from .signals import MARGIN, NARROW, SignalPlan, TableFormats, lower_signals, pl
 # Largest relative error of a result block that `--formats auto` aims for.
 MAX_ERROR = 1e-3
 
+# And that of `--formats auto18`, whose words have 18 bits.
+MAX_ERROR_SHORT = 5e-2
+
 # The largest error of a hundred thousand states is above that of a few thousand.
 _HEADROOM = 0.75
 
@@ -77,7 +80,7 @@ class AutoFormats:
         few = {name: column[::_THIN] for name, column in self.states.items()}
         for _ in range(_WIDENINGS):
             plan = plan_signals(real, ranges, self.tables, margin=self.margin, precise=precise)
-            fixed, place = lower_signals(real, plan)
+            fixed, place = lower_signals(real, plan, stored=self.tables.stored)
             values = rounded_floats(fixed, few)
             largest = ranges.largest.copy()
             for i, node in place.items():
@@ -91,7 +94,7 @@ class AutoFormats:
 
     def lower(self, real: Graph, precise: frozenset[int] = frozenset()) -> Graph:
         """A real graph in the fixed dialect."""
-        return lower_signals(real, self.plan(real, precise))[0]
+        return lower_signals(real, self.plan(real, precise), stored=self.tables.stored)[0]
 
     def error(self, real: Graph, fixed: Graph) -> float:
         """Largest error of a result block over the judged states, relative to its largest word."""
@@ -124,16 +127,23 @@ class AutoFormats:
             When even with wide ports everywhere the error is larger than `max_error`.
         """
         plan = self.plan(real)
-        fixed = lower_signals(real, plan)[0]
+        fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
         if self.saved is not None or self.error(real, fixed) <= _HEADROOM * self.max_error:
             return fixed, plan
+        if self.tables.stored == NARROW:
+            found = self.error(real, fixed)
+            raise PrecisionError(
+                f"A largest relative error of {self.max_error:g} is out of reach with words of "
+                f"{NARROW} bits: it is {found:.2g}. Ask for {1.05 * found / _HEADROOM:.2g} with "
+                f"--max-error, or for the formats 'auto'."
+            )
         groups = _unit_loads(real, self._weights(real, plan), ii)
         ranges = measure_ranges(real, self.states)
         count = 1
         while True:
             precise = frozenset(i for group in groups[:count] for i in group)
             plan = self.plan(real, precise, ranges)
-            fixed = lower_signals(real, plan)[0]
+            fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
             error = self.error(real, fixed)
             report(f"{len(precise)} sums of 27 x 27 bit products: largest error {error:.2g}")
             if error <= _HEADROOM * self.max_error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pinion.fixedpoint import Format, FormatError
 
 from .graph import Graph, Node
-from .signals import NARROW, STORED, SignalPlan, TableFormats
+from .signals import NARROW, SignalPlan, TableFormats
 from .text import format_graph
 
 PLAN = "plan.toml"
@@ -87,6 +87,7 @@ class SavedPlan:
     def _broken_rule(self, i: int, node: Node, *, angle: bool) -> str:
         """Which of the hardware's rules a signal breaks, in words, or an empty string."""
         ports, value = self.signals.ports.get(i, ()), self.signals.values[i]
+        stored = self.tables.stored
         if len(ports) != len(node.args):
             return f"it has {len(node.args)} ports, not {len(ports)}"
         if angle and value != self.tables.angle:
@@ -97,20 +98,20 @@ class SavedPlan:
                     return "a sine reads `angle` and has the format `turn`, both at the top"
             case "reciprocal":
                 together = value.frac + ports[0].frac
-                if {value.width, ports[0].width} != {STORED} or together != self.tables.together:
+                if {value.width, ports[0].width} != {stored} or together != self.tables.together:
                     return (
-                        f"a reciprocal and its port have {STORED} bits each and `together` "
+                        f"a reciprocal and its port have {stored} bits each and `together` "
                         "fraction bits in all"
                     )
             case "add" | "sub" | "sum" | "neg":
-                if {*ports, value} != {value} or value.width != STORED:
-                    return f"ports and value of an addition have one format of {STORED} bits"
+                if {*ports, value} != {value} or value.width != stored:
+                    return f"ports and value of an addition have one format of {stored} bits"
             case "mul" | "dot":
                 pairs = list(zip(ports[::2], ports[1::2], strict=True))
                 narrow = {min(a.width, b.width) for a, b in pairs}
                 wide = {max(a.width, b.width) for a, b in pairs} | {value.width}
-                if wide != {STORED} or narrow not in ({NARROW}, {STORED}):
-                    return f"products have ports of {STORED} and of {NARROW} or {STORED} bits"
+                if wide != {stored} or narrow not in ({NARROW}, {stored}):
+                    return f"products have ports of {stored} and of {NARROW} or {stored} bits"
                 dropped = narrow.pop() - 1
                 if {a.frac + b.frac for a, b in pairs} != {value.frac + dropped}:
                     return (
@@ -118,8 +119,8 @@ class SavedPlan:
                         f"and {dropped} more"
                     )
             case _:
-                if value.width != STORED:
-                    return f"a request's words have {STORED} bits"
+                if value.width != stored:
+                    return f"a request's words have {stored} bits"
         return ""
 
 

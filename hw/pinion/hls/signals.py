@@ -28,21 +28,24 @@ from .graph import Graph, Node
 from .passes.rewrite import Rewriter
 from .ranges import Ranges
 
-# Words in which values are stored, and the ports of a DSP48E2 multiplier: 27 x 18.
+# Words in which values are stored, and the ports of a DSP48E2 multiplier: 27 x 18. For multipliers
+# of 18 x 18, such as the ECP5's, words are as short as the narrow port (`SHORT`).
 STORED = 27
 NARROW = 18
+SHORT = NARROW
 
 # Ranges reach this much further than what was seen.
 MARGIN = 1.25
 
-# Bits that a wide port may lose for a sum's common binary point before the narrow port has to: its
-# last bit stays below that of the narrow port, relatively.
-_SPARE = STORED - NARROW - 2
+# A wide port may lose bits for a sum's common binary point before the narrow port has to: its last
+# bit stays so many below that of the narrow port, relatively.
+_BELOW = 2
 
 # Sines and cosines: their error is a fifth of what the narrow port's rounding adds, with fewer
 # multipliers than full words would take; those are for results that shall be more exact.
 TURN = Format(22, 20)
 FINE_TURN = Format(STORED, STORED - 2)
+SHORT_TURN = Format(SHORT, SHORT - 2)
 
 # A value is read at most this much finer than it is stored: the bits below are zeros.
 _FINER = 12
@@ -86,25 +89,36 @@ class TableFormats:
     together: int
     turn: Format = TURN
 
+    @property
+    def stored(self) -> int:
+        """Bits of every stored word: an angle is one."""
+        return self.angle.width
+
     @classmethod
     def of(
-        cls, graph: Graph, ranges: Ranges, margin: float = MARGIN, *, turn: Format = TURN
+        cls,
+        graph: Graph,
+        ranges: Ranges,
+        margin: float = MARGIN,
+        *,
+        turn: Format = TURN,
+        stored: int = STORED,
     ) -> TableFormats:
-        """The finest angles and pivots that fit the ranges of a graph."""
+        """The finest angles and pivots that fit the ranges of a graph, in words of `stored` bits."""
         angles = {node.args[0] for node in graph.nodes if node.op in ("sin", "cos")}
         pivots = {node.args[0] for node in graph.nodes if node.op == "reciprocal"}
         reach = ranges.largest * margin
         return cls(
-            angle=Format(STORED, min((tight(reach[i], STORED) for i in angles), default=0)),
-            together=min((sum(_inverse(ranges, i, margin)) for i in pivots), default=0),
+            angle=Format(stored, min((tight(reach[i], stored) for i in angles), default=0)),
+            together=min((sum(_inverse(ranges, i, margin, stored)) for i in pivots), default=0),
             turn=turn,
         )
 
 
-def _inverse(ranges: Ranges, pivot: int, margin: float) -> tuple[int, int]:
+def _inverse(ranges: Ranges, pivot: int, margin: float, stored: int) -> tuple[int, int]:
     """Fraction bits of a pivot and of its reciprocal, each as fine as it can be."""
     largest = margin / max(float(ranges.smallest[pivot]), 1e-30)
-    return tight(ranges.largest[pivot] * margin, STORED), tight(largest, STORED)
+    return tight(ranges.largest[pivot] * margin, stored), tight(largest, stored)
 
 
 class _Planner:
@@ -121,6 +135,7 @@ class _Planner:
         self.graph = graph
         self.ranges = ranges
         self.tables = tables
+        self.stored = tables.stored
         self.reach: Floats = ranges.largest * margin
         self.margin = margin
         self.precise = precise
@@ -133,7 +148,7 @@ class _Planner:
     def summand(self, i: int) -> int:
         """Most fraction bits with which an adder reads a value."""
         if self.constant(i):
-            return tight(abs(float(self.graph.nodes[i].params[0])), STORED)
+            return tight(abs(float(self.graph.nodes[i].params[0])), self.stored)
         return self.values[i].frac
 
     def port(self, i: int, width: int) -> int:
@@ -146,35 +161,35 @@ class _Planner:
         nodes = self.graph.nodes
         angles = {node.args[0] for node in nodes if node.op in ("sin", "cos")}
         for i, node in enumerate(nodes):
-            own = tight(float(self.reach[i]), STORED)
+            own = tight(float(self.reach[i]), self.stored)
             match node.op:
                 case "const":
                     continue
                 case "input":
-                    self.values[i] = self.tables.angle if i in angles else Format(STORED, own)
+                    self.values[i] = self.tables.angle if i in angles else Format(self.stored, own)
                 case "sin" | "cos":
                     self.ports[i] = (self.values[node.args[0]],)
                     self.values[i] = self.tables.turn
                 case "reciprocal":
-                    frac = _inverse(self.ranges, node.args[0], self.margin)[0]
-                    self.ports[i] = (Format(STORED, frac),)
-                    self.values[i] = Format(STORED, self.tables.together - frac)
+                    frac = _inverse(self.ranges, node.args[0], self.margin, self.stored)[0]
+                    self.ports[i] = (Format(self.stored, frac),)
+                    self.values[i] = Format(self.stored, self.tables.together - frac)
                 case "add" | "sub" | "sum" | "neg":
                     # Each operand must fit as well: a small result may be a difference.
                     fine = [self.summand(a) for a in node.args]
                     if i in angles:
                         fine.append(self.tables.angle.frac)
-                    fmt = Format(STORED, min([own, *fine]))
+                    fmt = Format(self.stored, min([own, *fine]))
                     self.ports[i] = (fmt,) * len(node.args)
                     self.values[i] = fmt
                 case _:
                     self._products(i, node, own)
 
     def _products(self, i: int, node: Node, own: int) -> None:
-        width = STORED if i in self.precise else NARROW
+        width = self.stored if i in self.precise else NARROW
         shift = width - 1
         pairs = list(zip(node.args[::2], node.args[1::2], strict=True))
-        finest = min(self.port(a, STORED) + self.port(b, width) for a, b in pairs)
+        finest = min(self.port(a, self.stored) + self.port(b, width) for a, b in pairs)
         common = min(finest, own + shift)
         ports: list[Format] = []
         for a, b in pairs:
@@ -182,15 +197,16 @@ class _Planner:
             round_a = self.ranges.rms[b] * 2.0 ** -self.port(a, width)
             round_b = self.ranges.rms[a] * 2.0 ** -self.port(b, width)
             narrow, wide = (a, b) if round_a < round_b else (b, a)
-            n, w = self.port(narrow, width), self.port(wide, STORED)
+            n, w = self.port(narrow, width), self.port(wide, self.stored)
             surplus = n + w - common
-            dropped = min(surplus, _SPARE) if width < STORED else (surplus + 1) // 2
+            spare = self.stored - width - _BELOW
+            dropped = min(surplus, spare) if width < self.stored else (surplus + 1) // 2
             w -= dropped
             n -= surplus - dropped
-            at = {narrow: Format(width, n), wide: Format(STORED, w)}
-            ports += [at[a], at[b]] if a != b else [Format(STORED, w), Format(width, n)]
+            at = {narrow: Format(width, n), wide: Format(self.stored, w)}
+            ports += [at[a], at[b]] if a != b else [Format(self.stored, w), Format(width, n)]
         self.ports[i] = tuple(ports)
-        self.values[i] = Format(STORED, common - shift)
+        self.values[i] = Format(self.stored, common - shift)
 
 
 def plan_signals(
@@ -216,10 +232,16 @@ def plan_signals(
     return SignalPlan(values=planner.values, ports=planner.ports)
 
 
-def lower_signals(graph: Graph, plan: SignalPlan) -> tuple[Graph, dict[int, int]]:
+def lower_signals(
+    graph: Graph, plan: SignalPlan, *, stored: int = STORED
+) -> tuple[Graph, dict[int, int]]:
     """Rewrite a real graph in the fixed dialect, each signal in its format.
 
     The first operand of each product is the one at the wide port.
+
+    Parameters
+    ----------
+    stored : bits of a stored word.
 
     Returns
     -------
@@ -239,7 +261,7 @@ def lower_signals(graph: Graph, plan: SignalPlan) -> tuple[Graph, dict[int, int]
             return to.emit("const", (), (node.params[0], fmt.width, fmt.frac), like=node)
         if plan.values[arg] == fmt:
             return place[arg]
-        if fmt.width == STORED:
+        if fmt.width == stored:
             return quantized(place[arg], fmt, Rounding.FLOOR, like)
         source = place[arg]
         if fmt.width - fmt.frac < plan.values[arg].width - plan.values[arg].frac:
@@ -252,7 +274,7 @@ def lower_signals(graph: Graph, plan: SignalPlan) -> tuple[Graph, dict[int, int]
     for i, node in enumerate(graph.nodes):
         if node.op == "const":
             if i in results:
-                fmt = Format(STORED, tight(abs(float(node.params[0])), STORED))
+                fmt = Format(stored, tight(abs(float(node.params[0])), stored))
                 place[i] = to.emit("const", (), (node.params[0], fmt.width, fmt.frac), like=node)
             continue
         if i in negated:

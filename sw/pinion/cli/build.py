@@ -38,15 +38,16 @@ def command(
         str,
         typer.Option(
             metavar="NAME|auto|FILE",
-            help="Number formats: one for all signals (q16.16, q12.20), one for each (auto), or a "
-            "plan.toml of an earlier build.",
+            help="Number formats: one for all signals (q16.16, q12.20), one for each (auto; auto18 in "
+            "words of 18 bits), or a plan.toml of an earlier build.",
         ),
     ] = "q16.16",
     max_error: Annotated[
         float | None,
         typer.Option(
             metavar="X",
-            help="With auto: largest error of a result block, relative to its largest word (1e-3).",
+            help="With auto: largest error of a result block, relative to its largest word (1e-3; "
+            "5e-2 with auto18).",
         ),
     ] = None,
     ranges: Annotated[

@@ -1,0 +1,58 @@
+"""Formats by signal in words of 18 bits: one multiplier of 18 x 18 a product, and no more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pinion.boards.build import Build, build
+from pinion.cosim.verify import verify
+from pinion.hls.auto import PrecisionError
+from pinion.hls.evaluate import formats
+from pinion.hls.signals import SHORT
+
+
+MOST = 0.12  # the pivot of the first joint is small in some states
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("auto18") / "two_link"
+    build("two_link", "aba", folder, ii=4, formats="auto18", max_error=MOST)
+    return folder
+
+
+def test_no_word_is_longer_than_a_multiplier_port(folder: Path) -> None:
+    graph = Build.read(folder).graph
+    fmts = formats(graph)
+    products = [node for node in graph.nodes if node.op in ("dot", "mul")]
+    assert products
+    for node in products:
+        widths = {fmts[arg].width for arg in node.args}
+        # A port that rounds reads one bit more, the highest of those dropped.
+        assert widths <= {SHORT}, (node, widths)
+    assert {fmt.width for _, i in graph.outputs for fmt in (fmts[i],)} == {SHORT}
+    assert any(node.op == "reciprocal" for node in graph.nodes)
+
+
+def test_the_core_is_the_integer_model_bit_for_bit(folder: Path) -> None:
+    report = verify(folder, samples=500, seed=18)
+    assert report["mismatches"] == 0 and report["budget_held"]
+    assert max(report["rel_err_max"].values()) <= MOST
+
+
+def test_a_plan_of_18_bits_builds_the_same_core_again(folder: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    build("two_link", "aba", again, ii=4, formats=str(folder / "plan.toml"))
+    assert Build.read(again).graph == Build.read(folder).graph
+
+
+def test_an_error_out_of_reach_says_what_is_in_reach(tmp_path: Path) -> None:
+    with pytest.raises(PrecisionError) as caught:
+        build("two_link", "aba", tmp_path / "fine", ii=4, formats="auto18", max_error=1e-7)
+    match = re.search(r"words of 18 bits: it is (\S+)\. Ask for (\S+) with", str(caught.value))
+    assert match, caught.value
+    assert not (tmp_path / "fine").exists()
+    build("two_link", "aba", tmp_path / "ok", ii=4, formats="auto18", max_error=float(match[2]))
