@@ -13,7 +13,6 @@ from pinion.hls.auto import PrecisionError
 from pinion.hls.evaluate import formats
 from pinion.hls.signals import SHORT
 
-
 MOST = 0.12  # the pivot of the first joint is small in some states
 
 

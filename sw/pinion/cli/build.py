@@ -38,8 +38,8 @@ def command(
         str,
         typer.Option(
             metavar="NAME|auto|FILE",
-            help="Number formats: one for all signals (q16.16, q12.20), one for each (auto; auto18 in "
-            "words of 18 bits), or a plan.toml of an earlier build.",
+            help="Number formats: one for all signals (q16.16, q12.20), one for each (auto; auto18 "
+            "in words of 18 bits), or a plan.toml of an earlier build.",
         ),
     ] = "q16.16",
     max_error: Annotated[
