@@ -16,10 +16,12 @@ import pytest
 
 # The extras that a package may import from, besides the plain dependencies.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "pinion.gateware": ("hw",),
-    "pinion.boards": ("hw",),
+    "pinion.gateware": ("hw", "formal"),
+    "pinion.boards": ("hw", "ecp5"),
     "pinion.cosim": ("hw", "sim"),
     "pinion.cli": ("cli",),
+    "pinion.link": ("fast",),
+    "pinion.driver": ("serial",),
 }
 
 

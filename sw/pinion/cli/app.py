@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import bench, build, demo, explore, info, robots, run, synth, verify
+from . import bench, build, demo, explore, export, info, robots, run, synth, verify
 from .errors import BAD_INPUT, complain, sentence
 from .options import WithFunctions
 
@@ -29,6 +29,7 @@ app.command("synth")(synth.command)
 app.command("run")(run.command)
 app.command("bench")(bench.command)
 app.command("explore", cls=WithFunctions)(explore.command)
+app.command("export")(export.command)
 app.command("demo")(demo.command)
 
 INTERRUPTED = 130

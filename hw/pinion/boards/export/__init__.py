@@ -1,0 +1,18 @@
+"""Cores to take along: one folder that other designs and tools can use without Pinion."""
+
+from __future__ import annotations
+
+from .folder import REQUESTS, export
+from .interface import ExportError, Port, core_ports, module_name
+from .vectors import Vectors, make_vectors
+
+__all__ = [
+    "REQUESTS",
+    "ExportError",
+    "Port",
+    "Vectors",
+    "core_ports",
+    "export",
+    "make_vectors",
+    "module_name",
+]

@@ -1,0 +1,92 @@
+"""Test vectors of an exported core: requests, and the words and flags that must come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.functions import sample
+
+from ..build import Build
+
+Words = NDArray[np.uint32]
+Flags = NDArray[np.bool_]
+Model = Callable[[Words], tuple[Words, Flags]]
+
+FORMAT = 1
+
+# Float32 words that no state has: not a number, infinities, far too large, negative zero, the
+# smallest number there is.
+SPECIAL = (0x7FC00000, 0x7F800000, 0xFF800000, 0x7149F2CA, 0x80000000, 0x00000001)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vectors:
+    """Requests and answers.
+
+    Members
+    -------
+    requests : (n, words_in) uint32, float32 bits in record order.
+    results : (n, words_out) uint32, likewise.
+    flags : (n,) bool.
+    """
+
+    requests: Words
+    results: Words
+    flags: Flags
+
+
+def make_vectors(build: Build, model: Model, *, count: int, seed: int) -> Vectors:
+    """Draw requests and ask the integer model for the answers.
+
+    Of eight requests, six are of the distribution that the build is for, one is far outside it
+    (its flag may be up), and in one a word is replaced by a special one.
+
+    Parameters
+    ----------
+    model : request words (n, words_in) to result words (n, words_out) and flags (n,): exact
+        integers, such as ``pinion.cosim.reference.Reference.expected``.
+    """
+    home = build.manifest.budget_distribution
+    requests = _draw(build, count, home, seed)
+    places = np.arange(count) % 8
+    requests[places == 6] = _draw(build, count, "beyond", seed + 1)[places == 6]
+    rng = np.random.default_rng(seed + 2)
+    for turn, row in enumerate(np.flatnonzero(places == 7)):
+        requests[row, rng.integers(requests.shape[1])] = SPECIAL[turn % len(SPECIAL)]
+    results, flags = model(requests)
+    return Vectors(requests=requests, results=results, flags=flags)
+
+
+def _draw(build: Build, count: int, distribution: str, seed: int) -> Words:
+    arrays = sample(build.model, build.function, count, distribution=distribution, seed=seed)
+    parts = [a.gather(arrays[a.name]).reshape(count, -1) for a in build.manifest.inputs]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32).view(np.uint32)
+
+
+def vectors_data(name: str, build: Build, vectors: Vectors) -> dict[str, object]:
+    """What ``tb/vectors.json`` holds: all that the bench knows; words are 8 hexadecimal digits."""
+    manifest = build.manifest
+    return {
+        "format": FORMAT,
+        "name": name,
+        "generator": f"Pinion {manifest.version}",
+        "hash": f"{manifest.hash:016x}",
+        "ii": manifest.ii,
+        "total_latency_cycles": manifest.total_latency_cycles,
+        "lanes_in": manifest.lanes_in,
+        "beats_in": manifest.beats_in,
+        "lanes_out": manifest.lanes_out,
+        "beats_out": manifest.beats_out,
+        "words_out": manifest.words_out,
+        "requests": [_hex(row) for row in vectors.requests],
+        "results": [_hex(row) for row in vectors.results],
+        "flags": [int(flag) for flag in vectors.flags],
+    }
+
+
+def _hex(row: Words) -> str:
+    return " ".join(f"{int(word):08x}" for word in row)
