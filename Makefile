@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format bench clean distclean
+.PHONY: help setup demo test test-slow formal soak fuzz lint format bench clean distclean
 
 BIN := .venv/bin
 BUILD := build
@@ -31,6 +31,9 @@ help:
 	@echo '  make demo       set up, then build, run and check a core for the KUKA iiwa14'
 	@echo '  make test       set up, then run all tests        (ARGS="tests/hls -k schedule")'
 	@echo '  make test-slow  every function on real robots, about half an hour'
+	@echo '  make formal     proofs of the stream components, a few minutes'
+	@echo '  make soak       100,000 requests through a stand-in card that keeps failing'
+	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
 	@echo '  make lint       style, types and floors'
 	@echo '  make format     rewrite the sources in the house style'
 	@echo '  make bench      measure the core'
@@ -50,6 +53,17 @@ test: setup
 test-slow: setup
 	@echo 'test-slow: every function on real robots through RTL, minutes each'
 	$(RUN) $(BIN)/python -m pytest $(SPREAD) -m slow $(ARGS)
+
+formal: setup
+	@echo 'formal: nothing dropped, doubled or reordered; what waits stays'
+	$(RUN) $(BIN)/python -m pinion.gateware.link.proofs
+
+soak: setup
+	$(RUN) $(BIN)/pinion build iiwa14 rnea -o $(BUILD)/soak
+	$(RUN) $(BIN)/python -m pinion.cosim.card.soak $(BUILD)/soak --requests 100000 --every 100
+
+fuzz: setup
+	$(RUN) $(BIN)/python -m pinion.cosim.fuzz --cases 1000000
 
 # All four speak, also after one of them has failed.
 lint: setup

@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from pinion.driver import Answers, CardIdentity, Transport
+from pinion.cosim.packets import Answers, PacketCard
+from pinion.cosim.transport import InProcessCard
+from pinion.driver.card import layout_of
 from pinion.hls.manifest import Array, Manifest
+from pinion.link import HEADER, register
+from pinion.link.registers import RESET
 
 BIG = np.float32(1000.0)
+
+WAIT = 5.0
+"""Seconds until a read of a card that has stopped fails."""
 
 
 def manifest(**changes: Any) -> Manifest:
@@ -58,46 +65,85 @@ def manifest(**changes: Any) -> Manifest:
 
 def expected(q: Any, qd: Any, weight: Any) -> tuple[Any, Any]:
     """What the card computes, in float32: tau = q + 2 qd, scaled = 3 weight."""
-    return q + np.float32(2) * qd, np.float32(3) * weight
+    with np.errstate(all="ignore"):  # damaged requests are computed too
+        return q + np.float32(2) * qd, np.float32(3) * weight
 
 
-class Card(Transport):
-    """Answers at once; flags a request whose first word is above `BIG`."""
+def compute(words: np.ndarray, *, cycles: int = 7) -> Answers:
+    """The made-up function on (n, 10) words; flags a request whose first word is above `BIG`."""
+    floats = words.view(np.float32)
+    tau, scaled = expected(floats[:, 0:2], floats[:, 2:4], floats[:, 4:10])
+    out = np.ascontiguousarray(np.concatenate([tau, scaled], axis=1)).view(np.uint32)
+    return Answers(words=out, flagged=floats[:, 0] > BIG, cycles=cycles)
 
-    def __init__(self, *, build_hash: int | None = None, cycles: int | None = 7) -> None:
-        self.hash = manifest().hash if build_hash is None else build_hash
-        self.cycles = cycles
+
+class Card(InProcessCard):
+    """A card that answers at once, and notes what was asked of it.
+
+    Members
+    -------
+    sizes : requests in each packet.
+    calls : ``packet``, ``reset`` and ``close``, in order.
+    threads : identities of those that sent, and those that received.
+    hook : called with the (n, 10) words of each packet before they are answered.
+    spoil : changes each response packet.
+    """
+
+    def __init__(
+        self,
+        *,
+        build_hash: int | None = None,
+        cycles: int = 7,
+        m: Manifest | None = None,
+        compute: Callable[..., Answers] = compute,
+        wait: float = WAIT,
+    ) -> None:
         self.sizes: list[int] = []
         self.calls: list[str] = []
-        self.threads: set[int] = set()
-        self.hook: Callable[[np.ndarray], None] = lambda requests: None
-        self.spoil: Callable[[Answers], Answers] = lambda answers: answers
+        self.senders: set[int] = set()
+        self.receivers: set[int] = set()
+        self.hook: Callable[[np.ndarray], None] = lambda words: None
+        self.spoil: Callable[[np.ndarray], np.ndarray | None] = lambda packet: packet
         self._busy = threading.Lock()
 
-    def identity(self) -> CardIdentity:
-        return CardIdentity(build_hash=self.hash)
+        def work(words: np.ndarray) -> Answers:
+            self.sizes.append(len(words))
+            self.calls.append("packet")
+            self.hook(words)
+            return compute(words, cycles=cycles)
 
-    def exchange(self, requests: np.ndarray) -> Answers:
-        assert self._busy.acquire(blocking=False), "two exchanges at once"
+        layout = layout_of(m or manifest())
+        super().__init__(card=PacketCard(layout=layout, compute=work, build=build_hash), wait=wait)
+
+    def write_register(self, offset: int, value: int) -> None:
+        if offset == register("CONTROL").offset and value & RESET:
+            self.calls.append("reset")
+        super().write_register(offset, value)
+
+    def send(self, packet: np.ndarray) -> None:
+        assert self._busy.acquire(blocking=False), "two packets are being sent at once"
         try:
-            assert requests.dtype == np.uint32 and requests.ndim == 2 and requests.shape[1] == 10
-            assert len(requests) and requests.flags.c_contiguous
-            self.threads.add(threading.get_ident())
-            self.sizes.append(len(requests))
-            self.calls.append("exchange")
-            self.hook(requests)
-            words = requests.view(np.float32)
-            tau, scaled = expected(words[:, 0:2], words[:, 2:4], words[:, 4:10])
-            out = np.ascontiguousarray(np.concatenate([tau, scaled], axis=1)).view(np.uint32)
-            return self.spoil(Answers(words=out, flagged=words[:, 0] > BIG, cycles=self.cycles))
+            assert packet.__array_interface__["data"][0] % 4096 == 0 and len(packet) % 64 == 0
+            self.senders.add(threading.get_ident())
+            super().send(packet)
         finally:
             self._busy.release()
 
-    def reset(self) -> None:
-        self.calls.append("reset")
+    def receive(self, packet: np.ndarray) -> None:
+        assert packet.__array_interface__["data"][0] % 4096 == 0 and len(packet) % 64 == 0
+        self.receivers.add(threading.get_ident())
+        super().receive(packet)
+        changed = self.spoil(packet)
+        if changed is not None and changed is not packet:
+            packet[:] = changed
 
     def close(self) -> None:
         self.calls.append("close")
+
+
+def sequence_of(packet: np.ndarray) -> int:
+    """Of a request or response packet."""
+    return int(packet[:64].view(HEADER)[0]["sequence"])
 
 
 def states(count: int, *, seed: int) -> dict[str, np.ndarray]:

@@ -13,11 +13,12 @@ from pinion import driver
 from pinion.api import backend
 from pinion.boards.build import Build, build
 from pinion.cosim.stream import PATTERNS
-from pinion.cosim.transport import SimulatedCard
-from pinion.driver import Device, DriverError, TransportError, pack, request_dtype
+from pinion.cosim.transport import SimulatedCard, SimulatedTop
+from pinion.driver import CardFaultError, Device, DriverError, TransportError, pack, request_dtype
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.functions import sample
 from pinion.hls.evaluate import evaluate_integers, formats
+from pinion.link import Cause
 
 
 @pytest.fixture(scope="module", params=["pendulum", "two_link"])
@@ -137,7 +138,7 @@ def test_a_core_of_another_build_is_refused(folder: Path, tmp_path: Path) -> Non
 
 
 def test_the_simulated_card_has_no_address_and_needs_its_core(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(DriverError, match="no address '0'"):
+    with pytest.raises(DriverError, match="no simulated card '0'"):
         driver.open(folder, device="sim:0")
     Build.read(folder).manifest.write(tmp_path)
     with pytest.raises(TransportError, match="cannot be made: There is no RTLIL"):
@@ -178,3 +179,46 @@ def test_an_unknown_backend_is_refused_before_anything_is_built(tmp_path: Path) 
     with pytest.raises(DriverError, match="no transport 'abacus'"):
         backend("pendulum", "rnea", device="abacus:1", folder=tmp_path / "made")
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.slow
+def test_the_whole_top_answers_as_the_core_does(folder: Path) -> None:
+    arrays = states(folder, 700, seed=21)
+    with driver.open(folder, device="sim:top", chunk=150) as top:
+        result = top.run(**arrays)
+        words, flags = golden(folder, arrays)
+        same_bits(result.tau, words)
+        assert np.array_equal(result.saturated, flags)
+        assert top.registers.ACCEPTED == 700 and top.registers.BATCHES == 5
+        top.reset()
+        same_bits(top.run(**arrays).tau, words)
+        buffers = top.allocate(50)
+        for name, view in buffers.inputs.items():
+            view[...] = arrays[name][:50]
+        same_bits(top.submit_buffers(buffers).result().tau, words[:50])
+        assert top.profile.faults == 0 and top.profile.recoveries == 1
+
+
+@pytest.mark.slow
+def test_the_whole_top_comes_back_from_a_fault(folder: Path) -> None:
+    made = Build.read(folder)
+    card = SimulatedTop(folder=folder, wait=0.3)
+    plain, sent = card.send, iter(range(1, 10**6))
+
+    def send(packet: np.ndarray) -> None:
+        damaged = packet.copy()
+        if next(sent) == 3:
+            damaged[4] ^= 1
+        plain(damaged)
+
+    card.send = send  # type: ignore[method-assign]
+    batches = [states(folder, 40, seed=k) for k in range(6)]
+    with Device(manifest=made.manifest, transport=card, timeout=5.0) as device:
+        futures = [device.submit(**batch) for batch in batches]
+        for k, (batch, future) in enumerate(zip(batches, futures, strict=True)):
+            if k == 2:
+                error = future.exception()
+                assert isinstance(error, CardFaultError) and error.cause is Cause.VERSION
+            else:
+                same_bits(future.result().tau, golden(folder, batch)[0])
+        assert device.profile.recoveries == 1

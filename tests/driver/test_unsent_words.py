@@ -7,16 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.driver import (
-    Answers,
-    CardIdentity,
-    Device,
-    DriverError,
-    Transport,
-    request_dtype,
-    result_dtype,
-    unpack,
-)
+from pinion.cosim.packets import Answers
+from pinion.driver import Device, DriverError, request_dtype, result_dtype, unpack
 from pinion.hls.manifest import Array, Manifest
 from tests.driver import cards
 
@@ -43,29 +35,22 @@ def manifest() -> Manifest:
     )
 
 
-class Card(Transport):
+class Card(cards.Card):
     """Doubles minv's words, answers the gradient with words 0, 1, ... of its own, returns qdd."""
 
     def __init__(self) -> None:
         self.requests: list[np.ndarray] = []
+        super().__init__(m=manifest(), compute=self.work)
 
-    def identity(self) -> CardIdentity:
-        return CardIdentity(build_hash=manifest().hash)
-
-    def exchange(self, requests: np.ndarray) -> Answers:
-        assert requests.dtype == np.uint32 and requests.shape[1] == WORDS_IN
-        words = requests.view(np.float32)
-        self.requests.append(words.copy())
-        gradient = words[:, :1] + np.arange(len(GRADIENT), dtype=np.float32)
-        out = np.concatenate([2 * words[:, N:], gradient, words[:, :N]], axis=1)
+    def work(self, words: np.ndarray, *, cycles: int) -> Answers:
+        assert words.dtype == np.uint32 and words.shape[1] == WORDS_IN
+        floats = words.view(np.float32)
+        self.requests.append(floats.copy())
+        gradient = floats[:, :1] + np.arange(len(GRADIENT), dtype=np.float32)
+        out = np.concatenate([2 * floats[:, N:], gradient, floats[:, :N]], axis=1)
         flags = np.zeros(len(words), dtype=np.bool_)
-        return Answers(words=np.ascontiguousarray(out).view(np.uint32), flagged=flags, cycles=1)
-
-    def reset(self) -> None:
-        raise AssertionError("nothing went wrong")
-
-    def close(self) -> None:
-        pass
+        out = np.ascontiguousarray(out).view(np.uint32)
+        return Answers(words=out, flagged=flags, cycles=cycles)
 
 
 def states(count: int, *, seed: int) -> dict[str, np.ndarray]:

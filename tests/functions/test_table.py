@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.boards.build import _array as array_of
+from pinion.boards.description import array_of
 from pinion.functions import FUNCTIONS, Block, Function, FunctionError, function, sample
 from pinion.hls import FormatPlan, Timing, design, evaluate_floats, op_counts
 from pinion.hls.passes import fold

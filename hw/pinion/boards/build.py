@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pinion.functions import Block, Function, function, reduced_graph
+from pinion.functions import Function, function, reduced_graph
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
-from pinion.gateware.library import multiplier_count
 from pinion.gateware.verilog import emit_verilog
-from pinion.hls import Array, Design, Graph, Manifest, design, format_graph, parse_graph
+from pinion.hls import Design, Graph, Manifest, design, format_graph, parse_graph
 from pinion.hls.auto import AutoFormats
 from pinion.hls.clusters import NONE, link_parents
 from pinion.hls.design import known_words
 from pinion.hls.manifest import MANIFEST, ManifestError
-from pinion.hls.operations import TABLES, kind_names
 from pinion.hls.passes import fold
 from pinion.hls.planfile import PLAN, plan_text
 from pinion.robot import Model, load, model_from_dict, model_to_dict
 
+from .description import build_manifest, content_digest, schedule_rows
 from .interval import choose_interval
 from .objective import format_plan, objective_timing
 from .states import REFERENCE, budget_states
-
-TARGETS = ("sim",)
+from .targets import SIM, find_target
 
 MODEL, GRAPH, SCHEDULE, RTLIL, VERILOG = (
     "model.json",
@@ -102,7 +97,7 @@ class Build:
             rows = json.loads((folder / SCHEDULE).read_text())
             if missing := _SCHEDULE_KEYS - set(rows):
                 raise KeyError(f"{SCHEDULE} lacks {', '.join(sorted(missing))}")
-            if _content(graph, rows) != manifest.content:
+            if content_digest(graph, rows) != manifest.content:
                 raise ValueError(f"{GRAPH} and {SCHEDULE} are not those of {MANIFEST}")
         except (OSError, ValueError, KeyError) as error:
             raise ManifestError(
@@ -173,13 +168,13 @@ def build(
     folder: Path,
     *,
     ii: int | None = 8,
-    formats: str = "q16.16",
+    formats: str | None = None,
     max_error: float | None = None,
     ranges: str | None = None,
-    objective: str = "area",
+    objective: str | None = None,
     clusters: str = NONE,
-    target: str = "sim",
-    clock_mhz: float = 250.0,
+    target: str = SIM,
+    clock_mhz: float | None = None,
     derivatives: str = "composite",
     outputs: Sequence[str] = (),
     report: Callable[[str], None] = _quiet,
@@ -196,11 +191,16 @@ def build(
     folder : the build folder to make.
     ii : cycles between results; None to choose, with a report that explains it.
     formats : ``q16.16``, ``q12.20`` or any other uniform format; ``auto`` for formats by signal,
-        ``auto18`` for such in words of 18 bits; the path of a plan (``plan.toml`` of an earlier build, edited perhaps) for formats by
-        signal as they stand there.
+        ``auto18`` for such in words of 18 bits; the path of a plan (``plan.toml`` of an earlier
+        build, edited perhaps) for formats by signal as they stand there. None for the target's.
     max_error : with ``auto``, largest error of a result block relative to its largest word.
     ranges : with ``auto``, the distribution of states that the formats are made for.
-    objective : what the units' latencies are chosen for (:mod:`pinion.boards.objective`).
+    objective : what the units' latencies are chosen for (:mod:`pinion.boards.objective`); None for
+        the target's.
+    target : ``sim``, or a board, whose files are written into the folder as well
+        (:mod:`pinion.boards.targets`).
+    clock_mhz : the core's clock to count with; a board's clock manager may make it a little slower.
+        None for the target's.
     clusters : ``link`` gives every link units of its own, so that wires stay short
         (:mod:`pinion.hls.clusters`); with ``none`` all operations share them.
     derivatives, outputs : variant of the function (:func:`pinion.functions.function`).
@@ -212,12 +212,15 @@ def build(
         Subclasses with a sentence, for everything that the caller can mend.
     """
     row = function(function_name, derivatives=derivatives, outputs=outputs)
-    if target not in TARGETS:
-        raise BuildError(f"There is no target '{target}' yet; choose one of {', '.join(TARGETS)}.")
+    board = find_target(target)
+    formats = board.formats if formats is None else formats
+    objective = board.objective if objective is None else objective
+    clock_mhz = board.clock_mhz if clock_mhz is None else clock_mhz
     if not 1.0 <= clock_mhz <= 2000.0:
         raise BuildError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")
     if ii is not None and not 1 <= ii <= 4096:
         raise BuildError(f"The initiation interval is 1 to 4096 cycles, not {ii}.")
+    clock_mhz = board.reachable_mhz(clock_mhz)
     folder = Path(folder)
     _refuse_foreign(folder)
     if isinstance(robot, str):
@@ -238,8 +241,8 @@ def build(
     report("Elaborating the gateware")
     # The hash covers the latencies of the core that will hold it.
     probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
-    rows = _rows(plan, probe)
-    manifest = _manifest(
+    rows = schedule_rows(plan, probe)
+    manifest = build_manifest(
         model, row, plan, probe, rows, formats, objective, clusters, target, clock_mhz
     )
     core = Core(graph=plan.fixed, binding=plan.binding, build_hash=manifest.hash)
@@ -256,6 +259,7 @@ def build(
         (parts / RTLIL).write_text(core_rtlil(core))
         report("Writing Verilog")
         emit_verilog(parts / RTLIL, parts / VERILOG)
+        board.write(parts, manifest, report)
         if folder.exists():
             _keep_simulation(folder, parts, manifest)
             shutil.rmtree(folder)
@@ -283,114 +287,3 @@ def _refuse_foreign(folder: Path) -> None:
         raise BuildError(
             f"'{folder}' holds files that are not a Pinion build: give an empty or a new folder."
         )
-
-
-def _manifest(
-    model: Model,
-    row: Function,
-    plan: Design,
-    core: Core,
-    rows: dict[str, Any],
-    formats: str,
-    objective: str,
-    clusters: str,
-    target: str,
-    clock_mhz: float,
-) -> Manifest:
-    binding, modulo = plan.binding, plan.binding.schedule
-    tables = sum(
-        multiplier_count(kind) * count
-        for kind, count in modulo.units.items()
-        if kind.name in TABLES
-    )
-    return Manifest(
-        version=_version(),
-        robot=model.name,
-        robot_source=Path(model.source).name,
-        function=row.name,
-        options=dict(row.options) | ({} if clusters == NONE else {"clusters": clusters}),
-        formats=Path(formats).name,
-        objective=objective,
-        max_error=plan.saved.max_error if plan.saved else 0.0,
-        target=target,
-        ii=modulo.ii,
-        clock_mhz=clock_mhz,
-        inputs=tuple(_array(b, model, set(plan.fixed.inputs), {}) for b in row.inputs),
-        outputs=tuple(
-            _array(b, model, {name for name, _ in plan.fixed.outputs}, plan.constants)
-            for b in row.outputs
-        ),
-        lanes_in=binding.lanes_in,
-        beats_in=binding.beats_in,
-        lanes_out=binding.lanes_out,
-        beats_out=binding.beats_out,
-        latency_cycles=modulo.latency_cycles,
-        total_latency_cycles=core.total_latency,
-        multipliers=plan.multipliers,
-        table_multipliers=tables,
-        adders=plan.adders,
-        units=plan.units(),
-        ops=plan.ops,
-        registers=binding.registers,
-        budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
-        budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
-        content=_content(plan.fixed, rows),
-    )
-
-
-def _content(graph: Graph, rows: dict[str, Any]) -> str:
-    """Digest of what the gateware is made of."""
-    text = format_graph(graph) + json.dumps(rows, sort_keys=True)
-    return sha256(text.encode()).hexdigest()
-
-
-def _array(block: Block, model: Model, sent: set[str], constants: Mapping[str, float]) -> Array:
-    """A block as the records carry it."""
-    positions = block.positions(model)
-    travels = tuple(position for word, position in positions.items() if word in sent)
-    dims = block.dims(model)
-    whole = len(travels) == math.prod(dims)
-    return Array(
-        name=block.name,
-        shape=dims,
-        unit=block.unit,
-        sent=None if whole else travels,
-        constants=tuple((positions[w], v) for w, v in constants.items() if w in positions),
-        symmetric=block.symmetric,
-    )
-
-
-def _rows(plan: Design, core: Core) -> dict[str, Any]:
-    """The schedule as data, for reports, pictures and the scoreboard."""
-    binding, modulo = plan.binding, plan.binding.schedule
-    names = kind_names(modulo.units)
-    return {
-        "ii": modulo.ii,
-        "length": modulo.length,
-        "first_operand": modulo.first_operand,
-        "last_beat": core.last_beat,
-        "units": {names[kind]: count for kind, count in modulo.units.items()},
-        "operations": [
-            {
-                "node": operation.node,
-                "kind": names[operation.kind],
-                "unit": binding.unit[i],
-                "start": modulo.start[i],
-                "latency": operation.latency,
-                "region": operation.region,
-                "line": operation.line,
-            }
-            for i, operation in enumerate(modulo.operations)
-        ],
-        "outputs": [
-            {"name": o.name, "node": o.node, "lane": o.lane, "beat": o.beat, "cycle": o.cycle}
-            for o in binding.outputs
-        ],
-    }
-
-
-def _version() -> str:
-    try:
-        return version("pinion")
-    except PackageNotFoundError:
-        return "0+unknown"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
+
+MOST_WORDS = 1 << 16
+"""Elements of an array, and words of a record: no robot comes near, and a file may say anything."""
+
+MOST = 1 << 31
+"""No count of cycles or of units reaches it."""
 
 
 class ManifestError(ValueError):
@@ -170,42 +176,162 @@ class Manifest:
         Raises
         ------
         ManifestError
-            When the folder or the file is missing, unreadable, or its hash does not fit.
+            When the folder or the file is missing, unreadable, holds what no build has, or its
+            hash does not fit.
         """
         path = Path(folder) / MANIFEST
         try:
-            data = json.loads(path.read_text())
-            stated = data.pop("hash")
-            del data["words_in"], data["words_out"]
-            arrays: dict[str, Any] = {
-                key: tuple(_array(a) for a in data.pop(key)) for key in ("inputs", "outputs")
-            }
-            manifest = cls(**arrays, **data)
+            data = path.read_bytes()
         except FileNotFoundError:
             raise ManifestError(
                 f"'{folder}' is not a build folder: it has no {MANIFEST}. Make one with "
                 f"'pinion build ROBOT FUNCTION -o {folder}'."
             ) from None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ManifestError(
-                f"'{path}' cannot be read ({error}): build the folder again."
-            ) from None
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, error) from None
+        return cls.parse(data, path=path)
+
+    @classmethod
+    def parse(cls, data: bytes, *, path: Path) -> Manifest:
+        """A manifest from a file's content.
+
+        Parameters
+        ----------
+        data : what `write` wrote.
+        path : of the file, for messages.
+
+        Raises
+        ------
+        ManifestError
+            When the content is no manifest, holds what no build has, or its hash does not fit.
+        """
+        try:
+            found = json.loads(data.decode("utf-8"))
+            stated, words = found.pop("hash"), (found.pop("words_in"), found.pop("words_out"))
+            arrays: dict[str, Any] = {
+                key: tuple(_array(a) for a in found.pop(key)) for key in ("inputs", "outputs")
+            }
+            manifest = cls(**arrays, **found)
+            _check(manifest, words)
+        except (
+            *(ValueError, TypeError, KeyError, AttributeError),
+            # A number too large for a float, and brackets nested by the thousand.
+            *(OverflowError, RecursionError),
+        ) as error:
+            raise _unreadable(path, error) from None
         if f"{manifest.hash:016x}" != stated:
             raise ManifestError(
                 f"'{path}' was changed after it was built (its hash is {manifest.hash:016x}, it "
-                f"says {stated}): build the folder again."
+                f"says {_short(stated)}): build the folder again."
             )
         return manifest
 
 
+def _unreadable(path: Path, error: Exception) -> ManifestError:
+    return ManifestError(f"'{path}' cannot be read ({_short(error)}): build the folder again.")
+
+
 def _array(data: dict[str, Any]) -> Array:
     """An array from its JSON form, lists back to tuples."""
-    sent = data.get("sent")
+    sent = data["sent"]
     return Array(
-        name=data["name"],
-        shape=tuple(data["shape"]),
-        unit=data["unit"],
-        sent=None if sent is None else tuple(sent),
-        constants=tuple((int(i), float(v)) for i, v in data["constants"]),
-        symmetric=data["symmetric"],
+        name=_typed(data["name"], str, "a name"),
+        shape=_whole(data["shape"], "a shape"),
+        unit=_typed(data["unit"], str, "a unit"),
+        sent=None if sent is None else _whole(sent, "what is sent"),
+        constants=tuple(
+            (_typed(position, int, "a position"), _number(value, "a constant"))
+            for position, value in _typed(data["constants"], list, "constants")
+        ),
+        symmetric=_typed(data["symmetric"], bool, "symmetric"),
     )
+
+
+def _check(manifest: Manifest, words: tuple[object, object]) -> None:
+    """Refuse what no build has, so that nobody behind this has to reckon with it."""
+    for field in fields(manifest):
+        value = getattr(manifest, field.name)
+        match field.type:
+            case "str":
+                _typed(value, str, field.name)
+            case "int":
+                _count(value, field.name, field.name in _AT_LEAST_ONE)
+            case "float":
+                _number(value, field.name)
+            case "dict[str, str]" | "dict[str, int]" | "dict[str, float]":
+                for key, item in _typed(value, dict, field.name).items():
+                    what = f"{field.name} {key}"
+                    if field.type == "dict[str, int]":
+                        _count(item, what, False)
+                    elif field.type == "dict[str, str]":
+                        _typed(item, str, what)
+                    else:
+                        _number(item, what)
+    if manifest.clock_mhz <= 0:
+        raise ValueError(f"clock_mhz is {manifest.clock_mhz}")
+    for way, arrays, said in zip(
+        ("in", "out"), (manifest.inputs, manifest.outputs), words, strict=True
+    ):
+        for array in arrays:
+            _check_array(array)
+        names = [array.name for array in arrays]
+        if len(set(names)) != len(names):
+            raise ValueError(f"arrays share a name: {', '.join(names)}")
+        total = sum(array.words for array in arrays)
+        beat, beats = getattr(manifest, f"lanes_{way}"), getattr(manifest, f"beats_{way}")
+        if total > min(beat * beats, MOST_WORDS) or type(said) is not int or said != total:
+            raise ValueError(
+                f"words_{way} is {_short(said)}, the arrays have {total}, {beats} beats of {beat} "
+                f"hold {beat * beats}, a record at most {MOST_WORDS}"
+            )
+
+
+_AT_LEAST_ONE = ("ii", "lanes_in", "lanes_out", "beats_in", "beats_out")
+
+
+def _check_array(array: Array) -> None:
+    if not array.name.isidentifier():
+        raise ValueError(f"an array has the name {array.name!r}")
+    elements = 1
+    for size in array.shape:  # not math.prod: it takes its time with a thousand large numbers
+        elements *= size
+        if not 0 <= size <= MOST_WORDS or elements > MOST_WORDS:
+            raise ValueError(f"the shape of {array.name} holds {_short(size)}: too large")
+    travel = () if array.sent is None else array.sent
+    places = (*travel, *(position for position, _ in array.constants))
+    if any(not 0 <= place < elements for place in places) or len(set(places)) != len(places):
+        raise ValueError(f"{array.name} has elements outside of its shape, or twice")
+    if array.symmetric and (len(array.shape) != 2 or array.shape[0] != array.shape[1]):
+        raise ValueError(f"{array.name} is symmetric with the shape {array.shape}")
+
+
+def _typed(value: Any, wanted: type, what: str) -> Any:
+    # Not isinstance: true would do for a whole number.
+    if type(value) is not wanted:
+        raise TypeError(f"{what} is {_short(value)}")
+    if isinstance(value, str):
+        value.encode()  # halves of a character pass JSON, and nothing behind it
+    return value
+
+
+def _whole(value: Any, what: str) -> tuple[int, ...]:
+    return tuple(_typed(item, int, what) for item in _typed(value, list, what))
+
+
+def _count(value: Any, what: str, some: bool) -> None:
+    if not int(some) <= _typed(value, int, what) < MOST:
+        raise ValueError(f"{what} is {_short(value)}")
+
+
+def _number(value: Any, what: str) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise TypeError(f"{what} is {_short(value)}")
+    return float(value)
+
+
+def _short(value: object) -> str:
+    try:
+        text = str(value) if isinstance(value, Exception) else repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        text = "a very large number"
+    return text if len(text) <= 100 else f"{text[:100]}..."

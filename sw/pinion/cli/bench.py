@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import bench_core
+from . import bench_core, bench_link
 from .errors import CHECK_FAILED, UsageError, complain
 from .measure import margin_words, measure
 from .options import Json
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pinion.hls import Design
 
-HERE = ("core", "functions")
-LATER = ("cpu", "cuda", "link", "scaling", "compare")
+HERE = ("core", "functions", "link")
+LATER = ("cpu", "cuda", "scaling", "compare")
 INTERVALS = (1, 2, 4, 8, 16, 32)
 ROBOTS = ("pendulum", "two_link", "iiwa14", "hyq", "baxter", "atlas")
 ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
@@ -32,6 +32,14 @@ def command(
     what: Annotated[
         str, typer.Argument(metavar="WHAT", help=f"Which measurements: {' or '.join(HERE)}.")
     ],
+    target: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[BUILD | ROBOT FUNCTION]",
+            help="link: the build to measure with; by default fd_derivatives of the iiwa14.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     measure: Annotated[
         bool,
@@ -47,22 +55,46 @@ def command(
         int | None,
         typer.Option("-j", "--jobs", min=1, metavar="N", help="core: builds at a time."),
     ] = None,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="link: the card, sim or xdma:0.")
+    ] = "sim",
+    standin: Annotated[
+        bool, typer.Option("--standin", help="link: through the device files of a stand-in card.")
+    ] = False,
+    largest: Annotated[
+        int, typer.Option(min=1, metavar="N", help="link: requests of the largest batch.")
+    ] = bench_link.LARGEST,
+    seconds: Annotated[
+        float, typer.Option(min=0.0, metavar="S", help="link: time for each size of batch.")
+    ] = bench_link.BUDGET_S,
     json: Json = False,
 ) -> None:
     """Print a table of measurements.
 
     WHAT is core: operations, units, latency and storage of rnea at many intervals, for many
-    robots, then cores beside published designs; or functions: the same for every function of the
-    iiwa14, with errors.
+    robots, then cores beside published designs; functions: the same for every function of the
+    iiwa14, with errors; or link: batches through a card, the driver alone, and a model of the
+    real link.
     """
-    there = " and ".join(HERE)
+    there = ", ".join(HERE)
     if what in LATER:
         raise UsageError(f"The benchmark '{what}' is not there yet; there are {there}.")
     if what not in HERE:
         raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
     if measure and what != "core":
         raise UsageError(f"The option --measure is for core; {what} is always measured.")
-    if what == "core":
+    if target and what != "link":
+        raise UsageError(f"Only link is measured with a build; {what} takes no '{target[0]}'.")
+    if what == "link":
+        bench_link.run(
+            target or (),
+            device=device,
+            standin=standin,
+            largest=largest,
+            seconds=seconds,
+            json=json,
+        )
+    elif what == "core":
         _core(json, measure, folder, jobs or len(os.sched_getaffinity(0)))
     else:
         _functions(json)

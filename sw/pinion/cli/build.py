@@ -35,13 +35,13 @@ def command(
         ),
     ] = "8",
     formats: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME|auto|FILE",
             help="Number formats: one for all signals (q16.16, q12.20), one for each (auto; auto18 "
-            "in words of 18 bits), or a plan.toml of an earlier build.",
+            "in words of 18 bits), or a plan.toml of an earlier build (q16.16; auto18 for ulx3s).",
         ),
-    ] = "q16.16",
+    ] = None,
     max_error: Annotated[
         float | None,
         typer.Option(
@@ -57,11 +57,13 @@ def command(
         ),
     ] = None,
     objective: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="NAME", help="What unit latencies are chosen for: area, latency, throughput."
+            metavar="NAME",
+            help="What unit latencies are chosen for: area, latency, throughput (area; throughput "
+            "for ulx3s).",
         ),
-    ] = "area",
+    ] = None,
     clusters: Annotated[
         str,
         typer.Option(
@@ -84,10 +86,15 @@ def command(
     lock: Lock = None,
     tip: Tip = None,
     floating_base: FloatingBase = False,
-    target: Annotated[str, typer.Option(metavar="NAME", help="What it is built for.")] = "sim",
+    target: Annotated[
+        str, typer.Option(metavar="NAME", help="What it is built for: sim, vcu118, u250, ulx3s.")
+    ] = "sim",
     clock: Annotated[
-        float, typer.Option(metavar="MHZ", help="Clock to count with; nothing confirms it.")
-    ] = 250.0,
+        float | None,
+        typer.Option(
+            metavar="MHZ", help="The core's clock (250; 50 for ulx3s); nothing here confirms it."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Build a core for a function of a robot."""

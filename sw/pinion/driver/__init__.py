@@ -5,14 +5,29 @@
 
 from __future__ import annotations
 
-from .device import CHUNK, Device, open
-from .errors import DriverError, TransportError
+from .buffers import Buffers
+from .device import PACKET_BYTES, Device
+from .errors import (
+    AccessError,
+    BusyError,
+    CardFaultError,
+    CardTimeoutError,
+    DmaBufferError,
+    DriverError,
+    LinkError,
+    MissingCardError,
+    TornStreamError,
+    TransportError,
+    WrongBuildError,
+    WrongCardError,
+)
+from .opening import open
+from .profile import Profile
 from .records import pack, record_dtype, request_dtype, result_dtype, unpack
+from .registers import Registers
 from .requests import Batch, check_arrays
 from .result import Result
 from .transport import (
-    Answers,
-    CardIdentity,
     Transport,
     find_transport,
     open_transport,
@@ -21,15 +36,26 @@ from .transport import (
 )
 
 __all__ = [
-    "CHUNK",
-    "Answers",
+    "PACKET_BYTES",
+    "AccessError",
     "Batch",
-    "CardIdentity",
+    "Buffers",
+    "BusyError",
+    "CardFaultError",
+    "CardTimeoutError",
     "Device",
+    "DmaBufferError",
     "DriverError",
+    "LinkError",
+    "MissingCardError",
+    "Profile",
+    "Registers",
     "Result",
+    "TornStreamError",
     "Transport",
     "TransportError",
+    "WrongBuildError",
+    "WrongCardError",
     "check_arrays",
     "find_transport",
     "open",

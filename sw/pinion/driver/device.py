@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import signal
+import asyncio
+import math
 import threading
+import time
+import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+from concurrent.futures import Future
 from types import MappingProxyType, TracebackType
 from typing import Self
 
@@ -14,36 +16,54 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.hls.manifest import Manifest
+from pinion.link import MAX_COUNT
 
-from .errors import DriverError, TransportError
-from .records import Words, pack, request_dtype, result_dtype, unpack
-from .requests import Batch, check_arrays
+from .buffers import Buffers
+from .card import check_card, layout_of, read_named
+from .errors import DriverError
+from .flight import Flight
+from .jobs import BatchJob, Progress
+from .memory import Pool
+from .packing import columns_of, flatten
+from .profile import Meter, Profile
+from .queue import WINDOW, Queue
+from .recovery import PATIENCE, soft_reset
+from .registers import Registers
+from .requests import Batch, look_at_arrays
 from .result import Result
-from .transport import Answers, Transport, open_transport
+from .session import Session
+from .transport import Transport
 
-CHUNK = 8192
-"""Requests in one exchange: some tenths of a second on the simulated card."""
+PACKET_BYTES = 1 << 20
+"""Size of the packets that large batches are cut into: of requests or of responses, the larger."""
 
 
 class Device:
     """An open card that holds one build; use it as a context manager.
 
-    Batches run one after the other in a thread of the device's own, in the order in which they
-    were submitted, from whichever thread.
+    Batches may come from any number of threads; several are under way at a time, and results come
+    in the order of submission. A fault is an error of the batch that it hit, in its future; the
+    card is reset, batches that flew beside it are sent again, and the device goes on.
 
     Parameters
     ----------
     manifest : of the build that the card must hold.
     transport : the way to the card; the device closes it.
-    chunk : requests in one exchange; larger batches are sent in pieces, between which `close` is
-        heeded and progress reported.
-    progress : called after each piece with the requests done and the requests in all of a batch,
-        in the device's thread.
+    chunk : requests in one packet at most; larger batches are cut. By default packets of about a
+        megabyte.
+    progress : called after each packet with the requests done and the requests in all of a batch,
+        in one of the device's threads.
+    timeout : seconds that a packet may take when its turn has come; by default the transport's own,
+        `math.inf` for any time.
+    window : packets under way at a time.
+    patience : seconds that bringing the card back after a fault may take.
 
     Raises
     ------
-    DriverError
-        When the card holds another build; the transport is closed then.
+    WrongCardError, WrongBuildError
+        When the card holds something else; the transport is closed then.
+    TransportError
+        When the card does not answer, or does not come out of its reset; the same.
     """
 
     def __init__(
@@ -51,28 +71,45 @@ class Device:
         *,
         manifest: Manifest,
         transport: Transport,
-        chunk: int = CHUNK,
+        chunk: int | None = None,
         progress: Callable[[int, int], None] | None = None,
+        timeout: float | None = None,
+        window: int = WINDOW,
+        patience: float = PATIENCE,
     ) -> None:
-        if chunk < 1:
-            raise DriverError(f"A chunk has at least 1 request, not {chunk}.")
         self._manifest = manifest
         self._transport = transport
-        self._chunk = chunk
-        self._progress = progress
-        self._request = request_dtype(manifest)
-        self._result = result_dtype(manifest)
-        self._lock = threading.Lock()
+        self._progress: Progress | None = progress
+        self._layout = layout_of(manifest)
+        self._inputs = columns_of(manifest.inputs)
+        self._outputs = columns_of(manifest.outputs)
         self._closed = False
-        self._abandon = threading.Event()
         try:
-            _check_identity(manifest, transport.identity().build_hash)
+            self._chunk = _chunk(manifest, chunk)
+            limit = _timeout(transport, timeout)
+            self._pool = Pool(allocate=transport.allocate)
+            queue = Queue(
+                take=self._pool.take, response_bytes=self._layout.response_bytes, window=window
+            )
+            check_card(transport.read_register, self._layout, where=transport.where)
+            # Whoever had the card before may have left it in the middle of something.
+            soft_reset(transport, self._layout, patience=patience)
+            khz = read_named(transport.read_register, "LINK_KHZ")
         except BaseException:
             transport.close()
             raise
-        self._pool = ThreadPoolExecutor(
-            max_workers=1, thread_name_prefix="pinion-device", initializer=_block_signals
+        self._meter = Meter(link_mhz=khz / 1000)
+        self._registers = Registers(transport=transport)
+        self._session = Session(
+            transport=transport,
+            layout=self._layout,
+            queue=queue,
+            meter=self._meter,
+            timeout=limit,
+            patience=patience,
         )
+        # A device that is forgotten, or the end of the program, must not leave a transfer torn.
+        self._finalizer = weakref.finalize(self, _shut, self._session, transport)
 
     @property
     def manifest(self) -> Manifest:
@@ -95,6 +132,25 @@ class Device:
         arrays = (*self._manifest.inputs, *self._manifest.outputs)
         return MappingProxyType({array.name: array.shape for array in arrays})
 
+    @property
+    def chunk(self) -> int:
+        """Requests in one packet at most."""
+        return self._chunk
+
+    @property
+    def profile(self) -> Profile:
+        """Where the time went since the device was opened, or since `reset_profile`."""
+        return self._meter.read()
+
+    def reset_profile(self) -> Profile:
+        """Begin a new profile; returns the one until now."""
+        return self._meter.reset()
+
+    @property
+    def registers(self) -> Registers:
+        """The card's registers by name, read when they are asked for."""
+        return self._registers
+
     def run(self, **arrays: ArrayLike) -> Result:
         """Compute a batch and wait for it.
 
@@ -102,11 +158,13 @@ class Device:
         ----------
         arrays : every input of the function by name, (...) for a single request or (n, ...) for a
             batch, floats or integers, in the manifest's units; converted to float32. An array
-            without a batch axis beside others with one serves all requests.
+            without a batch axis beside others with one serves all requests. Another thread must
+            not change them meanwhile.
 
         Returns
         -------
-        The outputs by name, float32, with a batch axis unless every input came without one.
+        The outputs by name, float32, with a batch axis unless every input came without one;
+        ``cycles`` are the card's, from the trailers of its packets.
 
         Raises
         ------
@@ -115,54 +173,116 @@ class Device:
         TransportError
             When the card failed; it was reset, and the next batch may succeed.
         """
-        return self.submit(**arrays).result()
+        if self._session.inside:
+            raise DriverError(
+                "run() in a callback of the device would wait for itself: call submit() there, or "
+                "wait in a thread of your own."
+            )
+        return self._submit(arrays, throttled=True).result()
 
     def submit(self, **arrays: ArrayLike) -> Future[Result]:
         """Queue a batch; the arrays are checked and copied before this returns.
 
-        Several batches may be in flight; their results come in order. Errors, those of wrong
-        arrays too, arrive through the future.
+        Any number of batches may be queued; their results come in order. Errors, those of wrong
+        arrays too, arrive through the future, those of a fault before the results of batches that
+        are sent again because of it. Callbacks of the future run in a thread of the device and
+        must not wait for it.
 
         Raises
         ------
         DriverError
             When the device is closed.
+        TransportError, DriverError
+            When the card failed for good: the reason. `recover` may bring it back.
         """
-        with self._lock:
-            self._check_open()
+        return self._submit(arrays, throttled=False)
+
+    async def run_async(self, **arrays: ArrayLike) -> Result:
+        """Compute a batch as `run` does, without blocking an asyncio loop while the card works.
+
+        Packing runs in the loop's thread: some milliseconds for 100,000 requests.
+        """
+        return await asyncio.wrap_future(self._submit(arrays, throttled=False))
+
+    def allocate(self, count: int) -> Buffers:
+        """Packets for so many requests that a program fills and reads in place.
+
+        Raises
+        ------
+        DriverError
+            When one packet cannot hold them.
+        """
+        if not 1 <= count <= MAX_COUNT:
+            raise DriverError(
+                f"Buffers hold 1 to {MAX_COUNT} requests, not {count}: allocate several sets and "
+                f"submit one after the other."
+            )
+        return Buffers(
+            layout=self._layout,
+            count=count,
+            request=self._transport.allocate(self._layout.request_bytes(count)),
+            response=self._transport.allocate(self._layout.response_bytes(count)),
+            inputs=self._inputs,
+            outputs=self._outputs,
+        )
+
+    def submit_buffers(self, buffers: Buffers) -> Future[Result]:
+        """Queue the requests that stand in buffers, without a copy either way.
+
+        The result's arrays are ``buffers.outputs``: they are overwritten when the buffers are
+        submitted again.
+
+        Raises
+        ------
+        DriverError
+            When the buffers are under way, or the device is closed; TransportError as of `submit`.
+        """
+        self._check_open()
+        if buffers.layout != self._layout:
+            raise DriverError(
+                "These buffers were allocated for another build: take those of this device's "
+                "allocate()."
+            )
+        job = buffers.take()
+        flight = buffers.flight(job)
         try:
-            batch = check_arrays(self._manifest.inputs, arrays)
-            parts = {a.name: a.gather(batch.arrays[a.name]) for a in self._manifest.inputs}
-            words = pack(self._request, parts, batch.count)
-        except DriverError as error:
-            refused: Future[Result] = Future()
-            refused.set_exception(error)
-            return refused
-        with self._lock:
-            self._check_open()
-            return self._pool.submit(self._work, batch, words)
+            self._session.submit(job)
+        except BaseException:
+            buffers.give_back()
+            raise
+        self._session.give(flight)
+        return job.future
 
     def reset(self) -> None:
-        """Reset the card, after everything that was submitted before."""
-        with self._lock:
-            self._check_open()
-            done = self._pool.submit(self._transport.reset)
-        done.result()
+        """Reset the card, after everything that was submitted before.
+
+        Raises
+        ------
+        DriverError, TransportError
+            When the card is not ready for work afterwards; the message says why.
+        """
+        self._check_open()
+        if self._session.inside:
+            raise DriverError("reset() in a callback of the device would wait for itself.")
+        self._session.reset()
+
+    def recover(self) -> None:
+        """Bring a card back that the device had given up: the same as `reset`."""
+        self.reset()
 
     def close(self, *, wait: bool = True) -> None:
         """Give the card back; a second call does nothing.
 
         Parameters
         ----------
-        wait : finish what was submitted. Otherwise queued batches are cancelled, and the one that
-            runs is given up after its current piece, with an error in its future.
+        wait : finish what was submitted. Otherwise queued batches are cancelled, and those that
+            run are given up after the packets under way, with an error in their futures.
         """
-        with self._lock:
-            if not wait:
-                self._abandon.set()
-            first, self._closed = not self._closed, True
-        self._pool.shutdown(wait=True, cancel_futures=not wait)
-        if first:
+        if self._session.inside:
+            raise DriverError("close() in a callback of the device would wait for itself.")
+        self._closed = True
+        self._session.stop(wait=wait)
+        if self._finalizer.detach() is not None:
             self._transport.close()
 
     def __enter__(self) -> Self:
@@ -186,93 +306,73 @@ class Device:
         if self._closed:
             raise DriverError("The device is closed: open it again with pinion.driver.open.")
 
-    def _work(self, batch: Batch, words: Words) -> Result:
-        """Exchange a batch in pieces; runs in the device's thread."""
-        results = np.empty((batch.count, self._manifest.words_out), dtype=np.uint32)
-        flagged = np.zeros(batch.count, dtype=np.bool_)
-        cycles: int | None = 0
-        for start in range(0, batch.count, self._chunk):
-            if self._abandon.is_set():
-                raise DriverError(
-                    f"The device was closed after {start} of {batch.count} requests of this batch."
-                )
-            piece = words[start : start + self._chunk]
-            answers = self._exchange(piece)
-            end = start + len(piece)
-            results[start:end], flagged[start:end] = answers.words, answers.flagged
-            if cycles is not None:
-                cycles = None if answers.cycles is None else cycles + answers.cycles
-            if self._progress is not None:
-                self._progress(end, batch.count)
-        parts = unpack(self._result, results)
-        arrays = {a.name: a.scatter(parts[a.name]) for a in self._manifest.outputs}
-        if batch.single:
-            # The ellipsis keeps arrays without axes arrays, of the same type as those of a batch.
-            arrays = {name: array[0, ...] for name, array in arrays.items()}
-            return Result(arrays=arrays, saturated=flagged[0, ...], cycles=cycles)
-        return Result(arrays=arrays, saturated=flagged, cycles=cycles)
-
-    def _exchange(self, piece: Words) -> Answers:
+    def _submit(self, arrays: dict[str, ArrayLike], *, throttled: bool) -> Future[Result]:
+        self._check_open()
+        began = time.perf_counter()
         try:
-            answers = self._transport.exchange(piece)
-            self._check_answers(answers, len(piece))
-        except Exception as error:
-            # What the card still holds of this piece must not become the next one's answers.
-            try:
-                self._transport.reset()
-            except Exception as second:
-                error.add_note(f"The card could not be reset afterwards either: {second}")
-            raise
-        return answers
-
-    def _check_answers(self, answers: Answers, count: int) -> None:
-        wanted = (count, self._manifest.words_out)
-        words, flagged = answers.words, answers.flagged
-        if words.shape != wanted or words.dtype != np.uint32 or flagged.shape != (count,):
-            raise TransportError(
-                f"The card answered {count} requests with words of shape {words.shape} "
-                f"({words.dtype}) and {flagged.size} flags; {wanted} of uint32 were expected."
-            )
-
-
-def open(
-    folder: str | Path,
-    *,
-    device: str = "sim",
-    chunk: int = CHUNK,
-    progress: Callable[[int, int], None] | None = None,
-) -> Device:
-    """Open a card for a build.
-
-    Parameters
-    ----------
-    folder : the build folder (of ``pinion build``).
-    device : ``sim``, or the name of another transport, with its address: ``xdma:0``.
-    chunk, progress : as of :class:`Device`.
-
-    Raises
-    ------
-    pinion.hls.manifest.ManifestError
-        When the folder is no intact build.
-    DriverError
-        When there is no such device, or it holds another build.
-    """
-    path = Path(folder)
-    manifest = Manifest.read(path)
-    transport = open_transport(path, manifest, device)
-    return Device(manifest=manifest, transport=transport, chunk=chunk, progress=progress)
-
-
-def _check_identity(manifest: Manifest, found: int) -> None:
-    if found != manifest.hash:
-        raise DriverError(
-            f"The card holds another build: its hash is {found:016x}, the manifest of "
-            f"{manifest.robot} {manifest.function} has {manifest.hash:016x}. Load the bitstream of "
-            f"this build, or open the folder of the build that the card holds."
+            batch = look_at_arrays(self._manifest.inputs, arrays)
+        except DriverError as error:
+            refused: Future[Result] = Future()
+            refused.set_exception(error)
+            return refused
+        job = BatchJob(
+            layout=self._layout,
+            columns=self._outputs,
+            count=batch.count,
+            parts=-(-batch.count // self._chunk),
+            single=batch.single,
+            pool=self._pool,
+            progress=self._progress,
+            throttled=throttled,
         )
+        if not batch.count:
+            job.future.set_result(job.result())
+            return job.future
+        self._session.submit(job)
+        self._pack(job, batch, began)
+        return job.future
+
+    def _pack(self, job: BatchJob, batch: Batch, began: float) -> None:
+        spent = time.perf_counter() - began
+        values = flatten(self._inputs, batch.arrays)
+        try:
+            for start in range(0, batch.count, self._chunk):
+                if not job.wait_for_room():
+                    break
+                began = time.perf_counter()
+                count = min(self._chunk, batch.count - start)
+                request = self._pool.take(self._layout.request_bytes(count))
+                words = self._layout.request_words(request.packet, count).view(np.float32)
+                for column, array in zip(self._inputs, values, strict=True):
+                    column.pack(words, array, start)
+                self._session.give(Flight(job=job, start=start, count=count, request=request))
+                spent += time.perf_counter() - began
+        except BaseException as error:
+            self._session.fail(job, error)
+            raise
+        self._meter.add(pack_seconds=spent)
 
 
-def _block_signals() -> None:
-    # A signal in the middle of a transfer can wedge a DMA engine; the main thread takes them.
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGALRM})
+def _chunk(manifest: Manifest, chunk: int | None) -> int:
+    if chunk is None:
+        chunk = PACKET_BYTES // (4 * max(manifest.words_in, manifest.words_out))
+        return max(1, min(MAX_COUNT, chunk))
+    if not 1 <= chunk <= MAX_COUNT:
+        raise DriverError(f"A packet holds 1 to {MAX_COUNT} requests: give a chunk, not {chunk}.")
+    return chunk
+
+
+def _timeout(transport: Transport, timeout: float | None) -> float | None:
+    if timeout is None:
+        return transport.timeout
+    if not timeout > 0:
+        raise DriverError(f"A packet needs some time: give a timeout above 0 s, not {timeout}.")
+    return None if math.isinf(timeout) else timeout
+
+
+def _shut(session: Session, transport: Transport) -> None:
+    if session.inside:  # the last reference went in a callback; a thread cannot wait for itself
+        threading.Thread(target=_shut, args=(session, transport)).start()
+        return
+    session.stop(wait=False)
+    transport.close()

@@ -13,7 +13,8 @@ from pinion.hls.manifest import Array
 
 from .errors import DriverError
 
-Floats = NDArray[np.float32]
+BLOCK = 1 << 15
+"""Elements that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,13 @@ class Batch:
 
     Members
     -------
-    arrays : by name, float32, (count, ...), or (...) where one value serves all requests.
+    arrays : by name, (count, ...), or (...) where one value serves all requests; float32 from
+        `check_arrays`, as they were given from `look_at_arrays`.
     count : number of requests.
     single : every array came without a batch axis, so the result goes without one too.
     """
 
-    arrays: dict[str, Floats]
+    arrays: dict[str, NDArray[Any]]
     count: int
     single: bool
 
@@ -48,19 +50,37 @@ def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> B
         or a value is NaN, infinite or too large for float32; the message names array, axis or
         index.
     """
-    wanted = ", ".join(f"{a.name} {_shape(a.shape)}" for a in expected)
+    batch = look_at_arrays(expected, given)
+    with np.errstate(under="ignore"):
+        copies = {name: values.astype(np.float32) for name, values in batch.arrays.items()}
+    return Batch(copies, batch.count, batch.single)
+
+
+def look_at_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> Batch:
+    """Check as `check_arrays` does, but neither copy nor convert: every value fits float32.
+
+    Raises
+    ------
+    DriverError
+        As `check_arrays`.
+    """
     names = {array.name for array in expected}
     for name in given:
         if name not in names:
-            raise DriverError(f"There is no input array '{name}'; the inputs are {wanted}.")
-    arrays: dict[str, Floats] = {}
+            raise DriverError(
+                f"There is no input array '{name}'; the inputs are {_wanted(expected)}."
+            )
+    arrays: dict[str, NDArray[Any]] = {}
     lengths: dict[str, int] = {}
     for array in expected:
         if array.name not in given:
-            raise DriverError(f"The input array '{array.name}' is missing; give {wanted}.")
+            raise DriverError(
+                f"The input array '{array.name}' is missing; give {_wanted(expected)}."
+            )
         values = _numeric(array, given[array.name])
         _check_shape(array, values.shape)
-        arrays[array.name] = _convert(array, values)
+        _check_values(array, values)
+        arrays[array.name] = values
         if values.ndim > len(array.shape):
             lengths[array.name] = len(values)
     if len(set(lengths.values())) > 1:
@@ -70,6 +90,10 @@ def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> B
             f"number in each, or one request without a batch axis that serves all."
         )
     return Batch(arrays, next(iter(lengths.values()), 1), not lengths)
+
+
+def _wanted(expected: Sequence[Array]) -> str:
+    return ", ".join(f"{array.name} {_shape(array.shape)}" for array in expected)
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -108,23 +132,38 @@ def _check_shape(array: Array, shape: tuple[int, ...]) -> None:
             )
 
 
-def _convert(array: Array, values: NDArray[Any]) -> Floats:
-    finite = np.isfinite(values)
-    if not finite.all():
+def _check_values(array: Array, values: NDArray[Any]) -> None:
+    if values.dtype.kind != "f":
+        return  # every integer of 64 bits fits float32's range
+    if not _all_finite(values):
+        finite = np.isfinite(values)
         index = _index(array, values, ~finite)
         raise DriverError(
             f"{index} is {values[_first(~finite)]}: every input must be a finite number."
         )
+    if values.dtype.itemsize <= 4 or not values.size:
+        return
     with np.errstate(over="ignore", under="ignore"):
-        floats: Floats = values.astype(np.float32)
-    lost = ~np.isfinite(floats)
-    if lost.any():
-        index = _index(array, values, lost)
-        raise DriverError(
-            f"{index} is {values[_first(lost)]}, which float32 cannot hold: give values below "
-            f"{np.finfo(np.float32).max:.4g} in size, in {array.unit}."
-        )
-    return floats
+        if np.isfinite(np.array([values.min(), values.max()]).astype(np.float32)).all():
+            return
+        lost = ~np.isfinite(values.astype(np.float32))
+    index = _index(array, values, lost)
+    raise DriverError(
+        f"{index} is {values[_first(lost)]}, which float32 cannot hold: give values below "
+        f"{np.finfo(np.float32).max:.4g} in size, in {array.unit}."
+    )
+
+
+def _all_finite(values: NDArray[Any]) -> bool:
+    if values.size <= BLOCK or not values.flags.c_contiguous:
+        return bool(np.isfinite(values).all())
+    # In blocks, so that the answers stay in the cache.
+    flat, found = values.reshape(-1), np.empty(BLOCK, dtype=np.bool_)
+    for start in range(0, len(flat), BLOCK):
+        part = flat[start : start + BLOCK]
+        if not np.isfinite(part, out=found[: len(part)]).all():
+            return False
+    return True
 
 
 def _first(bad: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -1,14 +1,14 @@
 """The way to a card: what every transport does, and how one is found by name.
 
-A transport moves records of 32-bit words and knows nothing of arrays. The driver finds it through
-the entry points of the group ``pinion.transports``, because the simulated card lies on a floor
-above the driver and a card of one's own may come from another package.
+A transport moves packets and 32-bit registers, and knows neither arrays nor what a packet means.
+The driver finds it through the entry points of the group ``pinion.transports``, because the
+simulated card lies on a floor above the driver and a card of one's own may come from another
+package.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
@@ -16,92 +16,90 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.hls.manifest import Manifest
+from pinion.link import BEAT
 
 from .errors import DriverError
+from .memory import aligned
 
 GROUP = "pinion.transports"
 
-Words = NDArray[np.uint32]
-Flags = NDArray[np.bool_]
+TIMEOUT = 10.0
+"""Seconds that a packet may take; the kernel driver's own limit is the same by default."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class CardIdentity:
-    """What a card says of itself.
-
-    Members
-    -------
-    build_hash : 64 bits; equal to ``Manifest.hash`` of the build that the card holds.
-    """
-
-    build_hash: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answers:
-    """Results of a batch, in the order of the requests.
-
-    Members
-    -------
-    words : (n, words_out) uint32, bit patterns of float32.
-    flagged : (n,) bool, a value of this result left its format's range, or its request was no
-        number.
-    cycles : clock cycles of the card from the batch's first request beat to its last result beat,
-        or None where the card does not count them. Device time, not wall time.
-    """
-
-    words: Words
-    flagged: Flags
-    cycles: int | None = None
+Bytes = NDArray[np.uint8]
 
 
 class Transport(ABC):
     """A way to one card.
 
-    A device calls it from one thread at a time, never from two at once, and not always from the
-    thread that opened it. Every method may block. Failures are `TransportError`, with a sentence.
+    `send` is called from one thread and `receive` from another, at the same time; registers are
+    read and written from any thread. Failures are `TransportError`, with a sentence.
+
+    Members
+    -------
+    timeout : seconds that a device gives a packet unless told otherwise, None for any time.
+    where : the card's address, for messages.
     """
 
-    @abstractmethod
-    def identity(self) -> CardIdentity:
-        """Read the card's identity; works at any time, also after a failed exchange.
-
-        A PCIe transport reads the hash from the user registers (two aligned 32-bit words).
-        """
+    timeout: float | None = TIMEOUT
+    where: str = "this address"
 
     @abstractmethod
-    def exchange(self, requests: Words) -> Answers:
-        """Send a batch, wait for all of its results.
+    def read_register(self, offset: int) -> int:
+        """Read a register, 32 bits; works at any time, also during transfers and after faults."""
 
-        All or nothing: either every request is answered, in order, or the method raises and the
-        caller resets the card. A transport never leaves results of one batch for the next.
+    @abstractmethod
+    def write_register(self, offset: int, value: int) -> None:
+        """Write a register, 32 bits."""
 
-        A PCIe transport posts the read of the results before, or together with, the write of the
-        requests: a batch larger than the card's buffers would stop otherwise. It copies into
-        aligned memory, frames the batch itself (the end of a transfer is no boundary), reads
-        exactly as many bytes as it expects, and waits no longer than its timeout.
+    def allocate(self, length: int) -> Bytes:
+        """Memory for packets, (length,) uint8: begins on a page; a multiple of 64 bytes."""
+        return aligned(length)
+
+    @abstractmethod
+    def send(self, packet: Bytes) -> None:
+        """Send a packet; returns when all of it has been taken, which may be long.
 
         Parameters
         ----------
-        requests : (n, words_in) uint32, C order, n at least 1; not changed, not kept.
+        packet : memory from `allocate`, not changed.
 
         Raises
         ------
         TransportError
-            When the card stopped, answered too few, too many or malformed records.
+            When it was not taken in time, or only in part.
         """
 
     @abstractmethod
-    def reset(self) -> None:
-        """Drop everything in flight; afterwards the card is as after configuration.
+    def receive(self, packet: Bytes) -> None:
+        """Receive exactly one packet of exactly this length; returns when all of it is there.
 
-        A PCIe transport sets the reset register, drains what the card had already sent, and
-        clears the error bits.
+        It is called before the request goes out: the card holds back what nobody reads, and then
+        takes nothing either.
+
+        Parameters
+        ----------
+        packet : memory from `allocate`, overwritten.
+
+        Raises
+        ------
+        TransportError
+            When it did not come in time, or was shorter.
         """
+
+    def drain(self) -> None:
+        """Take some of a packet that nobody wants, waiting for it; used while the card is in reset.
+
+        Raises
+        ------
+        TransportError
+            When there was nothing.
+        """
+        self.receive(self.allocate(BEAT))
 
     @abstractmethod
     def close(self) -> None:
-        """Give the card back; called once, after the last exchange has returned."""
+        """Give the card back; called once."""
 
 
 def transports() -> dict[str, EntryPoint]:

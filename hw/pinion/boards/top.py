@@ -1,0 +1,135 @@
+"""The top of a build: its core between the ports of the DMA engine, as one RTLIL file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from amaranth.back import rtlil
+
+from pinion import gateware, link
+from pinion.gateware.link.path import TopParameters
+from pinion.gateware.link.top import TOP, Top
+from pinion.hls import Manifest
+from pinion.hls.manifest import ManifestError
+from pinion.link import function_id
+
+RTLIL = "top.il"
+
+LINK_MHZ = 250.0
+"""Clock of the DMA engine's user side, for PCIe Gen3 x16 with 512 bits."""
+
+_CORE = "core.il"
+
+
+def top_parameters(
+    manifest: Manifest, *, crossing: bool = True, link_mhz: float = LINK_MHZ
+) -> TopParameters:
+    """What the top needs to know of a build.
+
+    Parameters
+    ----------
+    manifest : of the build.
+    crossing : the core has a clock of its own; else it runs with the link's.
+    link_mhz : clock of the link.
+    """
+    return TopParameters(
+        function=function_id(manifest.function),
+        build=manifest.hash,
+        words_in=manifest.words_in,
+        lanes_in=manifest.lanes_in,
+        beats_in=manifest.beats_in,
+        words_out=manifest.words_out,
+        lanes_out=manifest.lanes_out,
+        beats_out=manifest.beats_out,
+        ii=manifest.ii,
+        core_khz=round(1000 * (manifest.clock_mhz if crossing else link_mhz)),
+        link_khz=round(1000 * link_mhz),
+        crossing=crossing,
+    )
+
+
+def top_rtlil(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ) -> str:
+    """RTLIL of module ``pinion_top`` and of everything in it, the core included.
+
+    The text depends on the build and the parameters alone: no source positions, no paths. Its
+    first line is a comment that names generator, version and content.
+
+    Parameters
+    ----------
+    folder : the build folder.
+    crossing : the core has a clock of its own, ``core_clk``; else it runs with the link's.
+    link_mhz : clock of the link, for a register that names it.
+
+    Raises
+    ------
+    ManifestError
+        When the folder is not a build folder.
+    """
+    folder = Path(folder)
+    manifest, core = Manifest.read(folder), _core(folder)
+    parameters = top_parameters(manifest, crossing=crossing, link_mhz=link_mhz)
+    text = rtlil.convert(Top(parameters=parameters), name=TOP, emit_src=False)
+    return f"{_headline(parameters, core)}\n{text}\n{core}"
+
+
+def write_top(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ) -> Path:
+    """Write ``top.il`` into a build folder, unless the one that is there is what it would be.
+
+    The file appears complete or not at all. Parameters and errors are those of `top_rtlil`.
+
+    Returns
+    -------
+    The path of the file.
+    """
+    folder = Path(folder)
+    path = folder / RTLIL
+    manifest, core = Manifest.read(folder), _core(folder)
+    parameters = top_parameters(manifest, crossing=crossing, link_mhz=link_mhz)
+    try:
+        with path.open() as file:
+            if file.readline().rstrip("\n") == _headline(parameters, core):
+                return path
+    except (FileNotFoundError, UnicodeDecodeError):
+        pass
+    text = top_rtlil(folder, crossing=crossing, link_mhz=link_mhz)
+    descriptor, scratch = tempfile.mkstemp(dir=folder, prefix=f".{RTLIL}-")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _core(folder: Path) -> str:
+    try:
+        return (folder / _CORE).read_text()
+    except FileNotFoundError:
+        raise ManifestError(
+            f"'{folder}' is not a build folder: it has no {_CORE}. Make one with "
+            f"'pinion build ROBOT FUNCTION -o {folder}'."
+        ) from None
+
+
+def _headline(parameters: TopParameters, core: str) -> str:
+    """Generator, version, and a digest of everything that the text depends on."""
+    content = "\n".join((repr(parameters), version("amaranth"), _sources(), core))
+    return f"# pinion.boards.top {version('pinion')} {sha256(content.encode()).hexdigest()}"
+
+
+@cache
+def _sources() -> str:
+    """Digest of the gateware around the core, so that no top survives a change of it."""
+    folders = [Path(where) / "link" for where in gateware.__path__]
+    folders += [Path(where) for where in link.__path__]
+    digest = sha256()
+    for path in sorted((p for f in folders for p in f.glob("*.py")), key=lambda p: p.name):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

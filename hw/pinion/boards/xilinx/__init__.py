@@ -1,0 +1,9 @@
+"""Boards with an UltraScale+ part and PCIe: design, constraints and scripts for the vendor tool."""
+
+from __future__ import annotations
+
+from .board import BOARDS, Board, BoardError, load_board
+from .clocking import reachable_mhz
+from .write import write_board
+
+__all__ = ["BOARDS", "Board", "BoardError", "load_board", "reachable_mhz", "write_board"]

@@ -1,0 +1,255 @@
+"""Boards as data: a TOML file and its table of pins, under ``constraints/``.
+
+Everything that a board decides stands in those two files; the top, the constraints and the scripts
+read it from here. Another board of the family is another pair of files.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+BOARDS = ("vcu118", "u250")
+"""Boards with files of their own under ``constraints/``."""
+
+_PIN = re.compile(r"[A-Z]{1,2}[1-9]\d?")
+_STANDARD = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+class BoardError(ValueError):
+    """A board's files do not say what they must; the message says what to mend."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pin:
+    """One row of a table of pins.
+
+    Members
+    -------
+    net : the board's name of it, upper case.
+    package_pin : the ball.
+    iostandard : "" on transceivers and their reference clocks, which have none.
+    direction : ``in``, ``out`` or ``inout``, as the FPGA sees it.
+    note, source : in words.
+    """
+
+    net: str
+    package_pin: str
+    iostandard: str
+    direction: str
+    note: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """The PCIe link: place, width, clocks and the stems of its nets."""
+
+    clock_mhz: float
+    pcie_block: str
+    quad: str
+    lanes: int
+    speed: str
+    refclk_mhz: float
+    refclk: str
+    perst: str
+    perst_properties: Mapping[str, str]
+    rx: str
+    tx: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """A differential oscillator: net without ``_P``, frequency, properties of its two ports."""
+
+    net: str
+    mhz: float
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leds:
+    """Nets of the status lights, first is first, and properties of their ports."""
+
+    nets: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floorplan:
+    """The die (super logic region) that holds the design, and how many dies there are."""
+
+    slr: str
+    slrs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flash:
+    """Configuration memory: bus, size in megabytes, name in the vendor's programmer."""
+
+    interface: str
+    size_mb: int
+    part: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """A board of the UltraScale+ family with PCIe.
+
+    Members
+    -------
+    name, title, part : of the board, in words, of its FPGA.
+    link, clock, leds, floorplan, flash : as their classes say.
+    device : amounts of ``lut``, ``ff``, ``dsp`` and ``bram`` of the whole part.
+    bitstream : properties of the design that decide how the part is configured.
+    pins : by net.
+    sources : where all of this was read.
+    unknown : what was not looked at or not tried.
+    """
+
+    name: str
+    title: str
+    part: str
+    link: Link
+    clock: Clock
+    leds: Leds
+    floorplan: Floorplan
+    flash: Flash
+    device: Mapping[str, int]
+    bitstream: Mapping[str, str]
+    pins: Mapping[str, Pin] = field(repr=False)
+    sources: tuple[str, ...] = field(repr=False)
+    unknown: tuple[str, ...] = field(repr=False)
+
+    def pin(self, net: str) -> Pin:
+        """The row of a net.
+
+        Raises
+        ------
+        BoardError
+            When the table has no such net.
+        """
+        try:
+            return self.pins[net]
+        except KeyError:
+            raise BoardError(
+                f"The board {self.name} uses the net '{net}', which its table of pins does not "
+                "have: correct the one or add a row to the other."
+            ) from None
+
+    def die(self) -> dict[str, int]:
+        """Amounts of one die: an equal share of the part."""
+        return {name: amount // self.floorplan.slrs for name, amount in self.device.items()}
+
+
+def constraints_folder() -> Path:
+    """Where the boards' files are: beside this package when installed, else in the repository."""
+    here = Path(__file__).resolve()
+    for folder in (here.parents[1] / "constraints", here.parents[4] / "constraints"):
+        if folder.is_dir():
+            return folder
+    raise BoardError(
+        f"There is no folder 'constraints' for '{here.parent}': install Pinion again, or run it "
+        "from its repository."
+    )
+
+
+@cache
+def load_board(name: str, folder: Path | None = None) -> Board:
+    """A board by name.
+
+    Parameters
+    ----------
+    name : one of `BOARDS`, or any other that has a file.
+    folder : of ``NAME.toml`` and its table; the constraints' folder by default.
+
+    Raises
+    ------
+    BoardError
+        When there is no such board, or its files do not fit together.
+    """
+    folder = folder or constraints_folder()
+    path = folder / f"{name}.toml"
+    if not path.is_file():
+        raise BoardError(f"There is no board '{name}': choose one of {', '.join(BOARDS)}.")
+    try:
+        data = tomllib.loads(path.read_text())
+        pins = read_pins(folder / data["pins"])
+        board = _board(data, pins)
+    except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+        raise BoardError(f"'{path}' is not a board's file ({error}).") from None
+    _check(board)
+    return board
+
+
+def _board(data: dict[str, Any], pins: Mapping[str, Pin]) -> Board:
+    leds = data["leds"]
+    return Board(
+        name=data["name"],
+        title=data["title"],
+        part=data["part"],
+        link=Link(**data["link"]),
+        clock=Clock(**data["clock"]),
+        leds=Leds(nets=tuple(leds["nets"]), properties=leds["properties"]),
+        floorplan=Floorplan(**data["floorplan"]),
+        flash=Flash(**data["flash"]),
+        device=data["device"],
+        bitstream=data["bitstream"],
+        pins=pins,
+        sources=tuple(data["sources"]),
+        unknown=tuple(data["unknown"]),
+    )
+
+
+def read_pins(path: Path) -> dict[str, Pin]:
+    """A table of pins, by net.
+
+    Raises
+    ------
+    BoardError
+        When a row is not one, or a net or a ball is there twice.
+    """
+    try:
+        with path.open(newline="") as file:
+            rows = [Pin(**row) for row in csv.DictReader(file)]
+    except (OSError, TypeError) as error:
+        raise BoardError(f"'{path}' is not a table of pins ({error}).") from None
+    nets: dict[str, Pin] = {}
+    balls: dict[str, str] = {}
+    for row in rows:
+        if not _PIN.fullmatch(row.package_pin) or row.direction not in ("in", "out", "inout"):
+            raise BoardError(f"The row of '{row.net}' in '{path}' has no ball or no direction.")
+        if row.iostandard and not _STANDARD.fullmatch(row.iostandard):
+            raise BoardError(f"'{row.iostandard}' of '{row.net}' in '{path}' is no I/O standard.")
+        if row.net in nets or row.package_pin in balls:
+            other = balls.get(row.package_pin, row.net)
+            raise BoardError(f"'{row.net}' and '{other}' share a row's place in '{path}'.")
+        nets[row.net], balls[row.package_pin] = row, row.net
+    return nets
+
+
+def _check(board: Board) -> None:
+    """Every net that the board names has a row of the right direction."""
+    link = board.link
+    if link.lanes not in (1, 2, 4, 8, 16):
+        raise BoardError(f"The board {board.name} has {link.lanes} lanes: give 1, 2, 4, 8 or 16.")
+    if not math.isclose(link.clock_mhz, 250.0):
+        raise BoardError(f"The link of {board.name} runs at 250 MHz, not {link.clock_mhz:g}.")
+    wanted = {link.perst: "in"} | dict.fromkeys(board.leds.nets, "out")
+    for sign in "PN":
+        wanted |= {f"{link.refclk}_{sign}": "in", f"{board.clock.net}_{sign}": "in"}
+        for lane in range(link.lanes):
+            wanted |= {f"{link.rx}{lane}_{sign}": "in", f"{link.tx}{lane}_{sign}": "out"}
+    for net, direction in wanted.items():
+        row = board.pin(net)
+        if row.direction != direction:
+            raise BoardError(
+                f"The net '{net}' of {board.name} goes {row.direction}, its use is {direction}."
+            )

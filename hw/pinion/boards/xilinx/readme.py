@@ -1,0 +1,81 @@
+"""What a user finds beside the scripts: steps, what to expect, what nobody has tried yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pinion.hls import Manifest
+
+from .board import Board
+from .clocking import Mmcm
+from .script import BUILD_TCL, CORE_TCL, OUT, PROGRESS, RESULT
+from .top import LIGHTS, TOP
+
+_LIGHTS = {
+    "link_up": "the PCIe link is up",
+    "locked": "the core's clock is steady",
+    "link_beat": "blinks, twice in a second: the link's clock runs",
+    "core_beat": "blinks: the core's clock runs",
+}
+
+_TEXT = "readme.md"
+"""The text, beside this file, with places for what depends on board and build."""
+
+
+def readme(board: Board, manifest: Manifest, core_clock: Mmcm | None, *, dsp: int) -> str:
+    """The README of a board's folder; ``dsp`` is an estimate of the core's DSP blocks."""
+    core_mhz = board.link.clock_mhz if core_clock is None else core_clock.mhz
+    rate = core_mhz * 1e6 / manifest.ii
+    die = board.die()
+    shown = LIGHTS[: len(board.leds.nets)]
+    from_oscillator = (
+        ", the link's"
+        if core_clock is None
+        else f", made from {board.clock.mhz:g} MHz on the board"
+    )
+    twins = board.flash.interface == "SPIx8"
+    text = Path(__file__).with_name(_TEXT).read_text()
+    return text.format(
+        robot=manifest.robot,
+        function=manifest.function,
+        version=manifest.version,
+        hash=f"{manifest.hash:016x}",
+        title=board.title,
+        name=board.name,
+        part=board.part,
+        folder_hint="DIR",
+        build=BUILD_TCL,
+        core=CORE_TCL,
+        out=OUT,
+        result=RESULT,
+        progress=PROGRESS.strip(),
+        top=TOP,
+        files=f" (`{OUT}/pinion_primary.mcs` and `{OUT}/pinion_secondary.mcs`)"
+        if twins
+        else f" (`{OUT}/pinion.mcs`)",
+        flash=board.flash.part,
+        lights="\n".join(f"- `{board.leds.nets[i]}`: {_LIGHTS[n]}" for i, n in enumerate(shown)),
+        link_mhz=board.link.clock_mhz,
+        lanes=board.link.lanes,
+        core_mhz=core_mhz,
+        core_from=from_oscillator,
+        ii=manifest.ii,
+        rate=rate,
+        latency=manifest.total_latency_cycles,
+        latency_us=manifest.total_latency_cycles / core_mhz,
+        words_in=manifest.words_in,
+        words_out=manifest.words_out,
+        gbytes_in=manifest.words_in * 4 * rate / 1e9,
+        gbytes_out=manifest.words_out * 4 * rate / 1e9,
+        multipliers=manifest.multipliers,
+        tables=manifest.table_multipliers,
+        dsp=dsp,
+        die_dsp=die["dsp"],
+        die_lut=die["lut"],
+        die_ff=die["ff"],
+        die_bram=die["bram"],
+        slrs=board.floorplan.slrs,
+        slr=board.floorplan.slr,
+        unknown="\n".join(f"- {text}" for text in board.unknown),
+        sources="\n".join(f"- {text}" for text in board.sources),
+    )

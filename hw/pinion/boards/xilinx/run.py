@@ -1,0 +1,138 @@
+"""Running the vendor tool in a board's folder, and reading what came of it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pinion.hls import Manifest
+from pinion.hls.manifest import ManifestError
+
+from .script import BUILD_TCL, MISSED, OUT, PROGRESS, RESULT
+
+LOG = "vivado.log"
+
+
+class VivadoError(RuntimeError):
+    """Vivado is missing, or it stopped; the message is a sentence with what to do."""
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+def board_folder(folder: Path, manifest: Manifest) -> Path:
+    """The board's folder inside a build folder.
+
+    Raises
+    ------
+    ManifestError
+        When the build was not made for a board of this kind.
+    """
+    target = folder / manifest.target
+    if not (target / BUILD_TCL).is_file():
+        raise ManifestError(
+            f"'{folder}' has no script '{manifest.target}/{BUILD_TCL}': build it again with "
+            f"'--target {manifest.target}'."
+        )
+    return target
+
+
+def missing(folder: Path, manifest: Manifest, part: str) -> str:
+    """What to tell a user who has no Vivado."""
+    return (
+        f"Vivado is missing: no program 'vivado' is on the PATH; install AMD Vivado with a licence "
+        f"for {part} and source its settings64.sh, or name the program with --vivado, or take "
+        f"'{folder / manifest.target}' to a machine that has it (its README.md says how)."
+    )
+
+
+def run_vivado(
+    folder: Path,
+    manifest: Manifest,
+    *,
+    vivado: str,
+    report: Callable[[str], None] = _quiet,
+) -> dict[str, Any]:
+    """Make the bitstream of a build.
+
+    Parameters
+    ----------
+    folder : the build folder.
+    manifest : of it.
+    vivado : the program.
+    report : called with a line at each step.
+
+    Returns
+    -------
+    ``target, part, vivado, met, setup_slack_ns, hold_slack_ns, core_mhz, link_mhz``, ``bitstream``
+    (path, None where timing is missed), ``flash`` (paths) and ``reports`` (path of the folder).
+
+    Raises
+    ------
+    VivadoError
+        When it cannot be started or stops for another reason than missed timing.
+    """
+    target = board_folder(folder, manifest)
+    command = [vivado, "-mode", "batch", "-log", LOG, "-source", BUILD_TCL]
+    last = "it printed nothing"
+    try:
+        with subprocess.Popen(
+            command,
+            cwd=target,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith(PROGRESS):
+                    last = line.removeprefix(PROGRESS).strip()
+                    report(last)
+                elif line.startswith("ERROR:"):
+                    last = line.strip()
+    except OSError as error:
+        raise VivadoError(f"'{vivado}' cannot be started ({error.strerror}).") from None
+    code = process.returncode
+    if code not in (0, MISSED):
+        raise VivadoError(f"Vivado stopped with exit code {code} ({last}); see '{target / LOG}'.")
+    result = read_result(target, manifest)
+    if result["met"] != (code == 0):
+        raise VivadoError(f"Vivado ended with exit code {code} and says otherwise in {RESULT}.")
+    out = target / OUT
+    images = sorted(out.glob("*.mcs"))
+    return {
+        "target": manifest.target,
+        **result,
+        "bitstream": str(out / "pinion.bit") if result["met"] else None,
+        "flash": [str(path) for path in images] if result["met"] else [],
+        "reports": str(out / "reports"),
+    }
+
+
+def read_result(target: Path, manifest: Manifest) -> dict[str, Any]:
+    """Slacks and clocks that the script wrote down.
+
+    Raises
+    ------
+    VivadoError
+        When there is nothing, or it is another build's.
+    """
+    path = target / OUT / RESULT
+    try:
+        pairs = dict(line.split(" ", 1) for line in path.read_text().splitlines())
+        if pairs.pop("build") != f"{manifest.hash:016x}":
+            raise VivadoError(f"'{path}' belongs to another build: run 'pinion bitstream' again.")
+        numbers = ("setup_slack_ns", "hold_slack_ns", "core_mhz", "link_mhz")
+        return {
+            "part": pairs["part"],
+            "vivado": pairs["vivado"],
+            "met": pairs["met"] == "1",
+            **{name: float(pairs[name]) for name in numbers},
+        }
+    except (OSError, KeyError, ValueError) as error:
+        raise VivadoError(f"Vivado left no result in '{path}' ({error}).") from None

@@ -1,0 +1,171 @@
+"""Everything that the vendor tool needs for a board, into a folder of a build."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pinion.boards.build import RTLIL
+from pinion.boards.explore import estimate_dsp
+from pinion.boards.synth import TOP as CORE
+from pinion.boards.top import top_rtlil
+from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.hls import Manifest
+
+from .board import Board, BoardError
+from .clocking import Mmcm, core_clock, reachable_mhz
+from .readme import readme
+from .script import BUILD_TCL, CORE_TCL, build_tcl, core_tcl
+from .top import TOP, board_rtlil
+from .xdc import pins_xdc, timing_xdc
+from .xdma import black_box
+
+README = "README.md"
+_KILOHERTZ = 1e-3
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+def write_board(
+    folder: Path,
+    manifest: Manifest,
+    *,
+    board: Board,
+    report: Callable[[str], None] = _quiet,
+) -> Path:
+    """Write a board's folder, ``<folder>/<name of the board>``.
+
+    It holds the whole design as one Verilog file, constraints, the scripts for the vendor tool and
+    a README. Nothing in it depends on where it stands or on when it was written.
+
+    Parameters
+    ----------
+    folder : the build folder, with ``core.il`` and the manifest.
+    manifest : of the build; its clock is one that `pinion.boards.xilinx.reachable_mhz` returned.
+    board : where it shall run.
+    report : called with a short line at each step.
+
+    Returns
+    -------
+    The board's folder.
+
+    Raises
+    ------
+    BoardError
+        When the board's clock manager cannot make the manifest's clock.
+    pinion.gateware.yosys.YosysError
+        When the parts do not fit together.
+    """
+    reachable = reachable_mhz(board, manifest.clock_mhz)
+    if abs(reachable - manifest.clock_mhz) > _KILOHERTZ:
+        raise BoardError(
+            f"The {board.name} cannot clock a core at {manifest.clock_mhz:g} MHz: build it for "
+            f"{reachable:.3f} MHz."
+        )
+    clock = core_clock(board, manifest.clock_mhz)
+    core = (folder / RTLIL).read_text()
+    target = folder / board.name
+    target.mkdir(parents=True, exist_ok=True)
+    report(f"Writing the design for {board.name}")
+    write_verilog(
+        target / f"{TOP}.v",
+        board=board,
+        core_clock=clock,
+        link=top_rtlil(folder, crossing=clock is not None, link_mhz=board.link.clock_mhz),
+        headline=f"// Written by Pinion {manifest.version} for {manifest.robot}, "
+        f"{manifest.function}, build {manifest.hash:016x}; board {board.name}.\n",
+    )
+    texts = {
+        f"{board.name}.xdc": pins_xdc(board, crossing=clock is not None),
+        f"{board.name}_timing.xdc": timing_xdc(board, clock),
+        BUILD_TCL: build_tcl(board, manifest, clock),
+        CORE_TCL: core_tcl(board, manifest, clock),
+        README: readme(board, manifest, clock, dsp=estimate_dsp(core, top=CORE)),
+    }
+    for name, text in texts.items():
+        (target / name).write_text(text)
+    return target
+
+
+def write_verilog(
+    path: Path, *, board: Board, core_clock: Mmcm | None, link: str, headline: str = ""
+) -> None:
+    """The board's top and all below it, but for the DMA engine and primitives, as Verilog.
+
+    Hierarchy is kept, constraints name cells by it. Registers of synchronisers are marked, so that
+    the vendor tool keeps them apart from other logic and close to each other.
+
+    Parameters
+    ----------
+    link : RTLIL of ``pinion_top`` and everything in it.
+    headline : comment that the file begins with.
+
+    Raises
+    ------
+    BoardError
+        When two parts disagree on the width of a port.
+    pinion.gateware.yosys.YosysError
+        When they disagree on anything else.
+    """
+    board_text = board_rtlil(board, core_clock)
+    synchronisers = [*synchroniser_modules(board_text), *synchroniser_modules(link)]
+    if not synchronisers:
+        raise BoardError(f"The design for {board.name} has no synchroniser: it cannot be right.")
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".rtlil-") as scratch:
+        work = Path(scratch)
+        (work / "board.il").write_text(board_text)
+        (work / "link.il").write_text(link)
+        (work / "xdma.v").write_text(black_box(board))
+        log = run_yosys(
+            [
+                "read_rtlil board.il",
+                "read_rtlil link.il",
+                "read_verilog xdma.v",
+                "read_verilog -lib -specify +/xilinx/cells_sim.v",
+                "read_verilog -lib +/xilinx/cells_xtra.v",
+                f"hierarchy -check -top {TOP}",
+                "proc",
+                "memory_collect",
+                *(
+                    f'setattr -set ASYNC_REG "TRUE" {name}/w:stage*'.replace("$", "\\$")
+                    for name in synchronisers
+                ),
+                f"write_verilog {yosys_path(path, folder=work)}",
+            ],
+            folder=work,
+            name="board",
+        )
+    if widths := re.findall(r"Resizing cell port .*", log):
+        raise BoardError(f"Ports of the design for {board.name} differ in width: {widths[0]}")
+    # The first line names the program that wrote the file and the place where it was compiled.
+    body = path.read_text().split("\n", 1)[1]
+    path.write_text(headline + _MARKED_PORT.sub(_mark_register, body))
+
+
+# Yosys puts the mark of a register that is a port on the port's declaration alone.
+_MARKED_PORT = re.compile(
+    r'(  \(\* ASYNC_REG = "TRUE" \*\)\n)(  output (?:\[\d+:0\] )?(stage\d+);\n)(  reg )'
+)
+
+
+def _mark_register(match: re.Match[str]) -> str:
+    mark, port, _, register = match.groups()
+    return port + mark + register
+
+
+def synchroniser_modules(rtlil: str) -> list[str]:
+    """Modules that are synchronisers: Amaranth calls their registers stage0, stage1, ...
+
+    The core is all of one clock and is left out.
+    """
+    found, module = [], ""
+    for line in rtlil.splitlines():
+        if line.startswith("module \\"):
+            module = line.removeprefix("module \\")
+        elif re.fullmatch(r"  wire .*\\stage0", line) and not module.startswith("pinion_core"):
+            found.append(module)
+    return found

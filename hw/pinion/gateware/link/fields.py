@@ -1,0 +1,36 @@
+"""Fields of the protocol's records as slices of a beat."""
+
+from __future__ import annotations
+
+import numpy as np
+from amaranth.hdl import Cat, Const, Value, ValueLike
+
+Record = np.dtype  # of pinion.link.protocol: fields, their places and widths
+
+
+def field(record: Record, beat: ValueLike, name: str) -> Value:
+    """The bits of a record's field in a beat."""
+    shape, offset = record.fields[name]
+    return Value.cast(beat)[8 * offset : 8 * (offset + shape.itemsize)]
+
+
+def beat_of(record: Record, **values: ValueLike) -> Value:
+    """A beat with these values in a record's fields, and zeros in the others.
+
+    Raises
+    ------
+    KeyError
+        When the record has no field of that name.
+    """
+    unknown = values.keys() - set(record.names)
+    if unknown:
+        raise KeyError(f"The record has no field {sorted(unknown)}, but {record.names}.")
+    parts = []
+    for name in record.names:  # in order and without gaps, as `numpy.dtype` makes them
+        width = 8 * record.fields[name][0].itemsize
+        value = values.get(name, 0)
+        value = Const(int(value), width) if isinstance(value, int) else Value.cast(value)
+        if len(value) > width:
+            raise ValueError(f"The field {name} has {width} bits, its value {len(value)}.")
+        parts.append(Cat(value, Const(0, width - len(value))))
+    return Cat(parts)

@@ -1,0 +1,264 @@
+"""Frames of the serial link: bytes of a line into beats and commands, and back.
+
+What a frame is, is said in `pinion.link.serial`.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.crc.catalog import CRC16_XMODEM
+from amaranth.lib.data import StructLayout
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from pinion.link import BEAT
+from pinion.link.serial import CHECK, COMMAND, SHORT, Frame
+
+from .layouts import BITS, REQUEST_BEAT, RESPONSE_BEAT, WORD
+
+COMMAND_FRAME = StructLayout({"kind": 8, "tag": 8, "offset": 8, "value": WORD})
+"""Kind and body of a frame that carries no beat."""
+
+assert COMMAND_FRAME.size == 8 * COMMAND
+
+_LONG = 1 + BEAT + CHECK
+_MANY = 127
+
+
+class FrameReader(wiring.Component):
+    """Takes bytes as they come, never holds them back, and finds the frames in them.
+
+    Parameters
+    ----------
+    slots : beats that it has room for, a power of two.
+
+    Members
+    -------
+    data : In(8)
+    valid, broken : In(1)
+        A byte, and whether its stop bit was missing, which ends a frame like a zero.
+    beat : stream of `REQUEST_BEAT`
+        Beats, in order. A damaged one is on offer as not whole. After beats that found no room
+        the next one is not whole.
+    command : Out(`COMMAND_FRAME`)
+    commanded : Out(1)
+        For one cycle: a READ, WRITE or SYNC has come, ``command`` stays until the next byte.
+    taken : Out(32)
+        Beats that were taken since configuration.
+
+    Latency: 2 cycles from a frame's last byte to ``commanded``, 70 to the offer of its beat.
+    Throughput: a byte every cycle; a beat every 67 cycles.
+    """
+
+    # A component that is only asked for its parameters is no mistake.
+    _MustUse__silence = True
+
+    def __init__(self, *, slots: int) -> None:
+        if slots < 2 or slots & (slots - 1):
+            raise ValueError(f"The slots for beats must be a power of two from 2, not {slots}.")
+        self.slots = slots
+        super().__init__(
+            {
+                "data": In(8),
+                "valid": In(1),
+                "broken": In(1),
+                "beat": Out(stream.Signature(REQUEST_BEAT)),
+                "command": Out(COMMAND_FRAME),
+                "commanded": Out(1),
+                "taken": Out(WORD),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Unstuff; keep the bytes as beat and as command; decide at the frame's end."""
+        m = Module()
+        count = Signal(range(_MANY + 1))  # bytes of this frame so far
+        emitted, byte = Signal(), Signal(8)
+        ended, sound = Signal(), Signal()
+        m.submodules.crc = crc = CRC16_XMODEM(data_width=8).create()
+        self._unstuff(m, emitted=emitted, byte=byte, ended=ended, sound=sound)
+        kind = Signal(8)
+        recent = Signal(8 * (COMMAND + CHECK))
+        m.d.comb += [
+            crc.start.eq(ended),
+            crc.data.eq(byte),
+            crc.valid.eq(emitted),
+            self.command.eq(recent[: 8 * COMMAND]),
+        ]
+        m.d.sync += self.commanded.eq(0)
+        push, whole = Signal(), Signal()
+        with m.If(emitted):
+            m.d.sync += [recent.eq(Cat(recent[8:], byte)), count.eq(count + (count != _MANY))]
+            with m.If(count == 0):
+                m.d.sync += kind.eq(byte)
+        with m.If(ended):
+            good = Signal()
+            m.d.comb += good.eq(sound & (crc.crc == 0))
+            m.d.sync += count.eq(0)
+            with m.If(good & (count == COMMAND + CHECK)):
+                m.d.sync += self.commanded.eq(
+                    (kind == Frame.READ) | (kind == Frame.WRITE) | (kind == Frame.SYNC)
+                )
+            m.d.comb += [
+                whole.eq(good & (count == _LONG) & (kind == Frame.BEAT)),
+                push.eq(whole | (count > SHORT)),
+            ]
+        self._store(m, count=count, emitted=emitted, byte=byte, push=push, whole=whole)
+        return m
+
+    def _unstuff(
+        self, m: Module, *, emitted: Signal, byte: Signal, ended: Signal, sound: Signal
+    ) -> None:
+        """One byte out for each byte in at most: itself, or the zero that a length stands for."""
+        left = Signal(8)  # bytes until the next length
+        first = Signal(init=1)
+        with m.If(self.valid):
+            with m.If((self.data == 0) | self.broken):
+                m.d.comb += [ended.eq(1), sound.eq((left == 0) & ~self.broken)]
+                m.d.sync += [left.eq(0), first.eq(1)]
+            with m.Elif(left == 0):
+                m.d.comb += emitted.eq(~first)
+                m.d.sync += [left.eq(self.data - 1), first.eq(0)]
+            with m.Else():
+                m.d.comb += [emitted.eq(1), byte.eq(self.data)]
+                m.d.sync += left.eq(left - 1)
+
+    def _store(
+        self, m: Module, *, count: Signal, emitted: Signal, byte: Signal, push: Signal, whole: Signal
+    ) -> None:
+        """A ring of slots of 64 bytes; a slot becomes one beat again when its turn comes."""
+        slots = self.slots
+        m.submodules.bytes = memory = Memory(shape=8, depth=slots * BEAT, init=[])
+        m.submodules.wholes = wholes = Memory(shape=1, depth=slots, init=[])
+        write, mark = memory.write_port(), wholes.write_port()
+        read, look = memory.read_port(), wholes.read_port(domain="comb")
+        put, get = Signal(range(2 * slots)), Signal(range(2 * slots))
+        full, lost = Signal(), Signal()
+        place = Signal(range(BEAT))
+        m.d.comb += [
+            full.eq(put == get ^ slots),
+            place.eq(count - 1),
+            write.addr.eq(Cat(place, put[:-1])),
+            write.data.eq(byte),
+            write.en.eq(emitted & (count >= 1) & (count <= BEAT) & ~full),
+            mark.addr.eq(put[:-1]),
+            mark.data.eq(whole & ~lost),
+            mark.en.eq(push & ~full),
+            look.addr.eq(get[:-1]),
+        ]
+        with m.If(push):
+            m.d.sync += lost.eq(full)
+            with m.If(~full):
+                m.d.sync += put.eq(put + 1)
+        at = Signal(range(BEAT + 1))
+        m.d.comb += [read.addr.eq(Cat(at[:-1], get[:-1])), read.en.eq(1)]
+        data = Signal(BITS)
+        m.d.comb += [self.beat.p.data.eq(data), self.beat.p.whole.eq(look.data)]
+        with m.FSM():
+            with m.State("WAIT"):
+                m.d.sync += at.eq(0)
+                with m.If(put != get):
+                    m.d.sync += at.eq(1)
+                    m.next = "LOAD"
+            with m.State("LOAD"):
+                m.d.sync += [at.eq(at + 1), data.eq(Cat(data[8:], read.data))]
+                with m.If(at == BEAT):
+                    m.d.sync += at.eq(0)
+                    m.next = "OFFER"
+            with m.State("OFFER"):
+                m.d.comb += self.beat.valid.eq(1)
+                with m.If(self.beat.ready):
+                    m.d.sync += [get.eq(get + 1), self.taken.eq(self.taken + 1)]
+                    m.next = "WAIT"
+
+
+class FrameWriter(wiring.Component):
+    """Sends frames, one behind the other.
+
+    Members
+    -------
+    command : stream of `COMMAND_FRAME`; goes before a beat.
+    beat : stream of `RESPONSE_BEAT`
+    o : stream of bytes
+
+    Latency: 20 cycles from a command's acceptance to its first byte, 136 from a beat's.
+    Throughput: a frame at a time: latency, and 11 or 69 bytes.
+    """
+
+    # A component that is only asked for its parameters is no mistake.
+    _MustUse__silence = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "command": In(stream.Signature(COMMAND_FRAME)),
+                "beat": In(stream.Signature(RESPONSE_BEAT)),
+                "o": Out(stream.Signature(8)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Fill a buffer, put lengths for zeros from its end on, send it."""
+        m = Module()
+        m.submodules.bytes = memory = Memory(shape=8, depth=128, init=[])
+        write, read = memory.write_port(), memory.read_port(domain="comb")
+        m.submodules.crc = crc = CRC16_XMODEM(data_width=8).create()
+        rest = Signal(8 + BITS)
+        left = Signal(range(_LONG + 1))
+        at, length = Signal(7), Signal(8)
+        check = Signal(16)
+        m.d.comb += [read.addr.eq(at), write.addr.eq(at), crc.data.eq(rest[:8])]
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += [
+                    crc.start.eq(1),
+                    self.command.ready.eq(1),
+                    self.beat.ready.eq(~self.command.valid),
+                ]
+                m.d.sync += at.eq(0)
+                with m.If(self.command.valid):
+                    m.d.sync += [rest.eq(self.command.payload.as_value()), left.eq(COMMAND)]
+                    m.next = "FILL"
+                with m.Elif(self.beat.valid):
+                    kind = Mux(self.beat.p.last, Frame.LAST, Frame.BEAT)
+                    m.d.sync += [rest.eq(Cat(kind | Signal(8), self.beat.p.data)), left.eq(1 + BEAT)]
+                    m.next = "FILL"
+            with m.State("FILL"):
+                m.d.comb += [write.en.eq(1), write.data.eq(rest[:8]), crc.valid.eq(1)]
+                m.d.sync += [at.eq(at + 1), left.eq(left - 1), rest.eq(rest[8:])]
+                with m.If(left == 1):
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.d.sync += check.eq(crc.crc)
+                m.next = "HIGH"
+            with m.State("HIGH"):
+                m.d.comb += [write.en.eq(1), write.data.eq(check[8:])]
+                m.d.sync += at.eq(at + 1)
+                m.next = "LOW"
+            with m.State("LOW"):
+                m.d.comb += [write.en.eq(1), write.data.eq(check[:8])]
+                m.d.sync += [left.eq(at), length.eq(1)]  # left: the last byte's place
+                m.next = "STUFF"
+            with m.State("STUFF"):
+                m.d.comb += [write.en.eq(read.data == 0), write.data.eq(length)]
+                m.d.sync += length.eq(Mux(read.data == 0, 1, length + 1))
+                with m.If(at == 0):
+                    m.next = "LENGTH"
+                with m.Else():
+                    m.d.sync += at.eq(at - 1)
+            with m.State("LENGTH"):
+                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(length)]
+                with m.If(self.o.ready):
+                    m.next = "SEND"
+            with m.State("SEND"):
+                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(read.data)]
+                with m.If(self.o.ready):
+                    m.d.sync += at.eq(at + 1)
+                    with m.If(at == left):
+                        m.next = "END"
+            with m.State("END"):
+                m.d.comb += self.o.valid.eq(1)
+                with m.If(self.o.ready):
+                    m.next = "IDLE"
+        return m

@@ -1,0 +1,274 @@
+"""Harnesses of the stream components: what goes in comes out, once, in order, and in time.
+
+One word is marked at will: the solver may choose any that goes in, in any cycle. How many words are
+in front of it is known from then on, so it is known when it must come out. A word lost, doubled or
+out of order then shows as a wrong value in its place, since the values are free as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.asserts import AnyConst, AnySeq
+from amaranth.hdl import (
+    Assert,
+    Assume,
+    Cat,
+    ClockDomain,
+    ClockSignal,
+    Const,
+    Cover,
+    Elaboratable,
+    Module,
+    Mux,
+    ResetSignal,
+    Shape,
+    Signal,
+    Value,
+    ValueLike,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Track:
+    """What a harness knows: words under way; and of the marked word, if one is, those ahead."""
+
+    flight: Signal
+    marked: Signal
+    ahead: Signal
+    value: Signal
+
+
+FLIGHT = 6
+"""Bits of the number of words under way; that it does not overflow is asserted."""
+
+
+def begin(dut: Any) -> Module:
+    """Start a harness: one clock, no reset, any input (offers may even go away)."""
+    m = Module()
+    m.d.comb += Assume(~ResetSignal("sync"))
+    m.submodules.dut = dut
+    i, o = dut.i, dut.o
+    payload = Value.cast(i.payload)
+    m.d.comb += [i.valid.eq(AnySeq(1)), o.ready.eq(AnySeq(1))]
+    m.d.comb += payload.eq(AnySeq(len(payload)))
+    stable(m, o.valid, o.ready, Value.cast(o.payload))
+    return m
+
+
+def stable(
+    m: Module, valid: ValueLike, ready: ValueLike, payload: Value, domain: str = "sync"
+) -> None:
+    """Assert that a payload on offer stays on offer, unchanged, until it is taken."""
+    waits, before = Signal(), Signal(len(payload))
+    m.d[domain] += [waits.eq(valid & ~ready), before.eq(payload)]
+    with m.If(waits):
+        m.d.comb += Assert(valid & (payload == before))
+
+
+def in_order(
+    m: Module,
+    *,
+    entering: ValueLike,
+    entered: Sequence[ValueLike],
+    leaving: ValueLike,
+    left: Sequence[ValueLike],
+) -> Track:
+    """Assert that words leave in the order in which they enter; what is known of them.
+
+    Parameters
+    ----------
+    entering, leaving : words that enter and leave in this cycle.
+    entered, left : those words, the first ``entering`` and ``leaving`` of each list.
+    """
+    width = max(Shape.cast(Value.cast(word).shape()).width for word in (*entered, *left))
+    flight, ahead = Signal(FLIGHT), Signal(FLIGHT)
+    marked, done, value = Signal(), Signal(), Signal(width)
+    place = AnySeq(range(len(entered)))
+    m.d.comb += Assert(leaving <= flight)
+    m.d.comb += Assert(flight + entering - leaving < (1 << FLIGHT))
+    m.d.sync += flight.eq(flight + entering - leaving)
+    with m.If(marked):
+        m.d.comb += Assert(ahead < flight)
+        m.d.sync += ahead.eq(ahead - leaving)
+        with m.If(ahead < leaving):
+            m.d.sync += [marked.eq(0), done.eq(1)]
+            for k, word in enumerate(left):
+                with m.If(ahead == k):
+                    m.d.comb += Assert(value == word)
+    with m.Elif(~done & (place < entering) & AnySeq(1)):
+        m.d.sync += [marked.eq(1), ahead.eq(flight - leaving + place)]
+        for k, word in enumerate(entered):
+            with m.If(place == k):
+                m.d.sync += value.eq(word)
+    m.d.comb += Cover(done)
+    return Track(flight=flight, marked=marked, ahead=ahead, value=value)
+
+
+def in_time(m: Module, dut: Any, *, flight: Signal, closed: ValueLike, limit: int) -> None:
+    """Assert progress while the receiver is ready.
+
+    Something is offered within ``limit`` cycles if the sender offers all the while, and everything
+    has left within ``limit`` cycles if the sender pauses and ``closed`` says that nothing is
+    missing.
+    """
+    hungry, pausing = Signal(range(limit + 2)), Signal(range(limit + 2))
+    with m.If(dut.o.ready & dut.i.valid & ~dut.o.valid):
+        m.d.sync += hungry.eq(hungry + 1)
+    with m.Else():
+        m.d.sync += hungry.eq(0)
+    m.d.comb += Assert(hungry <= limit)
+    with m.If(dut.o.ready & ~dut.i.valid & (flight != 0) & closed):
+        m.d.sync += pausing.eq(pausing + 1)
+    with m.Else():
+        m.d.sync += pausing.eq(0)
+    m.d.comb += Assert(pausing <= limit)
+
+
+def _queue(dut: Any) -> tuple[Module, Track]:
+    m = begin(dut)
+    track = in_order(
+        m,
+        entering=dut.i.valid & dut.i.ready,
+        entered=[Value.cast(dut.i.payload)],
+        leaving=dut.o.valid & dut.o.ready,
+        left=[Value.cast(dut.o.payload)],
+    )
+    in_time(m, dut, flight=track.flight, closed=Const(1), limit=3)
+    return m, track
+
+
+def queue(dut: Any) -> Elaboratable:
+    """Harness of a component whose payloads come out as they go in."""
+    return _queue(dut)[0]
+
+
+def holding(dut: Any) -> Elaboratable:
+    """Harness of the holding stage, with what its registers hold: enough for an induction."""
+    m, track = _queue(dut)
+    m.d.comb += [
+        dut.clear.eq(0),
+        Assert(track.flight == dut.offered + dut.full),
+        Assert(dut.offered | ~dut.full),
+    ]
+    for place, register in enumerate((dut.offer, dut.spare)):
+        with m.If(track.marked & (track.ahead == place)):
+            m.d.comb += Assert(Value.cast(register) == track.value)
+    return m
+
+
+def unpacker(dut: Any) -> Elaboratable:
+    """Harness of the unpacker; a word's tag says that it ends its record."""
+    m = begin(dut)
+    g = dut.geometry
+    i, o = dut.i, dut.o
+    position = Signal(range(max(2, g.record)))  # of the next word within its record
+    closed = Signal(init=1)
+    enters, leaves = i.valid & i.ready, o.valid & o.ready
+    count = Mux(i.p.last, i.p.words, g.words_per_beat)
+    after = (position + count) % g.record
+    # A batch is a whole number of records.
+    whole = (i.p.words > 0) & (i.p.words <= g.words_per_beat) & (after == 0)
+    with m.If(i.p.last & ~whole):
+        m.d.comb += i.valid.eq(0)
+    with m.If(enters):
+        m.d.sync += [position.eq(after), closed.eq(i.p.last)]
+    track = in_order(
+        m,
+        entering=Mux(enters, count, 0),
+        entered=[
+            Cat(i.p.data.word_select(k, g.word), position == (g.record - 1 - k) % g.record)
+            for k in range(g.words_per_beat)
+        ],
+        leaving=Mux(leaves, Mux(o.p.last, g.tail, g.lanes), 0),
+        left=[
+            Cat(o.p.data.word_select(k, g.word), o.p.last if k == g.tail - 1 else Const(0, 1))
+            for k in range(g.lanes)
+        ],
+    )
+    with m.If(o.valid & o.p.last):
+        m.d.comb += Assert(o.p.data[g.word * g.tail :] == 0)
+    in_time(m, dut, flight=track.flight, closed=closed, limit=g.words_per_beat + 4)
+    return m
+
+
+def packer(dut: Any) -> Elaboratable:
+    """Harness of the packer; the padding are words that enter with the end of a batch.
+
+    A word's tag says that it is the last of its batch's last beat.
+    """
+    m = begin(dut)
+    g = dut.geometry
+    i, o = dut.i, dut.o
+    space = g.words_per_beat
+    beat = Signal(range(max(2, g.beats)))
+    position = Signal(range(space))  # of the next word within its wide beat
+    closed = Signal(init=1)
+    enters, leaves = i.valid & i.ready, o.valid & o.ready
+    with m.If(i.p.last != (beat == g.beats - 1)):  # last is the beat's number, and no free input
+        m.d.comb += i.valid.eq(0)
+    closing = i.p.last & i.p.final
+    words = Mux(i.p.last, g.tail, g.lanes)
+    end = Signal(range(3 * space))
+    m.d.comb += end.eq(position + words)
+    padding = Mux(closing, (-end)[: len(position)], 0)
+    with m.If(enters):
+        m.d.sync += beat.eq(Mux(i.p.last, 0, beat + 1))
+        m.d.sync += position.eq(Mux(closing, 0, end % space))
+        m.d.sync += closed.eq(closing)
+    total = Signal(range(3 * space))
+    m.d.comb += total.eq(words + padding)
+    entered = []
+    for k in range(g.lanes + space - 1):
+        lane = i.p.data.word_select(k, g.word) if k < g.lanes else Const(0, g.word)
+        entered.append(Cat(Mux(words > k, lane, 0)[: g.word], closing & (total == k + 1)))
+    track = in_order(
+        m,
+        entering=Mux(enters, total, 0),
+        entered=entered,
+        leaving=Mux(leaves, space, 0),
+        left=[
+            Cat(o.p.data.word_select(k, g.word), o.p.last if k == space - 1 else Const(0, 1))
+            for k in range(space)
+        ],
+    )
+    in_time(m, dut, flight=track.flight, closed=closed, limit=space + 4)
+    return m
+
+
+def crossing(dut: Any) -> Elaboratable:
+    """Harness of the crossing between two clocks that tick at will.
+
+    Here the k-th word that goes in is the k-th that comes out, for any k.
+    """
+    m = Module()
+    m.submodules.dut = dut
+    i, o = dut.i, dut.o
+    payload = Value.cast(i.payload)
+    a, b = dut.i_domain, dut.o_domain
+    for name in (a, b):
+        m.domains += ClockDomain(name, reset_less=True)
+        m.d.comb += ClockSignal(name).eq(AnySeq(1))
+    # Inputs come from registers of their domain, as they do in a synchronous neighbour.
+    send, word, take = Signal(), Signal(len(payload)), Signal()
+    with m.If(~send | i.ready):
+        m.d[a] += [send.eq(AnySeq(1)), word.eq(AnySeq(len(payload)))]
+    m.d[b] += take.eq(AnySeq(1))
+    m.d.comb += [i.valid.eq(send), payload.eq(word), o.ready.eq(take)]
+    stable(m, o.valid, o.ready, Value.cast(o.payload), b)
+    sent, received = Signal(FLIGHT), Signal(FLIGHT)
+    index, value = AnyConst(FLIGHT), Signal(len(payload))
+    with m.If(i.valid & i.ready):
+        m.d[a] += sent.eq(sent + 1)
+        with m.If(sent == index):
+            m.d[a] += value.eq(word)
+    with m.If(o.valid):
+        m.d.comb += Assert(received < sent)
+        with m.If(received == index):
+            m.d.comb += Assert(Value.cast(o.payload) == value)
+        with m.If(o.ready):
+            m.d[b] += received.eq(received + 1)
+    m.d.comb += Assert(sent - received <= dut.depth)
+    return m

@@ -1,0 +1,224 @@
+"""The way of a batch: from request beats to the core, from the core to response beats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Module, ResetSignal, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Cause
+from pinion.link.registers import IDENTITY
+
+from .elastic import ElasticBuffer
+from .holding import HoldingStage
+from .layouts import (
+    BATCH,
+    CLOCKS,
+    COUNT,
+    FLAG_BEAT,
+    PAYLOAD_BEAT,
+    REQUEST_BEAT,
+    RESPONSE_BEAT,
+    WORD,
+    core_beat,
+    result_beat,
+)
+from .packer import Packer
+from .reader import RequestReader
+from .tally import Tally
+from .unpacker import Unpacker
+from .writer import ResponseWriter
+
+FLAG_DEPTH = 64
+"""Beats of flags that wait: more than a batch can have, so that none waits for one behind it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopParameters:
+    """What the top knows of its build.
+
+    Members
+    -------
+    function : `pinion.link.function_id` of the function.
+    build : 64-bit manifest hash.
+    words_in, lanes_in, beats_in : words of a request record, and how it enters the core.
+    words_out, lanes_out, beats_out : the same for a result.
+    ii : core cycles between results.
+    core_khz, link_khz : the clocks that it is built for.
+    crossing : the core has a clock of its own.
+    depth : beats in the elastic buffer of each direction.
+    flights : batches in work at once, at most.
+    """
+
+    function: int
+    build: int
+    words_in: int
+    lanes_in: int
+    beats_in: int
+    words_out: int
+    lanes_out: int
+    beats_out: int
+    ii: int
+    core_khz: int
+    link_khz: int
+    crossing: bool = True
+    depth: int = 512
+    flights: int = 16
+
+    def constants(self) -> dict[str, int]:
+        """Values of the constant registers, by name."""
+        return {
+            "IDENTITY": IDENTITY,
+            "VERSION": PROTOCOL_VERSION,
+            "BUILD_LOW": self.build & (1 << WORD) - 1,
+            "BUILD_HIGH": self.build >> WORD,
+            "FUNCTIONS": 1,
+            "FUNCTION_0": self.function,
+            "WORDS_IN_0": self.words_in,
+            "WORDS_OUT_0": self.words_out,
+            "MAX_COUNT": MAX_COUNT,
+            "INTERVAL": self.ii,
+            "CORE_KHZ": self.core_khz,
+            "LINK_KHZ": self.link_khz,
+        }
+
+
+class StreamPath(wiring.Component):
+    """Everything that a soft reset clears, in one clock domain, but for the core.
+
+    Parameters
+    ----------
+    parameters : of the build.
+
+    Members
+    -------
+    request : stream of `REQUEST_BEAT`.
+    core_i, core_o : streams of ``core_beat(lanes_in)`` and ``result_beat(lanes_out)``.
+    response : stream of `RESPONSE_BEAT`, ``last`` of a packet.
+    clocks : In(`CLOCKS`)
+    core_error : In(1)
+        The core has lost the bounds of its records; stays until its reset.
+    accepted, answered, flagged, dropped : Out(1)
+        Something to count happens in this cycle.
+    errors : Out(2)
+        Faults found in this cycle.
+    cause : Out(`Cause`)
+        The first fault since the reset.
+    busy, halted : Out(1)
+
+    Latency: about 20 cycles beside the core.
+    Throughput: the least of a link beat every cycle and a core beat every cycle.
+    """
+
+    # A component that is only asked for its parameters is no mistake.
+    _MustUse__silence = True
+
+    def __init__(self, *, parameters: TopParameters) -> None:
+        self.parameters = parameters
+        super().__init__(
+            {
+                "request": In(stream.Signature(REQUEST_BEAT)),
+                "core_i": Out(stream.Signature(core_beat(parameters.lanes_in))),
+                "core_o": In(stream.Signature(result_beat(parameters.lanes_out))),
+                "response": Out(stream.Signature(RESPONSE_BEAT)),
+                "clocks": In(CLOCKS),
+                "core_error": In(1),
+                "accepted": Out(1),
+                "answered": Out(1),
+                "flagged": Out(1),
+                "dropped": Out(1),
+                "errors": Out(2),
+                "cause": Out(Cause),
+                "busy": Out(1),
+                "halted": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """In a row, and what runs beside it: batches, flags, faults."""
+        m = Module()
+        p = self.parameters
+        build = {"function": p.function, "build": p.build}
+        m.submodules.inbox = inbox = ElasticBuffer(shape=REQUEST_BEAT, depth=p.depth)
+        m.submodules.reader = reader = RequestReader(words=p.words_in, **build)
+        m.submodules.unpacker = unpacker = Unpacker(
+            record=p.words_in, lanes=p.lanes_in, beats=p.beats_in
+        )
+        connect(m, wiring.flipped(self.request), inbox.i)
+        connect(m, inbox.o, reader.i)
+        # The unpacker's ready is the sum of much; the reader and the buffer get a register's.
+        m.submodules.stage = stage = HoldingStage(shape=PAYLOAD_BEAT)
+        connect(m, reader.o, stage.i)
+        connect(m, stage.o, unpacker.i)
+        m.d.comb += stage.clear.eq(ResetSignal())
+        connect(m, unpacker.o, wiring.flipped(self.core_i))
+
+        m.submodules.tally = tally = Tally(lanes=p.lanes_out)
+        m.submodules.packer = packer = Packer(
+            record=p.words_out, lanes=p.lanes_out, beats=p.beats_out
+        )
+        m.submodules.outbox = outbox = ElasticBuffer(shape=RESPONSE_BEAT, depth=p.depth)
+        m.submodules.writer = writer = ResponseWriter(words=p.words_out, **build)
+        connect(m, wiring.flipped(self.core_o), tally.i)
+        connect(m, tally.o, packer.i)
+        connect(m, packer.o, outbox.i)
+        connect(m, outbox.o, writer.payload)
+        connect(m, writer.o, wiring.flipped(self.response))
+
+        m.submodules.flags = flags = ElasticBuffer(shape=FLAG_BEAT, depth=FLAG_DEPTH)
+        connect(m, tally.flags, flags.i)
+        connect(m, flags.o, writer.flags)
+        self._batches(m, reader, tally, writer)
+        m.d.comb += [
+            writer.now.eq(self.clocks),
+            writer.core_error.eq(self.core_error),
+            self.accepted.eq(self.core_i.valid & self.core_i.ready & self.core_i.p.last),
+            self.answered.eq(tally.answered),
+            self.flagged.eq(tally.flagged),
+            self.dropped.eq(reader.dropped),
+            self.halted.eq(reader.halted),
+        ]
+        known, lost = Signal(), Signal()
+        m.d.sync += known.eq(self.core_error)
+        m.d.comb += [lost.eq(self.core_error & ~known), self.errors.eq(reader.error + lost)]
+        with m.If(self.cause == Cause.NONE):
+            with m.If(reader.error):
+                m.d.sync += self.cause.eq(reader.cause)
+            with m.Elif(lost):
+                m.d.sync += self.cause.eq(Cause.CORE_ERROR)
+        return m
+
+    def _batches(
+        self, m: Module, reader: RequestReader, tally: Tally, writer: ResponseWriter
+    ) -> None:
+        """From the reader to those who need to know: counts first, the rest for the trailer."""
+        flights = self.parameters.flights
+        m.submodules.batches = batches = ElasticBuffer(shape=BATCH, depth=flights)
+        # Each is taken no later than its batch: where that has room, these have.
+        m.submodules.counts = counts = ElasticBuffer(shape=COUNT, depth=flights + 2)
+        m.submodules.verdicts = verdicts = ElasticBuffer(shape=1, depth=flights + 2)
+        connect(m, counts.o, tally.count)
+        connect(m, batches.o, writer.batch)
+        connect(m, verdicts.o, writer.verdict)
+        began = Signal(CLOCKS, reset_less=True)
+        with m.If(reader.began):
+            m.d.sync += began.eq(self.clocks)
+        enters, leaves = Signal(), Signal()
+        m.d.comb += [
+            reader.batch_ready.eq(batches.i.ready),
+            enters.eq(reader.batch_valid & batches.i.ready),
+            leaves.eq(writer.batch.valid & writer.batch.ready),
+            batches.i.valid.eq(reader.batch_valid),
+            batches.i.p.count.eq(reader.batch_count),
+            batches.i.p.sequence.eq(reader.batch_sequence),
+            batches.i.p.began.eq(began),
+            counts.i.valid.eq(enters),
+            counts.i.payload.eq(reader.batch_count),
+            verdicts.i.valid.eq(reader.verdict_valid),
+            verdicts.i.payload.eq(reader.verdict_bad),
+        ]
+        work = Signal(range(flights + 1))
+        m.d.sync += work.eq(work + enters - leaves)
+        m.d.comb += self.busy.eq((work != 0) | ~reader.idle)

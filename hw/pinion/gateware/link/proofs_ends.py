@@ -1,0 +1,56 @@
+"""The proofs of reader, writer, exit and registers, as rows for :mod:`.proofs`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pinion.gateware.formal import Proof
+from pinion.link import REGISTERS
+
+from . import harness_ends as harness
+from .reader import RequestReader
+from .registers import RegisterBlock
+from .writer import Closer, ResponseWriter
+
+_BUILD: dict[str, Any] = {"words": 5, "function": 1, "build": 2}
+_REGISTERS: dict[str, Any] = {
+    "constants": {row.name: row.offset for row in REGISTERS if row.kind == "constant"},
+    "writable": {row.name: 1 for row in REGISTERS if row.kind == "control"},
+}
+
+PROOFS: tuple[Proof, ...] = (
+    Proof(name="exit", harness=harness.exit_, component=Closer, mode="prove", depth=3),
+    Proof(
+        name="writer",
+        harness=harness.writer,
+        component=ResponseWriter,
+        settings=_BUILD,
+        mode="prove",
+        depth=2,
+    ),
+    Proof(
+        name="reader",
+        harness=harness.reader,
+        component=RequestReader,
+        settings=_BUILD,
+        mode="bmc",
+        depth=12,
+    ),
+    # That the solver finds a header with its checksum, and a packet behind it.
+    Proof(
+        name="reader_passes",
+        harness=harness.reader,
+        component=RequestReader,
+        settings=_BUILD,
+        mode="cover",
+        depth=8,
+    ),
+    Proof(
+        name="registers",
+        harness=harness.registers,
+        component=RegisterBlock,
+        settings=_REGISTERS,
+        mode="bmc",
+        depth=16,
+    ),
+)

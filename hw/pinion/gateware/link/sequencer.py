@@ -1,0 +1,89 @@
+"""The order of things at a reset, over two clocks."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+SETTLE = 8
+"""Link cycles for which both resets are held after the core is known to be in reset."""
+
+
+class ResetSequencer(wiring.Component):
+    """Clears stream path and core together, and lets them go in an order that loses nothing.
+
+    Both resets begin at once. They are held until the core's domain has answered, the counters of
+    the crossings have settled, and no response packet is open. Then the core is let go first, and
+    the stream path when the core's domain has answered again: a request that crosses finds a core
+    that takes it. A configuration reset goes the same way.
+
+    Members
+    -------
+    held : In(1)
+        The host holds the soft reset. A pulse of one cycle has the whole sequence.
+    open : In(1)
+        A response packet is open, or stands in front of the host.
+    core_down : In(1)
+        The core's domain has been in reset for some cycles; synchronised.
+    stream_clear, core_clear : Out(1)
+        Resets of the stream path and of the core, from registers; asserted at configuration.
+    drain : Out(1)
+        Request beats are to be taken and dropped. Not after a configuration reset: what came
+        before it is gone, and what comes after it waits.
+    in_reset : Out(1)
+        The soft reset is held and has taken hold.
+
+    Latency: 1 cycle from ``held`` to the resets.
+    Throughput: one reset at a time.
+    """
+
+    # A component that is only asked for its parameters is no mistake.
+    _MustUse__silence = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "held": In(1),
+                "open": In(1),
+                "core_down": In(1),
+                "stream_clear": Out(1, init=1),
+                "core_clear": Out(1, init=1),
+                "drain": Out(1),
+                "in_reset": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Four states and a memory of pulses."""
+        m = Module()
+        asked = Signal()
+        settled = Signal(range(SETTLE + 1))
+        with m.If(self.held):
+            m.d.sync += asked.eq(1)
+        with m.FSM():
+            with m.State("CLEAR"):
+                with m.If(~self.core_down):
+                    m.d.sync += settled.eq(0)
+                with m.Elif(settled != SETTLE):
+                    m.d.sync += settled.eq(settled + 1)
+                with m.If((settled == SETTLE) & ~self.open):
+                    m.next = "HELD"
+            with m.State("HELD"):
+                m.d.comb += self.in_reset.eq(self.drain)
+                with m.If(~self.held):
+                    m.d.sync += [asked.eq(0), self.core_clear.eq(0), self.drain.eq(0)]
+                    m.next = "LEAVE"
+            with m.State("LEAVE"):
+                m.d.sync += settled.eq(0)
+                with m.If(~self.core_down):
+                    m.d.sync += self.stream_clear.eq(0)
+                    m.next = "RUN"
+            with m.State("RUN"), m.If(asked):
+                m.d.sync += [
+                    self.stream_clear.eq(1),
+                    self.core_clear.eq(1),
+                    self.drain.eq(1),
+                ]
+                m.next = "CLEAR"
+        return m

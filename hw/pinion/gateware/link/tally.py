@@ -1,0 +1,107 @@
+"""Which result is its batch's last, and what the batch's flags are."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from pinion.link import FLAGS_PER_BEAT
+
+from .layouts import COUNT, FLAG_BEAT, WORD, result_beat
+
+
+class Tally(wiring.Component):
+    """Counts results against their batches and gathers their flags.
+
+    The core knows records; batches are counted off here, in the order in which their headers were
+    found good. A result that belongs to no batch waits.
+
+    Parameters
+    ----------
+    lanes : 32-bit words of a core beat.
+
+    Members
+    -------
+    count : stream of the number of records, one for each batch.
+    i : stream of ``result_beat(lanes)``: {data, last of a record, flag with it}.
+    o : stream of {data, last, flag, final}, as the packer takes it: ``final`` marks the last beat
+        of a batch's last record.
+    flags : stream of `FLAG_BEAT`, ``last`` of a batch.
+    answered, flagged : Out(1)
+        A record passes, and its flag is set.
+
+    Latency: none from ``i`` to ``o``; 1 cycle from a record to the offer of its flags.
+    Throughput: one beat every cycle, and a batch every two.
+    """
+
+    # A component that is only asked for its parameters is no mistake.
+    _MustUse__silence = True
+
+    def __init__(self, *, lanes: int) -> None:
+        self.lanes = lanes
+        marked = data.StructLayout({"data": WORD * lanes, "last": 1, "flag": 1, "final": 1})
+        super().__init__(
+            {
+                "count": In(stream.Signature(COUNT)),
+                "i": In(stream.Signature(result_beat(lanes))),
+                "o": Out(stream.Signature(marked)),
+                "flags": Out(stream.Signature(FLAG_BEAT)),
+                "answered": Out(1),
+                "flagged": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """A counter down to the batch's end, and a beat of flags that fills up."""
+        m = Module()
+        left, known, final = Signal(COUNT, reset_less=True), Signal(), Signal(reset_less=True)
+        following, queued = Signal(COUNT, reset_less=True), Signal()
+        full, last = Signal(), Signal(reset_less=True)
+        flags = Signal(FLAGS_PER_BEAT)
+        place = Signal(range(FLAGS_PER_BEAT))
+        flagged = Signal(COUNT)
+        pushed, passes, free = Signal(), Signal(), Signal()
+        m.d.comb += [
+            pushed.eq(full & self.flags.ready),
+            free.eq(known & (~full | self.flags.ready)),
+            self.o.p.data.eq(self.i.p.data),
+            self.o.p.last.eq(self.i.p.last),
+            self.o.p.flag.eq(self.i.p.flag),
+            self.o.p.final.eq(final),
+            self.o.valid.eq(self.i.valid & free),
+            self.i.ready.eq(self.o.ready & free),
+            passes.eq(self.i.valid & self.i.ready & self.i.p.last),
+            self.answered.eq(passes),
+            self.flagged.eq(passes & self.i.p.flag),
+            self.count.ready.eq(~queued),
+            self.flags.valid.eq(full),
+            self.flags.p.data.eq(flags),
+            self.flags.p.last.eq(last),
+            self.flags.p.flagged.eq(flagged),
+        ]
+        # The next batch's number waits here, so that its ready is a register's.
+        with m.If(~queued):
+            m.d.sync += [queued.eq(self.count.valid), following.eq(self.count.payload)]
+        with m.If(~known | (passes & final)):
+            m.d.sync += [known.eq(queued), left.eq(following), final.eq(following == 1)]
+            with m.If(queued):
+                m.d.sync += queued.eq(0)
+        with m.Elif(passes):
+            m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
+        with m.If(pushed):
+            m.d.sync += [full.eq(0), flags.eq(0)]
+        # The number of a batch stands until its last beat of flags is taken.
+        with m.If(pushed & last):
+            m.d.sync += flagged.eq(self.flagged)
+        with m.Elif(self.flagged):
+            m.d.sync += flagged.eq(flagged + 1)
+        with m.If(passes):
+            ends = final | (place == FLAGS_PER_BEAT - 1)
+            m.d.sync += [
+                flags.bit_select(place, 1).eq(self.i.p.flag),
+                full.eq(ends),
+                last.eq(final),
+                place.eq(Mux(ends, 0, place + 1)),
+            ]
+        return m

@@ -1,0 +1,143 @@
+"""Bytes over one wire: 8 bits, no parity, one stop bit."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+FRACTION = 4
+"""Bits behind the binary point of a bit's length in cycles."""
+
+LEAST = 4
+"""Cycles of a bit at least, so that its middle can be met."""
+
+
+def bit_length(*, clock_hz: float, baud: float) -> int:
+    """Cycles of a bit in units of ``2**-FRACTION``.
+
+    Raises
+    ------
+    ValueError
+        When the clock is too slow for the rate.
+    """
+    length = round(clock_hz / baud * (1 << FRACTION))
+    if length < LEAST << FRACTION:
+        raise ValueError(
+            f"A clock of {clock_hz / 1e6:g} MHz is too slow for {baud:g} bit/s: take at most "
+            f"{clock_hz / LEAST:g} bit/s, or a faster clock."
+        )
+    return length
+
+
+class UartReceiver(wiring.Component):
+    """Bytes from a line that is high when idle.
+
+    Parameters
+    ----------
+    length : of a bit (`bit_length`).
+
+    Members
+    -------
+    line : In(1)
+        Asynchronous.
+    data : Out(8)
+    valid : Out(1)
+        For one cycle: a byte has come.
+    broken : Out(1)
+        With ``valid``: its stop bit was missing. The next byte begins after the line was high.
+
+    Latency: 3 cycles from the middle of the stop bit to ``valid``.
+    Throughput: a byte every 10 bits; sampling errs by a cycle at most over a byte.
+    """
+
+    # A component that is only asked for its parameters is no mistake.
+    _MustUse__silence = True
+
+    def __init__(self, *, length: int) -> None:
+        self.length = length
+        super().__init__({"line": In(1), "data": Out(8), "valid": Out(1), "broken": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        """Wait for a start bit, then look at the middle of each bit."""
+        m = Module()
+        line = Signal(init=1)
+        m.submodules.synchroniser = FFSynchronizer(self.line, line, init=1, stages=2)
+        one = 1 << FRACTION
+        left = Signal(range(self.length + one))
+        bit = Signal(range(10))
+        m.d.sync += self.valid.eq(0)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += [left.eq(self.length // 2), bit.eq(0)]
+                with m.If(~line):
+                    m.next = "BITS"
+            with m.State("BITS"):
+                with m.If(left >= one):
+                    m.d.sync += left.eq(left - one)
+                with m.Else():
+                    m.d.sync += [left.eq(left + self.length - one), bit.eq(bit + 1)]
+                    with m.If(bit == 0):
+                        with m.If(line):  # no start bit, only a disturbance
+                            m.next = "IDLE"
+                    with m.Elif(bit == 9):
+                        m.d.sync += [self.valid.eq(1), self.broken.eq(~line)]
+                        m.next = "HIGH"
+                    with m.Else():
+                        m.d.sync += self.data.eq(Cat(self.data[1:], line))
+            with m.State("HIGH"), m.If(line):
+                m.next = "IDLE"
+        return m
+
+
+class UartTransmitter(wiring.Component):
+    """Bytes onto a line.
+
+    Parameters
+    ----------
+    length : of a bit (`bit_length`).
+
+    Members
+    -------
+    i : stream of bytes
+    line : Out(1)
+        High when idle; from a register.
+
+    Latency: 1 cycle from a byte's acceptance to its start bit.
+    Throughput: a byte every 10 bits.
+    """
+
+    # A component that is only asked for its parameters is no mistake.
+    _MustUse__silence = True
+
+    def __init__(self, *, length: int) -> None:
+        self.length = length
+        super().__init__({"i": In(stream.Signature(8)), "line": Out(1, init=1)})
+
+    def elaborate(self, platform: object) -> Module:
+        """A shift register of what is to be sent, ones behind it."""
+        m = Module()
+        one = 1 << FRACTION
+        left = Signal(range(self.length + one))
+        bits = Signal(9)
+        count = Signal(range(11))
+        with m.If(count == 0):
+            m.d.comb += self.i.ready.eq(1)
+            with m.If(self.i.valid):
+                m.d.sync += [
+                    self.line.eq(0),
+                    bits.eq(Cat(self.i.payload, 1)),
+                    count.eq(10),
+                    left.eq(self.length - one),
+                ]
+        with m.Elif(left >= one):
+            m.d.sync += left.eq(left - one)
+        with m.Else():
+            m.d.sync += [
+                left.eq(left + self.length - one),
+                self.line.eq(bits[0]),
+                bits.eq(Cat(bits[1:], 1)),
+                count.eq(count - 1),
+            ]
+        return m

@@ -1,0 +1,26 @@
+"""A stand-in for a card behind the Xilinx DMA driver: its device files, with all their traps.
+
+``with StandIn(folder=build, faults=plan) as card: driver.open(build, device=card.device)`` serves
+them from a mounted folder; :class:`StandInNodes` does the same within this process.
+"""
+
+from __future__ import annotations
+
+from .engine import Backend, PacketBackend, Step, TopBackend
+from .faults import KINDS, Fault, FaultPlan, PlanError, Record
+from .nodes import StandInNodes
+from .xdma import XdmaModel
+
+__all__ = [
+    "KINDS",
+    "Backend",
+    "Fault",
+    "FaultPlan",
+    "PacketBackend",
+    "PlanError",
+    "Record",
+    "StandInNodes",
+    "Step",
+    "TopBackend",
+    "XdmaModel",
+]

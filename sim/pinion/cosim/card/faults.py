@@ -1,0 +1,357 @@
+"""What goes wrong on a stand-in card, and when: the fault plan.
+
+A plan is a TOML file or a :class:`FaultPlan`. Each fault names its kind and when it happens: at
+packets of a number (``at``, counted from 0, resent packets count again), or by chance
+(``probability``, for each packet, or for each request with ``per = "request"``). The kind
+``random`` stands for one fault of any kind after ``every`` requests on average.
+"""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+Side = Literal["request", "response"]
+
+KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "delay": ("A transfer takes `seconds` longer.", ("side", "seconds")),
+    "short_read": (
+        "A read ends after `beats` beats, the rest of the packet stays in the card.",
+        ("beats",),
+    ),
+    "etimedout": ("A transfer ends half-way with ETIMEDOUT.", ("side",)),
+    "errno512": ("A transfer ends half-way with errno 512, as of older drivers.", ("side",)),
+    "ebusy": ("The next opening of the response node fails with EBUSY.", ()),
+    "split_tlast": ("TLAST stands on request beat `beat` too, without harm.", ("beat",)),
+    "partial_tkeep": (
+        "Request beat `beat` has only `size` valid bytes, as of a buffer that is not aligned.",
+        ("beat", "size"),
+    ),
+    "ring_wrap": (
+        "The ring of descriptors wraps within the request: two transfers, without harm.",
+        ("beat",),
+    ),
+    "corrupt_beat": ("Bit `bit` of beat `beat` is inverted.", ("side", "beat", "bit")),
+    "lost_tail": ("The last `beats` beats of a packet never arrive.", ("side", "beats")),
+    "card_reset": ("The card is configured anew at request beat `beat`.", ("beat",)),
+    "other_build": (
+        "The card holds another build from this packet on, for `seconds`.",
+        ("seconds",),
+    ),
+}
+"""Kinds of faults: a sentence, and the parameters beside the time."""
+
+RANDOM = "random"
+_WHEN = ("kind", "at", "probability", "per")
+_RANDOM_KEYS = ("kind", "every", "kinds")
+SIDED = tuple(kind for kind, (_, keys) in KINDS.items() if "side" in keys)
+
+
+class PlanError(ValueError):
+    """A fault plan cannot be read; the message names the line and what is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One fault.
+
+    Members
+    -------
+    kind : of `KINDS`.
+    at : numbers of packets; empty: by chance.
+    probability : 0 to 1, for each packet or for each request.
+    per : what the probability is for.
+    side : which stream.
+    seconds : of a delay, or of the presence of another build.
+    beat : of the packet, counted from its header; None: by chance.
+    beats : number of beats; None: by chance.
+    size : valid bytes of a partial beat, 1 to 63; None: by chance.
+    bit : 0 to 511; None: by chance.
+    """
+
+    kind: str
+    at: tuple[int, ...] = ()
+    probability: float = 0.0
+    per: Literal["packet", "request"] = "packet"
+    side: Side = "request"
+    seconds: float = 0.001
+    beat: int | None = None
+    beats: int | None = None
+    size: int | None = None
+    bit: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no card can do."""
+        if self.kind not in KINDS:
+            raise PlanError(
+                f"There is no fault '{self.kind}': give one of {', '.join(KINDS)} or {RANDOM}."
+            )
+        _within("probability", self.probability, 0.0, 1.0)
+        if not self.at and not self.probability:
+            raise PlanError(
+                f"The fault '{self.kind}' never happens: give packet numbers in 'at', or a "
+                f"'probability' above 0."
+            )
+        if any(not _whole(number) or number < 0 for number in self.at):
+            raise PlanError(f"'at' is {list(self.at)}: packets are counted from 0.")
+        _within("seconds", self.seconds, 0.0, 60.0)
+        for name, low, high in (("beat", 0, 1 << 20), ("beats", 1, 1 << 20), ("bit", 0, 511)):
+            _optional(name, getattr(self, name), low, high)
+        _optional("size", self.size, 1, 63)
+        _choice("side", self.side, ("request", "response"))
+        _choice("per", self.per, ("packet", "request"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultPlan:
+    """All faults of a run.
+
+    Members
+    -------
+    faults : each with its own times.
+    every : requests between two faults of a random kind on average; None: none such.
+    kinds : what these are chosen from.
+    seed : of everything that happens by chance.
+    """
+
+    faults: tuple[Fault, ...] = ()
+    every: float | None = None
+    kinds: tuple[str, ...] = tuple(KINDS)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a plan that cannot be followed."""
+        if self.every is not None and not (_number(self.every) and self.every >= 1):
+            raise PlanError(f"'every' is {self.every}: give a number of requests of at least 1.")
+        if not self.kinds or set(self.kinds) - set(KINDS):
+            unknown = ", ".join(sorted(set(self.kinds) - set(KINDS))) or "nothing"
+            raise PlanError(f"'kinds' names {unknown}: give some of {', '.join(KINDS)}.")
+        if not _whole(self.seed):
+            raise PlanError(f"The seed is {self.seed!r}: give a whole number.")
+
+    @classmethod
+    def random(cls, *, every: float, seed: int = 0, kinds: tuple[str, ...] | None = None) -> FaultPlan:
+        """One fault of the whole plan after so many requests on average."""
+        return cls(every=every, seed=seed, kinds=tuple(KINDS) if kinds is None else kinds)
+
+    @classmethod
+    def read(cls, path: Path) -> FaultPlan:
+        """A plan from a TOML file.
+
+        Raises
+        ------
+        PlanError
+            When the file cannot be read or is no plan, with the line.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PlanError(f"The fault plan '{path}' cannot be read ({error}).") from None
+        return cls.parse(text, name=str(path))
+
+    @classmethod
+    def parse(cls, text: str, *, name: str = "the fault plan") -> FaultPlan:
+        """A plan from TOML text; errors name the line."""
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise PlanError(f"{name} is no TOML: {error}.") from None
+        lines = _Lines(name, text)
+        unknown = [key for key in data if key not in ("seed", "fault")]
+        if unknown:
+            raise lines.error(None, unknown[0], f"'{unknown[0]}' is unknown: give seed or [[fault]]")
+        tables = data.get("fault", [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise lines.error(None, "fault", "write every fault as a table [[fault]]")
+        plan = {"seed": data.get("seed", 0)}
+        faults: list[Fault] = []
+        for number, table in enumerate(tables):
+            try:
+                if table.get("kind") == RANDOM:
+                    plan |= _random_keys(table)
+                else:
+                    faults.append(_fault(table))
+            except (PlanError, TypeError) as error:
+                raise lines.error(number, _named(table, str(error)), str(error)) from None
+        try:
+            return cls(faults=tuple(faults), **plan)
+        except PlanError as error:
+            raise lines.error(None, "seed", str(error)) from None
+
+    def text(self) -> str:
+        """The plan as TOML, for another process."""
+        parts = [f"seed = {self.seed}"]
+        if self.every is not None:
+            kinds = ", ".join(f'"{kind}"' for kind in self.kinds)
+            parts.append(f'[[fault]]\nkind = "random"\nevery = {self.every}\nkinds = [{kinds}]')
+        parts.extend(_toml(fault) for fault in self.faults)
+        return "\n\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Something that happened on the stand-in, for a test to match exceptions with.
+
+    Members
+    -------
+    kind : of `KINDS`, or ``trap_N`` for a rule of the vendor's driver that the caller broke.
+    packet : number of the request packet, -1 where there is none.
+    sequence : of its header.
+    time : seconds on the monotonic clock.
+    detail : a sentence.
+    """
+
+    kind: str
+    packet: int
+    sequence: int
+    time: float
+    detail: str
+
+
+@dataclass(kw_only=True)
+class Injector:
+    """Draws the faults of one packet after the other."""
+
+    plan: FaultPlan
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Seed."""
+        self.rng = random.Random(self.plan.seed)
+
+    def draw(self, packet: int, *, count: int, request_beats: int) -> list[Fault]:
+        """Faults of a packet, with every parameter decided.
+
+        Parameters
+        ----------
+        packet : its number.
+        count : requests in it.
+        request_beats : its length; places are chosen within.
+        """
+        drawn = [fault for fault in self.plan.faults if self._happens(fault, packet, count)]
+        if self.plan.every is not None:
+            chance = 1 - (1 - 1 / self.plan.every) ** count
+            if self.rng.random() < chance:
+                drawn.append(self._any())
+        return [self._decided(fault, request_beats) for fault in drawn]
+
+    def _happens(self, fault: Fault, packet: int, count: int) -> bool:
+        if packet in fault.at:
+            return True
+        if not fault.probability:
+            return False
+        tries = count if fault.per == "request" else 1
+        return self.rng.random() < 1 - (1 - fault.probability) ** tries
+
+    def _any(self) -> Fault:
+        kind = self.rng.choice(self.plan.kinds)
+        side: Side = self.rng.choice(("request", "response"))
+        longest = 0.1 if kind == "other_build" else 0.002
+        return Fault(
+            kind=kind, probability=1.0, side=side, seconds=self.rng.random() * longest
+        )
+
+    def _decided(self, fault: Fault, beats: int) -> Fault:
+        def chosen(value: int | None, low: int, high: int) -> int:
+            return self.rng.randint(low, max(low, high)) if value is None else value
+
+        return replace(
+            fault,
+            beat=chosen(fault.beat, 0, beats - 1),
+            beats=chosen(fault.beats, 1, max(1, beats // 2)),
+            size=chosen(fault.size, 1, 63),
+            bit=chosen(fault.bit, 0, 511),
+        )
+
+
+def _fault(table: Mapping[str, Any]) -> Fault:
+    kind = table.get("kind")
+    if not isinstance(kind, str):
+        raise PlanError("A fault has no 'kind': give kind = \"delay\", for example.")
+    known = (*_WHEN, *KINDS[kind][1]) if kind in KINDS else tuple(table)
+    for key in table:
+        if key not in known:
+            raise PlanError(f"'{key}' is no parameter of '{kind}': it has {', '.join(known)}.")
+    values = dict(table)
+    at = values.get("at", ())
+    values["at"] = tuple(at) if isinstance(at, (list, tuple)) else (at,)
+    return Fault(**values)
+
+
+def _random_keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    for key in table:
+        if key not in _RANDOM_KEYS:
+            raise PlanError(f"'{key}' is no parameter of 'random': it has every and kinds.")
+    if "every" not in table:
+        raise PlanError("The fault 'random' has no 'every': give requests between two faults.")
+    found = {"every": table["every"], "kinds": tuple(table.get("kinds", KINDS))}
+    FaultPlan(**found)  # here, so that the error names this table's line
+    return found
+
+
+class _Lines:
+    """Finds the line of a key in a TOML text, which the parser does not tell."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.lines = text.splitlines()
+
+    def error(self, table: int | None, key: str, message: str) -> PlanError:
+        line = self._line(table, key)
+        return PlanError(f"{self.name}, line {line}: {message.rstrip('.')}.")
+
+    def _line(self, table: int | None, key: str) -> int:
+        starts = [i for i, line in enumerate(self.lines) if line.strip().startswith("[[fault]]")]
+        first = 0 if table is None or table >= len(starts) else starts[table]
+        for number in range(first, len(self.lines)):
+            if self.lines[number].partition("=")[0].strip(" \t[]") == key:
+                return number + 1
+            if table is not None and number > first and number in starts:
+                break
+        return first + 1
+
+
+def _named(table: Mapping[str, Any], message: str) -> str:
+    for key in table:
+        if key != "kind" and f"'{key}'" in message or message.startswith(f"The {key} "):
+            return key
+    return "kind"
+
+
+def _toml(fault: Fault) -> str:
+    lines = ["[[fault]]", f'kind = "{fault.kind}"']
+    keys = (*_WHEN[1:], *KINDS[fault.kind][1])
+    for item in fields(fault):
+        value = getattr(fault, item.name)
+        if item.name not in keys or value is None or value == item.default:
+            continue
+        shown = f'"{value}"' if isinstance(value, str) else value
+        lines.append(f"{item.name} = {list(shown) if isinstance(shown, tuple) else shown}")
+    return "\n".join(lines)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    if not _number(value) or not low <= value <= high:
+        raise PlanError(f"'{name}' is {value}: give a number from {low:g} to {high:g}.")
+
+
+def _optional(name: str, value: int | None, low: int, high: int) -> None:
+    if value is not None and not (_whole(value) and low <= value <= high):
+        raise PlanError(f"'{name}' is {value}: give a whole number from {low} to {high}.")
+
+
+def _choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise PlanError(f"'{name}' is '{value}': give {' or '.join(known)}.")

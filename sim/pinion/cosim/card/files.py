@@ -1,0 +1,146 @@
+"""The device files of a stand-in as a file system in user space."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import mfusepy
+
+from .caller import look, unblocked
+from .nodes import CARRIED
+from .xdma import ERESTARTSYS, XdmaModel
+
+H2C, C2H, USER = "h2c_0", "c2h_0", "user"
+
+
+@dataclass(kw_only=True)
+class _Opened:
+    """An open file, and the system call that is under way on it.
+
+    The kernel cuts long calls into pieces; each comes as a call of its own.
+    """
+
+    node: str
+    left: int = 0
+    next: int = 0
+
+
+class CardFiles(mfusepy.Operations):  # type: ignore[misc]  # mfusepy is not typed
+    """``xdma0_h2c_0``, ``xdma0_c2h_0`` and ``xdma0_user``.
+
+    Parameters
+    ----------
+    model : the card.
+    name : of the files, up to the underscore.
+    """
+
+    use_ns = True
+
+    def __init__(self, *, model: XdmaModel, name: str = "xdma0") -> None:
+        self.model = model
+        self._nodes = {f"/{name}_{node}": node for node in (H2C, C2H, USER)}
+        self._lock = threading.Lock()
+        self._opened: dict[int, _Opened] = {}
+        self._count = 0
+        self._now = time.time_ns()
+
+    def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
+        """A folder with three files."""
+        times = {"st_atime": self._now, "st_mtime": self._now, "st_ctime": self._now}
+        owner = {"st_uid": os.getuid(), "st_gid": os.getgid()}
+        if path == "/":
+            return {"st_mode": stat.S_IFDIR | 0o755, "st_nlink": 2} | times | owner
+        self._node(path)
+        return {"st_mode": stat.S_IFREG | 0o600, "st_nlink": 1, "st_size": 0} | times | owner
+
+    def readdir(self, path: str, fh: int) -> list[str]:
+        """Their names."""
+        return [".", "..", *(name[1:] for name in self._nodes)]
+
+    def open(self, path: str, flags: int) -> int:
+        """Open a file; the stream to the host opens once."""
+        node = self._node(path)
+        if node == C2H:
+            self._call(self.model.open_c2h)
+        with self._lock:
+            self._count += 1
+            self._opened[self._count] = _Opened(node=node)
+            return self._count
+
+    def release(self, path: str, fh: int) -> int:
+        """Close a file."""
+        with self._lock:
+            opened = self._opened.pop(fh)
+        if opened.node == C2H:
+            self.model.close_c2h()
+        return 0
+
+    def truncate(self, path: str, length: int, fh: int | None = None) -> int:
+        """Devices have no length; shells truncate what they write to."""
+        return 0
+
+    def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
+        """A piece of a read."""
+        opened = self._opened[fh]
+        if opened.node == USER:
+            found = self._call(self.model.read_register, offset, size)
+        elif opened.node == C2H:
+            address = self._begin(opened, size)
+            found = self._call(self.model.read, size, address=address, opened=opened)
+            if len(found) < size:
+                opened.left = 0
+        else:
+            raise mfusepy.FuseOSError(errno.EINVAL)
+        return bytes(found)
+
+    def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
+        """A piece of a write."""
+        opened = self._opened[fh]
+        if opened.node == USER:
+            return int(self._call(self.model.write_register, offset, data))
+        if opened.node == C2H:
+            raise mfusepy.FuseOSError(errno.EINVAL)
+        address = self._begin(opened, len(data))
+        return int(self._call(self.model.write, data, address=address, opened=opened))
+
+    def _node(self, path: str) -> str:
+        try:
+            return self._nodes[path]
+        except KeyError:
+            raise mfusepy.FuseOSError(errno.ENOENT) from None
+
+    def _call(self, method: Any, *values: Any, opened: _Opened | None = None, **named: Any) -> Any:
+        try:
+            return method(*values, **named)
+        except OSError as error:
+            if opened is not None:
+                opened.left = 0
+            number = CARRIED if error.errno == ERESTARTSYS else error.errno
+            raise mfusepy.FuseOSError(number) from None
+
+    def _begin(self, opened: _Opened, size: int) -> int:
+        """The address of a piece's first byte, as far as it can be known; checks the caller."""
+        if opened.left:
+            address, opened.left, opened.next = opened.next, opened.left - size, opened.next + size
+            return address
+        thread = int(mfusepy.fuse_get_context()[2])
+        caller = look(thread)
+        if open_signals := unblocked(thread):
+            self.model.note(
+                "trap_5",
+                f"A thread in a transfer may be interrupted by {', '.join(open_signals)}.",
+            )
+        if caller is None:
+            return 0
+        if caller.vectored:
+            self.model.note("trap_4", f"{caller.call} crashes the kernel on these files.")
+            raise mfusepy.FuseOSError(errno.EIO)
+        opened.left = max(caller.length - size, 0)
+        opened.next = caller.address + size
+        return caller.address

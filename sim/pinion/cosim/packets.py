@@ -1,0 +1,322 @@
+"""A card at packet level: what the top does to whole beats, in Python, around any way to compute.
+
+It follows `pinion.link.protocol` beat by beat, causes, halts and registers included, but knows no
+clock: a response is there as soon as its request is. The compiled and the simulated RTL are held
+against the same tables, so tests of the driver may take whichever is at hand.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.link import (
+    BEAT,
+    CRC_FIELD,
+    HEADER,
+    MAX_COUNT,
+    PROTOCOL_VERSION,
+    REGISTERS,
+    TRAILER,
+    Cause,
+    Layout,
+    Magic,
+    Status,
+    crc32,
+)
+from pinion.link.registers import HALTED, IDENTITY, IN_RESET, QUIET, RESET, SPACE
+
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint32]
+Flags = NDArray[np.bool_]
+
+WORD = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """Results of a batch, in the order of its requests.
+
+    Members
+    -------
+    words : (n, words_out) uint32, bit patterns of float32.
+    flagged : (n,) bool.
+    cycles, stalled, starved : link cycles, as in the trailer.
+    """
+
+    words: Words
+    flagged: Flags
+    cycles: int = 0
+    stalled: int = 0
+    starved: int = 0
+
+
+Compute = Callable[[Words], Answers]
+
+
+class PacketCard:
+    """The top's behaviour on a stream of beats.
+
+    `feed` is for one thread at a time; registers may be read and written from others meanwhile.
+
+    Parameters
+    ----------
+    layout : function, build and words of a record.
+    build : the hash that the card has, for one of another build.
+    compute : results of (n, words_in) words.
+    interval, core_khz, link_khz : what the registers say of the build.
+    """
+
+    def __init__(
+        self,
+        *,
+        layout: Layout,
+        compute: Compute,
+        build: int | None = None,
+        interval: int = 1,
+        core_khz: int = 250_000,
+        link_khz: int = 250_000,
+    ) -> None:
+        self.layout = layout if build is None else replace(layout, build=build)
+        layout = self.layout
+        self._compute = compute
+        self._lock = threading.Lock()
+        self._constants = {
+            "IDENTITY": IDENTITY,
+            "VERSION": PROTOCOL_VERSION,
+            "BUILD_LOW": layout.build & WORD,
+            "BUILD_HIGH": layout.build >> 32,
+            "FUNCTIONS": 1,
+            "FUNCTION_0": layout.function,
+            "WORDS_IN_0": layout.words_in,
+            "WORDS_OUT_0": layout.words_out,
+            "MAX_COUNT": MAX_COUNT,
+            "INTERVAL": interval,
+            "CORE_KHZ": core_khz,
+            "LINK_KHZ": link_khz,
+        }
+        self._rows = {row.offset: row for row in REGISTERS}
+        self.configure()
+
+    def configure(self) -> None:
+        """Come up as after configuration: counters and registers too."""
+        with self._lock:
+            self._values = {row.name: 0 for row in REGISTERS} | self._constants
+            self._kept: dict[str, int] = {}
+            self._clear()
+            self._epoch = 0
+
+    def feed(self, data: Any, *, whole: Flags | None = None) -> list[Bytes]:
+        """Take request beats as they come; a request may be spread over any number of calls.
+
+        Parameters
+        ----------
+        data : bytes, or anything with a buffer; what is no whole beat at the end is a partial one.
+        whole : (beats,) bool, False for beats that came with less than 64 bytes; all by default.
+
+        Returns
+        -------
+        The responses that these beats complete, each an array (response_bytes(count),) uint8.
+        """
+        beats = np.frombuffer(data, dtype=np.uint8)
+        short = len(beats) % BEAT
+        if short:
+            beats = np.concatenate([beats, np.zeros(BEAT - short, dtype=np.uint8)])
+        beats = beats.reshape(-1, BEAT)
+        fit = np.ones(len(beats), dtype=np.bool_) if whole is None else whole.copy()
+        if short:
+            fit[-1] = False
+        responses = []
+        at = 0
+        while at < len(beats):
+            with self._lock:
+                taken, request, epoch = self._take(beats[at:], fit[at:])
+            at += taken
+            if request is not None:
+                response = self._respond(request, epoch)
+                if response is not None:
+                    responses.append(response)
+        return responses
+
+    def answer(self, request: Any) -> Bytes | None:
+        """The response to one request packet, None where the card stopped or waits for more."""
+        responses = self.feed(request)
+        return responses[-1] if responses else None
+
+    def read_register(self, offset: int) -> int:
+        """Read a register; what is not listed reads as zero."""
+        row = self._rows.get(offset % SPACE)
+        if row is None:
+            return 0
+        with self._lock:
+            if row.name == "STATUS":
+                return QUIET | HALTED * self._halted | IN_RESET * self._held
+            if row.name.endswith("_HIGH") and row.kind == "counter":
+                return self._kept.get(row.name, 0)
+            value = self._values[row.name]
+            if row.name.endswith("_LOW") and row.kind == "counter":
+                self._kept[row.name.replace("_LOW", "_HIGH")] = value >> 32
+            return value & WORD
+
+    def write_register(self, offset: int, value: int) -> None:
+        """Write a register; what is read-only or not listed ignores it."""
+        row = self._rows.get(offset % SPACE)
+        if row is None or row.access == "ro":
+            return
+        with self._lock:
+            # Bits of CONTROL that mean nothing are not kept.
+            self._values[row.name] = value & (RESET if row.name == "CONTROL" else WORD)
+            if row.name == "CONTROL" and self._held:
+                self._clear()
+
+    @property
+    def in_reset(self) -> bool:
+        """Whether the soft reset is held."""
+        with self._lock:
+            return self._held
+
+    @property
+    def _held(self) -> bool:
+        return bool(self._values["CONTROL"] & RESET)
+
+    def _clear(self) -> None:
+        """What the soft reset clears: everything but constants and counters."""
+        self._halted = False
+        self._header: Any = None
+        self._payload = np.zeros(0, dtype=np.uint8)
+        self._filled = 0
+        self._values["ERROR"] = Cause.NONE
+        self._epoch = getattr(self, "_epoch", 0) + 1
+
+    def _take(self, beats: Bytes, fit: Flags) -> tuple[int, Any, int]:
+        """Take some beats: how many, the request that they complete, and the epoch it belongs to.
+
+        Holds the lock.
+        """
+        if self._held or self._halted:
+            self._count("DROPPED", len(beats))
+            return len(beats), None, 0
+        if self._header is None:
+            cause = self._check(beats[0], whole=bool(fit[0]))
+            if cause:
+                self._stop(cause)
+                return 1, None, 0
+            self._header = np.frombuffer(beats[0].tobytes(), dtype=HEADER)[0]
+            length = self.layout.request_bytes(int(self._header["count"])) - BEAT
+            self._payload, self._filled = np.empty(length, dtype=np.uint8), 0
+            return 1, None, 0
+        room = (len(self._payload) - self._filled) // BEAT
+        taken = min(room, len(beats))
+        if not fit[:taken].all():
+            self._stop(Cause.PARTIAL_BEAT)
+            return int(fit[:taken].argmin()) + 1, None, 0
+        end = self._filled + taken * BEAT
+        self._payload[self._filled : end] = beats[:taken].reshape(-1)
+        self._filled = end
+        if end < len(self._payload):
+            return taken, None, 0
+        request = self._header, self._payload
+        self._header = None
+        return taken, request, self._epoch
+
+    def _check(self, beat: Bytes, *, whole: bool) -> Cause:
+        """What is wrong with a header."""
+        header = beat.view(HEADER)[0]
+        faults = {
+            Cause.PARTIAL_BEAT: not whole,
+            Cause.MAGIC: header["magic"] != Magic.REQUEST,
+            Cause.VERSION: header["version"] != PROTOCOL_VERSION,
+            Cause.HEADER_CRC: crc32(beat[:CRC_FIELD].tobytes() + bytes(4)) != header["crc"],
+            Cause.FUNCTION: header["function"] != self.layout.function,
+            Cause.BUILD: header["build"] != self.layout.build,
+            Cause.COUNT: not 1 <= header["count"] <= MAX_COUNT,
+            Cause.WORDS: header["words"] != self.layout.words_in,
+        }
+        return next((cause for cause, found in faults.items() if found), Cause.NONE)
+
+    def _stop(self, cause: Cause) -> None:
+        self._latch(cause)
+        self._halted = True
+        self._header = None
+
+    def _latch(self, cause: Cause) -> None:
+        self._count("ERRORS", 1)
+        if not self._values["ERROR"]:
+            self._values["ERROR"] = cause
+
+    def _count(self, name: str, more: int) -> None:
+        bits = 64 if name.endswith("_LOW") else 32
+        self._values[name] = (self._values[name] + more) % (1 << bits)
+
+    def _respond(self, request: tuple[Any, Bytes], epoch: int) -> Bytes | None:
+        header, payload = request
+        count, sequence = int(header["count"]), int(header["sequence"])
+        words = payload[: 4 * self.layout.words_in * count].view(np.uint32)
+        answers = self._compute(words.reshape(count, self.layout.words_in))
+        status = Status.OK
+        if crc32(payload) != header["payload_crc"]:
+            status |= Status.PAYLOAD_CRC
+        response = respond(self.layout, answers, sequence=sequence, status=status)
+        flagged = int(np.count_nonzero(answers.flagged))
+        with self._lock:
+            if epoch != self._epoch:  # reset while it was computed
+                return None
+            if status & Status.PAYLOAD_CRC:
+                self._latch(Cause.PAYLOAD_CRC)
+            for name, more in (
+                ("ACCEPTED", count),
+                ("ANSWERED", count),
+                ("FLAGGED", flagged),
+                ("BATCHES", 1),
+                ("BUSY_LOW", answers.cycles),
+                ("STALLED_LOW", answers.stalled),
+                ("STARVED_LOW", answers.starved),
+            ):
+                self._count(name, more)
+            self._values["LATENCY"] = answers.cycles & WORD
+            self._values["SEQUENCE"] = sequence
+        return response
+
+
+def respond(
+    layout: Layout, answers: Answers, *, sequence: int, status: Status = Status.OK
+) -> Bytes:
+    """A response packet, (response_bytes(count),) uint8.
+
+    Parameters
+    ----------
+    answers : what it carries.
+    sequence : that of the request.
+    status : `Status.FLAGGED` is added where a flag is set.
+    """
+    count = len(answers.words)
+    packet = np.zeros(layout.response_bytes(count), dtype=np.uint8)
+    flagged = int(np.count_nonzero(answers.flagged))
+    header = packet[:BEAT].view(HEADER)[0]
+    header["magic"] = Magic.RESPONSE
+    header["version"] = PROTOCOL_VERSION
+    header["function"] = layout.function
+    header["count"] = count
+    header["sequence"] = sequence
+    header["words"] = layout.words_out
+    header["build"] = layout.build
+    layout.response_words(packet, count)[:] = answers.words
+    bits = np.packbits(answers.flagged, bitorder="little")
+    start = layout.response_bytes(count) - BEAT - BEAT * -(-count // (8 * BEAT))
+    packet[start : start + len(bits)] = bits
+    trailer = packet[-BEAT:].view(TRAILER)[0]
+    trailer["magic"] = Magic.TRAILER
+    trailer["status"] = status | (Status.FLAGGED if flagged else Status.OK)
+    trailer["count"] = count
+    trailer["sequence"] = sequence
+    trailer["flagged"] = flagged
+    trailer["cycles"] = answers.cycles & WORD
+    trailer["stalled"] = answers.stalled & WORD
+    trailer["starved"] = answers.starved & WORD
+    trailer["crc"] = crc32(packet)
+    return packet

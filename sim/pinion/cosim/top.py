@@ -1,0 +1,314 @@
+"""The whole top compiled to machine code: stream in, stream out, registers, two clocks.
+
+The emitted RTLIL goes through Verilator and is compiled together with ``top_engine.cpp``. What this
+module drives is the AXI side of the card, as the vendor's DMA engine would: 512-bit beats each way
+and 32-bit register accesses. It knows nothing of packets; see :mod:`pinion.cosim.packet_stream`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.link import WORDS_PER_BEAT
+
+from .engines import TOP, CompileError, compile_library, library_name, need_verilator
+from .stream import LIMIT, Cycles, Flags, Words, check_pattern
+
+__all__ = ["CompileError", "CompiledTop", "RegisterError", "TopRun"]
+
+REGISTER_LIMIT = 1000
+"""Link cycles after which a register access counts as unanswered."""
+
+FOREVER = (1 << 64) - 1
+
+# Fields of `_Run`: a star marks a pointer, as in C; everything else is uint64_t.
+_RUN = (
+    "beats* keep* last* n_beats room idle* n_idle stall* n_stall limit max_cycles wait "
+    "out* out_keep* out_last* accepted_at* emitted_at* "
+    "accepted emitted cycles violations held waiting"
+)
+
+
+class RegisterError(RuntimeError):
+    """A register access was not answered, or answered with an error."""
+
+
+class _Run(ctypes.Structure):
+    """Mirrors ``struct Run`` of top_engine.cpp."""
+
+    _fields_ = [
+        (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
+        for name in _RUN.split()
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopRun:
+    """What happened in one run. Stamps are cycles of the link's clock since the last `reset`.
+
+    Attributes
+    ----------
+    accepted : request beats that the caller need not give again: those that the card took, and the
+        one on offer at the end (see ``held``), which stays on offer until the card takes it.
+    held : the last of them is still on offer.
+    beats : (m, 16) uint32, result beats in order.
+    keep : (m,) uint64, TKEEP of each.
+    last : (m,) bool, TLAST of each.
+    waiting : the card has another result beat on offer.
+    accepted_at : (accepted,) int64, cycle in which each request beat was taken; -1 while held.
+    emitted_at : (m,) int64, cycle in which each result beat was taken.
+    violations : cycles in which the card changed or withdrew an offered result beat.
+    cycles : cycles of this run.
+
+    """
+
+    accepted: int
+    held: bool
+    beats: Words
+    keep: NDArray[np.uint64]
+    last: Flags
+    waiting: bool
+    accepted_at: Cycles
+    emitted_at: Cycles
+    violations: int
+    cycles: int
+
+
+class CompiledTop:
+    """One card in this process: module ``pinion_top``, just configured; its state stays.
+
+    Time goes on only in `run`, `read`, `write` and `reset`. A request beat that was offered stays
+    on offer, with the same payload, through everything but `reset`, as AXI-Stream wants; between
+    runs no result beat is taken. Cards share nothing, also when they come from the same library. A
+    card is not for several threads at once; every call lets other threads go on.
+    """
+
+    def __init__(self, *, library: Path) -> None:
+        """Load a library that `build` made."""
+        self.library = library
+        self._lib = _load(library)
+        self._card = ctypes.c_void_p(self._lib.pinion_top_create())
+        self._finalizer = weakref.finalize(self, self._lib.pinion_top_destroy, self._card)
+        self.crossing = bool(self._lib.pinion_top_crossing(self._card))
+        self.reset()
+
+    @classmethod
+    def build(cls, *, rtlil: Path, folder: Path) -> CompiledTop:
+        """Compile a card, or take the library of an earlier build with the same content.
+
+        Parameters
+        ----------
+        rtlil : file with the top module ``pinion_top`` (:func:`pinion.boards.top.write_top`).
+        folder : where the generated C++, logs and libraries go; libraries are named by the hash
+            of all that went into them, and stay.
+
+        Raises
+        ------
+        FileNotFoundError : ``rtlil`` is not there.
+        CompileError : g++ or Verilator is missing or failed.
+        pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
+
+        """
+        if not rtlil.is_file():
+            raise FileNotFoundError(f"There is no RTLIL file {rtlil}: write the top first.")
+        need_verilator()
+        library = folder / library_name(rtlil, engine="verilator", harness=TOP)
+        if not library.exists():
+            compile_library(rtlil, library, engine="verilator", harness=TOP)
+        return cls(library=library)
+
+    @property
+    def now(self) -> int:
+        """Cycles of the link's clock since the last `reset`."""
+        return int(self._lib.pinion_top_now(self._card))
+
+    def clocks(self, *, link: int = 1, core: int = 1) -> None:
+        """Set the periods of both clocks, in any common unit of time.
+
+        With ``link=3, core=5`` the core runs at 0.6 times the link's rate. Edges that meet happen
+        together.
+
+        Raises
+        ------
+        ValueError : a period below 1, or different ones for a top with a single clock.
+
+        """
+        if link < 1 or core < 1:
+            raise ValueError(f"Periods are whole numbers from 1, not link={link} and core={core}.")
+        if link != core and not self.crossing:
+            raise ValueError(
+                f"This top has one clock, so link={link} and core={core} cannot differ: "
+                "write it with crossing=True."
+            )
+        self._lib.pinion_top_clocks(self._card, link, core)
+
+    def reset(self) -> None:
+        """Hold the port ``rst`` as configuration does; a beat on offer is forgotten."""
+        self._lib.pinion_top_reset(self._card)
+
+    def read(self, offset: int) -> int:
+        """Read a 32-bit register; the clocks go on meanwhile.
+
+        Raises
+        ------
+        RegisterError : no answer within `REGISTER_LIMIT` cycles, or an error response.
+
+        """
+        value = ctypes.c_uint32()
+        response = self._lib.pinion_top_read(
+            self._card, offset, ctypes.byref(value), REGISTER_LIMIT
+        )
+        _check_response(response, offset=offset, what="read")
+        return value.value
+
+    def write(self, offset: int, value: int, *, strobes: int = 0xF) -> None:
+        """Write a 32-bit register (the bytes that ``strobes`` names); the clocks go on meanwhile.
+
+        Raises
+        ------
+        ValueError : the value has more than 32 bits.
+        RegisterError : no answer within `REGISTER_LIMIT` cycles, or an error response.
+
+        """
+        if not 0 <= value < 1 << 32:
+            raise ValueError(f"A register has 32 bits: {value:#x} does not fit.")
+        response = self._lib.pinion_top_write(self._card, offset, value, strobes, REGISTER_LIMIT)
+        _check_response(response, offset=offset, what="written")
+
+    def run(
+        self,
+        *,
+        beats: Words,
+        keep: NDArray[np.uint64] | None = None,
+        last: Flags | None = None,
+        room: int,
+        idle: Flags | None = None,
+        stall: Flags | None = None,
+        limit: int = LIMIT,
+        cycles: int | None = None,
+        wait: bool = True,
+    ) -> TopRun:
+        """Offer request beats and take result beats, until a reason to stop; never raises for one.
+
+        Parameters
+        ----------
+        beats : (n, 16) uint32, request beats. What an earlier run did not get rid of stands
+            first: ``beats[run.accepted:]``.
+        keep : (n,) uint64, TKEEP of each; all bytes by default.
+        last : (n,) bool, TLAST of each; by default on the final one, as a DMA transfer has it.
+        room : result beats to take; ``c2h_tready`` is low afterwards.
+        idle : (k,) bool, repeated; True in a cycle keeps the host from offering a new beat.
+        stall : (k,) bool, repeated; True in a cycle keeps ``c2h_tready`` low.
+        limit : stop after so many cycles without progress, the host willing.
+        cycles : stop after so many cycles.
+        wait : stop when all beats are in and ``room`` beats are out. False goes on to one of the
+            other two ends.
+
+        Raises
+        ------
+        ValueError : a shape, dtype or pattern is wrong.
+
+        """
+        request = _Request(beats, keep, last, room, idle, stall)
+        fields = request.fields
+        fields.limit, fields.wait = limit, wait
+        fields.max_cycles = FOREVER if cycles is None else cycles
+        self._lib.pinion_top_run(self._card, ctypes.byref(fields))
+        return request.result()
+
+
+class _Request:
+    """Arrays of one run, kept alive beside the structure that points at them."""
+
+    def __init__(
+        self,
+        beats: Words,
+        keep: NDArray[np.uint64] | None,
+        last: Flags | None,
+        room: int,
+        idle: Flags | None,
+        stall: Flags | None,
+    ) -> None:
+        if beats.ndim != 2 or beats.shape[1] != WORDS_PER_BEAT or beats.dtype != np.uint32:
+            raise ValueError(
+                f"Request beats must be a (n, {WORDS_PER_BEAT}) array of uint32, "
+                f"not {beats.shape} of {beats.dtype}."
+            )
+        n, m = len(beats), room
+        if m < 0:
+            raise ValueError(f"The room for result beats is {m}: give 0 or more.")
+        if last is None:
+            last = np.arange(1, n + 1) == n
+        for name, array in (("keep", keep), ("last", last)):
+            if array is not None and array.shape != (n,):
+                raise ValueError(f"There are {n} beats, but {name} has the shape {array.shape}.")
+        self.beats = np.ascontiguousarray(beats)
+        self.keep = None if keep is None else np.ascontiguousarray(keep, dtype=np.uint64)
+        self.last = np.ascontiguousarray(last, dtype=np.uint8)
+        self.idle = check_pattern(idle, name="idle").astype(np.uint8)
+        self.stall = check_pattern(stall, name="stall").astype(np.uint8)
+        # Not zeroed: only what was written is given out, and room may be generous.
+        self.out = np.empty((m, WORDS_PER_BEAT), dtype=np.uint32)
+        self.out_keep, self.out_last = np.empty(m, dtype=np.uint64), np.empty(m, dtype=np.uint8)
+        self.accepted_at, self.emitted_at = np.full(n, -1, np.int64), np.empty(m, np.int64)
+        self.fields = _Run(n_beats=n, room=m, n_idle=len(self.idle), n_stall=len(self.stall))
+        arrays = "beats last idle stall out out_keep out_last accepted_at emitted_at"
+        for name in arrays.split():
+            setattr(self.fields, name, getattr(self, name).ctypes.data)
+        if self.keep is not None:
+            self.fields.keep = self.keep.ctypes.data
+
+    def result(self) -> TopRun:
+        m = int(self.fields.emitted)
+        return TopRun(
+            accepted=int(self.fields.accepted),
+            held=bool(self.fields.held),
+            beats=self.out[:m],
+            keep=self.out_keep[:m],
+            last=self.out_last[:m].astype(np.bool_),
+            waiting=bool(self.fields.waiting),
+            accepted_at=self.accepted_at[: self.fields.accepted],
+            emitted_at=self.emitted_at[:m],
+            violations=int(self.fields.violations),
+            cycles=int(self.fields.cycles),
+        )
+
+
+def _check_response(response: int, *, offset: int, what: str) -> None:
+    if response < 0:
+        raise RegisterError(
+            f"The register at {offset:#x} could not be {what}: no answer within {REGISTER_LIMIT} "
+            "cycles of the link's clock."
+        )
+    if response:
+        raise RegisterError(
+            f"The register at {offset:#x} could not be {what}: the card gave response {response} "
+            "instead of 0."
+        )
+
+
+def _load(library: Path) -> ctypes.CDLL:
+    lib = ctypes.CDLL(str(library.resolve()))
+    card, u64, u32, status = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "pinion_top_create": (card, []),
+        "pinion_top_destroy": (None, [card]),
+        "pinion_top_crossing": (u64, [card]),
+        "pinion_top_clocks": (None, [card, u64, u64]),
+        "pinion_top_reset": (None, [card]),
+        "pinion_top_now": (u64, [card]),
+        "pinion_top_write": (status, [card, u32, u32, u32, u64]),
+        "pinion_top_read": (status, [card, u32, ctypes.POINTER(u32), u64]),
+        "pinion_top_run": (None, [card, ctypes.POINTER(_Run)]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    return lib

@@ -1,0 +1,112 @@
+"""``pinion bitstream``: from a build folder to a file that configures the board's FPGA."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import CHECK_FAILED, UsageError
+from .options import Folder, Json
+from .terminal import Report, out, pairs, put_json, steps
+
+if TYPE_CHECKING:
+    from pinion.hls import Manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a maker of bitstreams gets.
+
+    Members
+    -------
+    folder, manifest : of the build.
+    vivado : the program that the user named, if any.
+    report : called with a short line at each step.
+    """
+
+    folder: Path
+    manifest: Manifest
+    vivado: Path | None
+    report: Report
+
+
+Maker = Callable[[Request], Mapping[str, Any]]
+"""Makes a bitstream. The result has at least ``target``, ``bitstream`` (a path, or None) and
+``met`` (whether timing is met); everything in it must fit into JSON."""
+
+
+def command(
+    folder: Folder,
+    *,
+    vivado: Annotated[
+        Path | None,
+        typer.Option(metavar="PROGRAM", help="Vivado, where it is not on the PATH."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make the bitstream of a build for a board.
+
+    The exit code is 1 where timing is missed, and then there is no bitstream.
+    """
+    from pinion.hls import Manifest
+
+    manifest = Manifest.read(folder)
+    maker = maker_for(manifest.target)
+    with steps() as report:
+        result = maker(Request(folder=folder, manifest=manifest, vivado=vivado, report=report))
+    if json:
+        put_json(result)
+    else:
+        out().print(pairs(summary(result), title=f"Bitstream for {manifest.target}"))
+    if not result["met"]:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def maker_for(target: str) -> Maker:
+    """What makes bitstreams for a target.
+
+    Raises
+    ------
+    UsageError
+        When nothing does: a build for simulation has none.
+    """
+    if target not in MAKERS:
+        boards = ", ".join(sorted(MAKERS))
+        raise UsageError(
+            f"A build for the target '{target}' has no bitstream: build it again with --target and "
+            f"one of {boards}."
+        )
+    return MAKERS[target]
+
+
+def summary(result: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """A result as names and values; what is empty is left out."""
+    rows = []
+    for name, value in result.items():
+        text = ", ".join(map(str, value)) if isinstance(value, list) else value
+        if name != "target" and text not in ("", None):
+            rows.append((name.replace("_", " "), text))
+    return rows
+
+
+def _vivado(request: Request) -> Mapping[str, Any]:
+    from pinion.boards.xilinx import load_board
+    from pinion.boards.xilinx.run import VivadoError, board_folder, missing, run_vivado
+
+    board_folder(request.folder, request.manifest)
+    program = shutil.which(request.vivado or "vivado")
+    if program is None:
+        if request.vivado is not None:
+            raise UsageError(f"'{request.vivado}' is no program that can be run.")
+        part = load_board(request.manifest.target).part
+        raise VivadoError(missing(request.folder, request.manifest, part))
+    return run_vivado(request.folder, request.manifest, vivado=program, report=request.report)
+
+
+MAKERS: Mapping[str, Maker] = {"vcu118": _vivado, "u250": _vivado}
+"""Makers by target; another tool is another row."""

@@ -1,0 +1,146 @@
+"""Packets that a program fills and reads in place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.link import Layout, ResponseHead
+
+from .errors import DriverError
+from .flight import Flight, Job
+from .memory import Block, Bytes
+from .packing import Column
+from .result import Result
+
+Floats = NDArray[np.float32]
+
+
+class Buffers:
+    """A request packet and a response packet of so many records, used over and over.
+
+    Nothing is checked in place: a request that holds a NaN, or a number beyond its format, comes
+    back flagged as saturated. While the packet is under way its inputs are read-only.
+
+    Members
+    -------
+    count : records.
+    inputs : by name, views (count, ...) float32 into the request packet; of an array of which only
+        a part travels (count, words), the elements that do, in the manifest's order.
+    outputs : by name, arrays (count, ...) that the next result consists of: views into the response
+        packet, where all of an array travels. The next submission overwrites them.
+    """
+
+    def __init__(
+        self,
+        *,
+        layout: Layout,
+        count: int,
+        request: Bytes,
+        response: Bytes,
+        inputs: Sequence[Column],
+        outputs: Sequence[Column],
+    ) -> None:
+        self.count = count
+        self._layout = layout
+        self._request = Block(request, request)
+        self._response = Block(response, response)
+        self._outputs = outputs
+        sent = layout.request_words(request, count).view(np.float32)
+        found = layout.response_words(response, count).view(np.float32)
+        self._found = found
+        views: dict[str, Floats] = {}
+        for c in inputs:
+            view = sent[:, c.start : c.stop]
+            views[c.array.name] = view.reshape(count, *c.array.record_shape)
+        self.inputs: Mapping[str, Floats] = MappingProxyType(views)
+        self._copies: dict[str, Floats] = {}
+        results: dict[str, Floats] = {}
+        for c in outputs:
+            whole = found[:, c.start : c.stop]
+            if c.gather is not None:
+                whole = self._copies[c.array.name] = c.blank(count)
+            results[c.array.name] = whole.reshape(count, *c.array.shape)
+        self.outputs: Mapping[str, Floats] = MappingProxyType(results)
+        self._busy = threading.Lock()
+
+    @property
+    def layout(self) -> Layout:
+        """Of the build that the packets are for."""
+        return self._layout
+
+    @property
+    def busy(self) -> bool:
+        """Whether the packets are under way."""
+        return self._busy.locked()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both packets."""
+        return len(self._request.packet) + len(self._response.packet)
+
+    def take(self) -> BuffersJob:
+        """A job that sends the packet; the buffers are busy from now on.
+
+        Raises
+        ------
+        DriverError
+            When they are under way.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise DriverError(
+                "These buffers are under way: wait for their result before they are submitted "
+                "again, or allocate another set."
+            )
+        self._protect(True)
+        return BuffersJob(buffers=self)
+
+    def flight(self, job: Job) -> Flight:
+        """The one packet of a job."""
+        return Flight(
+            job=job, start=0, count=self.count, request=self._request, response=self._response
+        )
+
+    def results(self, head: ResponseHead) -> Result:
+        """The result whose response stands in the packet."""
+        for c in self._outputs:
+            if c.array.name in self._copies:
+                c.unpack(self._found, self._copies[c.array.name])
+        flags = self._layout.response_flags(self._response.packet, self.count)
+        return Result(arrays=self.outputs, saturated=flags, cycles=head.cycles)
+
+    def give_back(self) -> None:
+        """Nobody uses the packets any more."""
+        self._protect(False)
+        self._busy.release()
+
+    def _protect(self, busy: bool) -> None:
+        # The views that the program holds are these very objects.
+        for view in self.inputs.values():
+            view.flags.writeable = not busy
+
+
+class BuffersJob(Job):
+    """A batch whose records and results stay in their packets."""
+
+    def __init__(self, *, buffers: Buffers) -> None:
+        super().__init__(count=buffers.count, parts=1)
+        self._buffers = buffers
+        self._result: Result | None = None
+
+    def land(self, flight: Flight, head: ResponseHead) -> None:
+        """Look at the results where they are."""
+        self._result = self._buffers.results(head)
+
+    def result(self) -> Result:
+        """Views into the response packet."""
+        assert self._result is not None
+        return self._result
+
+    def retire(self, flight: Flight, *, good: bool) -> None:
+        """The buffers may be used again."""
+        self._buffers.give_back()

@@ -1,0 +1,117 @@
+"""Which cards there are: a look at their registers that does not disturb a program using them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pinion.link import register
+from pinion.link.registers import IDENTITY
+
+from .card import read_build, read_named
+from .errors import DriverError, TransportError
+from .nodes import USER, FileNodes, translate
+
+_PREFIX = re.compile(rf"(.*\d)_{USER}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardInfo:
+    """A card as its registers show it; numbers are None where they could not be read.
+
+    Members
+    -------
+    prefix : path of its device files up to the underscore; ``xdma:<prefix>`` opens it.
+    problem : why it cannot be used, empty when it can.
+    identity, version : of the card and its protocol.
+    build : 64-bit hash of its build.
+    functions : `pinion.link.function_id` of each function on it.
+    words_in, words_out : of a record of the first function.
+    interval : core cycles between results.
+    core_khz, link_khz : its clocks, as built for.
+    status, error : registers STATUS and ERROR.
+    """
+
+    prefix: str
+    problem: str = ""
+    identity: int | None = None
+    version: int | None = None
+    build: int | None = None
+    functions: tuple[int, ...] = ()
+    words_in: int | None = None
+    words_out: int | None = None
+    interval: int | None = None
+    core_khz: int | None = None
+    link_khz: int | None = None
+    status: int | None = None
+    error: int | None = None
+
+    @property
+    def accessible(self) -> bool:
+        """Whether it is a Pinion card whose registers this user can read."""
+        return not self.problem
+
+
+def cards(folder: Path = Path("/dev")) -> list[CardInfo]:
+    """All cards whose device files are in a folder, in the order of their names.
+
+    A card that is in use is listed like any other: only its registers are opened, for reading.
+    """
+    found = []
+    for path in Path(folder).glob(f"*_{USER}"):
+        match = _PREFIX.fullmatch(path.name)
+        if match:
+            found.append(path.with_name(match.group(1)))
+    return [look(prefix) for prefix in sorted(found, key=_natural)]
+
+
+def look(prefix: Path) -> CardInfo:
+    """One card, by the path of its device files up to the underscore."""
+    where = str(prefix)
+    nodes = FileNodes(prefix=prefix)
+    action = "open"
+
+    def read(offset: int) -> int:
+        data = nodes.read_user(offset)
+        if len(data) != 4:
+            raise DriverError(f"'{where}_{USER}' ends at {offset:#x}: it is no register space.")
+        return int.from_bytes(data, "little")
+
+    try:
+        nodes.open_user(write=False)
+        action = "read"
+        identity = read(register("IDENTITY").offset)
+        if identity != IDENTITY:
+            return CardInfo(
+                prefix=where,
+                identity=identity,
+                problem=f"No Pinion card: its first register is {identity:#010x}. Load the "
+                f"bitstream of a build.",
+            )
+        return CardInfo(
+            prefix=where,
+            identity=identity,
+            version=read_named(read, "VERSION"),
+            build=read_build(read),
+            functions=(read_named(read, "FUNCTION_0"),) if read_named(read, "FUNCTIONS") else (),
+            words_in=read_named(read, "WORDS_IN_0"),
+            words_out=read_named(read, "WORDS_OUT_0"),
+            interval=read_named(read, "INTERVAL"),
+            core_khz=read_named(read, "CORE_KHZ"),
+            link_khz=read_named(read, "LINK_KHZ"),
+            status=read_named(read, "STATUS"),
+            error=read_named(read, "ERROR"),
+        )
+    except OSError as error:
+        told: DriverError | TransportError = translate(error, node=f"{where}_{USER}", action=action)
+        return CardInfo(prefix=where, problem=str(told))
+    except DriverError as error:
+        return CardInfo(prefix=where, problem=str(error))
+    finally:
+        nodes.close()
+
+
+def _natural(path: Path) -> tuple[str, int]:
+    name = path.name.rstrip("0123456789")
+    return name, int(path.name[len(name) :] or 0)

@@ -1,0 +1,170 @@
+"""The device files of the Xilinx DMA driver: every system call on them is in this module.
+
+Which calls, and which not: `read` into memory of ours and `write` of one buffer, 4-byte reads and
+writes of registers at their offset. The calls that take lists of buffers crash the kernel on these
+files, and there is neither polling nor mapping of the streams.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from .errors import (
+    AccessError,
+    BusyError,
+    CardTimeoutError,
+    DmaBufferError,
+    DriverError,
+    LinkError,
+    MissingCardError,
+    TransportError,
+)
+
+H2C, C2H, USER = "h2c_0", "c2h_0", "user"
+
+ERESTARTSYS = 512
+"""What older drivers return for a timeout: a number of the kernel's own, with no name outside."""
+
+
+class Nodes(ABC):
+    """The files of one card. Methods raise `OSError`, as the system does.
+
+    Members
+    -------
+    prefix : path of the files up to the underscore, for messages: ``/dev/xdma0``.
+    """
+
+    prefix: str
+
+    @abstractmethod
+    def open_user(self) -> None:
+        """Open the registers."""
+
+    @abstractmethod
+    def open_streams(self) -> None:
+        """Open both streams; that towards the host opens once only (`EBUSY`)."""
+
+    @abstractmethod
+    def read_user(self, offset: int) -> bytes:
+        """Read the 4 bytes of a register."""
+
+    @abstractmethod
+    def write_user(self, offset: int, data: bytes) -> int:
+        """Write the 4 bytes of a register; returns how many were taken."""
+
+    @abstractmethod
+    def write_stream(self, data: memoryview) -> int:
+        """Write to the card, in one system call; returns how many bytes it took."""
+
+    @abstractmethod
+    def read_stream(self, data: memoryview) -> int:
+        """Read from the card, in one system call; returns how many bytes came."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what is open; works in any state."""
+
+
+class FileNodes(Nodes):
+    """The files themselves, in ``/dev`` or in any other folder.
+
+    Parameters
+    ----------
+    prefix : path up to the underscore: ``/dev/xdma0`` stands for ``/dev/xdma0_user`` and so on.
+    """
+
+    def __init__(self, *, prefix: str | Path) -> None:
+        self.prefix = str(prefix)
+        self._user = -1
+        self._h2c = -1
+        self._c2h: io.FileIO | None = None
+
+    def open_user(self, *, write: bool = True) -> None:
+        """Open the registers, also for writing unless told otherwise."""
+        access = os.O_RDWR if write else os.O_RDONLY
+        self._user = os.open(f"{self.prefix}_{USER}", access | os.O_CLOEXEC)
+
+    def open_streams(self) -> None:
+        """Open the stream to the host first: it is the one that tells whether the card is free."""
+        c2h = os.open(f"{self.prefix}_{C2H}", os.O_RDONLY | os.O_CLOEXEC)
+        self._c2h = io.FileIO(c2h, "rb", closefd=True)
+        self._h2c = os.open(f"{self.prefix}_{H2C}", os.O_WRONLY | os.O_CLOEXEC)
+
+    def read_user(self, offset: int) -> bytes:
+        """One aligned 4-byte read at the register's offset."""
+        return os.pread(self._user, 4, offset)
+
+    def write_user(self, offset: int, data: bytes) -> int:
+        """One aligned 4-byte write at the register's offset."""
+        return os.pwrite(self._user, data, offset)
+
+    def write_stream(self, data: memoryview) -> int:
+        """One `write`."""
+        return os.write(self._h2c, data)
+
+    def read_stream(self, data: memoryview) -> int:
+        """One `read`, straight into the memory given: the file object keeps no buffer."""
+        if self._c2h is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return int(self._c2h.readinto(data) or 0)
+
+    def close(self) -> None:
+        """Close all three."""
+        user, h2c, c2h = self._user, self._h2c, self._c2h
+        self._user, self._h2c, self._c2h = -1, -1, None
+        if c2h is not None:
+            c2h.close()
+        for number in (h2c, user):
+            if number >= 0:
+                os.close(number)
+
+
+def translate(error: OSError, *, node: str, action: str) -> DriverError | TransportError:
+    """The driver's error for one of the system's, with what to do about it.
+
+    Parameters
+    ----------
+    error : what a method of `Nodes` raised.
+    node : path of the file.
+    action : ``open``, ``read`` or ``write``.
+    """
+    number = error.errno
+    if number in (errno.ETIMEDOUT, ERESTARTSYS):
+        what = "gave nothing" if action == "read" else "took nothing more"
+        return CardTimeoutError(
+            f"'{node}' {what} within the kernel driver's timeout (errno {number}): the card "
+            f"stopped, or a packet was lost on the way."
+        )
+    if number == errno.EBUSY:
+        return BusyError(
+            f"'{node}' is in use: a card serves one program at a time. Close the device in the "
+            f"other program (`fuser {node}` names it), or open another card."
+        )
+    if number in (errno.EACCES, errno.EPERM):
+        return AccessError(
+            f"'{node}' may not be opened by this user ({os.strerror(number)}): give the user's "
+            f"group access with a udev rule for the xdma device files."
+        )
+    if action == "open" and number in (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR):
+        return MissingCardError(
+            f"There is no card at '{node}' ({os.strerror(number)}): load the kernel module xdma, "
+            f"and see `pinion devices` for the cards that are there."
+        )
+    if number == errno.EFAULT:
+        return DmaBufferError(
+            f"The kernel could not {action} the buffer given for '{node}' (EFAULT): take "
+            f"writable memory from the transport's allocate(), also for sending."
+        )
+    if number in (errno.ENODEV, errno.ENXIO, errno.ENOENT, errno.EBADF):
+        return LinkError(
+            f"The card behind '{node}' is gone (errno {number}, {error.strerror}): it left the "
+            f"bus, or its kernel module was unloaded. Open the device again once it is back."
+        )
+    return LinkError(
+        f"'{node}' failed to {action} (errno {number}, {error.strerror}): the kernel's log says "
+        f"more."
+    )

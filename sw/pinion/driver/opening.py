@@ -1,0 +1,51 @@
+"""From a build folder to an open device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pinion.hls.manifest import Manifest
+
+from .device import Device
+from .queue import WINDOW
+from .transport import open_transport
+
+
+def open(
+    folder: str | Path,
+    *,
+    device: str = "sim",
+    chunk: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    timeout: float | None = None,
+    window: int = WINDOW,
+) -> Device:
+    """Open a card for a build.
+
+    Parameters
+    ----------
+    folder : the build folder (of ``pinion build``).
+    device : ``sim``, or the name of another transport, with its address: ``xdma:0``.
+    chunk, progress, timeout, window : as of :class:`Device`.
+
+    Raises
+    ------
+    pinion.hls.manifest.ManifestError
+        When the folder is no intact build.
+    DriverError
+        When there is no such device, it is taken, or it holds another build.
+    TransportError
+        When the card is there and does not work.
+    """
+    path = Path(folder)
+    manifest = Manifest.read(path)
+    transport = open_transport(path, manifest, device)
+    return Device(
+        manifest=manifest,
+        transport=transport,
+        chunk=chunk,
+        progress=progress,
+        timeout=timeout,
+        window=window,
+    )

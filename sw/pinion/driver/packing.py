@@ -1,0 +1,158 @@
+"""Arrays straight into packets, and packets straight into arrays: one copy each way.
+
+A record is the arrays of one request or result, one behind the other, so an array's part of all
+records is a column of the packet. Where only some elements travel (see
+`pinion.hls.manifest.Array`), an index says which; it is applied in blocks that stay in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.hls.manifest import Array
+
+from .memory import Pool
+
+Floats = NDArray[np.float32]
+
+BLOCK = 1024
+"""Records that an index is applied to at a time."""
+
+LARGE = 256 << 10
+"""Bytes of a result array from which on its memory is used again later."""
+
+FEW = 32
+"""Records up to which a plain copy is the quickest."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Column:
+    """An array's part of a record.
+
+    Members
+    -------
+    array : shape and name.
+    start, stop : its words in the record.
+    size : elements of the whole array.
+    gather : (stop - start,) flat positions of the elements that travel, None when all do.
+    target, source : where the words go in the whole array, and which; None when all travel.
+    lump : the words of one record as one element.
+    template : (size,) float32, the whole array where nothing travels, None when all do.
+    """
+
+    array: Array
+    start: int
+    stop: int
+    size: int
+    gather: NDArray[np.intp] | None
+    target: NDArray[np.intp] | None
+    source: NDArray[np.intp] | None
+    template: Floats | None
+    lump: np.dtype[np.void]
+
+    def pack(self, words: Floats, values: NDArray[Any], first: int) -> None:
+        """Fill the column of a packet.
+
+        Parameters
+        ----------
+        words : (n, words of a record) float32 view of the packet's records.
+        values : (count, size) numbers, or (1, size) for all records.
+        first : the record of ``values`` that goes first.
+        """
+        column = words[:, self.start : self.stop]
+        shared = len(values) == 1
+        if self.gather is None:
+            _copy(column, values if shared else values[first : first + len(words)], self.lump)
+            return
+        if shared:
+            column[:] = values[:, self.gather]
+            return
+        for at in range(0, len(words), BLOCK):
+            part = column[at : at + BLOCK]
+            start = first + at
+            part[:] = values[start : start + len(part)].take(self.gather, axis=1, mode="clip")
+
+    def blank(self, count: int, pool: Pool | None = None) -> Floats:
+        """Memory for results, (count, size), what does not travel filled in already."""
+        length = 4 * count * self.size
+        if pool is None or length < LARGE:
+            whole = np.empty((count, self.size), dtype=np.float32)
+        else:
+            whole = pool.lease(length).view(np.float32).reshape(count, self.size)
+        if self.template is not None and self.target is not None and len(self.target) < self.size:
+            whole[:] = self.template
+        return whole
+
+    def unpack(self, words: Floats, whole: Floats) -> None:
+        """Copy the column of a packet into (n, size) results made by `blank`."""
+        column = words[:, self.start : self.stop]
+        if self.target is None or self.source is None:
+            _copy(whole, column, self.lump)
+            return
+        full = len(self.target) == self.size
+        for at in range(0, len(words), BLOCK):
+            taken = column[at : at + BLOCK].take(self.source, axis=1, mode="clip")
+            if full:
+                whole[at : at + BLOCK] = taken
+            else:
+                whole[at : at + BLOCK, self.target] = taken
+
+
+def columns_of(arrays: Sequence[Array]) -> tuple[Column, ...]:
+    """The columns of a record, in word order."""
+    columns, at = [], 0
+    for array in arrays:
+        columns.append(_column(array, at))
+        at += array.words
+    return tuple(columns)
+
+
+def flatten(columns: Sequence[Column], arrays: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+    """Checked arrays as (count, size), or (1, size) where one serves all; views where possible."""
+    return [arrays[c.array.name].reshape(-1, c.size) for c in columns]
+
+
+def _column(array: Array, start: int) -> Column:
+    size = math.prod(array.shape)
+    sent = None if array.sent is None else np.array(array.sent, dtype=np.intp)
+    target = source = template = None
+    if array.sent is not None:
+        template = np.zeros(size, dtype=np.float32)
+        for position, value in array.constants:
+            template[position] = value
+        words = {position: word for word, position in enumerate(array.sent)}
+        if array.symmetric:
+            mirror = np.arange(size).reshape(array.shape).T.reshape(-1)
+            words |= {int(mirror[position]): word for position, word in words.items()}
+            # The constants of a symmetric array are those of its lower half as well.
+            template = np.where(template == 0, template[mirror], template)
+        target = np.array(sorted(words), dtype=np.intp)
+        source = np.array([words[position] for position in sorted(words)], dtype=np.intp)
+    return Column(
+        array=array,
+        start=start,
+        stop=start + array.words,
+        size=size,
+        gather=sent,
+        target=target,
+        source=source,
+        template=template,
+        lump=np.dtype((np.void, 4 * array.words)),
+    )
+
+
+def _copy(target: Floats, source: NDArray[Any], lump: np.dtype[np.void]) -> None:
+    """Copy rows; many of them as lumps of bytes where that is the same: it takes half the time."""
+    if source.dtype != np.float32:
+        with np.errstate(under="ignore"):
+            target[:] = source
+    elif len(source) > FEW and source.strides[1] == target.strides[1] == 4:
+        target.view(lump)[:, 0] = source.view(lump)[:, 0]
+    else:
+        target[:] = source

@@ -1,0 +1,86 @@
+"""Where the time goes: host, link and card, apart."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, fields, replace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """Sums since the device was opened, or since its profile was reset.
+
+    Members
+    -------
+    pack_seconds, unpack_seconds : host: checking and packing requests, checking and unpacking
+        responses; in whatever threads, side by side with the link.
+    flight_seconds : wall time in which some packet was under way.
+    device_cycles : link cycles of the card from each request's header to its trailer. Packets that
+        overlap on the card count twice there.
+    stalled_cycles : of those, cycles in which a result waited for the host.
+    starved_cycles : of those, cycles in which the card waited for requests.
+    link_mhz : clock that these cycles are counted in.
+    batches, packets, records : that came back good.
+    bytes_in, bytes_out : of their requests and of their responses.
+    faults : failed transfers, timeouts, damaged responses and faults that the card named.
+    recoveries : resets that brought the card back.
+    resent : packets that were sent again because another one's fault had undone them.
+    """
+
+    pack_seconds: float = 0.0
+    unpack_seconds: float = 0.0
+    flight_seconds: float = 0.0
+    device_cycles: int = 0
+    stalled_cycles: int = 0
+    starved_cycles: int = 0
+    link_mhz: float = 0.0
+    batches: int = 0
+    packets: int = 0
+    records: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    faults: int = 0
+    recoveries: int = 0
+    resent: int = 0
+
+    @property
+    def device_seconds(self) -> float:
+        """Time of the card: its cycles at the link's clock; 0 where the clock is not known."""
+        return self.device_cycles / (1e6 * self.link_mhz) if self.link_mhz else 0.0
+
+    @property
+    def link_seconds(self) -> float:
+        """What is left of the flight: transfers, system calls and waiting for threads."""
+        return max(0.0, self.flight_seconds - self.device_seconds)
+
+
+_ADDED = {field.name for field in fields(Profile)} - {"link_mhz"}
+
+
+class Meter:
+    """Adds up a profile, from any thread."""
+
+    def __init__(self, *, link_mhz: float) -> None:
+        self._lock = threading.Lock()
+        self._zero = Profile(link_mhz=link_mhz)
+        self._sums: dict[str, float] = {}
+
+    def add(self, **more: float) -> None:
+        """Add to members by name."""
+        if not more.keys() <= _ADDED:
+            raise KeyError(f"A profile has no {', '.join(sorted(more.keys() - _ADDED))}.")
+        sums = self._sums
+        with self._lock:
+            for name, value in more.items():
+                sums[name] = sums.get(name, 0) + value
+
+    def read(self) -> Profile:
+        """The sums so far."""
+        with self._lock:
+            return replace(self._zero, **self._sums)  # type: ignore[arg-type]
+
+    def reset(self) -> Profile:
+        """Begin again at zero; returns the sums until now."""
+        with self._lock:
+            sums, self._sums = self._sums, {}
+        return replace(self._zero, **sums)  # type: ignore[arg-type]

@@ -1,0 +1,46 @@
+"""The card's registers by name."""
+
+from __future__ import annotations
+
+import threading
+
+from pinion.link import REGISTERS, register
+
+from .transport import Transport
+
+_PAIRS = tuple(row.name[:-4] for row in REGISTERS if row.name.endswith("_LOW"))
+
+
+class Registers:
+    """Reads a register when it is asked for: ``device.registers.ACCEPTED``.
+
+    Pairs of a low and a high word also go by their common name, as one number: ``BUSY``, ``BUILD``.
+    """
+
+    __slots__ = ("_lock", "_transport")
+
+    def __init__(self, *, transport: Transport) -> None:
+        self._transport = transport
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> int:
+        if name in _PAIRS:
+            # The low word keeps the high one, so nobody else may read in between.
+            with self._lock:
+                low = self._transport.read_register(register(f"{name}_LOW").offset)
+                return self._transport.read_register(register(f"{name}_HIGH").offset) << 32 | low
+        try:
+            row = register(name)
+        except KeyError as error:
+            raise AttributeError(str(error.args[0])) from None
+        return self._transport.read_register(row.offset)
+
+    def dump(self) -> dict[str, int]:
+        """All of them, pairs as one number, in the order of the table."""
+        names: dict[str, None] = {}
+        for row in REGISTERS:
+            names[row.name.removesuffix("_LOW").removesuffix("_HIGH")] = None
+        return {name: getattr(self, name) for name in names}
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(row.name for row in REGISTERS), *_PAIRS})

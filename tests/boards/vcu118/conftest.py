@@ -1,0 +1,59 @@
+"""Board folders of a small build whose link is a stand-in with the right ports, made in seconds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pinion.boards.xilinx import write
+from pinion.boards.xilinx.board import load_board
+from pinion.boards.xilinx.clocking import core_clock
+from tests.boards.vcu118.stub import CORE_RTLIL, Folder, manifest, stub_rtlil
+
+
+@pytest.fixture(scope="session")
+def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, float], Folder]:
+    """Writes the folder of a board for a clock of the core; each once a session."""
+    made: dict[tuple[str, float], Folder] = {}
+
+    def make(name: str, clock_mhz: float) -> Folder:
+        key = (name, clock_mhz)
+        if key not in made:
+            board = load_board(name)
+            record = manifest(target=name, clock_mhz=clock_mhz)
+            build = tmp_path_factory.mktemp(f"{name}_{clock_mhz:g}")
+            record.write(build)
+            (build / "core.il").write_text(CORE_RTLIL)
+            (build / "core.v").write_text("module pinion_core(input clk); endmodule\n")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(write, "top_rtlil", stub_rtlil)
+                path = write.write_board(build, record, board=board)
+            made[key] = Folder(path, board, core_clock(board, clock_mhz), record)
+        return made[key]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tclsh() -> str:
+    """The Tcl interpreter, or a skip that says how to get it."""
+    found = shutil.which("tclsh")
+    if found is None:
+        pytest.skip("tclsh is missing (Debian: apt-get install tcl): the scripts cannot rehearse")
+    return found
+
+
+@pytest.fixture(scope="session")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Folder], Path]:
+    """A copy of a board's folder, to break something in."""
+
+    def copy(folder: Folder) -> Path:
+        target = tmp_path_factory.mktemp("copy") / folder.path.name
+        shutil.copytree(folder.path, target)
+        shutil.copy(folder.path.parent / "core.v", target.parent)
+        return target
+
+    return copy

@@ -1,0 +1,114 @@
+"""A link that sends requests back, and the manifest of a build that was never made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from amaranth.back import rtlil
+from amaranth.hdl import ClockDomain, Module, Signal
+from amaranth.lib.cdc import FFSynchronizer
+
+from pinion.boards.xilinx.board import Board
+from pinion.boards.xilinx.clocking import Mmcm
+from pinion.hls import Manifest
+from pinion.hls.manifest import Array
+
+# Name and width of the link's ports, by direction as the link sees it.
+INPUTS = {
+    **{"h2c_tdata": 512, "h2c_tkeep": 64, "h2c_tlast": 1, "h2c_tvalid": 1, "c2h_tready": 1},
+    **{"s_axil_awaddr": 32, "s_axil_awprot": 3, "s_axil_awvalid": 1, "s_axil_wdata": 32},
+    **{"s_axil_wstrb": 4, "s_axil_wvalid": 1, "s_axil_bready": 1, "s_axil_araddr": 32},
+    **{"s_axil_arprot": 3, "s_axil_arvalid": 1, "s_axil_rready": 1},
+}
+OUTPUTS = {
+    **{"h2c_tready": 1, "c2h_tdata": 512, "c2h_tkeep": 64, "c2h_tlast": 1, "c2h_tvalid": 1},
+    **{"s_axil_awready": 1, "s_axil_wready": 1, "s_axil_bresp": 2, "s_axil_bvalid": 1},
+    **{"s_axil_arready": 1, "s_axil_rdata": 32, "s_axil_rresp": 2, "s_axil_rvalid": 1},
+}
+
+
+# A core with one product of 32 by 32 bits, which takes four DSP blocks.
+CORE_RTLIL = """module \\pinion_core
+  cell $mul $1
+    parameter \\A_WIDTH 32
+    parameter \\B_WIDTH 32
+  end
+end
+"""
+
+
+def link_stub(*, crossing: bool, keep: int = 64) -> str:
+    """RTLIL of a ``pinion_top`` that sends requests back, with a synchroniser when it crosses."""
+    m = Module()
+    widths = INPUTS | OUTPUTS | {"c2h_tkeep": keep}
+    sync = m.domains.sync = ClockDomain("sync")
+    pins = {name: Signal(width, name=name) for name, width in widths.items()}
+    seen = Signal(512)
+    m.d.sync += seen.eq(pins["h2c_tdata"])
+    m.d.comb += [
+        pins["c2h_tdata"].eq(seen),
+        pins["c2h_tkeep"].eq(pins["h2c_tkeep"]),
+        pins["c2h_tvalid"].eq(pins["h2c_tvalid"]),
+        pins["h2c_tready"].eq(pins["c2h_tready"]),
+        pins["s_axil_rdata"].eq(pins["s_axil_araddr"]),
+    ]
+    clocks = {"clk": sync.clk, "rst": sync.rst}
+    if crossing:
+        core = m.domains.core = ClockDomain("core", reset_less=True)
+        clocks["core_clk"] = core.clk
+        m.submodules.last_cdc = FFSynchronizer(
+            pins["h2c_tlast"], pins["c2h_tlast"], o_domain="core", stages=2
+        )
+    ports = {name: (signal, None) for name, signal in (clocks | pins).items()}
+    return rtlil.convert(m, name="pinion_top", ports=ports, emit_src=False)
+
+
+def manifest(*, target: str, clock_mhz: float) -> Manifest:
+    """Of a build that was never made."""
+    return Manifest(
+        version="0.0",
+        robot="stub",
+        robot_source="stub.urdf",
+        function="rnea",
+        options={},
+        formats="q16.16",
+        objective="area",
+        max_error=0.0,
+        target=target,
+        ii=8,
+        clock_mhz=clock_mhz,
+        inputs=(Array(name="q", shape=(2,), unit="rad"),),
+        outputs=(Array(name="tau", shape=(2,), unit="N m"),),
+        lanes_in=1,
+        beats_in=2,
+        lanes_out=1,
+        beats_out=2,
+        latency_cycles=40,
+        total_latency_cycles=60,
+        multipliers=3,
+        table_multipliers=1,
+        adders=2,
+        units={},
+        ops={"mul": 3, "mul_const": 0, "add": 2, "reciprocal": 0, "trig": 0},
+        registers=5,
+        budget={},
+        budget_distribution="reference",
+        content="0",
+    )
+
+
+def stub_rtlil(folder: Path, *, crossing: bool, link_mhz: float) -> str:
+    """In the place of `pinion.boards.top.top_rtlil`, which takes most of a minute."""
+    del folder, link_mhz
+    return link_stub(crossing=crossing)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A board's folder and what it was made for."""
+
+    path: Path
+    board: Board
+    core_clock: Mmcm | None
+    manifest: Manifest

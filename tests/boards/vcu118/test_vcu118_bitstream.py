@@ -1,0 +1,149 @@
+"""``pinion bitstream`` on a build for a board: with Vivado missing, good, and failing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from pinion.boards.xilinx.run import VivadoError, run_vivado
+from pinion.boards.xilinx.script import BUILD_TCL
+from pinion.cli import bitstream
+from pinion.cli.errors import CHECK_FAILED, UsageError, sentence
+from pinion.hls import Manifest
+from pinion.hls.manifest import ManifestError
+from tests.boards.vcu118.stub import manifest
+
+GOOD = {"setup_slack_ns": "0.012", "hold_slack_ns": "0.003", "met": "1"}
+MISSED = {"setup_slack_ns": "-0.120", "hold_slack_ns": "0.003", "met": "0"}
+
+
+@pytest.fixture
+def build(make_folder: Any, copied: Any) -> Path:
+    """A build folder for the VCU118."""
+    folder = make_folder("vcu118", 200.0)
+    path: Path = copied(folder).parent
+    folder.manifest.write(path)
+    return path
+
+
+def pretend(
+    folder: Path, result: dict[str, str] | None, *, code: int = 0, build: str | None = None
+) -> Path:
+    """A program called vivado that writes a result and leaves with a code."""
+    program = folder / "bin" / "vivado"
+    program.parent.mkdir(exist_ok=True)
+    lines = ["#!/bin/sh", 'echo "$@" > arguments', "mkdir -p out/reports", "echo INFO: hello"]
+    lines.append('echo "PINION: 3/8 synthesise"')
+    if result is not None:
+        rows = {
+            "build": build or f"{Manifest.read(folder).hash:016x}",
+            "board": "vcu118",
+            "part": "xcvu9p-flga2104-2L-e",
+            "vivado": "0.0",
+            "link_mhz": "250",
+            "core_mhz": "200",
+            **result,
+        }
+        lines += [f'echo "{key} {value}" >> out/result.txt' for key, value in rows.items()]
+        lines.append("touch out/pinion.bit out/pinion_primary.mcs out/pinion_secondary.mcs")
+    else:
+        lines.append('echo "ERROR: [Common 17-345] no licence for this part"')
+    program.write_text("\n".join([*lines, f"exit {code}"]) + "\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_without_vivado_one_sentence_says_what_is_missing(
+    build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(build / "nothing"))
+    with pytest.raises(VivadoError) as missing:
+        bitstream.command(build)
+    text = sentence(missing.value)
+    assert text is not None and "\n" not in text
+    for word in ("'vivado'", "PATH", "xcvu9p-flga2104-2L-e", "settings64.sh", "--vivado", "vcu118"):
+        assert word in text, text
+    with pytest.raises(UsageError, match="no program"):
+        bitstream.command(build, vivado=build / "nothing")
+
+
+def test_a_good_run_reports_slack_and_files(
+    build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = pretend(build, GOOD)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    bitstream.command(build, json=True)
+    result = json.loads(capsys.readouterr().out)
+    assert result["met"] is True and result["target"] == "vcu118"
+    assert result["bitstream"] == str(build / "vcu118/out/pinion.bit")
+    assert [Path(p).name for p in result["flash"]] == ["pinion_primary.mcs", "pinion_secondary.mcs"]
+    assert (result["setup_slack_ns"], result["core_mhz"]) == (0.012, 200.0)
+    arguments = (build / "vcu118/arguments").read_text().split()
+    assert arguments[:2] == ["-mode", "batch"] and arguments[-2:] == ["-source", BUILD_TCL]
+    bitstream.command(build)
+    assert "pinion.bit" in capsys.readouterr().out
+
+
+def test_missed_timing_leaves_with_the_code_of_a_failed_check(
+    build: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = pretend(build, MISSED, code=1)
+    with pytest.raises(typer.Exit) as left:
+        bitstream.command(build, vivado=program, json=True)
+    assert left.value.exit_code == CHECK_FAILED
+    result = json.loads(capsys.readouterr().out)
+    assert (result["met"], result["bitstream"], result["flash"]) == (False, None, [])
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "other", "needle"),
+    [
+        (None, 1, None, "no result"),
+        (None, 2, None, "exit code 2.*no licence for this part"),
+        (GOOD, 1, None, "says otherwise"),
+        (MISSED, 0, None, "says otherwise"),
+        (GOOD, 0, "0" * 16, "another build"),
+        ({**GOOD, "setup_slack_ns": "fast"}, 0, None, "no result"),
+    ],
+)
+def test_a_run_that_went_wrong_is_a_sentence(
+    build: Path, result: dict[str, str] | None, code: int, other: str | None, needle: str
+) -> None:
+    program = pretend(build, result, code=code, build=other)
+    with pytest.raises(VivadoError, match=needle):
+        run_vivado(build, Manifest.read(build), vivado=str(program))
+
+
+def test_progress_reaches_the_user(build: Path) -> None:
+    told: list[str] = []
+    program = pretend(build, GOOD)
+    run_vivado(build, Manifest.read(build), vivado=str(program), report=told.append)
+    assert told == ["3/8 synthesise"]
+
+
+def test_builds_without_a_board_are_refused(build: Path, tmp_path: Path) -> None:
+    (build / "vcu118" / BUILD_TCL).unlink()
+    with pytest.raises(ManifestError, match="--target vcu118"):
+        bitstream.command(build)
+    manifest(target="sim", clock_mhz=250.0).write(tmp_path)
+    with pytest.raises(UsageError, match=r"'sim' has no bitstream.*vcu118"):
+        bitstream.command(tmp_path)
+
+
+def test_the_readme_says_what_nobody_has_run(make_folder: Any) -> None:
+    folder = make_folder("vcu118", 200.0)
+    text = (folder.path / "README.md").read_text()
+    for word in (
+        *("Nobody has run this yet", "Not run, or assumed", "Please report back"),
+        *(f"{folder.manifest.hash:016x}", "xcvu9p-flga2104-2L-e", "200 MHz", "pinion_primary.mcs"),
+        *("2.5e+07 a second", "2,280 DSP blocks", "SLR1", "UG1224", "about 4 DSP blocks"),
+    ):
+        assert word in text, word
+    assert "{" not in text.replace("{Advanced}", "")
+    other = (make_folder("u250", 180.0).path / "README.md").read_text()
+    assert "pinion.mcs" in other and "satellite controller" in other

@@ -1,0 +1,66 @@
+"""The core's clock: every setting is inside the clock manager's limits and near what was asked."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pinion.boards.xilinx.board import BOARDS, BoardError, load_board
+from pinion.boards.xilinx.clocking import (
+    CLOCK_MHZ,
+    DETECTOR_MHZ,
+    VCO_MHZ,
+    choose_mmcm,
+    core_clock,
+    reachable_mhz,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    source=st.sampled_from([125.0, 156.25, 250.0, 300.0]),
+    wanted=st.floats(*CLOCK_MHZ, allow_nan=False),
+)
+def test_a_setting_keeps_the_limits_and_is_never_too_fast(source: float, wanted: float) -> None:
+    setting = choose_mmcm(source, wanted)
+    assert VCO_MHZ[0] <= setting.vco_mhz <= VCO_MHZ[1]
+    assert DETECTOR_MHZ[0] <= setting.detector_mhz <= DETECTOR_MHZ[1]
+    assert 2 <= setting.multiply <= 128 and 1 <= setting.divide <= 106
+    assert setting.output_divide == 1 or 2 <= setting.output_divide <= 128
+    assert (8 * setting.multiply).denominator == (8 * setting.output_divide).denominator == 1
+    assert setting.mhz <= wanted + 1e-6
+    assert setting.mhz >= 0.995 * wanted
+
+
+@pytest.mark.parametrize("mhz", [50, 62.5, 100, 125, 150, 175, 180, 200, 220, 225, 240, 275, 300])
+@pytest.mark.parametrize("name", BOARDS)
+def test_round_figures_are_met_exactly(name: str, mhz: float) -> None:
+    board = load_board(name)
+    assert reachable_mhz(board, mhz) == mhz
+    # What is reachable stays so: a manifest holds the clock that it was given.
+    odd = reachable_mhz(board, 0.99917 * mhz)
+    assert reachable_mhz(board, odd) == odd
+
+
+def test_parameters_make_the_clock() -> None:
+    words = choose_mmcm(125.0, 200.0).parameters()
+    assert words == {
+        "CLKIN1_PERIOD": 8.0,
+        "CLKFBOUT_MULT_F": 8.0,
+        "DIVCLK_DIVIDE": 1,
+        "CLKOUT0_DIVIDE_F": 5.0,
+    }
+
+
+def test_the_links_own_clock_needs_nothing() -> None:
+    board = load_board("vcu118")
+    assert core_clock(board, 250.0) is None
+    assert reachable_mhz(board, 250.0) == 250.0
+    assert core_clock(board, 249.0) is not None
+
+
+@pytest.mark.parametrize("mhz", [0.0, 9.9, 650.1, float("nan")])
+def test_clocks_that_nothing_makes_are_refused(mhz: float) -> None:
+    with pytest.raises(BoardError, match="MHz: give 10 to 650"):
+        choose_mmcm(125.0, mhz)

@@ -1,0 +1,101 @@
+"""Constraints, ports and table of pins: any disagreement is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.boards.xilinx.check import constraint_problems, read_design
+from pinion.boards.xilinx.rehearse import Design, rehearse
+from pinion.boards.xilinx.script import BUILD_TCL
+
+MHZ = 200.0
+LANE = "set_property -dict {PACKAGE_PIN AA4} [get_ports {pcie_rx_p[0]}]\n"
+LED = (
+    "set_property -dict {PACKAGE_PIN AT32 IOSTANDARD LVCMOS12 SLEW SLOW DRIVE 8} "
+    "[get_ports {led[0]}]\n"
+)
+REFCLK, SYSCLK = "create_clock -period 10.000", "create_clock -period 8.000"
+
+
+@pytest.fixture(scope="module")
+def design(make_folder: Any) -> Design:
+    folder = make_folder("vcu118", MHZ)
+    return read_design(folder.path, board=folder.board, core_clock=folder.core_clock)
+
+
+def problems(path: Path, design: Design, tclsh: str, board: Any) -> list[str]:
+    came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
+    return constraint_problems(came, design, board=board)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "needle"),
+    [
+        (LANE, LANE.replace("AA4", "AA5"), "pcie_rx_p[0] is on AA5, not on AA4"),
+        (LANE, LANE.replace("AA4", "AA3"), "the pin AA3 is used twice"),
+        (LANE, "", "pcie_rx_p[0] has 0 pins"),
+        (LANE, LANE + LANE, "pcie_rx_p[0] has 2 pins"),
+        (LED, LED.replace("LVCMOS12", "LVCMOS18"), "led[0] has another I/O standard"),
+        (LED, LED.replace("IOSTANDARD LVCMOS12 ", ""), "led[0] has another I/O standard"),
+        (LED, LED + LED.replace("led[0]", "led[8]"), "refused: there is no port 'led[8]'"),
+        (REFCLK, "# " + REFCLK, "no clock comes in at pcie_refclk_p"),
+        (SYSCLK, "# " + SYSCLK, "no clock comes in at sysclk_p"),
+    ],
+)
+def test_a_wrong_or_missing_constraint_is_found(
+    make_folder: Any, copied: Any, design: Design, tclsh: str, old: str, new: str, needle: str
+) -> None:
+    folder = make_folder("vcu118", MHZ)
+    path = copied(folder)
+    text = (path / "vcu118.xdc").read_text()
+    assert text.count(old) == 1
+    (path / "vcu118.xdc").write_text(text.replace(old, new))
+    found = problems(path, design, tclsh, folder.board)
+    assert any(needle in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "needle"),
+    [
+        ("set_max_delay", "# set_max_delay", "1 of 2 ways"),
+        ("{SLR1}", "{SLR0}", "not in SLR1"),
+        ("[get_cells {pinion}]", "[get_cells {xdma}]", "in no die's block"),
+    ],
+)
+def test_a_crossing_without_limit_or_a_core_elsewhere_is_found(
+    make_folder: Any, copied: Any, design: Design, tclsh: str, old: str, new: str, needle: str
+) -> None:
+    folder = make_folder("vcu118", MHZ)
+    path = copied(folder)
+    text = (path / "vcu118_timing.xdc").read_text()
+    (path / "vcu118_timing.xdc").write_text(text.replace(old, new, 1))
+    found = problems(path, design, tclsh, folder.board)
+    assert any(needle in text for text in found), found
+
+
+def test_a_port_that_nobody_constrains_is_found(
+    make_folder: Any, design: Design, tclsh: str
+) -> None:
+    folder = make_folder("vcu118", MHZ)
+    more = Design(**{**vars(design), "ports": (*design.ports, "uart_tx")})
+    found = problems(folder.path, more, tclsh, folder.board)
+    assert found == ["the port uart_tx has 0 pins"]
+
+
+def test_a_design_without_crossing_has_no_limits_between_clocks(
+    make_folder: Any, tclsh: str
+) -> None:
+    folder = make_folder("vcu118", 250.0)
+    assert folder.core_clock is None
+    assert "set_max_delay" not in (folder.path / "vcu118_timing.xdc").read_text()
+    assert "sysclk" not in (folder.path / "vcu118.xdc").read_text()
+    # Read as if it had one, both are missed.
+    crossing = make_folder("vcu118", MHZ)
+    design = read_design(crossing.path, board=crossing.board, core_clock=crossing.core_clock)
+    came = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
+    found = constraint_problems(came, design, board=folder.board)
+    assert "0 of 2 ways between the clocks have a limit" in found
+    assert "the port sysclk_p has 0 pins" in found

@@ -1,0 +1,190 @@
+"""The scripts run under tclsh against stand-ins that know nothing but the table of names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.boards.xilinx.check import constraint_problems, read_design
+from pinion.boards.xilinx.names import load_names
+from pinion.boards.xilinx.rehearse import REFUSED, Design, rehearse
+from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL, FAILED, MISSED, OUT, PROGRESS
+
+KINDS = [("vcu118", 200.0), ("vcu118", 250.0), ("u250", 180.0)]
+CORE = Design(
+    ports=("clk", "rst"), cells=("datapath",), pins={}, tops=("pinion_core",), synchronisers=0
+)
+
+
+@pytest.fixture(scope="module")
+def designs(make_folder: Any) -> Callable[[str, float], Design]:
+    """What Yosys reads in a board's folder; each once."""
+    read: dict[tuple[str, float], Design] = {}
+
+    def design(name: str, mhz: float) -> Design:
+        if (name, mhz) not in read:
+            folder = make_folder(name, mhz)
+            read[name, mhz] = read_design(
+                folder.path, board=folder.board, core_clock=folder.core_clock
+            )
+        return read[name, mhz]
+
+    return design
+
+
+def mutant(folder: Path, file: str, old: str, new: str) -> None:
+    text = (folder / file).read_text()
+    assert old in text, f"{old!r} is not in {file}"
+    (folder / file).write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(("name", "mhz"), KINDS)
+def test_a_boards_script_runs_to_its_end(
+    make_folder: Any, designs: Any, tclsh: str, name: str, mhz: float
+) -> None:
+    folder, design = make_folder(name, mhz), designs(name, mhz)
+    came = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
+    assert (came.code, came.refused) == (0, ()), came.output
+    assert constraint_problems(came, design, board=folder.board) == []
+    told = [line for line in came.output.splitlines() if line.startswith(PROGRESS)]
+    assert [line[8:11] for line in told if "/8" in line] == [f"{k}/8" for k in range(1, 9)]
+    assert came.of("top") == [("pinion_board", folder.board.part)]
+    done = [call[0] for call in came.of("call")]
+    order = ("synth_ip", "synth_design", "opt_design", "place_design", "route_design")
+    places = [done.index(step) for step in (*order, "write_bitstream", "write_cfgmem")]
+    assert places == sorted(places)
+    # A rehearsal leaves nothing: its result would be taken for a real one.
+    assert not (folder.path / OUT).exists()
+
+
+@pytest.mark.parametrize(
+    ("setup", "hold", "code"),
+    [(-0.001, 0.0, MISSED), (0.0, -0.001, MISSED), (0.0, 0.0, 0), (None, 0.0, FAILED)],
+)
+def test_missed_timing_writes_no_bitstream(
+    make_folder: Any, designs: Any, tclsh: str, setup: float | None, hold: float, code: int
+) -> None:
+    folder, design = make_folder("vcu118", 200.0), designs("vcu118", 200.0)
+    came = rehearse(
+        folder.path / BUILD_TCL,
+        design=design,
+        tclsh=tclsh,
+        setup_slack=setup,
+        hold_slack=hold,
+    )
+    assert came.code == code, came.output
+    calls = [call[0] for call in came.of("call")]
+    assert ("write_bitstream" in calls) == ("write_cfgmem" in calls) == (code == 0)
+    if setup is not None and setup < 0:
+        assert calls.count("phys_opt_design") == 2
+    if code == MISSED:
+        assert "report_timing_summary" in calls
+        assert "timing is missed" in came.output
+
+
+@pytest.mark.parametrize(
+    ("change", "needle"),
+    [
+        ({"pins": {"xdma/axi_aclk": 8.0, "core_clock_buffer/O": 5.0}}, "period of 8.0 ns"),
+        ({"pins": {"xdma/axi_aclk": 4.0, "core_clock_buffer/O": 4.0}}, "period of 4.0 ns"),
+        ({"synchronisers": 0}, "no register is marked"),
+    ],
+)
+def test_a_design_that_is_not_as_assumed_stops_the_script(
+    make_folder: Any, designs: Any, tclsh: str, change: dict[str, Any], needle: str
+) -> None:
+    folder = make_folder("vcu118", 200.0)
+    design = dataclasses.replace(designs("vcu118", 200.0), **change)
+    came = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
+    assert (came.code, came.refused) == (FAILED, ())
+    assert needle in came.output
+    assert "write_bitstream" not in [call[0] for call in came.of("call")]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "needle"),
+    [
+        (BUILD_TCL, "CONFIG.axisten_freq", "CONFIG.axisten_frequency", "no property"),
+        (BUILD_TCL, "{AXI_Stream}", "{AXI_Streams}", "no value of CONFIG.xdma_axi_intf_mm"),
+        (BUILD_TCL, "route_design", "route_desing", "no command 'route_desing'"),
+        (BUILD_TCL, "-flatten_hierarchy", "-flatten", "no option -flatten"),
+        (BUILD_TCL, "-vendor xilinx.com ", "", "wants -vendor"),
+        (BUILD_TCL, "create_ip -name xdma", "create_ip -name qdma", "no IP 'qdma'"),
+        (BUILD_TCL, "get_ips xdma_0", "get_ips xdma_1", "no ip 'xdma_1'"),
+        (BUILD_TCL, "    opt_design\n", "", "comes before opt_design"),
+        (BUILD_TCL, "-top pinion_board", "-top board", "no module 'board'"),
+        (BUILD_TCL, "pinion_board.v", "pinion.v", "no file"),
+        (BUILD_TCL, "xdma/axi_aclk", "xdma/aclk", "no pin 'xdma/aclk'"),
+        (BUILD_TCL, "get_property SLACK", "get_property WNS", "no property 'WNS'"),
+        (BUILD_TCL, "-delay_type $kind", "-delay_type setup", "max or min"),
+        (BUILD_TCL, "set vivado [version -short]", "exec ls", "no command 'exec'"),
+        ("vcu118.xdc", "PULLUP TRUE", "PULLUPS TRUE", "no property 'PULLUPS'"),
+        ("vcu118.xdc", "PULLUP TRUE", "PULLUP yes", "no value of PULLUP"),
+        ("vcu118.xdc", "{pcie_perst_n}", "{perst_n}", "no port 'perst_n'"),
+        ("vcu118.xdc", "led[*]", "leds[*]", "no port 'leds[*]'"),
+        ("vcu118.xdc", "SPI_BUSWIDTH {8}", "SPI_BUSWIDTH {16}", "no value"),
+        ("vcu118.xdc", "# Pads", "foreach x {1 2} {}", "may not stand in a constraints file"),
+        ("vcu118.xdc", "# Pads", "puts here", "may not stand in a constraints file"),
+        ("vcu118.xdc", "# Pads", "report_io -file x", "may not stand in a constraints file"),
+        ("vcu118_timing.xdc", "-datapath_only ", "", "wants -datapath_only"),
+        ("vcu118_timing.xdc", "{SLR1}", "{SLR9}", "no die 'SLR9'"),
+        ("vcu118_timing.xdc", "[get_cells {pinion}]", "[get_cells {core}]", "no cell 'core'"),
+    ],
+)
+def test_a_word_that_is_not_in_the_table_is_refused(
+    make_folder: Any,
+    designs: Any,
+    copied: Any,
+    tclsh: str,
+    file: str,
+    old: str,
+    new: str,
+    needle: str,
+) -> None:
+    path = copied(make_folder("vcu118", 200.0))
+    mutant(path, file, old, new)
+    came = rehearse(path / BUILD_TCL, design=designs("vcu118", 200.0), tclsh=tclsh)
+    assert came.code == REFUSED
+    assert any(needle in text for text in came.refused), came.refused
+
+
+def test_the_core_alone_reports_how_fast_it_is(make_folder: Any, tclsh: str) -> None:
+    folder = make_folder("vcu118", 200.0)
+    came = rehearse(
+        folder.path / CORE_TCL, design=CORE, tclsh=tclsh, setup_slack=-0.5, arguments=["400"]
+    )
+    assert (came.code, came.refused) == (0, ()), came.output
+    # 400 MHz are 2.5 ns; half a nanosecond is missing: 3 ns.
+    assert "reaches 333.3 MHz" in came.output
+    assert came.of("clock") == [("clk", "2.500")]
+    assert came.of("region") == [("pblock_pinion", "SLR1")]
+    default = rehearse(folder.path / CORE_TCL, design=CORE, tclsh=tclsh)
+    assert default.of("clock") == [("clk", "5.000")]
+
+
+def test_every_row_of_the_table_is_used(make_folder: Any, designs: Any, tclsh: str) -> None:
+    names = load_names()
+    calls, options, properties = set(), set(), set()
+    for name, mhz in KINDS:
+        came = rehearse(
+            make_folder(name, mhz).path / BUILD_TCL, design=designs(name, mhz), tclsh=tclsh
+        )
+        core = rehearse(make_folder(name, mhz).path / CORE_TCL, design=CORE, tclsh=tclsh)
+        for one in (came, core):
+            calls |= {entry[0] for entry in one.of("call")}
+            options |= set(one.of("option"))
+            properties |= set(one.of("property"))
+    rows = {(name, flag) for name, row in names.commands.items() for flag in row.flags}
+    kinds = {(kind, name) for kind, table in names.properties.items() for name in table}
+    assert set(names.commands) - calls == set()
+    assert rows - options == set()
+    assert kinds - properties == set()
+    used = {row.source for row in names.commands.values()} | {
+        p.source for p in names.ports.values()
+    }
+    used |= {row.source for table in names.properties.values() for row in table.values()}
+    assert set(names.sources) == used

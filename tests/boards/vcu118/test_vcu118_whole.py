@@ -1,0 +1,55 @@
+"""A whole build for a board: the real core and the real link, through every check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pinion.boards.build import build
+from pinion.boards.xilinx.board import load_board
+from pinion.boards.xilinx.check import (
+    cell_problems,
+    constraint_problems,
+    map_design,
+    read_design,
+)
+from pinion.boards.xilinx.clocking import core_clock
+from pinion.boards.xilinx.rehearse import Design, rehearse
+from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("robot", "function", "board_name", "mhz"),
+    [
+        ("pendulum", "rnea", "vcu118", 200.0),
+        ("pendulum", "rnea", "u250", 250.0),
+        ("iiwa14", "fd_derivatives_from_minv", "vcu118", 200.0),
+        ("iiwa14", "fd_derivatives", "vcu118", 250.0),
+    ],
+)
+def test_a_whole_build_passes_every_check(
+    tmp_path: Path, tclsh: str, robot: str, function: str, board_name: str, mhz: float
+) -> None:
+    folder, board = tmp_path / "build", load_board(board_name)
+    manifest = build(robot, function, folder, target=board_name, clock_mhz=mhz)
+    assert (manifest.target, manifest.clock_mhz) == (board_name, mhz)
+    path, clock = folder / board_name, core_clock(board, mhz)
+    design = read_design(path, board=board, core_clock=clock)
+    assert design.synchronisers >= (10 if clock is not None else 2)
+    came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
+    assert (came.code, came.refused) == (0, ()), came.output
+    assert constraint_problems(came, design, board=board) == []
+    core = Design(
+        ports=("clk",), cells=("datapath",), pins={}, tops=("pinion_core",), synchronisers=0
+    )
+    alone = rehearse(path / CORE_TCL, design=core, tclsh=tclsh)
+    assert (alone.code, alone.refused) == (0, ()), alone.output
+    mapped = map_design(path, board=board)
+    assert cell_problems(mapped, core_clock=clock) == []
+    # The core is in it, and all of it fits one die.
+    assert mapped.totals["dsp"] > 0
+    for kind, amount in board.die().items():
+        assert mapped.totals[kind] <= amount, kind
+    print(f"{robot} {function} on {board_name}: {dict(mapped.totals)}")

@@ -1,0 +1,175 @@
+"""Device files that behave like the vendor's driver at its strictest, without any device."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pinion.cosim.packets import PacketCard
+from pinion.driver.card import layout_of
+from pinion.driver.nodes import C2H, Nodes
+from pinion.link import BEAT, register
+from pinion.link.registers import RESET
+from tests.driver.cards import compute, manifest
+
+PAGE = 4096
+CONTROL = register("CONTROL").offset
+
+
+def failure(number: int, path: str | None = None) -> OSError:
+    """What a system call raises for an error number, named ones and others."""
+    return OSError(number, os.strerror(number), path)
+
+
+class StrictNodes(Nodes):
+    """The files of one card, in memory.
+
+    Parameters
+    ----------
+    card : behind them.
+    depth : beats of a request that the card takes while no read is posted.
+    wait : seconds of the kernel's own timeout.
+
+    Members
+    -------
+    on_write, on_read : called with the number of the call and its buffer before it does anything;
+        they raise `OSError`, or return how many bytes move (the rest is lost), or None.
+    spoil : changes what a read gives, by the number of the call.
+    wedged : a signal could have come in the middle of a transfer; nothing works after that.
+    """
+
+    def __init__(
+        self, *, card: PacketCard | None = None, depth: int = 32, wait: float = 0.25
+    ) -> None:
+        self.prefix = "/dev/xdma0"
+        self.card = card or PacketCard(layout=layout_of(manifest()), compute=compute)
+        self.depth = depth
+        self.wait = wait
+        self.on_write: Callable[[int, memoryview], int | None] = lambda call, data: None
+        self.on_read: Callable[[int, memoryview], int | None] = lambda call, data: None
+        self.spoil: Callable[[int, np.ndarray], None] = lambda call, packet: None
+        self.on_open: Callable[[str], None] = lambda node: None
+        self.on_user: Callable[[int], None] = lambda offset: None
+        self.writes = 0
+        self.reads = 0
+        self.opened: list[str] = []
+        self.wedged = False
+        self._moved = threading.Condition()
+        self._posted = False
+        self._out: deque[np.ndarray] = deque()
+
+    def open_user(self) -> None:
+        self.on_open("user")
+        self.opened.append("user")
+
+    def open_streams(self) -> None:
+        self.on_open("streams")
+        if "streams" in self.opened:
+            raise failure(errno.EBUSY, f"{self.prefix}_{C2H}")
+        self.opened.append("streams")
+
+    def read_user(self, offset: int) -> bytes:
+        assert "user" in self.opened and offset % 4 == 0
+        self.on_user(offset)
+        return self.card.read_register(offset).to_bytes(4, "little")
+
+    def write_user(self, offset: int, data: bytes) -> int:
+        assert "user" in self.opened and offset % 4 == 0 and len(data) == 4
+        self.on_user(offset)
+        value = int.from_bytes(data, "little")
+        self.card.write_register(offset, value)
+        if offset == CONTROL and value & RESET:
+            with self._moved:
+                self._out.clear()
+        return 4
+
+    def write_stream(self, data: memoryview) -> int:
+        self._check(data)
+        self.writes += 1
+        moved = self.on_write(self.writes, data)
+        if moved is not None:
+            self._feed(data[:moved])
+            return moved
+        with self._moved:
+            # Trap 6: beyond its buffers the card takes nothing while nobody reads.
+            room = self.depth * BEAT
+            if len(data) > room and not self._moved.wait_for(lambda: self._posted, self.wait):
+                self._feed(data[:room])
+                raise failure(errno.ETIMEDOUT)
+        self._feed(data)
+        return len(data)
+
+    def read_stream(self, data: memoryview) -> int:
+        self._check(data)
+        self.reads += 1
+        moved = self.on_read(self.reads, data)
+        with self._moved:
+            self._posted = True
+            self._moved.notify_all()
+            try:
+                if not self._moved.wait_for(lambda: self._out, self.wait):
+                    raise failure(errno.ETIMEDOUT)
+            finally:
+                self._posted = False
+            packet = self._out.popleft().copy()
+        self.spoil(self.reads, packet)
+        target = np.frombuffer(data, dtype=np.uint8)
+        if moved is not None:
+            target[:moved] = packet[:moved]
+            return moved
+        size = min(len(target), len(packet))
+        target[:size] = packet[:size]
+        if size < len(packet):
+            self._out.appendleft(packet[size:])
+        elif size < len(target) and len(target) > PAGE:
+            # Trap 3: the packet ends one descriptor, the others wait for more.
+            threading.Event().wait(self.wait)
+            raise failure(errno.ETIMEDOUT)
+        return size
+
+    def close(self) -> None:
+        self.opened.append("close")
+
+    def stale(self, packet: np.ndarray) -> None:
+        """Put a packet before whatever the card answers next."""
+        with self._moved:
+            self._out.append(packet)
+            self._moved.notify_all()
+
+    def _check(self, data: memoryview) -> None:
+        assert "streams" in self.opened and "close" not in self.opened
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        if not {signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD} <= blocked:
+            self.wedged = True  # trap 5
+        if self.wedged:
+            raise failure(errno.EIO)
+        if data.readonly:
+            raise failure(errno.EFAULT)  # trap 8
+
+    def _feed(self, data: memoryview) -> None:
+        beats = -(-len(data) // BEAT)
+        whole = np.ones(beats, dtype=np.bool_)
+        # Trap 2: a descriptor ends with each page, and a beat with each descriptor.
+        start = np.frombuffer(data, dtype=np.uint8).__array_interface__["data"][0] if beats else 0
+        if start % BEAT:
+            whole[(PAGE - start % PAGE) // BEAT :: PAGE // BEAT] = False
+        responses = self.card.feed(data, whole=whole)
+        with self._moved:
+            self._out.extend(responses)
+            self._moved.notify_all()
+
+
+def raising(error: Any) -> Any:
+    """A hook that always raises."""
+
+    def hook(*_: Any) -> None:
+        raise error
+
+    return hook

@@ -1,0 +1,30 @@
+"""Packets as beats: integers for the component benches."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.link import BEAT, Layout, seal_request
+
+Bytes = NDArray[np.uint8]
+
+
+def request(layout: Layout, count: int, sequence: int, rng: np.random.Generator) -> Bytes:
+    """A sealed request packet of random words."""
+    packet = np.zeros(layout.request_bytes(count), dtype=np.uint8)
+    words = layout.request_words(packet, count)
+    words[:] = rng.integers(0, 1 << 32, size=words.shape, dtype=np.uint32)
+    seal_request(layout, packet, count, sequence)
+    return packet
+
+
+def beats(packet: Bytes) -> list[int]:
+    """The beats of a packet as integers."""
+    return [int.from_bytes(row.tobytes(), "little") for row in packet.reshape(-1, BEAT)]
+
+
+def packet(values: list[int]) -> Bytes:
+    """Beats as integers back to bytes."""
+    text = b"".join(value.to_bytes(BEAT, "little") for value in values)
+    return np.frombuffer(text, dtype=np.uint8)

@@ -1,0 +1,99 @@
+"""A core to put into the top: records in, records out, with faults on request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from amaranth.back import rtlil
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+from numpy.typing import NDArray
+
+from pinion.cosim.top import CompiledTop
+from pinion.gateware.link.path import TopParameters
+from pinion.gateware.link.top import TOP, Top
+from pinion.link import Layout
+
+Words = NDArray[np.uint32]
+Flags = NDArray[np.bool_]
+
+PARAMETERS = {
+    **{"function": 0xFEED_BEEF, "build": 0x0123_4567_89AB_CDEF},
+    **{"words_in": 6, "lanes_in": 2, "beats_in": 3},
+    **{"words_out": 5, "lanes_out": 3, "beats_out": 2},
+    **{"ii": 3, "core_khz": 150_000, "link_khz": 250_000, "depth": 32},
+}
+LAYOUT = Layout(
+    **{name: PARAMETERS[name] for name in ("function", "build", "words_in", "words_out")}
+)
+MASK = 0x5A5A_0FF0
+LOSE = 0xDEAD_0001
+"""Word 0 of a request after which the core says that it lost the bounds of its records."""
+
+
+class StandInCore(wiring.Component):
+    """Result word k is request word k with `MASK`, the flag is the top bit of word 0."""
+
+    def __init__(self) -> None:
+        lanes_in, lanes_out = PARAMETERS["lanes_in"], PARAMETERS["lanes_out"]
+        super().__init__(
+            {
+                **{"i_tdata": In(32 * lanes_in), "i_tvalid": In(1), "i_tlast": In(1)},
+                **{"i_tready": Out(1), "protocol_error": Out(1)},
+                **{"o_tdata": Out(32 * lanes_out), "o_tvalid": Out(1), "o_tlast": Out(1)},
+                **{"o_tuser": Out(1), "o_tready": In(1)},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        p = PARAMETERS
+        width = 32 * p["lanes_in"]
+        m.submodules.queue = queue = SyncFIFOBuffered(width=width * p["beats_in"], depth=20)
+        early = Signal(width * (p["beats_in"] - 1))
+        place = Signal(range(p["beats_in"]))
+        taken, ends = Signal(), Signal()
+        m.d.comb += [
+            self.i_tready.eq(queue.w_rdy),
+            taken.eq(self.i_tvalid & self.i_tready),
+            ends.eq(place == p["beats_in"] - 1),
+            queue.w_en.eq(taken & ends),
+            queue.w_data.eq(Cat(early, self.i_tdata)),
+        ]
+        with m.If(taken):
+            m.d.sync += early.eq(Cat(early, self.i_tdata)[width:])
+            m.d.sync += place.eq(Mux(ends, 0, place + 1))
+            with m.If((self.i_tlast != ends) | ((place == 0) & (self.i_tdata[:32] == LOSE))):
+                m.d.sync += self.protocol_error.eq(1)
+        words = Cat(queue.r_data.word_select(k, 32) ^ MASK for k in range(p["words_out"]))
+        beat = Signal(range(p["beats_out"]))
+        last = beat == p["beats_out"] - 1
+        out = 32 * p["lanes_out"]
+        m.d.comb += [
+            self.o_tvalid.eq(queue.r_rdy),
+            self.o_tdata.eq(Cat(words, ~early).word_select(beat, out)),
+            self.o_tlast.eq(last),
+            self.o_tuser.eq(Mux(last, queue.r_data[31], ~queue.r_data[31])),
+            queue.r_en.eq(self.o_tready & last),
+        ]
+        with m.If(self.o_tvalid & self.o_tready):
+            m.d.sync += beat.eq(Mux(last, 0, beat + 1))
+        return m
+
+
+def expect(words: Words) -> tuple[Words, Flags]:
+    """Result words (n, words_out) and flags (n,) of request words (n, words_in)."""
+    results = words[:, : PARAMETERS["words_out"]] ^ np.uint32(MASK)
+    return results, (words[:, 0] >> np.uint32(31)).astype(np.bool_)
+
+
+def card(folder: Path, *, crossing: bool, top: type[Top] = Top) -> CompiledTop:
+    """A compiled top around the stand-in core; ``top`` may be a broken one."""
+    parameters = TopParameters(crossing=crossing, **PARAMETERS)
+    text = rtlil.convert(top(parameters=parameters, core=StandInCore()), name=TOP, emit_src=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "top.il").write_text(text)
+    return CompiledTop.build(rtlil=folder / "top.il", folder=folder)

@@ -1,0 +1,300 @@
+"""The reader: packets in, payload and batches out, every fault by its name."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.gateware.link.layouts import BITS, PAYLOAD_BEAT
+from pinion.gateware.link.reader import RequestReader
+from pinion.link import HEADER, MAX_COUNT, WORDS_PER_BEAT, Cause, Layout, crc32
+from tests.gateware.link.bench import Events, run
+from tests.gateware.link.mutants import mutant, noticed
+from tests.gateware.link.packets import Bytes, beats, request
+from tests.gateware.link.streams import PAUSES, differs, never, often
+
+LAYOUT = Layout(function=0xFEED_BEEF, build=0x0123_4567_89AB_CDEF, words_in=6, words_out=3)
+PARAMETERS = {"words": LAYOUT.words_in, "function": LAYOUT.function, "build": LAYOUT.build}
+WHOLE = 1 << BITS
+WATCH = (
+    *("batch_valid", "batch_count", "batch_sequence", "verdict_valid", "verdict_bad"),
+    *("error", "cause", "halted", "dropped", "began", "idle"),
+)
+
+
+def requests(counts: list[int], *, seed: int) -> list[Bytes]:
+    rng = np.random.default_rng(seed)
+    return [request(LAYOUT, n, 0xFFFF_FFF0 + k, rng) for k, n in enumerate(counts)]
+
+
+def drive(
+    component: type[RequestReader],
+    items: list[int],
+    *,
+    room: Any = never,
+    idle: Any = never,
+    stall: Any = never,
+    **rest: Any,
+) -> Events:
+    """Send beats; ``room`` says in which cycles there is none for another batch."""
+    dut = component(**PARAMETERS)
+
+    def every(ctx: Any, cycle: int) -> None:
+        ctx.set(dut.batch_ready, not room(cycle))
+
+    pauses = {"idle": {"i": idle}, "stall": {"o": stall}}
+    return run(dut, sources={"i": items}, sinks=["o"], watch=WATCH, every=every, **pauses, **rest)
+
+
+def payload(packets: list[Bytes]) -> list[int]:
+    """The payload beats that must come out."""
+    out = []
+    for packet in packets:
+        header = packet[:64].view(HEADER)[0]
+        body = beats(packet)[1:]
+        words = int(header["count"]) * LAYOUT.words_in
+        for k, beat in enumerate(body):
+            last = k == len(body) - 1
+            valid = words - WORDS_PER_BEAT * k if last else WORDS_PER_BEAT
+            out.append(beat | last << BITS | valid << BITS + 1)
+    assert PAYLOAD_BEAT.size == BITS + 6
+    return out
+
+
+def when(events: Events, name: str) -> list[int]:
+    return [cycle for cycle, value in enumerate(events.seen[name]) if value]
+
+
+def batches(events: Events, room: Any = never) -> list[tuple[int, int]]:
+    seen = events.seen
+    return [
+        (seen["batch_count"][c], seen["batch_sequence"][c])
+        for c in when(events, "batch_valid")
+        if not room(c)
+    ]
+
+
+def verdicts(events: Events) -> list[int]:
+    return [events.seen["verdict_bad"][c] for c in when(events, "verdict_valid")]
+
+
+def faults(events: Events) -> list[Cause]:
+    return [Cause(events.seen["cause"][c]) for c in when(events, "error")]
+
+
+def check(component: type[RequestReader], seed: int, shares: tuple[float, float]) -> str:
+    """Whole packets, some with damaged payload, under pauses: a difference, or nothing."""
+    rng = random.Random(seed)
+    counts = [1, 2, 3, 8, rng.randint(1, 40), 1, rng.randint(1, 40), 16, 1, 5]
+    packets = requests(counts, seed=seed)
+    bad = [rng.random() < 0.3 for _ in counts]
+    for packet, damaged in zip(packets, bad, strict=True):
+        if damaged:
+            packet[rng.randrange(64, len(packet))] ^= 1 << rng.randrange(8)
+    room = often(seed + 2, 0.5)
+    events = drive(
+        component,
+        [beat | WHOLE for packet in packets for beat in beats(packet)],
+        room=room,
+        idle=often(seed, shares[0]),
+        stall=often(seed + 1, shares[1]),
+    )
+    if wrong := differs(events.taken["o"], payload(packets)):
+        return wrong
+    sequences = [0xFFFF_FFF0 + k for k in range(len(counts))]
+    if batches(events, room) != list(zip(counts, sequences, strict=True)):
+        return f"batches {batches(events, room)}"
+    if verdicts(events) != bad:
+        return f"verdicts {verdicts(events)} instead of {bad}"
+    if faults(events) != [Cause.PAYLOAD_CRC] * sum(bad) or any(events.seen["halted"]):
+        return f"faults {faults(events)}"
+    began = when(events, "began")
+    if len(began) != len(counts) or any(room(cycle) for cycle in began):
+        return "headers are not taken once each, where a batch has room"
+    entries = [cycle for cycle in when(events, "batch_valid") if not room(cycle)]
+    for entry, verdict in zip(entries, when(events, "verdict_valid"), strict=True):
+        if verdict < entry:
+            return "a verdict comes before its batch"
+    return "" if events.seen["idle"][-1] else "not idle in the end"
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.0), *PAUSES], ids=str)
+def test_packets_become_payload_batches_and_verdicts(shares: tuple[float, float]) -> None:
+    seed = 10 + int(100 * shares[0])
+    print("seed", seed)
+    assert not check(RequestReader, seed, shares)
+
+
+def test_two_cycles_beside_the_beats() -> None:
+    counts = [8, 8, 8, 3, 1, 1, 1]
+    packets = requests(counts, seed=1)
+    items = [beat | WHOLE for packet in packets for beat in beats(packet)]
+    events = drive(RequestReader, items)
+    assert events.at["o"][0] == events.accepted["i"][0] + 4, "the latency in the docstring"
+    assert events.at["o"][1] == events.accepted["i"][2] + 1
+    taken = events.at["o"][-1] - events.accepted["i"][0] + 1
+    assert taken == len(items) + 2 * len(counts) + 1
+
+
+def test_no_header_is_taken_without_room_for_its_batch() -> None:
+    packets = requests([1, 1, 1], seed=2)
+    items = [beat | WHOLE for packet in packets for beat in beats(packet)]
+    events = drive(RequestReader, items, room=lambda cycle: not 50 <= cycle < 56, cycles=120)
+    began = when(events, "began")
+    assert began and all(50 <= cycle < 56 for cycle in began) and len(began) == 2
+    assert not any(events.seen["error"])
+
+
+def reseal(packet: Bytes, **fields: int) -> Bytes:
+    """A copy with other fields in its header, and a header checksum that fits."""
+    packet = packet.copy()
+    header = packet[:64].view(HEADER)
+    for name, value in fields.items():
+        header[name] = value
+    if "crc" not in fields:
+        header["crc"] = 0
+        header["crc"] = crc32(packet[:64])
+    return packet
+
+
+FAULTS: dict[Cause, dict[str, int]] = {
+    Cause.MAGIC: {"magic": 0x5152_4E51},
+    Cause.VERSION: {"version": 2},
+    Cause.HEADER_CRC: {"crc": 1},
+    Cause.FUNCTION: {"function": LAYOUT.function ^ 1 << 31},
+    Cause.BUILD: {"build": LAYOUT.build ^ 1 << 63},
+    Cause.COUNT: {"count": 0},
+    Cause.WORDS: {"words": LAYOUT.words_out},
+}
+
+
+def check_header(component: type[RequestReader], cause: Cause) -> str:
+    """A faulty header behind a good packet is named, and everything behind it is dropped."""
+    good, bad, behind = requests([3, 2, 4], seed=4)
+    items = [
+        beat | WHOLE for p in (good, reseal(bad, **FAULTS[cause]), behind) for beat in beats(p)
+    ]
+    return halts(component, items, cause, at=len(beats(good)), passed=payload([good]))
+
+
+def halts(
+    component: type[RequestReader], items: list[int], cause: Cause, *, at: int, passed: list[int]
+) -> str:
+    """The fault in beat ``at`` is named, payload before it passes, beats behind it are dropped."""
+    events = drive(component, items, idle=often(3, 0.3), tail=40)
+    if faults(events) != [cause]:
+        return f"faults {faults(events)} instead of {cause!r}"
+    if wrong := differs(events.taken["o"], passed):
+        return wrong
+    if len(verdicts(events)) != 1:
+        return "the good packet has its verdict, the other has none"
+    found = when(events, "error")[0]
+    if when(events, "halted") != list(range(found + 1, events.cycles)):
+        return "not halted from the fault on"
+    if len(events.accepted["i"]) != len(items):
+        return "a halted reader takes everything"
+    dropped = len(when(events, "dropped"))
+    return "" if dropped == len(items) - at - 1 else f"{dropped} beats count as dropped"
+
+
+@pytest.mark.parametrize("cause", FAULTS, ids=lambda cause: cause.name)
+def test_a_faulty_header_halts_and_is_named(cause: Cause) -> None:
+    assert not check_header(RequestReader, cause)
+
+
+@pytest.mark.parametrize("count", [MAX_COUNT + 1, 1 << 15, 1 << 16, 1 << 31, (1 << 32) - 1])
+def test_too_many_records_are_a_fault(count: int) -> None:
+    (packet,) = requests([1], seed=6)
+    events = drive(RequestReader, [b | WHOLE for b in beats(reseal(packet, count=count))])
+    assert faults(events) == [Cause.COUNT] and not events.taken["o"]
+
+
+def test_the_largest_packet_ends_where_it_should() -> None:
+    """Of 16384 records the reader hands on what is there and waits for the rest."""
+    (packet,) = requests([1], seed=6)
+    items = [b | WHOLE for b in beats(reseal(packet, count=MAX_COUNT))]
+    events = drive(RequestReader, items, cycles=40)
+    assert batches(events) == [(MAX_COUNT, 0xFFFF_FFF0)] and not faults(events)
+    assert len(events.taken["o"]) == 1 and not events.taken["o"][0] >> BITS & 1
+
+
+def check_partial(component: type[RequestReader], place: int) -> str:
+    """Bytes are missing in beat ``place`` of the second packet."""
+    good, bad = requests([3, 9], seed=7)
+    items = [beat | WHOLE for packet in (good, bad) for beat in beats(packet)]
+    at = len(beats(good)) + place
+    items[at] ^= WHOLE
+    passed = payload([good, bad])[: len(beats(good)) - 1 + max(0, place - 1)]
+    return halts(component, items, Cause.PARTIAL_BEAT, at=at, passed=passed)
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_beat_with_bytes_missing_halts(place: int) -> None:
+    assert not check_partial(RequestReader, place)
+
+
+def test_every_bit_of_a_header_counts() -> None:
+    """A flipped bit anywhere is found; a reset lets the reader go on to the next header."""
+    seed = random.SystemRandom().randrange(1 << 30)
+    print("seed", seed)
+    rng = random.Random(seed)
+    header = beats(requests([2], seed=seed)[0])[0]
+    flips = rng.sample(range(BITS), 40)
+    items = [header ^ 1 << bit | WHOLE for bit in flips]
+    resets = range(10, 12 * len(items), 12)
+    events = drive(RequestReader, items, idle=lambda cycle: cycle % 12 != 0, resets=resets, tail=12)
+    assert len(faults(events)) == len(items) and not batches(events)
+
+
+def test_a_reset_in_mid_packet_begins_anew() -> None:
+    first, second = requests([9, 3], seed=8)
+    items = [beat | WHOLE for beat in beats(first)[:3] + beats(second)]
+    events = drive(
+        RequestReader,
+        items,
+        idle=lambda cycle: 3 <= cycle <= 20,
+        resets=[20],
+        withdrawn=True,
+    )
+    assert not faults(events) and [count for count, _ in batches(events)] == [9, 3]
+    assert not differs(events.taken["o"][2:], payload([second]))
+
+
+MUTANTS = {
+    "payload checksum not looked at": ("mistaken.eq(unequal.any())", "mistaken.eq(0)"),
+    "payload checksum begins with the header": ("is_header | fresh", "is_header"),
+    "last beat one too late": ("left <= 2 * WORDS_PER_BEAT", "left < 2 * WORDS_PER_BEAT"),
+    "words of the last beat": ("Mux(final, left[", "Mux(final & 0, left["),
+    "room not waited for": ("move.eq(self.batch_ready)", "move.eq(1)"),
+    "verdict a cycle early": ("self.verdict_valid.eq(complete)", "self.verdict_valid.eq(final)"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_check_notices(name: str) -> None:
+    old, new = MUTANTS[name]
+    broken = mutant(RequestReader, old, new)
+    shares = (0.0, 0.0), (0.1, 0.9)
+    assert any(noticed(lambda s=s: check(broken, 10, s)) for s in shares)
+
+
+def test_the_checks_of_faults_notice() -> None:
+    unsealed = mutant(
+        RequestReader, "[Cause.HEADER_CRC].eq(unequal.any())", "[Cause.HEADER_CRC].eq(0)"
+    )
+    assert check_header(unsealed, Cause.HEADER_CRC)
+    anybody = mutant(RequestReader, 'of("build") != self.build', "Const(0)")
+    assert check_header(anybody, Cause.BUILD)
+    listens = mutant(
+        RequestReader,
+        "m.d.comb += [self.halted.eq(1), ",
+        'm.next = "HEADER"\n                m.d.comb += [self.halted.eq(1), ',
+    )
+    assert check_header(listens, Cause.MAGIC)
+    careless = mutant(RequestReader, "full & ~held.whole", "0")
+    assert noticed(lambda: check_partial(careless, 3))
+    headers = mutant(RequestReader, "Cause.PARTIAL_BEAT: ~held.whole", "Cause.PARTIAL_BEAT: 0")
+    assert check_partial(headers, 0)

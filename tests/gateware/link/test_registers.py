@@ -1,0 +1,352 @@
+"""The register block against its table, access by access, and the reset's order of things."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from amaranth.sim import Simulator
+
+from pinion.gateware.link.registers import RegisterBlock, counter_names
+from pinion.gateware.link.sequencer import SETTLE, ResetSequencer
+from pinion.link import REGISTERS, register
+from pinion.link.registers import SPACE
+from tests.gateware.link.mutants import mutant, noticed
+from tests.gateware.link.streams import StreamError
+
+CONSTANTS = {row.name: 0x1000_0000 + row.offset for row in REGISTERS if row.kind == "constant"}
+WRITABLE = {"CONTROL": 1, "SCRATCH": 0xFFFF_FFFF}
+STATES = [row.name for row in REGISTERS if row.kind == "state"]
+
+
+class Master:
+    """Drives AXI4-Lite with pauses of its own, and checks the slave's side of the contract."""
+
+    def __init__(self, ctx: Any, dut: RegisterBlock, rng: random.Random) -> None:
+        self.ctx, self.dut, self.rng = ctx, dut, rng
+        self.cycle = 0
+        self.held: dict[str, int] = {}
+
+    async def tick(self) -> None:
+        """A cycle: a response on offer that is not taken must stand."""
+        for kind, payload in (("b", "bresp"), ("r", "rdata")):
+            dut, get = self.dut, self.ctx.get
+            valid, ready = get(getattr(dut, f"{kind}valid")), get(getattr(dut, f"{kind}ready"))
+            value = get(getattr(dut, payload))
+            if kind in self.held and (not valid or value != self.held[kind]):
+                raise StreamError(f"The response {kind} changed while it waited.")
+            self.held.pop(kind, None)
+            if valid and not ready:
+                self.held[kind] = value
+        self.cycle += 1
+        if self.cycle > 20_000:
+            raise StreamError("The slave does not answer.")
+        await self.ctx.tick()
+
+    async def send(self, kind: str, **payload: int) -> None:
+        """A payload on channel ``aw``, ``w`` or ``ar`` behind a pause, until it is taken."""
+        for _ in range(self.rng.choice((0, 0, 1, 5))):
+            await self.tick()
+        for name, value in payload.items():
+            self.ctx.set(getattr(self.dut, name), value)
+        self.ctx.set(getattr(self.dut, f"{kind}valid"), 1)
+        while not self.ctx.get(getattr(self.dut, f"{kind}ready")):
+            await self.tick()
+        await self.tick()
+        self.ctx.set(getattr(self.dut, f"{kind}valid"), 0)
+        for name in payload:  # what stands there afterwards means nothing
+            width = len(getattr(self.dut, name))
+            self.ctx.set(getattr(self.dut, name), self.rng.getrandbits(width))
+
+    async def take(self, kind: str) -> int:
+        """The response on channel ``b`` or ``r``, behind a pause."""
+        for _ in range(self.rng.choice((0, 0, 1, 5))):
+            await self.tick()
+        self.ctx.set(getattr(self.dut, f"{kind}ready"), 1)
+        while not self.ctx.get(getattr(self.dut, f"{kind}valid")):
+            await self.tick()
+        assert self.ctx.get(getattr(self.dut, f"{kind}resp")) == 0, "OKAY"
+        value = self.ctx.get(self.dut.rdata)
+        await self.tick()
+        self.ctx.set(getattr(self.dut, f"{kind}ready"), 0)
+        return value
+
+    async def read(self, offset: int) -> int:
+        await self.send("ar", araddr=offset)
+        return await self.take("r")
+
+    async def write(self, offset: int, value: int, strobe: int = 0xF) -> None:
+        """Address and data in one order, in the other, or at once."""
+        parts = [("aw", {"awaddr": offset}), ("w", {"wdata": value, "wstrb": strobe})]
+        if self.rng.random() < 0.3:
+            for kind, payload in parts:
+                assert self.ctx.get(getattr(self.dut, f"{kind}ready"))
+                for name, item in payload.items():
+                    self.ctx.set(getattr(self.dut, name), item)
+                self.ctx.set(getattr(self.dut, f"{kind}valid"), 1)
+            await self.tick()
+            self.ctx.set(self.dut.awvalid, 0)
+            self.ctx.set(self.dut.wvalid, 0)
+        else:
+            self.rng.shuffle(parts)
+            for kind, payload in parts:
+                assert not self.ctx.get(self.dut.bvalid), "a response before the request"
+                await self.send(kind, **payload)
+        await self.take("b")
+
+
+def simulate(bench: Any, dut: Any) -> None:
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def block(component: Any = RegisterBlock) -> RegisterBlock:
+    return component(constants=CONSTANTS, writable=WRITABLE)
+
+
+def access(component: Any, seed: int) -> str:
+    """Random reads and writes against a model in Python: a difference, or nothing."""
+    rng = random.Random(seed)
+    dut = block(component)
+    wrong: list[str] = []
+
+    async def bench(ctx: Any) -> None:
+        master = Master(ctx, dut, rng)
+        model = dict(CONSTANTS)
+        for name in STATES:
+            model[name] = rng.getrandbits(32)
+            ctx.set(getattr(dut, name.lower()), model[name])
+        control = dict.fromkeys(WRITABLE, 0)
+        by_offset = {row.offset: row.name for row in REGISTERS}
+        for _ in range(250):
+            offset = rng.choice((*by_offset, *range(0, SPACE, 4)))
+            # Bits above the decoded space and within the word are not looked at.
+            address = offset | rng.getrandbits(24) << 8 | rng.randrange(4)
+            name = by_offset.get(offset, "")
+            if rng.random() < 0.5:
+                if rng.random() < 0.6:
+                    address, name = register("SCRATCH").offset, "SCRATCH"
+                value, strobe = rng.getrandbits(32), rng.choice((0xF, rng.getrandbits(4)))
+                await master.write(address, value, strobe)
+                if name in control:
+                    mask = sum(0xFF << 8 * k for k in range(4) if strobe >> k & 1)
+                    mask &= WRITABLE[name]
+                    control[name] = (control[name] & ~mask) | (value & mask)
+                for kept, value in control.items():
+                    if ctx.get(getattr(dut, kept.lower())) != value:
+                        wrong.append(f"{kept} after a write to {address:#x}")
+            else:
+                value = await master.read(address)
+                if value != (model | control).get(name, 0):
+                    wrong.append(f"{name or hex(offset)} reads as {value:#x}")
+
+    simulate(bench, dut)
+    return "; ".join(wrong[:3])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_register_reads_and_writes_as_its_row_says(seed: int) -> None:
+    print("seed", seed)
+    assert not access(RegisterBlock, seed)
+
+
+ACCESS_MUTANTS = {
+    "strobes not looked at": ("with m.If(strobe[bit // 8]):", "with m.If(1):"),
+    "data without address": ("has_address & has_data", "has_data"),
+    "response withdrawn": ("with m.If(self.bvalid & self.bready):", "with m.If(self.bvalid):"),
+    "read data withdrawn": ("with m.If(self.rvalid & self.rready):", "with m.If(self.rvalid):"),
+    "bytes counted as registers": ("return (address % SPACE) // BYTES", "return address % SPACE"),
+}
+
+
+@pytest.mark.parametrize("name", ACCESS_MUTANTS)
+def test_the_check_of_accesses_notices(name: str) -> None:
+    broken = mutant(RegisterBlock, *ACCESS_MUTANTS[name])
+    assert noticed(lambda: access(broken, 3))
+
+
+def count(component: Any, seed: int) -> str:
+    """Counters count what they are given; the two words of a wide one belong together."""
+    rng = random.Random(seed)
+    dut = block(component)
+    wrong: list[str] = []
+    wide = [
+        name for name in counter_names() if f"{name.upper()}_LOW" in {r.name for r in REGISTERS}
+    ]
+
+    async def bench(ctx: Any) -> None:
+        total = dict.fromkeys(counter_names(), 0)
+        for _ in range(100):
+            for name in total:
+                step = rng.randrange(4)
+                total[name] += step
+                ctx.set(getattr(dut, name), step)
+            await ctx.tick()
+        for name in total:
+            ctx.set(getattr(dut, name), 0)
+        await ctx.tick().repeat(2)
+        master = Master(ctx, dut, rng)
+        for name, value in total.items():
+            upper = f"{name.upper()}_LOW" if name in wide else name.upper()
+            found = await master.read(register(upper).offset)
+            if found != value:
+                wrong.append(f"{name} is {found} instead of {value}")
+
+    simulate(bench, dut)
+    return "; ".join(wrong)
+
+
+def test_counters_count() -> None:
+    assert len(counter_names()) == 9
+    assert not count(RegisterBlock, 1)
+    broken = mutant(RegisterBlock, "low + step", "low + 1")
+    assert count(broken, 1)
+
+
+def test_the_high_word_belongs_to_the_low_word() -> None:
+    """A counter about to carry: low word, then a carry, then the high word of before."""
+    source = 'low = Signal(WORD, name=f"{name}_count"'
+    near = mutant(RegisterBlock, source, f"{source}, init=(1 << 32) - 40")
+    for component, kept in (
+        (near, True),
+        (mutant_of_mutant(source), False),
+    ):
+        dut = block(component)
+        found: list[int] = []
+
+        async def bench(ctx: Any, dut: Any = dut, found: list[int] = found) -> None:
+            master = Master(ctx, dut, random.Random(1))
+            ctx.set(dut.busy, 1)
+            found.append(await master.read(register("BUSY_LOW").offset))
+            for _ in range(100):
+                await master.tick()
+            found.append(await master.read(register("BUSY_HIGH").offset))
+            found.append(await master.read(register("BUSY_LOW").offset))
+            found.append(await master.read(register("BUSY_HIGH").offset))
+
+        simulate(bench, dut)
+        low, high, later, carried = found
+        assert low > 1 << 31 and later < 1 << 31
+        assert (high, carried) == (0 if kept else 1, 1)
+
+
+def mutant_of_mutant(source: str) -> Any:
+    """A counter near its carry whose high word is not kept."""
+    import inspect
+
+    from pinion.gateware.link import registers
+
+    text = inspect.getsource(registers)
+    text = text.replace(source, f"{source}, init=(1 << 32) - 40")
+    kept = 'values[upper + _HIGH] = Signal(WORD, name=f"{name}_kept")'
+    assert text.count(kept) == 1
+    text = text.replace(kept, "values[upper + _HIGH] = high")
+    text = text.replace("m.d.sync += kept.eq(", "m.d.sync += Signal(WORD).eq(")
+    space: dict[str, Any] = {"__name__": registers.__name__}
+    exec(compile(text, "mutant", "exec"), space)
+    return space["RegisterBlock"]
+
+
+def test_values_are_given_for_the_table_and_nothing_else() -> None:
+    with pytest.raises(ValueError, match="IDENTITY"):
+        RegisterBlock(constants={}, writable=WRITABLE)
+    with pytest.raises(ValueError, match="NONSENSE"):
+        RegisterBlock(constants=CONSTANTS, writable=WRITABLE | {"NONSENSE": 1})
+
+
+def sequence(component: Any, seed: int) -> str:
+    """Resets of random length with a slow core and a host that reads late: what goes wrong."""
+    rng = random.Random(seed)
+    dut = component()
+    wrong: list[str] = []
+
+    async def bench(ctx: Any) -> None:
+        down, opened, since = 1, 0, 0
+        core: list[int] = [1] * rng.randint(3, 12)  # the core's domain answers late
+        held, until = 0, 30
+        entered = left = 0
+        before, since_before, opened_before = (1, 1), 0, 0
+        for cycle in range(1500):
+            if cycle == until:
+                held ^= 1
+                until = cycle + rng.choice((1, 3, 40, 120))
+            ctx.set(dut.held, held)
+            ctx.set(dut.core_down, down)
+            ctx.set(dut.open, opened)
+            stream, clear = ctx.get(dut.stream_clear), ctx.get(dut.core_clear)
+            since = since + 1 if stream and clear and down else 0
+            if stream > before[0] and not clear:
+                wrong.append("the stream path is cleared alone")
+            if not stream and clear:
+                wrong.append("the core is cleared alone")
+            if before[1] and not clear and (since_before < SETTLE or opened_before):
+                wrong.append("the core is let go too early")
+            if before[0] and not stream and down:
+                wrong.append("requests may come before the core is there")
+            if ctx.get(dut.in_reset):
+                entered += 1
+                if not (stream and clear and ctx.get(dut.drain)):
+                    wrong.append("in reset, it says")
+            if ctx.get(dut.drain) and not stream:
+                wrong.append("requests are dropped without a reset")
+            left += before[0] and not stream
+            before, since_before, opened_before = (stream, clear), since, opened
+            # While the path is cleared, a packet closes and none opens.
+            opened = int(opened and rng.random() < 0.95) if stream else rng.randrange(2)
+            core.append(clear)
+            down = core.pop(0)
+            await ctx.tick()
+        if entered < 10 or left < 5:
+            wrong.append(f"only {entered} cycles in reset, {left} times let go")
+
+    simulate(bench, dut)
+    return "; ".join(sorted(set(wrong)))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_core_and_stream_path_are_reset_in_order(seed: int) -> None:
+    print("seed", seed)
+    assert not sequence(ResetSequencer, seed)
+
+
+def test_a_pulse_has_the_whole_sequence_and_configuration_drops_nothing() -> None:
+    dut = ResetSequencer()
+
+    async def bench(ctx: Any) -> None:
+        for _ in range(60):  # the core's domain answers at once
+            assert not ctx.get(dut.drain) and not ctx.get(dut.in_reset)
+            ctx.set(dut.core_down, ctx.get(dut.core_clear))
+            await ctx.tick()
+        assert not ctx.get(dut.stream_clear)
+        ctx.set(dut.held, 1)
+        await ctx.tick()
+        ctx.set(dut.held, 0)
+        cleared = 0
+        for _ in range(60):
+            cleared += ctx.get(dut.stream_clear) and ctx.get(dut.drain)
+            ctx.set(dut.core_down, ctx.get(dut.core_clear))
+            await ctx.tick()
+        assert cleared > SETTLE and not ctx.get(dut.stream_clear)
+
+    simulate(bench, dut)
+
+
+SEQUENCE_MUTANTS = {
+    "an open packet is forgotten": (" & ~self.open", ""),
+    "the core is not waited for": (
+        "with m.If(~self.core_down):\n                    m.d.sync += settled",
+        "with m.If(0):\n                    m.d.sync += settled",
+    ),
+    "all is let go at once": (
+        "self.core_clear.eq(0), ",
+        "self.core_clear.eq(0), self.stream_clear.eq(0), ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEQUENCE_MUTANTS)
+def test_the_check_of_the_sequence_notices(name: str) -> None:
+    assert sequence(mutant(ResetSequencer, *SEQUENCE_MUTANTS[name]), 1)

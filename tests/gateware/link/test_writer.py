@@ -1,0 +1,391 @@
+"""The response side: packets that the host's own reader accepts, and none that is torn."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.hdl import Elaboratable, Module, ResetInserter, Signal
+from amaranth.lib import crc, wiring
+from amaranth.sim import Simulator
+
+from pinion.gateware.link.checksum import Checksum
+from pinion.gateware.link.fields import beat_of, field
+from pinion.gateware.link.holding import HoldingStage
+from pinion.gateware.link.layouts import BATCH, BITS, COUNT, RESPONSE_BEAT
+from pinion.gateware.link.tally import Tally
+from pinion.gateware.link.writer import Closer, ResponseWriter
+from pinion.link import (
+    BEAT,
+    FLAGS_PER_BEAT,
+    HEADER,
+    TRAILER,
+    FrameError,
+    Layout,
+    Magic,
+    Status,
+    crc32,
+    read_response,
+)
+from tests.gateware.link.bench import run
+from tests.gateware.link.mutants import mutant, noticed
+from tests.gateware.link.packets import packet
+from tests.gateware.link.streams import PAUSES, often
+
+LAYOUT = Layout(function=0xFEED_BEEF, build=0x0123_4567_89AB_CDEF, words_in=6, words_out=5)
+PARAMETERS = {"words": LAYOUT.words_out, "function": LAYOUT.function, "build": LAYOUT.build}
+LAST = 1 << BITS
+
+
+class Batch:
+    """A batch as the writer gets it."""
+
+    def __init__(self, count: int, sequence: int, rng: random.Random) -> None:
+        self.count, self.sequence = count, sequence
+        words = [rng.getrandbits(32) for _ in range(count * LAYOUT.words_out)]
+        self.words = np.array(words, dtype=np.uint32).reshape(count, LAYOUT.words_out)
+        self.flags = np.array([rng.random() < 0.2 for _ in range(count)])
+        self.bad = rng.random() < 0.3
+        self.began = [rng.getrandbits(32) for _ in range(3)]
+
+    @property
+    def entry(self) -> int:
+        value, place = 0, 0
+        parts = [(self.count, COUNT.stop.bit_length()), (self.sequence, 32)]
+        for part, width in (*parts, *((b, 32) for b in self.began)):
+            value |= part << place
+            place += width
+        assert place == BATCH.size
+        return value
+
+    @property
+    def payload(self) -> list[int]:
+        text = self.words.tobytes()
+        text += bytes(-len(text) % BEAT)
+        values = [int.from_bytes(text[k : k + BEAT], "little") for k in range(0, len(text), BEAT)]
+        return [*values[:-1], values[-1] | LAST]
+
+    @property
+    def flag_beats(self) -> list[int]:
+        bits = sum(int(flag) << k for k, flag in enumerate(self.flags))
+        total = -(-self.count // FLAGS_PER_BEAT)
+        values = [bits >> BITS * k & LAST - 1 for k in range(total)]
+        return [*values[:-1], values[-1] | LAST | int(self.flags.sum()) << BITS + 1]
+
+
+def write(component: Any, seed: int, shares: tuple[float, float]) -> str:
+    """Batches through the writer, read by the host's own code: a difference, or nothing."""
+    rng = random.Random(seed)
+    counts = [1, 3, 16, rng.randint(1, 60), 1, 1, FLAGS_PER_BEAT + 1, 2]
+    batches = [Batch(n, 0xFFFF_FFFC + k & 0xFFFF_FFFF, rng) for k, n in enumerate(counts)]
+    dut = component(**PARAMETERS)
+    error_from = rng.randrange(20, 120)
+
+    def every(ctx: Any, cycle: int) -> None:
+        ctx.set(dut.now.cycles, cycle)
+        ctx.set(dut.now.stalled, cycle // 2)
+        ctx.set(dut.now.starved, cycle // 3)
+        ctx.set(dut.core_error, cycle >= error_from)
+
+    events = run(
+        dut,
+        sources={
+            "batch": [b.entry for b in batches],
+            "verdict": [int(b.bad) for b in batches],
+            "payload": [beat for b in batches for beat in b.payload],
+            "flags": [beat for b in batches for beat in b.flag_beats],
+        },
+        sinks=["o"],
+        every=every,
+        idle={
+            # Verdicts come late, so that trailers have something to wait for.
+            "verdict": often(seed, 0.97 if shares[0] else 0.0),
+            "batch": often(seed + 1, shares[0]),
+            "payload": often(seed + 2, shares[0]),
+            "flags": often(seed + 3, shares[0]),
+        },
+        stall={"o": often(seed + 9, shares[1])},
+    )
+    out, position = events.taken["o"], 0
+    for batch, trailed in zip(batches, events.accepted["verdict"], strict=True):
+        length = LAYOUT.response_bytes(batch.count) // BEAT
+        part = out[position : position + length]
+        position += length
+        if [value >> BITS for value in part] != [0] * (length - 1) + [1]:
+            return "the last beat alone is marked"
+        raw = packet([value & LAST - 1 for value in part])
+        try:
+            head = read_response(LAYOUT, raw, batch.count, batch.sequence)
+        except FrameError as error:
+            return str(error)
+        if not np.array_equal(LAYOUT.response_words(raw, batch.count), batch.words):
+            return "words"
+        if not np.array_equal(LAYOUT.response_flags(raw, batch.count), batch.flags):
+            return "flags"
+        status = Status.PAYLOAD_CRC * batch.bad | Status.FLAGGED * bool(batch.flags.any())
+        status |= Status.CORE_ERROR * (trailed >= error_from)
+        clocks = [
+            (now - began) % (1 << 32)
+            for now, began in zip((trailed, trailed // 2, trailed // 3), batch.began, strict=True)
+        ]
+        found = [head.status, head.flagged, head.cycles, head.stalled, head.starved]
+        if found != [status, batch.flags.sum(), *clocks]:
+            return f"trailer {found} instead of {[status, batch.flags.sum(), *clocks]}"
+        header = raw[:BEAT].view(HEADER)[0]
+        trailer = raw[-BEAT:].view(TRAILER)[0]
+        unused = (*header["reserved"], header["payload_crc"], header["crc"], *trailer["reserved"])
+        if any(unused):
+            return "what is not used is zero"
+    return "" if position == len(out) else "surplus beats"
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.0), *PAUSES], ids=str)
+def test_the_host_reads_what_the_writer_writes(shares: tuple[float, float]) -> None:
+    seed = 30 + int(100 * shares[0])
+    print("seed", seed)
+    assert not write(ResponseWriter, seed, shares)
+
+
+def test_no_cycles_beside_those_of_the_beats() -> None:
+    rng = random.Random(5)
+    batches = [Batch(n, k, rng) for k, n in enumerate([20, 20, 1])]
+    sources = {
+        "batch": [b.entry for b in batches],
+        "verdict": [0, 0, 0],
+        "payload": [beat for b in batches for beat in b.payload],
+        "flags": [beat for b in batches for beat in b.flag_beats],
+    }
+    events = run(ResponseWriter(**PARAMETERS), sources=sources, sinks=["o"])
+    cycles = events.at["o"]
+    assert cycles == list(range(2, 2 + len(cycles))), "the latency and throughput as stated"
+    first = events.accepted["payload"][0]
+    assert cycles[1] == first + 2
+
+
+WRITER_MUTANTS = {
+    "flags shifted by one": ("self.flags.p.data)", "self.flags.p.data << 1)"),
+    "checksum without the last beat": (
+        "full & advance),\n        ]",
+        "full & advance & ~beat.last),\n        ]",
+    ),
+    "checksum goes on over packets": ("first & full & advance", "0"),
+    "trailer does not wait for the verdict": ("put.eq(self.verdict.valid)", "put.eq(1)"),
+    "every beat of flags ends them": ("held = self.flags.p.last", "held = Const(1)"),
+    "status without the core's error": (
+        "Status.CORE_ERROR: self.core_error",
+        "Status.CORE_ERROR: Const(0)",
+    ),
+    "offer changes while it waits": ("advance.eq(~offered | self.o.ready)", "advance.eq(1)"),
+}
+
+
+@pytest.mark.parametrize("name", WRITER_MUTANTS)
+def test_the_check_of_the_writer_notices(name: str) -> None:
+    broken = mutant(ResponseWriter, *WRITER_MUTANTS[name])
+    assert noticed(lambda: write(broken, 40, (0.3, 0.5)))
+
+
+def tally(component: Any, seed: int, shares: tuple[float, float]) -> str:
+    """Records with flags against batches of given counts: a difference, or nothing."""
+    rng = random.Random(seed)
+    beats, counts = 2, [1, 1, 2, rng.randint(1, 99), 1]
+    if shares[0] < 0.5:  # many records take long with many pauses
+        counts += [FLAGS_PER_BEAT, 1, FLAGS_PER_BEAT + 3, 1]
+    flags = [[rng.random() < 0.4 for _ in range(n)] for n in counts]
+    flat = [flag for batch in flags for flag in batch]
+    items, want = [], []
+    ends = set(np.cumsum(counts) - 1)
+    for n, flag in enumerate(flat):
+        for beat in range(beats):
+            last = beat == beats - 1
+            # The flag means something on the last beat alone.
+            value = rng.getrandbits(32) | last << 32 | (flag if last else rng.randrange(2)) << 33
+            items.append(value)
+            want.append((value | (n in ends) << 34, last))
+    events = run(
+        component(lanes=1),
+        sources={"i": items, "count": counts},
+        sinks=["o", "flags"],
+        watch=["answered", "flagged"],
+        idle={"i": often(seed, shares[0]), "count": often(seed + 1, shares[0])},
+        stall={"o": often(seed + 2, shares[1]), "flags": often(seed + 3, shares[1])},
+    )
+    found = events.taken["o"]
+    if len(found) != len(want):
+        return f"{len(found)} beats instead of {len(want)}"
+    for n, (value, (wanted, last)) in enumerate(zip(found, want, strict=True)):
+        # Whether a record is its batch's last is read on its last beat alone.
+        if value != wanted and (last or value & (1 << 34) - 1 != wanted & (1 << 34) - 1):
+            return f"beat {n} is {value:#x} instead of {wanted:#x}"
+    beats_wanted = []
+    for batch in flags:
+        for start in range(0, len(batch), FLAGS_PER_BEAT):
+            part = batch[start : start + FLAGS_PER_BEAT]
+            last = start + FLAGS_PER_BEAT >= len(batch)
+            bits = sum(flag << k for k, flag in enumerate(part))
+            beats_wanted.append((bits, last, sum(batch) if last else None))
+    got = [(v & LAST - 1, bool(v >> BITS & 1), v >> BITS + 1) for v in events.taken["flags"]]
+    got = [(bits, last, total if last else None) for bits, last, total in got]
+    if got != beats_wanted:
+        return "flags"
+    counted = (sum(events.seen["answered"]), sum(events.seen["flagged"]))
+    return "" if counted == (len(flat), sum(flat)) else f"counts {counted}"
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.0), *PAUSES], ids=str)
+def test_records_are_counted_off_and_their_flags_gathered(shares: tuple[float, float]) -> None:
+    seed = 50 + int(100 * shares[0])
+    print("seed", seed)
+    assert not tally(Tally, seed, shares)
+
+
+TALLY_MUTANTS = {
+    "flags of one batch in the next": ("[full.eq(0), flags.eq(0)]", "[full.eq(0)]"),
+    "flags shifted by one": ("flags.bit_select(place, 1)", "flags.bit_select(place + 1, 1)"),
+    "first record of a batch as its last": ("left == 2", "left == 3"),
+    "number goes on": ("with m.If(pushed & last):", "with m.If(0):"),
+    "flag of any beat": ("self.i.ready & self.i.p.last)", "self.i.ready)"),
+}
+
+
+@pytest.mark.parametrize("name", TALLY_MUTANTS)
+def test_the_check_of_the_tally_notices(name: str) -> None:
+    broken = mutant(Tally, *TALLY_MUTANTS[name])
+    assert noticed(lambda: tally(broken, 60, (0.2, 0.3)))
+
+
+class Exit(wiring.Component):
+    """Closer and holding stage as they stand in the top, with the soft reset as an input."""
+
+    def __init__(self, closer: Any = Closer, *, inserted: bool = False) -> None:
+        closer = closer()
+        self.closer, self.inserted = closer, inserted
+        super().__init__({"i": closer.signature.members["i"], "o": closer.signature.members["o"]})
+        self.cleared = Signal()
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        holding = HoldingStage(shape=RESPONSE_BEAT)
+        m.submodules.closer = self.closer
+        stage: Elaboratable = holding
+        if self.inserted:  # the mutant: an output register that the reset clears
+            stage = ResetInserter(self.cleared)(_Register(holding))
+        m.submodules.holding = stage
+        wiring.connect(m, wiring.flipped(self.i), self.closer.i)
+        wiring.connect(m, self.closer.o, holding.i)
+        wiring.connect(m, holding.o, wiring.flipped(self.o))
+        m.d.comb += self.closer.cleared.eq(self.cleared)
+        return m
+
+
+class _Register(Elaboratable):
+    """A register with the ports of a holding stage, and with a reset like any other."""
+
+    def __init__(self, ports: HoldingStage) -> None:
+        self.ports = ports
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        i, o = self.ports.i, self.ports.o
+        m.d.comb += i.ready.eq(~o.valid | o.ready)
+        with m.If(i.ready):
+            m.d.sync += [o.valid.eq(i.valid), o.payload.eq(i.payload)]
+        return m
+
+
+def close(seed: int, **parameters: Any) -> str:
+    """Packets with soft resets at random: every packet ends, whole or with the abort beat."""
+    rng = random.Random(seed)
+    dut = Exit(**parameters)
+    items = []
+    for n in range(60):
+        length = rng.randint(1, 5)
+        items += [(n << 8 | k) << 32 | (k == length - 1) << BITS for k in range(length)]
+    starts, spans, cycle = [], [], 0
+    while cycle < 600:
+        cycle += rng.randint(1, 30)
+        span = rng.randint(1, 12)
+        starts.append(cycle)
+        spans.append(range(cycle, cycle + span))
+        cycle += span + 1
+    held = {c for span in spans for c in span}
+
+    def every(ctx: Any, cycle: int) -> None:
+        ctx.set(dut.cleared, cycle in held)
+
+    events = run(
+        dut,
+        sources={"i": items},
+        sinks=["o"],
+        every=every,
+        idle={"i": often(seed, 0.3)},
+        stall={"o": often(seed + 1, 0.5)},
+        cycles=700,
+    )
+    abort, taken = int(Magic.ABORT) | LAST, events.taken["o"]
+    passed = [items[k] for k in range(len(events.accepted["i"]))]
+    whole = [value for value in taken if value != abort]
+    if whole != passed[: len(whole)] or len(passed) - len(whole) > 2:  # two may stand in the stage
+        return "a beat is lost, or comes twice"
+    opened = False
+    for value in taken:
+        if value == abort and not opened:
+            return "an abort beat stands alone"
+        opened = not value >> BITS
+    return "" if abort in taken else "no packet was cut off: the test shows nothing"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_soft_reset_closes_the_open_packet_and_withdraws_nothing(seed: int) -> None:
+    print("seed", seed)
+    assert not close(seed)
+
+
+def test_the_check_of_the_exit_notices() -> None:
+    assert noticed(lambda: close(1, inserted=True)), "an offered beat withdrawn by the reset"
+    forgets = mutant(Closer, "self.o.valid.eq(self.open)", "self.o.valid.eq(0)")
+    assert noticed(lambda: close(1, closer=forgets))
+    always = mutant(Closer, "self.o.valid.eq(self.open)", "self.o.valid.eq(1)")
+    assert noticed(lambda: close(1, closer=always))
+
+
+def test_the_checksum_is_zlibs_and_amaranths() -> None:
+    seed = random.SystemRandom().randrange(1 << 30)
+    print("seed", seed)
+    rng = random.Random(seed)
+    ours = Checksum(bits=64)
+    theirs = crc.Processor(crc.catalog.CRC32_ETHERNET(data_width=64))
+    m = Module()
+    m.submodules.ours, m.submodules.theirs = ours, theirs
+
+    async def bench(ctx: Any) -> None:
+        text = b""
+        for _ in range(300):
+            start, valid, data = rng.random() < 0.1, rng.random() < 0.7, rng.getrandbits(64)
+            for dut in (ours, theirs):
+                ctx.set(dut.start, start)
+                ctx.set(dut.valid, valid)
+                ctx.set(dut.data, data)
+            await ctx.tick()
+            text = (b"" if start else text) + (data.to_bytes(8, "little") if valid else b"")
+            assert ctx.get(ours.crc) == ctx.get(theirs.crc) == crc32(text)
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def test_fields_are_those_of_the_records() -> None:
+    beat = Signal(BITS)
+    for record in (HEADER, TRAILER):
+        assert [len(field(record, beat, name)) for name in record.names] == [
+            8 * record.fields[name][0].itemsize for name in record.names
+        ]
+        assert len(beat_of(record)) == BITS
+    with pytest.raises(KeyError, match="no field"):
+        beat_of(HEADER, nonsense=1)
+    with pytest.raises(ValueError, match="32 bits"):
+        beat_of(HEADER, count=Signal(33))

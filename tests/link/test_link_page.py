@@ -1,0 +1,99 @@
+"""``docs/link.md``: its tables are the code's, its example is read, its program runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.link import REGISTERS, Cause, Layout, Status, function_id, read_response, seal_request
+from pinion.link.describe import TABLES, PageError, field_texts, main, rewrite
+from pinion.link.protocol import HEADER, TRAILER
+
+PAGE = Path(__file__).parents[2] / "docs" / "link.md"
+
+LAYOUT = Layout(function=function_id("rnea"), build=0x0123456789ABCDEF, words_in=3, words_out=2)
+
+
+def _block(language: str) -> str:
+    found = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(found) == 1, language
+    return str(found[0])
+
+
+def _bytes(language: str) -> np.ndarray:
+    lines = _block(language).splitlines()
+    assert [int(line[:4], 16) for line in lines] == list(range(0, 16 * len(lines), 16))
+    return np.frombuffer(bytes.fromhex("".join(line[4:] for line in lines)), dtype=np.uint8)
+
+
+def test_the_tables_of_the_page_are_those_of_the_code() -> None:
+    assert PAGE.read_text() == rewrite(PAGE.read_text()), (
+        "run: python -m pinion.link.describe docs/link.md"
+    )
+
+
+def test_every_row_has_its_words() -> None:
+    assert TABLES["registers"]().count("\n") == 2 + len(REGISTERS)
+    assert TABLES["cause"]().count("\n") == 2 + len(Cause)
+    assert TABLES["status"]().count("\n") == 2 + len([s for s in Status if s])
+    assert set(field_texts("HEADER")) == set(HEADER.names or ())
+    assert set(field_texts("TRAILER")) == set(TRAILER.names or ())
+    for render in TABLES.values():
+        rows = [line.split("|") for line in render().splitlines()]
+        assert len({len(row) for row in rows}) == 1, "a cell holds a bar"
+        assert all(cell.strip() for row in rows for cell in row[1:-1]), rows
+
+
+def test_a_table_that_was_changed_is_rewritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.read_text().replace("| `SCRATCH` |", "| `SCRAPS` |"))
+    assert page.read_text() != PAGE.read_text()
+    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
+    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
+    assert [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()] == [
+        "rewritten",
+        "as it should be",
+    ]
+
+
+@pytest.mark.parametrize("change", [("table: cause", "table: reason"), ("table: cause", "cause")])
+def test_a_page_without_a_table_is_refused(change: tuple[str, str]) -> None:
+    with pytest.raises(PageError, match="needs each of cause, header"):
+        rewrite(PAGE.read_text().replace(*change))
+
+
+def test_the_request_of_the_example() -> None:
+    packet = np.zeros(LAYOUT.request_bytes(2), dtype=np.uint8)
+    LAYOUT.request_words(packet, 2).view(np.float32)[:] = [[1, 2, 3], [-1, 0.5, 0]]
+    seal_request(LAYOUT, packet, 2, 7)
+    assert _bytes("request").tobytes() == packet.tobytes()
+
+
+def test_the_response_of_the_example() -> None:
+    packet = _bytes("response")
+    head = read_response(LAYOUT, packet, 2, 7)
+    assert (head.status, head.flagged, head.cycles) == (Status.FLAGGED, 1, 131)
+    assert (head.stalled, head.starved) == (2, 0)
+    words = LAYOUT.response_words(packet, 2).view(np.float32)
+    assert words.tolist() == [[1.5, -2.0], [0.25, 8.0]]
+    assert LAYOUT.response_flags(packet, 2).tolist() == [False, True]
+
+
+def test_the_program_of_the_page_makes_the_request_of_the_example(tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler on this machine")
+    (tmp_path / "host.c").write_text(_block("c"))
+    program = tmp_path / "host"
+    command = [compiler, "-Wall", "-Wextra", "-Werror", "-std=c11", "-O1", "host.c", "-o", "host"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sent = subprocess.run([program], capture_output=True, check=True, timeout=20).stdout
+    assert sent == _bytes("request").tobytes()
