@@ -13,7 +13,10 @@ from pinion.functions import FUNCTIONS
 from pinion.robot import RobotError
 from tests.cli.conftest import Pinion
 
-VERBS = ("robots", "info", "build", "verify", "synth", "run", "demo", "bench", "explore")
+VERBS = (
+    *("robots", "info", "build", "verify", "synth", "run", "demo", "bench", "explore"),
+    *("devices", "card", "bitstream", "export"),
+)
 
 
 def test_help_names_every_verb_and_no_more(pinion: Pinion) -> None:
@@ -29,7 +32,8 @@ def test_every_verb_has_help(pinion: Pinion, verb: str) -> None:
     done = pinion(verb, "--help")
     assert done.code == 0 and done.err == ""
     assert f"pinion {verb}" in done.out
-    assert "--json" in done.out
+    # The stand-in card runs until it is stopped: there is nothing to print at its end.
+    assert ("--json" in done.out) == (verb != "card")
 
 
 def test_help_on_build_has_the_table_of_functions(pinion: Pinion) -> None:
@@ -65,7 +69,7 @@ def test_a_mistake_is_one_sentence(
     pinion(*arguments).refused(*needles)
 
 
-@pytest.mark.parametrize("verb", ["bitstream", "devices", "card", "report", "export"])
+@pytest.mark.parametrize("verb", ["report", "serve"])
 def test_what_is_not_there_has_no_stub(pinion: Pinion, verb: str) -> None:
     pinion(verb).refused(f"'{verb}'")
 

@@ -226,6 +226,9 @@ def test_one_clock_and_a_card_that_breaks_its_offers(tmp_path: Path) -> None:
     assert 10 < run.violations < 100
     # Between runs, too: result beats wait while registers are read.
     assert card.run(beats=sent[:4], room=0, cycles=60, wait=False).violations > 5
+    for _ in range(20):
+        card.read(SCRATCH)
+    assert card.run(beats=sent[:0], room=0, cycles=1, wait=False).violations > 2
     # The first beat of the hundred after a reset is the first that comes: nothing is on offer.
     assert card.run(beats=sent, room=0, limit=50).held
     card.reset()

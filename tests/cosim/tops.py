@@ -73,24 +73,31 @@ class TopBench:
         """Link cycles a result, start-up included; a host that is always ready.
 
         From the first beat in to the last trailer out: what the core's interval allows, its
-        latency, the parts of the link around it, and the flags of the last batch.
+        latency, the parts of the link around it, and the flags of the last batch. A core that is
+        faster than the link waits for the gearboxes, which move one of its beats a link cycle.
         """
         self.card.clocks(link=link, core=core)
         total, slower = sum(counts), max(1.0, core / link)
         rows = np.arange(total) % len(self.words)
         run = self.send(counts, rows)
-        interval = self.manifest.ii * core / link
+        manifest = self.manifest
+        interval = max(manifest.ii * core / link, manifest.beats_in, manifest.beats_out)
         ends = np.cumsum([self.layout.response_bytes(count) // 64 for count in counts]) - 1
         assert run.last[ends].all()
         done, first = run.emitted_at[ends], run.accepted_at[0]
-        start_up = (self.manifest.total_latency_cycles + AROUND) * slower
+        start_up = (manifest.total_latency_cycles + AROUND) * slower
         start_up += -(-counts[-1] // FLAGS_PER_BEAT)
         assert done[-1] - first <= interval * total + start_up
-        # From batch to batch there is no start-up: exactly the core's interval.
+        # From batch to batch there is no start-up: exactly the core's interval. Where the edges of
+        # two clocks meet may move a cycle; gearboxes that are the limit lose two cycles a batch.
         if len(set(counts)) == 1 and len(counts) > 1:
-            steps = np.diff(done)
-            assert (np.abs(steps - interval * counts[0]) <= (0 if link == core else 2)).all()
-            assert abs(done[-1] - done[0] - interval * (total - counts[0])) <= 2
+            steps = np.diff(done) - interval * counts[0]
+            if link == core:
+                assert not steps.any()
+            elif interval == manifest.ii * core / link:
+                assert (np.abs(steps) <= 1).all() and abs(steps.sum()) <= 1
+            else:
+                assert ((steps >= -1) & (steps <= 3)).all()
         return float(done[-1] - first) / total
 
     def check_pauses(

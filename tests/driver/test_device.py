@@ -267,6 +267,7 @@ def test_an_error_of_the_progress_report_is_the_batchs_own(card: Card) -> None:
 
 def test_waiting_inside_a_callback_is_refused(device: Device, gate: threading.Event) -> None:
     errors: list[DriverError] = []
+    called = threading.Event()
 
     def callback(_: object) -> None:
         for call in (lambda: device.run(**states(1, seed=1)), device.reset, device.close):
@@ -274,12 +275,12 @@ def test_waiting_inside_a_callback_is_refused(device: Device, gate: threading.Ev
                 call()
             except DriverError as error:
                 errors.append(error)
+        called.set()
 
     future = device.submit(**states(3, seed=1))
     future.add_done_callback(callback)
     gate.set()
-    future.result(TIMEOUT)
-    device.reset()
+    assert called.wait(TIMEOUT)
     assert [str(e).count("callback") for e in errors] == [1, 1, 1]
 
 

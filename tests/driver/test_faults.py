@@ -21,15 +21,13 @@ from pinion.driver import (
     Result,
     TornStreamError,
     TransportError,
-    WrongBuildError,
-    WrongCardError,
 )
 from pinion.driver.card import layout_of
 from pinion.driver.nodes import ERESTARTSYS
 from pinion.driver.xdma import XdmaTransport
 from pinion.link import Cause
 from tests.driver.cards import compute, expected, manifest, states
-from tests.driver.strict import StrictNodes, failure, raising
+from tests.driver.strict import StrictNodes, failure
 
 WAIT = 30  # seconds until a hanging test fails
 LAYOUT = layout_of(manifest())
@@ -225,21 +223,7 @@ def test_answers_that_stay_behind_for_ever_end_in_an_error() -> None:
         check(device.run(**states(8, seed=2)), 2)
 
 
-def test_the_future_fails_at_the_deadline_although_the_call_goes_on() -> None:
-    nodes = StrictNodes(wait=1.5)
-    nodes.card.feed = _swallow(nodes.card, 3)  # type: ignore[method-assign]
-    with open_device(nodes, timeout=0.2) as device:
-        futures = [device.submit(**states(8, seed=seed)) for seed in range(3)]
-        error = futures[2].exception(1.2)  # before the call returns
-        assert isinstance(error, CardTimeoutError) and "within 0.2 s" in str(error)
-        assert "all of it was sent" in str(error)
-        futures += [device.submit(**states(8, seed=seed)) for seed in range(3, 6)]
-        for seed in (0, 1, 3, 4, 5):
-            check(futures[seed].result(WAIT), seed)
-        assert device.profile.recoveries == 1
-
-
-def _swallow(card: PacketCard, number: int) -> Callable[..., list[np.ndarray]]:
+def swallow(card: PacketCard, number: int) -> Callable[..., list[np.ndarray]]:
     feed, seen = card.feed, iter(range(1, 10**6))
 
     def changed(data: Any, **rest: Any) -> list[np.ndarray]:
@@ -247,99 +231,6 @@ def _swallow(card: PacketCard, number: int) -> Callable[..., list[np.ndarray]]:
         return [] if next(seen) == number else responses
 
     return changed
-
-
-def test_a_stopped_card_is_noticed_before_the_time_is_up() -> None:
-    nodes = StrictNodes(wait=3.0)
-    damaged_request(4)(nodes)
-    with open_device(nodes, timeout=60.0) as device:
-        futures = [device.submit(**states(8, seed=seed)) for seed in range(6)]
-        error = futures[4].exception(2.5)
-        assert isinstance(error, CardFaultError) and error.cause is Cause.VERSION
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "kind", "words"),
-    [
-        ("BUILD_LOW", 1, WrongBuildError, "another build"),
-        ("IDENTITY", 0xFFFFFFFF, WrongCardError, "left the bus"),
-    ],
-)
-def test_a_card_that_does_not_come_back_fails_everything_until_it_does(
-    name: str, value: int, kind: Any, words: str
-) -> None:
-    nodes = StrictNodes()
-    good = nodes.card._values[name]
-
-    def swap() -> None:
-        nodes.card._values[name] = value
-        raise failure(errno.ETIMEDOUT)
-
-    nodes.on_read = once(5, swap)
-    with open_device(nodes) as device:
-        futures = [device.submit(**states(8, seed=seed)) for seed in range(12)]
-        errors = [future.exception(WAIT) for future in futures]
-        assert errors[:4] == [None] * 4 and isinstance(errors[4], CardTimeoutError)
-        for error in errors[5:]:
-            assert isinstance(error, kind) and words in str(error)
-        assert len({id(error) for error in errors[5:]}) == 7
-        with pytest.raises(kind, match=words):
-            device.submit(**states(8, seed=1))
-        with pytest.raises(kind, match=words):
-            device.run(**states(8, seed=1))
-        with pytest.raises(kind, match=words):
-            device.submit_buffers(device.allocate(3))
-        with pytest.raises(kind, match=words):
-            device.recover()
-        nodes.card._values[name] = good
-        device.recover()
-        check(device.run(**states(8, seed=77)), 77)
-    assert nodes.opened[-1] == "close"
-
-
-def test_registers_that_cannot_be_read_are_a_card_that_is_gone() -> None:
-    nodes = StrictNodes()
-    device = open_device(nodes)
-    nodes.on_user = raising(failure(errno.ENODEV))
-    nodes.on_read = raising(failure(errno.ENODEV))
-    assert isinstance(device.submit(**states(8, seed=1)).exception(WAIT), LinkError)
-    device.close()
-    device.close(wait=False)
-
-
-def test_a_call_that_never_returns_breaks_the_device_but_not_the_program() -> None:
-    nodes = StrictNodes()
-    stuck = threading.Event()
-    device = open_device(nodes, timeout=0.2, patience=0.5)
-    nodes.on_read = once(3, lambda: stuck.wait(WAIT) and None)
-    futures = [device.submit(**states(8, seed=seed)) for seed in range(6)]
-    assert isinstance(futures[2].exception(WAIT), CardTimeoutError)
-    for future in futures[3:]:
-        error = future.exception(WAIT)
-        assert isinstance(error, CardTimeoutError) and "still blocked" in str(error)
-    with pytest.raises(CardTimeoutError, match="still blocked"):
-        device.recover()
-    stuck.set()
-    device.recover()
-    check(device.run(**states(8, seed=5)), 5)
-    device.close()
-
-
-def test_a_card_in_a_bad_state_is_put_right_when_it_is_opened() -> None:
-    nodes = StrictNodes()
-    nodes.card.feed(np.zeros(6400, np.uint8))
-    assert nodes.card.read_register(0x38) == Cause.MAGIC
-    with open_device(nodes) as device:
-        check(device.run(**states(8, seed=5)), 5)
-
-
-def test_a_card_that_stays_in_a_fault_is_refused() -> None:
-    nodes = StrictNodes()
-    read = nodes.card.read_register
-    nodes.card.read_register = lambda offset: 3 if offset == 0x38 else read(offset)  # type: ignore[method-assign]
-    with pytest.raises(CardFaultError, match=r"right after its reset.*header arrived damaged"):
-        open_device(nodes)
-    assert nodes.opened[-1] == "close"
 
 
 def test_buffers_come_back_after_a_fault() -> None:
@@ -430,7 +321,7 @@ def test_results_that_were_computed_twice_are_counted_once() -> None:
 def test_a_response_that_is_lost_is_asked_for_again() -> None:
     """The next one comes in its place, with another sequence number."""
     nodes = StrictNodes()
-    nodes.card.feed = _swallow(nodes.card, 3)  # type: ignore[method-assign]
+    nodes.card.feed = swallow(nodes.card, 3)  # type: ignore[method-assign]
     with open_device(nodes) as device:
         futures = [device.submit(**states(8, seed=seed)) for seed in range(8)]
         for seed, future in enumerate(futures):

@@ -64,7 +64,8 @@ class TopRun:
     waiting : the card has another result beat on offer.
     accepted_at : (accepted,) int64, cycle in which each request beat was taken; -1 while held.
     emitted_at : (m,) int64, cycle in which each result beat was taken.
-    violations : cycles in which the card changed or withdrew an offered result beat.
+    violations : cycles in which the card changed or withdrew an offered result beat, since the last
+        run ended: register accesses in between count.
     cycles : cycles of this run.
 
     """

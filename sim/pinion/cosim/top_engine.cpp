@@ -62,7 +62,7 @@ class Card {
 
 public:
     uint64_t now = 0;  // cycles of the link since configuration
-    uint64_t violations = 0;
+    uint64_t violations = 0;  // since the last run ended
 
     Card() {
         top.clk = 0;
@@ -243,7 +243,6 @@ void pinion_top_run(Card *engine, Run *run) {
     auto &ports = card.ports();
     Pauses idles(run->idle, run->n_idle), stalls(run->stall, run->n_stall);
     uint64_t offered = 0, emitted = 0, waited = 0, cycle = 0;
-    const uint64_t before = card.violations;
 
     for (;; cycle++) {
         bool all_in = offered == run->n_beats && !card.offering();
@@ -280,7 +279,8 @@ void pinion_top_run(Card *engine, Run *run) {
     run->accepted = offered;
     run->emitted = emitted;
     run->cycles = cycle;
-    run->violations = card.violations - before;
+    run->violations = card.violations;
+    card.violations = 0;
     run->held = card.offering();
     run->waiting = card.answering();
 }

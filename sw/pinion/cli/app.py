@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from . import bench, build, demo, explore, export, info, robots, run, synth, verify
+from . import (
+    bench,
+    bitstream,
+    build,
+    card,
+    demo,
+    devices,
+    explore,
+    export,
+    info,
+    robots,
+    run,
+    synth,
+    verify,
+)
 from .errors import BAD_INPUT, complain, sentence
 from .options import WithFunctions
 
@@ -29,6 +43,9 @@ app.command("synth")(synth.command)
 app.command("run")(run.command)
 app.command("bench")(bench.command)
 app.command("explore", cls=WithFunctions)(explore.command)
+app.command("devices")(devices.command)
+app.command("card")(card.command)
+app.command("bitstream")(bitstream.command)
 app.command("export")(export.command)
 app.command("demo")(demo.command)
 

@@ -91,7 +91,6 @@ def test_missed_timing_writes_no_bitstream(
     [
         ({"pins": {"xdma/axi_aclk": 8.0, "core_clock_buffer/O": 5.0}}, "period of 8.0 ns"),
         ({"pins": {"xdma/axi_aclk": 4.0, "core_clock_buffer/O": 4.0}}, "period of 4.0 ns"),
-        ({"synchronisers": 0}, "no register is marked"),
     ],
 )
 def test_a_design_that_is_not_as_assumed_stops_the_script(
@@ -105,6 +104,19 @@ def test_a_design_that_is_not_as_assumed_stops_the_script(
     assert "write_bitstream" not in [call[0] for call in came.of("call")]
 
 
+def test_lost_marks_of_synchronisers_are_a_warning(
+    make_folder: Any, designs: Any, tclsh: str
+) -> None:
+    folder, design = make_folder("vcu118", 200.0), designs("vcu118", 200.0)
+    assert design.synchronisers == 2
+    good = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
+    lost = dataclasses.replace(design, synchronisers=1)
+    came = rehearse(folder.path / BUILD_TCL, design=lost, tclsh=tclsh)
+    assert (good.code, came.code) == (0, 0)
+    assert "warning" not in good.output
+    assert "warning: 1 of at least 2 synchronisers" in came.output
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "needle"),
     [
@@ -116,6 +128,7 @@ def test_a_design_that_is_not_as_assumed_stops_the_script(
         (BUILD_TCL, "create_ip -name xdma", "create_ip -name qdma", "no IP 'qdma'"),
         (BUILD_TCL, "get_ips xdma_0", "get_ips xdma_1", "no ip 'xdma_1'"),
         (BUILD_TCL, "    opt_design\n", "", "comes before opt_design"),
+        (BUILD_TCL, "    place_design\n", "", "comes before place_design"),
         (BUILD_TCL, "-top pinion_board", "-top board", "no module 'board'"),
         (BUILD_TCL, "pinion_board.v", "pinion.v", "no file"),
         (BUILD_TCL, "xdma/axi_aclk", "xdma/aclk", "no pin 'xdma/aclk'"),

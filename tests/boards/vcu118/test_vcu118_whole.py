@@ -37,7 +37,7 @@ def test_a_whole_build_passes_every_check(
     assert (manifest.target, manifest.clock_mhz) == (board_name, mhz)
     path, clock = folder / board_name, core_clock(board, mhz)
     design = read_design(path, board=board, core_clock=clock)
-    assert design.synchronisers >= (10 if clock is not None else 2)
+    assert design.synchronisers >= (8 if clock is not None else 1)
     came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
     assert (came.code, came.refused) == (0, ()), came.output
     assert constraint_problems(came, design, board=board) == []

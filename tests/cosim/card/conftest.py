@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pinion.cosim.card import FaultPlan, PacketBackend, XdmaModel
+from pinion.cosim.card.workload import Workload
 from pinion.cosim.packets import Answers, PacketCard
-from pinion.link import Layout, function_id, seal_request
+from pinion.driver.card import layout_of
+from pinion.hls.manifest import Array, Manifest
+from pinion.link import Layout, seal_request
 
-LAYOUT = Layout(function=function_id("sums"), build=0x0123_4567_89AB_CDEF, words_in=5, words_out=7)
+MANIFEST = Manifest(
+    version="0",
+    robot="none",
+    robot_source="none",
+    function="sums",
+    options={},
+    formats="q16.16",
+    target="sim",
+    ii=1,
+    clock_mhz=250.0,
+    inputs=(Array(name="q", shape=(5,), unit="rad"),),
+    outputs=(Array(name="tau", shape=(7,), unit="N m"),),
+    lanes_in=5,
+    beats_in=1,
+    lanes_out=7,
+    beats_out=1,
+    latency_cycles=1,
+    total_latency_cycles=1,
+    multipliers=0,
+    table_multipliers=0,
+    adders=0,
+    units={},
+    ops={},
+    registers=0,
+    budget={},
+    budget_distribution="reference",
+    objective="area",
+    max_error=0.0,
+    content="none",
+)
+LAYOUT = layout_of(MANIFEST)
 
 
 def expected(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -30,6 +62,8 @@ class CardTools:
     """What the tests need of the stand-in, as one fixture (test files cannot import each other)."""
 
     layout = LAYOUT
+    manifest = MANIFEST
+    echo = f"{__file__}:echo"
     expected = staticmethod(expected)
 
     def backend(self, *, depth: int = 512) -> PacketBackend:
@@ -49,6 +83,13 @@ class CardTools:
         seal_request(LAYOUT, packet, count, sequence)
         return packet
 
+    def workload(self, count: int, *, seed: int) -> Workload:
+        """Random requests and their results."""
+        print(f"seed {seed}")
+        q = np.random.default_rng(seed).normal(size=(count, 5)).astype(np.float32)
+        words, flags = expected(q.view(np.uint32))
+        return Workload(manifest=MANIFEST, arrays={"q": q}, words=words, flags=flags)
+
     def words(self, packet: np.ndarray, count: int) -> np.ndarray:
         return LAYOUT.request_words(packet, count)
 
@@ -56,9 +97,6 @@ class CardTools:
 @pytest.fixture
 def card() -> CardTools:
     return CardTools()
-
-
-Make = Callable[..., XdmaModel]
 
 
 def echo(folder: Path) -> tuple[PacketBackend, Layout]:

@@ -17,8 +17,7 @@ from typing import IO
 import numpy as np
 import pytest
 
-from pinion.cosim.card import Fault, FaultPlan
-from pinion.cosim.card.mount import StandIn, StandInError, why_no_fuse
+from pinion.cosim.card import Fault, FaultPlan, StandIn, StandInError, why_no_fuse
 from pinion.driver import CardTimeoutError, WrongBuildError
 from pinion.driver.nodes import FileNodes
 from pinion.driver.traffic import with_signals_blocked
@@ -168,7 +167,7 @@ def _until(what) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_death_of_the_program_unmounts(tmp_path, number):
     code = (
-        "import sys, time; from pinion.cosim.card.mount import StandIn\n"
+        "import sys, time; from pinion.cosim.card import StandIn\n"
         f"card = StandIn(folder='.', model={ECHO!r}, at={str(tmp_path / 'at')!r})\n"
         "print('ready', flush=True); time.sleep(600)"
     )

@@ -25,7 +25,7 @@ from .top import CORE_CLOCK_CELL, LINK_CELL, TOP, XDMA_CELL
 from .xdc import pads
 from .xdma import MODULE, black_box
 
-_MARK = re.compile(r'\(\* ASYNC_REG = "TRUE" \*\)\s*reg ')
+_MARK = re.compile(r'\(\* ASYNC_REG = "TRUE" \*\)\s*reg (?:\[\d+:0\] )?stage0 ')
 _FLAGS = f"-family {FAMILY} -top {TOP} -noiopad -noclkbuf"
 
 # Cells that must survive into the mapped netlist, once each; the second lot only with a clock of

@@ -34,7 +34,7 @@ class Design:
     cells : of the top level.
     pins : pins with a clock on them, and its period [ns].
     tops : modules that may be synthesised.
-    synchronisers : registers that carry the mark of one.
+    synchronisers : how many have registers that carry the mark of one.
     """
 
     ports: tuple[str, ...]

@@ -193,7 +193,11 @@ proc do_get_cells {options others} {
             refuse "the filter '[dict get $options filter]' is not one comparison"
         }
         pattern_of cell:any $name
-        return [lrepeat [dict get $::facts $name] cell:any]
+        set cells {}
+        for {set i 0} {$i < [dict get $::facts $name]} {incr i} {
+            lappend cells cell:pinion/synchroniser_$i/stage0_reg cell:pinion/synchroniser_$i/stage1_reg
+        }
+        return $cells
     }
     return [matching cell [lindex $others 0] [dict get $::facts cells]]
 }

@@ -71,7 +71,7 @@ def write_board(
     target = folder / board.name
     target.mkdir(parents=True, exist_ok=True)
     report(f"Writing the design for {board.name}")
-    write_verilog(
+    synchronisers = write_verilog(
         target / f"{TOP}.v",
         board=board,
         core_clock=clock,
@@ -82,7 +82,7 @@ def write_board(
     texts = {
         f"{board.name}.xdc": pins_xdc(board, crossing=clock is not None),
         f"{board.name}_timing.xdc": timing_xdc(board, clock),
-        BUILD_TCL: build_tcl(board, manifest, clock),
+        BUILD_TCL: build_tcl(board, manifest, clock, synchronisers=synchronisers),
         CORE_TCL: core_tcl(board, manifest, clock),
         README: readme(board, manifest, clock, dsp=estimate_dsp(core, top=CORE)),
     }
@@ -93,7 +93,7 @@ def write_board(
 
 def write_verilog(
     path: Path, *, board: Board, core_clock: Mmcm | None, link: str, headline: str = ""
-) -> None:
+) -> int:
     """The board's top and all below it, but for the DMA engine and primitives, as Verilog.
 
     Hierarchy is kept, constraints name cells by it. Registers of synchronisers are marked, so that
@@ -103,6 +103,10 @@ def write_verilog(
     ----------
     link : RTLIL of ``pinion_top`` and everything in it.
     headline : comment that the file begins with.
+
+    Returns
+    -------
+    How many synchronisers the design has.
 
     Raises
     ------
@@ -144,6 +148,7 @@ def write_verilog(
     # The first line names the program that wrote the file and the place where it was compiled.
     body = path.read_text().split("\n", 1)[1]
     path.write_text(headline + _MARKED_PORT.sub(_mark_register, body))
+    return len(synchronisers)
 
 
 # Yosys puts the mark of a register that is a port on the port's declaration alone.

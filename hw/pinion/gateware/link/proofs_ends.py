@@ -34,7 +34,7 @@ PROOFS: tuple[Proof, ...] = (
         component=RequestReader,
         settings=_BUILD,
         mode="bmc",
-        depth=12,
+        depth=10,
     ),
     # That the solver finds a header with its checksum, and a packet behind it.
     Proof(

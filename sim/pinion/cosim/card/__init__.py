@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from .engine import Backend, PacketBackend, Step, TopBackend
 from .faults import KINDS, Fault, FaultPlan, PlanError, Record
-from .nodes import StandInNodes
+from .mount import StandIn
+from .mountpoint import StandInError, why_no_fuse
+from .nodes import MountedNodes, StandInNodes
 from .xdma import XdmaModel
 
 __all__ = [
@@ -16,11 +18,15 @@ __all__ = [
     "Backend",
     "Fault",
     "FaultPlan",
+    "MountedNodes",
     "PacketBackend",
     "PlanError",
     "Record",
+    "StandIn",
+    "StandInError",
     "StandInNodes",
     "Step",
     "TopBackend",
     "XdmaModel",
+    "why_no_fuse",
 ]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -17,36 +14,12 @@ from typing import Any, Self
 from pinion.link import register
 
 from .faults import FaultPlan, Record
-from .serve import unmount
+from .mountpoint import StandInError, clear, fresh, unmount, why_no_fuse
 from .xdma import NO_FAULTS
 
 NAME = "xdma0"
-TEMPORARY = "pinion-card-"
 PATIENCE = 10.0
 """Seconds that the process has to end."""
-
-
-class StandInError(RuntimeError):
-    """The stand-in cannot be started, or ended by itself; the message says why."""
-
-
-def why_no_fuse() -> str | None:
-    """What is missing for mounting a stand-in, as a sentence; None where nothing is."""
-    device = Path("/dev/fuse")
-    if not device.exists():
-        return "There is no /dev/fuse here: the kernel lacks FUSE, or a container hides it."
-    try:
-        with device.open("r+b", buffering=0):
-            pass
-    except OSError as error:
-        return f"/dev/fuse cannot be opened ({error.strerror}): give this user access to it."
-    try:
-        import mfusepy  # noqa: F401  # only whether it can be imported counts
-    except (ImportError, OSError) as error:
-        return f"mfusepy or libfuse is missing ({error}): install mfusepy and fuse3."
-    if not (shutil.which("fusermount3") or shutil.which("fusermount")):
-        return "There is no fusermount3: install the package fuse3."
-    return None
 
 
 class StandIn:
@@ -88,9 +61,8 @@ class StandIn:
             raise StandInError(reason)
         plan = faults if isinstance(faults, FaultPlan) else FaultPlan.read(Path(faults))
         self._made = at is None
-        _sweep()
-        self.at = Path(tempfile.mkdtemp(prefix=TEMPORARY) if at is None else at).resolve()
-        _clear(self.at)
+        self.at = (fresh() if at is None else Path(at)).resolve()
+        clear(self.at)
         task = {
             "folder": str(Path(folder).resolve()),
             "at": str(self.at),
@@ -195,36 +167,5 @@ class StandIn:
             )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise StandInError(f"The stand-in failed: {answer['error']}")
+            raise StandInError(f"The stand-in cannot work. {answer['error']}")
         return answer
-
-
-def _sweep() -> None:
-    """Unmount temporary folders of stand-ins that were killed together with their programs."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
-        try:
-            folder.stat()
-        except OSError as error:
-            if error.errno == errno.ENOTCONN:
-                unmount(folder)
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-
-
-def _clear(folder: Path) -> None:
-    """Make the folder, free of the mount of a stand-in that died."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        filled = any(folder.iterdir())
-    except OSError as error:
-        if error.errno != errno.ENOTCONN and not isinstance(error, FileExistsError):
-            raise StandInError(f"'{folder}' cannot hold device files ({error}).") from None
-        unmount(folder)
-        try:
-            filled = any(folder.iterdir())
-        except OSError as second:
-            raise StandInError(f"'{folder}' holds a stale mount ({second}).") from None
-    if filled:
-        raise StandInError(
-            f"'{folder}' is not empty, or another stand-in is mounted there: give a free folder."
-        )

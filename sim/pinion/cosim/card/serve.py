@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from dataclasses import asdict
@@ -19,23 +18,11 @@ from typing import Any, TextIO
 
 from .build import make_card
 from .faults import FaultPlan
+from .mountpoint import unmount
 from .xdma import XdmaModel
 
 GRACE = 3.0
 """Seconds that the file system has to end by itself."""
-
-
-def unmount(folder: Path) -> None:
-    """Unmount a folder, also while somebody uses it, also when what served it is dead."""
-    for tool in ("fusermount3", "fusermount"):
-        try:
-            done = subprocess.run(
-                [tool, "-u", "-z", "-q", str(folder)], check=False, capture_output=True
-            )
-        except FileNotFoundError:
-            continue
-        if done.returncode == 0:
-            return
 
 
 def main() -> None:
@@ -59,7 +46,8 @@ def main() -> None:
 
         import mfusepy
     except Exception as error:
-        _put(answers, {"error": f"{type(error).__name__}: {error}"})
+        ours = type(error).__module__.startswith("pinion.")
+        _put(answers, {"error": str(error) if ours else f"{type(error).__name__}: {error}"})
         return
     listener = threading.Thread(target=_listen, args=(model, folder, answers), daemon=True)
     files = CardFiles(model=model, name=task["name"])

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.driver import BusyError, Device, DriverError, Result, TransportError
+from pinion.driver import BusyError, CardFaultError, Device, DriverError, Result, TransportError
 from pinion.driver.card import layout_of
 from pinion.driver.errors import WrongBuildError
 from pinion.driver.xdma import XdmaTransport
@@ -35,24 +35,37 @@ from .workload import Workload, workload_of
 HARMLESS = ("delay", "split_tlast", "ring_wrap")
 """Faults that no program may notice."""
 
-NAMES = {
+NAMES: Mapping[str, tuple[str, ...]] = {
     "short_read": ("TornStreamError",),
     "etimedout": ("CardTimeoutError",),
     "errno512": ("CardTimeoutError",),
     "ebusy": ("BusyError",),
-    "partial_tkeep": ("CardFaultError",),
-    "corrupt_beat": ("CardFaultError", "TornStreamError", "CardTimeoutError"),
-    "lost_tail": ("CardTimeoutError", "TornStreamError", "CardFaultError"),
-    "card_reset": ("CardFaultError", "TornStreamError", "CardTimeoutError"),
-    "other_build": ("WrongBuildError", "CardFaultError", "CardTimeoutError"),
+    "partial_tkeep": ("PARTIAL_BEAT",),
+    "corrupt_beat": (
+        "TornStreamError",
+        "MAGIC",
+        "VERSION",
+        "HEADER_CRC",
+        "FUNCTION",
+        "BUILD",
+        "COUNT",
+        "WORDS",
+        "PAYLOAD_CRC",
+    ),
+    "lost_tail": ("CardTimeoutError", "TornStreamError", "MAGIC", "PAYLOAD_CRC"),
+    "card_reset": ("CardTimeoutError", "TornStreamError", "MAGIC"),
+    "other_build": ("WrongBuildError", "BUILD"),
 }
-"""Errors of the driver that name a fault."""
+"""Errors of the driver that name a fault; in capitals, the cause that a `CardFaultError` gives."""
 
 LONGEST = 64
 """Requests in a batch."""
 
 FLYING = 4
 """Batches that a thread has under way."""
+
+RECOVERY = 2.0
+"""Seconds that the device's recovery from a fault may take."""
 
 PATIENCE = 120.0
 """Seconds after which a batch counts as lost."""
@@ -100,6 +113,8 @@ class Tally:
     def fail(self, error: BaseException, began: float) -> None:
         """Note an error."""
         name, ended = type(error).__name__, time.monotonic()
+        if isinstance(error, CardFaultError):
+            name = error.cause.name
         with self.lock:
             self.failures.append(Failure(name=name, text=str(error), began=began, ended=ended))
 
@@ -267,6 +282,7 @@ class Soak:
                     manifest=self.workload.manifest,
                     transport=self._transport(),
                     timeout=self._timeout,
+                    patience=RECOVERY,
                 )
                 break
             except (DriverError, TransportError) as error:
@@ -328,8 +344,8 @@ def explained(failure: Failure, records: list[Record]) -> bool:
     """Whether a fault within the time of a failed batch has errors of this name."""
     return any(
         failure.name in NAMES.get(record.kind, ()) and record.time <= failure.ended
-        # The fault may lie before: another build stays for a while, and an armed EBUSY waits.
-        and (record.time >= failure.began - 0.2 or record.kind == "ebusy")
+        # A recovery from the fault may have held this batch up, and an armed EBUSY waits.
+        and (record.time >= failure.began - RECOVERY or record.kind == "ebusy")
         for record in records
     )
 

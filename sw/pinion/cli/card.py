@@ -1,0 +1,75 @@
+"""``pinion card``: a stand-in for a card, for programs that open device files."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .errors import UsageError
+from .options import Folder, Json
+from .terminal import out, put_json, steps
+
+
+def command(
+    folder: Folder,
+    *,
+    faults: Annotated[
+        Path | None,
+        typer.Option(metavar="PLAN.toml", help="What goes wrong, and when; see docs/faults.md."),
+    ] = None,
+    at: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where the device files go; a temporary folder."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="S", help="Seconds that a transfer may stand still.")
+    ] = 10.0,
+    model: Annotated[
+        str, typer.Option(help="packet: the core's RTL in a model of the top; rtl: all of it.")
+    ] = "packet",
+    json: Json = False,
+) -> None:
+    """Serve a simulated card's device files until Ctrl-C.
+
+    A stand-in behaves like the Xilinx DMA driver with a card behind it. Another program opens it
+    with the device that is printed.
+    """
+    from pinion.cosim.card import FaultPlan, StandIn
+
+    if not timeout > 0:
+        raise UsageError(f"The timeout is {timeout:g} s: give a number above 0.")
+    if model not in ("packet", "rtl"):
+        raise UsageError(f"There is no model '{model}' of a card: give packet or rtl.")
+    plan = FaultPlan() if faults is None else FaultPlan.read(faults)
+    with steps() as report:
+        report("Making the card")
+        card = StandIn(folder=folder, faults=plan, timeout=timeout, model=model, at=at)
+    with card:
+        if json:
+            put_json({"device": card.device, "prefix": card.prefix, "build": str(folder)})
+        else:
+            out().print(f"The card is ready: open it as the device {card.device}; Ctrl-C ends it.")
+        _wait()
+    if not json:
+        out().print("The device files are gone.")
+
+
+def _wait() -> None:
+    """Until somebody wants an end; both ways of asking leave no mount behind."""
+    wanted = {signal.SIGINT, signal.SIGTERM}
+
+    def ask(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, ask) for number in wanted}
+    try:
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        return
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,414 @@
+"""A card behind a serial line: packets as the frames of `pinion.link.serial`."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from pinion.hls.manifest import Manifest
+from pinion.link import BEAT, Layout, register
+from pinion.link.registers import RESET
+from pinion.link.serial import (
+    BAUD,
+    END,
+    SLOTS,
+    WIRE_BEAT,
+    WIRE_COMMAND,
+    Frame,
+    beats,
+    command,
+    unwrap,
+)
+
+from .card import check_card, layout_of
+from .errors import (
+    AccessError,
+    BusyError,
+    CardTimeoutError,
+    DriverError,
+    LinkError,
+    MissingCardError,
+    TornStreamError,
+    TransportError,
+)
+from .transport import TIMEOUT, Bytes, Transport
+
+CONTROL = register("CONTROL").offset
+
+TRIES = 4
+"""Times that a register access is sent before it counts as unanswered."""
+
+ANSWER = 0.5
+"""Seconds that an answer may take beyond its time on the line."""
+
+PAUSE = 0.002
+"""Seconds between two looks while the card sends what nobody wants."""
+
+_WORD = 0xFFFFFFFF
+
+
+class Port(Protocol):
+    """A line of bytes both ways; `OSError` when it is gone."""
+
+    def read(self) -> bytes:
+        """What has come, or nothing after a short while; one thread calls this."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send all of it; one thread at a time calls this, beside a reader."""
+        ...
+
+    def close(self) -> None:
+        """Give it back; a reader returns soon."""
+        ...
+
+
+class SerialTransport(Transport):
+    """Packets beat by beat, never more under way than the card has room for.
+
+    A thread reads all the time, because the card does not wait.
+
+    Parameters
+    ----------
+    port : open; the transport closes it.
+    layout : what the card must hold.
+    where : name of the port for messages.
+    baud : bits a second, for how long an answer may take.
+    slots : beats that the card has room for.
+    patience : seconds without any progress after which a transfer has failed.
+
+    Raises
+    ------
+    WrongCardError, WrongBuildError, TransportError
+        When no card answers there, or another; the port is closed then.
+    """
+
+    timeout = None
+
+    def __init__(
+        self,
+        *,
+        port: Port,
+        layout: Layout,
+        where: str,
+        baud: float = BAUD,
+        slots: int = SLOTS,
+        patience: float = TIMEOUT,
+    ) -> None:
+        self.where = where
+        self.slots = slots
+        self._port = port
+        self._patience = patience
+        # An answer waits for a beat on the way out, a command for all that was sent before it.
+        self._answer = ANSWER + 10 * (slots * WIRE_BEAT + 2 * WIRE_COMMAND) / baud
+        self._line = threading.Lock()
+        self._asking = threading.Lock()
+        self._changed = threading.Condition()
+        self._tag = 0
+        self._answers: dict[int, int] = {}
+        self._packets: deque[bytes | None] = deque()
+        self._sent = self._taken = 0
+        self._resets = self._progress = 0
+        self._failure: TransportError | None = None
+        self._closing = False
+        self._reader = threading.Thread(target=self._read, name="pinion-serial", daemon=True)
+        self._reader.start()
+        try:
+            self._write(END)  # ends whatever stands in front of it
+            self._synchronise()
+            check_card(self.read_register, layout, where=where)
+        except BaseException:
+            self.close()
+            raise
+
+    def read_register(self, offset: int) -> int:
+        """One frame each way, again where it gets lost."""
+        return self._ask(Frame.READ, offset=offset)
+
+    def write_register(self, offset: int, value: int) -> None:
+        """One frame each way, again where it gets lost; a reset also ends transfers."""
+        self._ask(Frame.WRITE, offset=offset, value=value)
+        if offset != CONTROL:
+            return
+        if not value & RESET:
+            # Everything sent before was dropped, everything from before has arrived.
+            self._synchronise()
+        with self._changed:
+            self._resets += 1
+            self._packets.clear()
+            self._changed.notify_all()
+
+    def send(self, packet: Bytes) -> None:
+        """As many beats at a time as the card has room for."""
+        data = packet.tobytes()
+        with self._changed:
+            resets = self._resets
+        at = 0
+        while at < len(data):
+            count = min(self._room(resets), (len(data) - at) // BEAT)
+            frames = beats(data[at : at + count * BEAT])
+            with self._line:
+                with self._changed:
+                    self._look(resets)
+                    self._sent = (self._sent + count) & _WORD
+                self._put(frames)
+            at += count * BEAT
+
+    def receive(self, packet: Bytes) -> None:
+        """Wait for the next packet that is complete."""
+        with self._changed:
+            resets = self._resets
+            self._wait(lambda: bool(self._packets), resets, "gave nothing")
+            found = self._packets.popleft()
+        if found is None:
+            raise TornStreamError(f"A response from {self.where} arrived damaged.")
+        if len(found) != len(packet):
+            raise TornStreamError(
+                f"{self.where} gave a response of {len(found)} bytes instead of {len(packet)}: it "
+                f"was cut off, or parts were lost on the way."
+            )
+        packet.data.cast("B")[:] = found
+
+    def drain(self) -> None:
+        """Let it come: the line takes all that the card has."""
+        time.sleep(PAUSE)
+
+    def close(self) -> None:
+        """Close the port; a second call does nothing."""
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
+            self._changed.notify_all()
+        self._port.close()
+        if threading.current_thread() is not self._reader:
+            self._reader.join(self._patience)
+
+    def __repr__(self) -> str:
+        return f"<SerialTransport {self.where}, {'closed' if self._closing else 'open'}>"
+
+    def _room(self, resets: int) -> int:
+        """Beats that may be sent, one at least."""
+        with self._changed:
+            self._wait(lambda: self._under_way < self.slots, resets, "took nothing more")
+            return self.slots - self._under_way
+
+    @property
+    def _under_way(self) -> int:
+        return (self._sent - self._taken) & _WORD
+
+    def _wait(self, done: Callable[[], bool], resets: int, what: str) -> None:
+        """Until something holds; holds the lock."""
+        progress, since = self._progress, time.monotonic()
+        while True:
+            self._look(resets)
+            if done():
+                return
+            now = time.monotonic()
+            if progress != self._progress:
+                progress, since = self._progress, now
+            left = since + self._patience - now
+            if left <= 0:
+                raise CardTimeoutError(
+                    f"{self.where} {what} for {self._patience:g} s: the card stopped, or data was "
+                    f"lost on the way."
+                )
+            self._changed.wait(left)
+
+    def _look(self, resets: int) -> None:
+        """Has something happened that ends a transfer? Holds the lock."""
+        if self._failure is not None:
+            raise LinkError(str(self._failure)) from self._failure
+        if self._closing:
+            raise LinkError(f"{self.where} was closed during a transfer.")
+        if resets != self._resets:
+            raise CardTimeoutError(f"{self.where} was reset during a transfer.")
+
+    def _ask(self, kind: Frame, *, offset: int = 0, value: int = 0) -> int:
+        """Send a command until its answer comes."""
+        with self._asking:
+            for _ in range(TRIES):
+                self._tag = self._tag % 255 + 1
+                tag = self._tag
+                self._write(command(kind, tag=tag, offset=offset, value=value))
+                end = time.monotonic() + self._answer
+                with self._changed:
+                    while tag not in self._answers:
+                        if self._failure is not None:
+                            raise LinkError(str(self._failure)) from self._failure
+                        left = end - time.monotonic()
+                        if left <= 0 or self._closing:
+                            break
+                        self._changed.wait(left)
+                    answer = self._answers.get(tag)
+                    self._answers.clear()
+                if answer is not None:
+                    return answer
+            raise CardTimeoutError(
+                f"Nothing at {self.where} answered {TRIES} times: load the board's bitstream, and "
+                f"give the port and the rate that it was built for."
+            )
+
+    def _synchronise(self) -> None:
+        """Agree on the count of beats, while none is under way."""
+        taken = self._ask(Frame.SYNC)
+        with self._changed:
+            self._sent = self._taken = taken
+
+    def _write(self, data: bytes) -> None:
+        with self._line:
+            self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        """Holds the line."""
+        try:
+            self._port.write(data)
+        except (OSError, ValueError) as error:
+            raise LinkError(f"{self.where} cannot be written to ({error}): is it there?") from error
+
+    def _read(self) -> None:
+        """The thread that reads."""
+        text = b""
+        packet: list[bytes] = []
+        torn = False
+        seen = 0
+        while not self._closing:
+            try:
+                text += self._port.read()
+            except (OSError, ValueError, TypeError) as error:
+                with self._changed:
+                    self._failure = LinkError(
+                        f"{self.where} is gone ({error}): plug the board in again."
+                    )
+                    self._changed.notify_all()
+                return
+            *frames, text = text.split(END)
+            if not frames:
+                continue
+            with self._changed:
+                if seen != self._resets:
+                    packet, torn, seen = [], False, self._resets
+                for frame in frames:
+                    body = unwrap(frame)
+                    if body is None:
+                        torn = torn or len(frame) > WIRE_COMMAND
+                    elif body[0] in (Frame.BEAT, Frame.LAST) and len(body) == 1 + BEAT:
+                        packet.append(body[1:])
+                        self._progress += 1
+                        if body[0] == Frame.LAST:
+                            self._packets.append(None if torn else b"".join(packet))
+                            packet, torn = [], False
+                    elif body[0] in (Frame.VALUE, Frame.ROOM):
+                        self._take_answer(body)
+                self._changed.notify_all()
+
+    def _take_answer(self, body: bytes) -> None:
+        """Of a command, or an unasked ROOM; holds the lock."""
+        tag, value = body[1], int.from_bytes(body[3:7], "little")
+        if tag:
+            self._answers[tag] = value
+        elif value != self._taken:
+            self._taken = value
+            self._progress += 1
+
+
+class TtyPort:
+    """A serial port of the operating system, by pyserial.
+
+    Raises
+    ------
+    DriverError
+        Its subclasses: pyserial is missing, or the port cannot be had.
+    """
+
+    def __init__(self, *, path: str, baud: int) -> None:
+        try:
+            serial = importlib.import_module("serial")
+        except ImportError:
+            raise DriverError(
+                "Serial ports need pyserial: install it with `pip install 'pinion[serial]'`."
+            ) from None
+        try:
+            self._port = serial.Serial(path, baud, timeout=0.1, exclusive=True)
+        except (OSError, ValueError) as error:
+            raise _refused(path, error) from error
+        # The bridge of the boards otherwise keeps answers for 16 ms.
+        try:
+            self._port.set_low_latency_mode(True)
+        except (AttributeError, OSError, ValueError, NotImplementedError):
+            return
+
+    def read(self) -> bytes:
+        """What has come, or nothing after a tenth of a second."""
+        return bytes(self._port.read(max(1, self._port.in_waiting)))
+
+    def write(self, data: bytes) -> None:
+        """Send all of it."""
+        self._port.write(data)
+
+    def close(self) -> None:
+        """Close it."""
+        self._port.close()
+
+
+def _refused(path: str, error: Exception) -> DriverError:
+    number = getattr(error, "errno", None)
+    text = str(error)
+    if number in (2, 6, 19):
+        return MissingCardError(
+            f"There is no serial port '{path}': plug the board in, and see /dev/ttyUSB* for its "
+            f"name."
+        )
+    if number in (1, 13):
+        return AccessError(
+            f"The serial port '{path}' may not be opened by this user: add the user to the group "
+            f"of the file, mostly 'dialout'."
+        )
+    if number in (11, 16) or "lock" in text:
+        return BusyError(f"The serial port '{path}' is in use: close the other program.")
+    return DriverError(f"The serial port '{path}' cannot be opened: {text}.")
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Path and rate of ``/dev/ttyUSB0`` or ``/dev/ttyUSB0@115200``.
+
+    Raises
+    ------
+    DriverError
+        When it is neither.
+    """
+    path, at, rate = address.rpartition("@")
+    if not at:
+        path, rate = address, str(BAUD)
+    if not path or not rate.isdecimal() or int(rate) == 0:
+        raise DriverError(
+            f"'{address}' is no address of a serial card: give its port, as in "
+            f"'serial:/dev/ttyUSB0', and another rate than {BAUD} behind it, as in "
+            f"'serial:/dev/ttyUSB0@115200'."
+        )
+    return path, int(rate)
+
+
+def open_transport(folder: Path, manifest: Manifest, address: str) -> Transport:
+    """Open a card: the entry point ``serial`` of ``pinion.transports``.
+
+    Parameters
+    ----------
+    folder : of the build, not needed here.
+    manifest : of the build that the card must hold.
+    address : of the port (`split_address`).
+
+    Raises
+    ------
+    DriverError, TransportError
+        When there is no such port, no card behind it, or one that holds something else.
+    """
+    del folder
+    path, baud = split_address(address)
+    port = TtyPort(path=path, baud=baud)
+    return SerialTransport(port=port, layout=layout_of(manifest), where=path, baud=baud)

@@ -1,0 +1,64 @@
+"""The proofs of reader, writer, exit and registers pass, and broken ones fail them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pinion.gateware.formal import prove
+from pinion.gateware.link.proofs_ends import PROOFS
+from pinion.gateware.link.reader import RequestReader
+from pinion.gateware.link.registers import RegisterBlock
+from pinion.gateware.link.writer import Closer, ResponseWriter
+from tests.gateware.link.mutants import mutant
+
+BY_NAME = {proof.name: proof for proof in PROOFS}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_it_is_proved(name: str, tmp_path: Path) -> None:
+    result = prove(BY_NAME[name], tmp_path)
+    assert result.passed, result.log.read_text()[-2000:]
+
+
+# Proof, component, cycles in which it shows, and what is broken in it.
+MUTANTS = {
+    "the reset withdraws a packet's end": (
+        *("exit", Closer, 6),
+        ("self.o.valid.eq(self.open)", "self.o.valid.eq(0)"),
+    ),
+    "an abort beat where no packet is open": (
+        *("exit", Closer, 6),
+        ("self.o.valid.eq(self.open)", "self.o.valid.eq(1)"),
+    ),
+    "a beat on offer changes": (
+        *("writer", ResponseWriter, 6),
+        ("advance.eq(~offered | self.o.ready)", "advance.eq(1)"),
+    ),
+    "the checksum goes on while its beat waits": (
+        *("writer", ResponseWriter, 8),
+        ("checksum.valid.eq(full & advance)", "checksum.valid.eq(full)"),
+    ),
+    "a beat more than announced": (
+        *("reader", RequestReader, 8),
+        ("final.eq(product <= WORDS_PER_BEAT)", "final.eq(product < WORDS_PER_BEAT - 6)"),
+    ),
+    "a response without address": (
+        *("registers", RegisterBlock, 8),
+        ("has_address & has_data", "has_data"),
+    ),
+    "read data withdrawn": (
+        *("registers", RegisterBlock, 8),
+        ("with m.If(self.rvalid & self.rready):", "with m.If(self.rvalid):"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_component_fails_its_proof(name: str, tmp_path: Path) -> None:
+    proof, component, depth, change = MUTANTS[name]
+    broken = mutant(component, *change)
+    changed = replace(BY_NAME[proof], component=broken, mode="bmc", depth=depth)
+    assert not prove(changed, tmp_path).passed
