@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import threading
 from typing import Any
@@ -13,8 +14,10 @@ from pinion.driver import (
     CardFaultError,
     CardTimeoutError,
     LinkError,
+    TransportError,
     WrongBuildError,
     WrongCardError,
+    keeper,
 )
 from pinion.link import Cause
 from tests.driver.cards import states
@@ -65,13 +68,17 @@ def test_a_card_that_does_not_come_back_fails_everything_until_it_does(
     nodes = StrictNodes()
     good = nodes.card._values[name]
 
+    queued = threading.Event()
+
     def swap() -> None:
+        assert queued.wait(WAIT)
         nodes.card._values[name] = value
         raise failure(errno.ETIMEDOUT)
 
     nodes.on_read = once(5, swap)
     with open_device(nodes) as device:
         futures = [device.submit(**states(8, seed=seed)) for seed in range(12)]
+        queued.set()
         errors = [future.exception(WAIT) for future in futures]
         assert errors[:4] == [None] * 4 and isinstance(errors[4], CardTimeoutError)
         for error in errors[5:]:
@@ -134,3 +141,27 @@ def test_a_card_that_stays_in_a_fault_is_refused() -> None:
     with pytest.raises(CardFaultError, match=r"right after its reset.*header arrived damaged"):
         open_device(nodes)
     assert nodes.opened[-1] == "close"
+
+
+def test_an_error_of_the_driver_itself_leaves_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    with open_device(StrictNodes()) as device:
+        check(device.run(**states(8, seed=1)), 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(keeper, "read_response", broken)
+            futures = []
+            with contextlib.suppress(TransportError):  # once the device is broken
+                for seed in range(6):
+                    futures.append(device.submit(**states(8, seed=seed)))
+            errors = [future.exception(WAIT) for future in futures]
+            assert isinstance(errors[0], ZeroDivisionError)
+            for error in errors[1:]:
+                assert isinstance(error, ZeroDivisionError | TransportError)
+            with pytest.raises(TransportError, match=r"driver itself failed.*a bug"):
+                device.run(**states(8, seed=1))
+        device.recover()
+        check(device.run(**states(8, seed=2)), 2)

@@ -96,11 +96,9 @@ def run_bench(
 
     """
     _check_arguments(verilog, simulator, beats, last, reference)
-    environment = _environment(simulator)
     own = (folder / simulator).resolve()
     own.mkdir(parents=True, exist_ok=True)
-    for name in (RESULT, COMPLAINTS):
-        (own / name).unlink(missing_ok=True)
+    (own / RESULT).unlink(missing_ok=True)
     arrays: dict[str, Any] = {
         "beats": beats,
         "last": np.asarray(last, dtype=np.bool_),
@@ -114,6 +112,9 @@ def run_bench(
         "verilog": str(verilog.resolve()),
         "simulator": simulator,
         "waves": waves,
+        "toplevel": "pinion_core",
+        "module": "pinion.cosim.bench",
+        "ports": _PORTS.split(),
         "expected_beats": expected_beats,
         "reference": reference,
         "reference_folder": str((reference_folder or own).resolve()),
@@ -122,6 +123,32 @@ def run_bench(
         "limit": limit,
         "drain": drain,
     }
+    status, log = launch(own=own, spec=spec, simulator=simulator, timeout=timeout)
+    return _collect(own, simulator=simulator, status=status, log=log)
+
+
+def launch(
+    *, own: Path, spec: dict[str, Any], simulator: str, timeout: float | None
+) -> tuple[int, Path]:
+    """Build and run a bench in a process of its own.
+
+    Parameters
+    ----------
+    own : the bench's folder.
+    spec : what the bench reads, and ``verilog``, ``simulator``, ``waves``, ``toplevel``, its
+        ``ports``, and the ``module`` of the bench.
+
+    Returns
+    -------
+    Exit status, and path of the log.
+
+    Raises
+    ------
+    BenchError : a tool is missing, or the time is over.
+
+    """
+    environment = _environment(simulator)
+    (own / COMPLAINTS).unlink(missing_ok=True)
     (own / SPEC).write_text(json.dumps(spec, indent=1))
     log = own / "bench.log"
     with log.open("w") as output:
@@ -140,7 +167,7 @@ def run_bench(
             raise BenchError(
                 f"The {simulator} bench ran past {timeout:g} s; its log is {log}."
             ) from None
-    return _collect(own, simulator=simulator, status=done.returncode, log=log)
+    return done.returncode, log
 
 
 def _check_arguments(
@@ -195,18 +222,36 @@ def _environment(simulator: str) -> dict[str, str]:
     return environment
 
 
-def _collect(own: Path, *, simulator: str, status: int, log: Path) -> StreamResult:
+def check_outcome(
+    own: Path, *, told: str, status: int, log: Path, result: str, error: type[BenchError]
+) -> None:
+    """Raise what a bench complained of, or that it left no result.
+
+    Parameters
+    ----------
+    own : the bench's folder.
+    told : simulator, for the sentence.
+    status, log : as `launch` returned them.
+    result : file that a good bench leaves.
+    error : for complaints.
+
+    """
     complaints: list[str] = []
     if (own / COMPLAINTS).exists():
         complaints = json.loads((own / COMPLAINTS).read_text())
     if complaints:
         stopped = complaints[0].startswith("The core stopped")
-        error = StreamDeadlockError if stopped else BenchError
-        raise error(f"{' '.join(complaints[:5])} (bench on {simulator}, log {log})")
-    if status != 0 or not (own / RESULT).exists():
-        raise BenchError(
-            f"The {simulator} bench ended with status {status} ({_reason(log)}); its log is {log}."
+        raise (StreamDeadlockError if stopped else error)(
+            f"{' '.join(complaints[:5])} (bench on {told}, log {log})"
         )
+    if status != 0 or not (own / result).exists():
+        raise BenchError(
+            f"The {told} bench ended with status {status} ({_reason(log)}); its log is {log}."
+        )
+
+
+def _collect(own: Path, *, simulator: str, status: int, log: Path) -> StreamResult:
+    check_outcome(own, told=simulator, status=status, log=log, result=RESULT, error=BenchError)
     with np.load(own / RESULT) as arrays:
         fields: dict[str, Any] = dict(arrays)
     surplus, violations, cycles = (int(k) for k in fields.pop("counts"))
@@ -234,17 +279,17 @@ def _simulate(folder: str) -> None:
     spec = json.loads((own / SPEC).read_text())
     # Objects of a build with waves do not fit one without.
     build = own / ("waves" if spec["waves"] else "build")
-    runner = get_runner(spec["simulator"])
+    runner, top = get_runner(spec["simulator"]), spec["toplevel"]
     sources = [Path(spec["verilog"])]
     if spec["simulator"] == "verilator":
         build.mkdir(exist_ok=True)
         control = build / "ports.vlt"
-        lines = [f'public_flat_rw -module "pinion_core" -var "{p}"' for p in _PORTS.split()]
+        lines = [f'public_flat_rw -module "{top}" -var "{port}"' for port in spec["ports"]]
         control.write_text("\n".join(["`verilator_config", *lines]) + "\n")
         sources.insert(0, control)
     runner.build(
         sources=sources,
-        hdl_toplevel="pinion_core",
+        hdl_toplevel=top,
         build_dir=build,
         build_args=_VERILATOR_ARGS if spec["simulator"] == "verilator" else [],
         timescale=("1ns", "1ps"),
@@ -252,8 +297,8 @@ def _simulate(folder: str) -> None:
         always=True,
     )
     results = runner.test(
-        test_module="pinion.cosim.bench",
-        hdl_toplevel="pinion_core",
+        test_module=spec["module"],
+        hdl_toplevel=top,
         hdl_toplevel_lang="verilog",
         build_dir=build,
         test_dir=own,

@@ -169,7 +169,19 @@ class Keeper(Traffic):
                 self._blame(flight, failure)
 
     def _finish(self, flight: Flight) -> None:
-        """Check a response and hand its results out."""
+        """Check a response and hand its results out; an error of the driver's own goes on."""
+        try:
+            self._hand_out(flight)
+        except BaseException as error:
+            with self._lock:
+                self._settling = False
+                if self._queue.checking is flight:
+                    self._queue.done(flight)
+                    flight.job.retire(flight, good=False)
+            self.fail(flight.job, error)
+            raise
+
+    def _hand_out(self, flight: Flight) -> None:
         began, job = time.perf_counter(), flight.job
         head, failure = self._open(flight)
         result = None

@@ -89,6 +89,8 @@ def unwrap(text: bytes) -> bytes | None:
     """Kind and body of what came between two zeros; None when it is damaged."""
     runs = []
     at = 0
+    if 0 in text:
+        return None
     while at < len(text):
         end = at + text[at]
         runs.append(text[at + 1 : end])

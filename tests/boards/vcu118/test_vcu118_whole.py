@@ -19,20 +19,11 @@ from pinion.boards.xilinx.rehearse import Design, rehearse
 from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("robot", "function", "board_name", "mhz"),
-    [
-        ("pendulum", "rnea", "vcu118", 200.0),
-        ("pendulum", "rnea", "u250", 250.0),
-        ("iiwa14", "fd_derivatives_from_minv", "vcu118", 200.0),
-        ("iiwa14", "fd_derivatives", "vcu118", 250.0),
-    ],
-)
-def test_a_whole_build_passes_every_check(
-    tmp_path: Path, tclsh: str, robot: str, function: str, board_name: str, mhz: float
-) -> None:
-    folder, board = tmp_path / "build", load_board(board_name)
+def passes_every_check(
+    folder: Path, tclsh: str, *, robot: str, function: str, board_name: str, mhz: float
+) -> Path:
+    """Build, and hold the board's folder against ports, table of pins and table of names."""
+    board = load_board(board_name)
     manifest = build(robot, function, folder, target=board_name, clock_mhz=mhz)
     assert (manifest.target, manifest.clock_mhz) == (board_name, mhz)
     path, clock = folder / board_name, core_clock(board, mhz)
@@ -40,14 +31,41 @@ def test_a_whole_build_passes_every_check(
     assert design.synchronisers >= (8 if clock is not None else 1)
     came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
     assert (came.code, came.refused) == (0, ()), came.output
+    assert "warning" not in came.output
     assert constraint_problems(came, design, board=board) == []
     core = Design(
         ports=("clk",), cells=("datapath",), pins={}, tops=("pinion_core",), synchronisers=0
     )
     alone = rehearse(path / CORE_TCL, design=core, tclsh=tclsh)
     assert (alone.code, alone.refused) == (0, ()), alone.output
+    return path
+
+
+def test_a_small_build_passes_the_checks(tmp_path: Path, tclsh: str) -> None:
+    path = passes_every_check(
+        tmp_path / "build", tclsh, robot="pendulum", function="rnea", board_name="vcu118", mhz=200.0
+    )
+    assert "module pinion_core" in (path / "pinion_board.v").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("robot", "function", "board_name", "mhz"),
+    [
+        ("pendulum", "rnea", "u250", 250.0),
+        ("iiwa14", "fd_derivatives_from_minv", "vcu118", 200.0),
+        ("iiwa14", "fd_derivatives", "vcu118", 250.0),
+    ],
+)
+def test_a_whole_build_maps_and_fits_one_die(
+    tmp_path: Path, tclsh: str, robot: str, function: str, board_name: str, mhz: float
+) -> None:
+    path = passes_every_check(
+        tmp_path / "build", tclsh, robot=robot, function=function, board_name=board_name, mhz=mhz
+    )
+    board = load_board(board_name)
     mapped = map_design(path, board=board)
-    assert cell_problems(mapped, core_clock=clock) == []
+    assert cell_problems(mapped, core_clock=core_clock(board, mhz)) == []
     # The core is in it, and all of it fits one die.
     assert mapped.totals["dsp"] > 0
     for kind, amount in board.die().items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pinion.cosim.card import KINDS, Fault, FaultPlan, PlanError
@@ -101,3 +103,17 @@ def test_the_same_seed_gives_the_same_faults():
         return [injector.draw(packet, count=5, request_beats=4) for packet in range(200)]
 
     assert faults(1) == faults(1) != faults(2)
+
+
+def test_the_page_has_every_kind_with_its_parameters():
+    page = (Path(__file__).parents[3] / "docs" / "faults.md").read_text()
+    rows = {
+        row.split("|")[1].strip(" `"): row.split("|")[2]
+        for row in page.splitlines()
+        if "| `" in row
+    }
+    assert {
+        kind: tuple(rows[kind].replace("`", "").replace(",", " ").split()) for kind in rows
+    } == {kind: parameters for kind, (_, parameters) in KINDS.items()}
+    plan = page.partition("```toml")[2].partition("```")[0]
+    assert FaultPlan.parse(plan).every == 100

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pinion.cosim.card import KINDS, Fault, FaultPlan, Record, StandIn, why_no_fuse
-from pinion.cosim.card.soak import HARMLESS, NAMES, Failure, Soak, explained, soak
+from pinion.cosim.card.soak import Soak, soak
+from pinion.cosim.card.tally import HARMLESS, NAMES, Failure, explained
 
 needs_fuse = pytest.mark.skipif(why_no_fuse() is not None, reason=str(why_no_fuse()))
 

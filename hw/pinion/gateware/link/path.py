@@ -163,7 +163,11 @@ class StreamPath(wiring.Component):
         m.submodules.writer = writer = ResponseWriter(words=p.words_out, **build)
         connect(m, wiring.flipped(self.core_o), tally.i)
         connect(m, tally.o, packer.i)
-        connect(m, packer.o, outbox.i)
+        # Likewise: from here to the crossing ready passes packer and tally without a register.
+        m.submodules.packed = packed = HoldingStage(shape=RESPONSE_BEAT)
+        connect(m, packer.o, packed.i)
+        connect(m, packed.o, outbox.i)
+        m.d.comb += packed.clear.eq(ResetSignal())
         connect(m, outbox.o, writer.payload)
         connect(m, writer.o, wiring.flipped(self.response))
 

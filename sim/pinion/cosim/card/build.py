@@ -39,7 +39,7 @@ def make_card(folder: Path, *, model: str = "packet") -> tuple[Backend, Layout]:
         return factory(folder)
     if model not in MODELS:
         raise ValueError(
-            f"There is no model '{model}' of a card: give {' or '.join(MODELS)}, or file.py:function."
+            f"There is no model '{model}' of a card: give packet, rtl, or file.py:function."
         )
     manifest = Manifest.read(folder)
     if model == "packet":

@@ -134,7 +134,9 @@ class FaultPlan:
             raise PlanError(f"The seed is {self.seed!r}: give a whole number.")
 
     @classmethod
-    def random(cls, *, every: float, seed: int = 0, kinds: tuple[str, ...] | None = None) -> FaultPlan:
+    def random(
+        cls, *, every: float, seed: int = 0, kinds: tuple[str, ...] | None = None
+    ) -> FaultPlan:
         """One fault of the whole plan after so many requests on average."""
         return cls(every=every, seed=seed, kinds=tuple(KINDS) if kinds is None else kinds)
 
@@ -163,7 +165,9 @@ class FaultPlan:
         lines = _Lines(name, text)
         unknown = [key for key in data if key not in ("seed", "fault")]
         if unknown:
-            raise lines.error(None, unknown[0], f"'{unknown[0]}' is unknown: give seed or [[fault]]")
+            raise lines.error(
+                None, unknown[0], f"'{unknown[0]}' is unknown: give seed or [[fault]]"
+            )
         tables = data.get("fault", [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise lines.error(None, "fault", "write every fault as a table [[fault]]")
@@ -251,9 +255,7 @@ class Injector:
         kind = self.rng.choice(self.plan.kinds)
         side: Side = self.rng.choice(("request", "response"))
         longest = 0.1 if kind == "other_build" else 0.002
-        return Fault(
-            kind=kind, probability=1.0, side=side, seconds=self.rng.random() * longest
-        )
+        return Fault(kind=kind, probability=1.0, side=side, seconds=self.rng.random() * longest)
 
     def _decided(self, fault: Fault, beats: int) -> Fault:
         def chosen(value: int | None, low: int, high: int) -> int:
@@ -317,7 +319,7 @@ class _Lines:
 
 def _named(table: Mapping[str, Any], message: str) -> str:
     for key in table:
-        if key != "kind" and f"'{key}'" in message or message.startswith(f"The {key} "):
+        if (key != "kind" and f"'{key}'" in message) or message.startswith(f"The {key} "):
             return key
     return "kind"
 

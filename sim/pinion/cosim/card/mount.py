@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import subprocess
@@ -116,10 +117,8 @@ class StandIn:
         """End the process and unmount, whatever state they are in; a second call does nothing."""
         process = self._process
         if process.stdin is not None and not process.stdin.closed:
-            try:
+            with contextlib.suppress(BrokenPipeError):  # it ended before
                 process.stdin.close()
-            except BrokenPipeError:
-                pass  # it ended before
         try:
             process.wait(PATIENCE)
         except subprocess.TimeoutExpired:

@@ -66,9 +66,7 @@ class PacketTrace:
         go.
     """
 
-    def __init__(
-        self, *, injector: Injector, emit: Callable[[Fault, int, int], None]
-    ) -> None:
+    def __init__(self, *, injector: Injector, emit: Callable[[Fault, int, int], None]) -> None:
         self.injector = injector
         self._emit = emit
         self._packet: Packet | None = None

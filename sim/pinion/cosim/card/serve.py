@@ -42,9 +42,9 @@ def main() -> None:
             timeout=task["timeout"],
             timeout_errno=task["timeout_errno"],
         )
-        from .files import CardFiles
-
         import mfusepy
+
+        from .files import CardFiles
     except Exception as error:
         ours = type(error).__module__.startswith("pinion.")
         _put(answers, {"error": str(error) if ours else f"{type(error).__name__}: {error}"})

@@ -10,53 +10,27 @@ import json
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.driver import BusyError, CardFaultError, Device, DriverError, Result, TransportError
+from pinion.driver import BusyError, Device, DriverError, Result, TransportError
 from pinion.driver.card import layout_of
 from pinion.driver.errors import WrongBuildError
 from pinion.driver.xdma import XdmaTransport
 
-from .faults import KINDS, FaultPlan, Record
+from .faults import FaultPlan
 from .mount import StandIn, StandInError
 from .nodes import MountedNodes
+from .tally import RECOVERY, Tally, figures_of
 from .workload import Workload, workload_of
-
-HARMLESS = ("delay", "split_tlast", "ring_wrap")
-"""Faults that no program may notice."""
-
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "short_read": ("TornStreamError",),
-    "etimedout": ("CardTimeoutError",),
-    "errno512": ("CardTimeoutError",),
-    "ebusy": ("BusyError",),
-    "partial_tkeep": ("PARTIAL_BEAT",),
-    "corrupt_beat": (
-        "TornStreamError",
-        "MAGIC",
-        "VERSION",
-        "HEADER_CRC",
-        "FUNCTION",
-        "BUILD",
-        "COUNT",
-        "WORDS",
-        "PAYLOAD_CRC",
-    ),
-    "lost_tail": ("CardTimeoutError", "TornStreamError", "MAGIC", "PAYLOAD_CRC"),
-    "card_reset": ("CardTimeoutError", "TornStreamError", "MAGIC"),
-    "other_build": ("WrongBuildError", "BUILD"),
-}
-"""Errors of the driver that name a fault; in capitals, the cause that a `CardFaultError` gives."""
 
 LONGEST = 64
 """Requests in a batch."""
@@ -64,59 +38,8 @@ LONGEST = 64
 FLYING = 4
 """Batches that a thread has under way."""
 
-RECOVERY = 2.0
-"""Seconds that the device's recovery from a fault may take."""
-
 PATIENCE = 120.0
 """Seconds after which a batch counts as lost."""
-
-
-@dataclass(kw_only=True)
-class Failure:
-    """A batch that ended with an error: which, what it said, and in which time."""
-
-    name: str
-    text: str
-    began: float
-    ended: float
-
-
-@dataclass(kw_only=True)
-class Tally:
-    """What the threads of a soak count.
-
-    Members
-    -------
-    right, wrong, lost : requests.
-    failures : batches that ended with an error.
-    """
-
-    right: int = 0
-    wrong: int = 0
-    lost: int = 0
-    failed: int = 0
-    retried: int = 0
-    recovered: int = 0
-    mended: int = 0
-    batches: int = 0
-    opened: int = 0
-    refused: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self, **more: int) -> None:
-        """Count, from any thread."""
-        with self.lock:
-            for name, value in more.items():
-                setattr(self, name, getattr(self, name) + value)
-
-    def fail(self, error: BaseException, began: float) -> None:
-        """Note an error."""
-        name, ended = type(error).__name__, time.monotonic()
-        if isinstance(error, CardFaultError):
-            name = error.cause.name
-        with self.lock:
-            self.failures.append(Failure(name=name, text=str(error), began=began, ended=ended))
 
 
 @dataclass(kw_only=True)
@@ -163,7 +86,6 @@ class Soak:
         self._timeout = timeout
         self._mending = threading.Lock()
         self._left = 0
-        self._broken: list[BaseException] = []
 
     def run(self) -> dict[str, Any]:
         """Everything; the figures, of which ``complaints`` must be empty."""
@@ -176,7 +98,13 @@ class Soak:
         records = self.card.log()
         self.card.set_plan(FaultPlan())
         usable = self._usable()
-        return self._figures(records, usable=usable, seconds=time.monotonic() - began)
+        return figures_of(
+            self.tally,
+            records,
+            requests=self._requests,
+            usable=usable,
+            seconds=time.monotonic() - began,
+        )
 
     def _round(self, device: Device, number: int) -> None:
         workers = [
@@ -201,7 +129,7 @@ class Soak:
         try:
             self._work(device, np.random.default_rng(seed))
         except BaseException as error:  # a thread's end must not pass for success
-            self._broken.append(error)
+            self.tally.broken.append(error)
 
     def _work(self, device: Device, rng: np.random.Generator) -> None:
         flying: list[_Batch] = []
@@ -299,56 +227,6 @@ class Soak:
             result = device.submit(**self.workload.take(rows)).result(PATIENCE)
         return self.workload.wrong(rows, result) == 0
 
-    def _figures(self, records: list[Record], *, usable: bool, seconds: float) -> dict[str, Any]:
-        tally = self.tally
-        faults = Counter(record.kind for record in records if record.kind in KINDS)
-        rules = [record for record in records if record.kind not in KINDS]
-        unexplained = [f for f in tally.failures if not explained(f, records)]
-        settled = tally.right + tally.failed
-        complaints = [f"A thread of the soak ended with {error!r}." for error in self._broken]
-        if tally.wrong:
-            complaints.append(f"{tally.wrong} results were wrong without an exception.")
-        if tally.lost or settled != self._requests:
-            complaints.append(f"{self._requests - settled} requests had no result and no exception.")
-        for failure in unexplained[:5]:
-            complaints.append(f"No fault explains {failure.name}: {failure.text}")
-        if len(unexplained) > 5:
-            complaints.append(f"{len(unexplained)} exceptions have no fault that explains them.")
-        for rule in rules[:5]:
-            complaints.append(f"The driver broke a rule ({rule.kind}): {rule.detail}")
-        if not usable:
-            complaints.append("The device was not usable afterwards.")
-        return {
-            "requests": self._requests,
-            "batches": tally.batches,
-            "right": tally.right,
-            "failed": tally.failed,
-            "wrong": tally.wrong,
-            "lost": self._requests - settled,
-            "faults": dict(sorted(faults.items())),
-            "faults_total": sum(faults.values()),
-            "exceptions": dict(sorted(Counter(f.name for f in tally.failures).items())),
-            "unexplained": len(unexplained),
-            "retried": tally.retried,
-            "recovered": tally.recovered,
-            "mended": tally.mended,
-            "opened": tally.opened,
-            "refused": tally.refused,
-            "usable": usable,
-            "seconds": round(seconds, 1),
-            "complaints": complaints,
-        }
-
-
-def explained(failure: Failure, records: list[Record]) -> bool:
-    """Whether a fault within the time of a failed batch has errors of this name."""
-    return any(
-        failure.name in NAMES.get(record.kind, ()) and record.time <= failure.ended
-        # A recovery from the fault may have held this batch up, and an armed EBUSY waits.
-        and (record.time >= failure.began - RECOVERY or record.kind == "ebusy")
-        for record in records
-    )
-
 
 def soak(
     folder: Path,
@@ -377,9 +255,7 @@ def soak(
     work = workload_of(folder, seed=seed) if workload is None else workload
     plan = FaultPlan.random(every=every, seed=seed)
     with StandIn(folder=folder, faults=plan, timeout=timeout, model=model) as card:
-        return Soak(
-            card=card, workload=work, requests=requests, seed=seed, rounds=rounds
-        ).run()
+        return Soak(card=card, workload=work, requests=requests, seed=seed, rounds=rounds).run()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -409,7 +285,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(figures))
     else:
         for name, value in figures.items():
-            shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+            shown = (
+                ", ".join(f"{k} {v}" for k, v in value.items())
+                if isinstance(value, dict)
+                else value
+            )
             print(f"{name:12} {shown}")
     return 1 if figures["complaints"] else 0
 

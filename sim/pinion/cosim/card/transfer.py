@@ -138,7 +138,9 @@ class Reading:
             self.end = self._at = stop
             while self._descriptor < len(self._ends) and self._ends[self._descriptor] <= stop:
                 self._descriptor += 1
-            if last[done - 1] and (self._descriptor == 0 or self._ends[self._descriptor - 1] < stop):
+            if last[done - 1] and (
+                self._descriptor == 0 or self._ends[self._descriptor - 1] < stop
+            ):
                 self._at = self._ends[self._descriptor]
                 self._descriptor += 1
             self.full = self._descriptor >= len(self._ends)
@@ -146,4 +148,6 @@ class Reading:
 
 
 EMPTY = np.zeros((0, WORDS_PER_BEAT), dtype=np.uint32)
+NO_KEEP = np.zeros(0, dtype=np.uint64)
+NO_FLAGS = np.zeros(0, dtype=np.bool_)
 """No beats."""

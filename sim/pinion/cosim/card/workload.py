@@ -47,9 +47,7 @@ class Workload:
 
     def wrong(self, rows: NDArray[np.int64], result: Result) -> int:
         """Requests of a batch whose result differs, in a bit of a word or in its flag."""
-        parts = {
-            array.name: array.gather(result[array.name]) for array in self.manifest.outputs
-        }
+        parts = {array.name: array.gather(result[array.name]) for array in self.manifest.outputs}
         words = pack(result_dtype(self.manifest), parts, len(rows))
         differs = (words != self.words[rows]).any(axis=1)
         return int(np.count_nonzero(differs | (result.saturated != self.flags[rows])))

@@ -24,7 +24,7 @@ from .answer_trace import AnswerTrace
 from .engine import CONTROL, Backend, Keep
 from .faults import Fault, FaultPlan, Injector, Record
 from .packet_trace import OTHER, PacketTrace
-from .transfer import EMPTY, STALE, Reading, request_beats, transfers
+from .transfer import EMPTY, NO_FLAGS, NO_KEEP, STALE, Reading, request_beats, transfers
 
 ERESTARTSYS = 512
 """What older drivers return for a timeout."""
@@ -32,7 +32,10 @@ ERESTARTSYS = 512
 PAUSE = 0.002
 """Seconds between two looks at a card that stands still."""
 
-BUILD = {register("BUILD_LOW").offset: OTHER & 0xFFFFFFFF, register("BUILD_HIGH").offset: OTHER >> 32}
+BUILD = {
+    register("BUILD_LOW").offset: OTHER & 0xFFFFFFFF,
+    register("BUILD_HIGH").offset: OTHER >> 32,
+}
 
 NO_FAULTS = FaultPlan()
 
@@ -71,9 +74,9 @@ class XdmaModel:
         self._answers = AnswerTrace(layout=layout)
         self._trace = PacketTrace(injector=Injector(plan=plan), emit=self._planned)
         self._ring = 0
-        self._pending: tuple[Words, Keep, Flags] = (EMPTY, EMPTY[:, 0], EMPTY[:, 0])
+        self._pending: tuple[Words, Keep, Flags] = EMPTY, NO_KEEP, NO_FLAGS
         self._posted: Reading | None = None
-        self._fifo: tuple[Words, Flags] = (EMPTY, np.zeros(0, dtype=np.bool_))
+        self._fifo: tuple[Words, Flags] = EMPTY, NO_FLAGS
         self._errno = 0
         self._hold = 0.0
         self._other_until = 0.0
