@@ -36,8 +36,8 @@ from .pll import Pll
 TOP, CARD = "pinion_board", "pinion_serial"
 """Modules: the whole design with its pads, and what of it can be simulated."""
 
-DEPTH = 32
-"""Beats in the elastic buffers of the link's top: a line of bytes makes no bursts."""
+DEPTH = 64
+"""Beats in the elastic buffers of the link's top: fewer would go into LUTs and not block RAM."""
 
 FLIGHTS = 4
 """Batches in work at once."""

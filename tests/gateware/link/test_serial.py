@@ -1,0 +1,276 @@
+"""The serial link's gateware against the frames of `pinion.link.serial`, bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+from amaranth.sim import Simulator
+
+from pinion.gateware.link.frames import FrameReader, FrameWriter
+from pinion.gateware.link.layouts import REQUEST_BEAT
+from pinion.gateware.link.serial import SerialLink
+from pinion.gateware.link.uart import FRACTION, LEAST, UartReceiver, UartTransmitter, bit_length
+from pinion.link import BEAT
+from pinion.link.serial import WIRE_BEAT, Frame, beats, command, unwrap
+
+Bench = Callable[[Any], Any]
+
+
+def simulate(dut: Any, *benches: Bench) -> None:
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    for bench in benches:
+        simulator.add_testbench(bench)
+    simulator.run()
+
+
+class Wire(wiring.Component):
+    """A transmitter and a receiver of bits that differ a little in length."""
+
+    def __init__(self, *, sends: int, receives: int) -> None:
+        super().__init__({"data": Out(8), "valid": Out(1), "broken": Out(1)})
+        self.transmitter = UartTransmitter(length=sends)
+        self.receiver = UartReceiver(length=receives)
+        self.low = Signal()
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.transmitter, m.submodules.receiver = self.transmitter, self.receiver
+        m.d.comb += [
+            self.receiver.line.eq(self.transmitter.line & ~self.low),
+            self.data.eq(self.receiver.data),
+            self.valid.eq(self.receiver.valid),
+            self.broken.eq(self.receiver.broken),
+        ]
+        return m
+
+
+@pytest.mark.parametrize("percent", [-3, 0, 3])
+@pytest.mark.parametrize("length", [LEAST << FRACTION, 16 * 16 + 11])
+def test_bytes_come_through_clocks_that_differ(length: int, percent: int) -> None:
+    if length == LEAST << FRACTION and percent:
+        percent //= 3  # so short a bit has its middle a cycle off
+    dut = Wire(sends=length, receives=length + length * percent // 100)
+    text = bytes(np.random.default_rng(length).integers(0, 256, size=40, dtype=np.uint8))
+    got = bytearray()
+
+    async def send(ctx: Any) -> None:
+        for byte in text:
+            ctx.set(dut.transmitter.i.payload, byte)
+            ctx.set(dut.transmitter.i.valid, 1)
+            await ctx.tick().until(dut.transmitter.i.ready)
+        ctx.set(dut.transmitter.i.valid, 0)
+
+    async def receive(ctx: Any) -> None:
+        while len(got) < len(text):
+            _, _, data, broken = await ctx.tick().sample(dut.data, dut.broken).until(dut.valid)
+            got.append(data)
+            assert not broken
+
+    simulate(dut, send, receive)
+    assert bytes(got) == text
+
+
+def test_a_break_is_one_broken_byte() -> None:
+    dut = Wire(sends=64, receives=64)
+    seen = []
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.low, 1)
+        for cycle in range(400):
+            ctx.set(dut.low, cycle < 200)
+            await ctx.tick()
+            if ctx.get(dut.valid):
+                seen.append((ctx.get(dut.data), ctx.get(dut.broken)))
+
+    simulate(dut, bench)
+    assert seen == [(0, 1)]
+
+
+def test_a_clock_too_slow_for_the_rate_is_refused() -> None:
+    assert bit_length(clock_hz=50e6, baud=3e6) == 267
+    with pytest.raises(ValueError, match="10 MHz is too slow for 3e\\+06 bit/s: take at most"):
+        bit_length(clock_hz=10e6, baud=3e6)
+
+
+def read(text: bytes, *, slots: int = 4, stall: int = 0) -> tuple[list[tuple[int, bool]], list[Any]]:
+    """Beats and commands that a reader finds in bytes."""
+    dut = FrameReader(slots=slots)
+    found: list[tuple[int, bool]] = []
+    commands: list[Any] = []
+
+    async def send(ctx: Any) -> None:
+        for byte in text:
+            ctx.set(dut.data, byte)
+            ctx.set(dut.valid, 1)
+            await ctx.tick()
+            ctx.set(dut.valid, 0)
+            await ctx.tick()
+        await ctx.tick().repeat(75 * (slots + 1) + stall)
+
+    async def take(ctx: Any) -> None:
+        await ctx.tick().repeat(stall)
+        ctx.set(dut.beat.ready, 1)
+        async for _, _, valid, payload in ctx.tick().sample(dut.beat.valid, dut.beat.payload):
+            if valid:
+                found.append((payload.data, bool(payload.whole)))
+
+    async def listen(ctx: Any) -> None:
+        async for _, _, valid, payload in ctx.tick().sample(dut.commanded, dut.command):
+            if valid:
+                commands.append((payload.kind, payload.tag, payload.offset, payload.value))
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(send)
+    simulator.add_testbench(take, background=True)
+    simulator.add_testbench(listen, background=True)
+    simulator.run()
+    return found, commands
+
+
+def packet(count: int, *, seed: int) -> bytes:
+    rng = np.random.default_rng(seed)
+    return (rng.integers(0, 256, size=count * BEAT) * (rng.random(count * BEAT) < 0.7)).astype(
+        np.uint8
+    ).tobytes()
+
+
+def numbers(text: bytes) -> list[int]:
+    return [int.from_bytes(text[at : at + BEAT], "little") for at in range(0, len(text), BEAT)]
+
+
+def test_a_reader_finds_beats_and_commands() -> None:
+    text = packet(3, seed=1)
+    stream = (
+        beats(text[:BEAT])
+        + command(Frame.READ, tag=9, offset=0x34)
+        + beats(text[BEAT:])
+        + command(Frame.WRITE, tag=255, offset=0x30, value=0xFF00_0001)
+        + command(Frame.SYNC, tag=1)
+        + command(Frame.VALUE, tag=2)
+    )
+    found, commands = read(stream)
+    assert found == [(number, True) for number in numbers(text)]
+    assert commands == [
+        (Frame.READ, 9, 0x34, 0),
+        (Frame.WRITE, 255, 0x30, 0xFF00_0001),
+        (Frame.SYNC, 1, 0, 0),
+    ]
+
+
+@pytest.mark.parametrize("place", [0, 1, 40, 67, 68])
+@pytest.mark.parametrize("by", [b"\x5a", b"", b"\x11\0\0"])
+def test_a_damaged_beat_is_not_whole_and_the_next_is(place: int, by: bytes) -> None:
+    text = packet(3, seed=2)
+    stream = beats(text[:BEAT])
+    damaged = stream[:place] + by + stream[place + 1 :]
+    assert damaged != stream
+    found, commands = read(damaged + beats(text[BEAT:]))
+    assert not commands
+    assert any(not whole for _, whole in found)
+    kept = [number for number, whole in found if whole]
+    # A frame that lost its end takes the next one along.
+    assert kept == (numbers(text)[2:] if place == 68 and by != b"\x11\0\0" else numbers(text)[1:])
+
+
+def test_short_garbage_is_dropped() -> None:
+    text = packet(1, seed=3)
+    bad = bytearray(command(Frame.WRITE, tag=1, offset=0x30, value=1))
+    bad[5] ^= 1
+    found, commands = read(bytes(bad) + b"\0\0\x01\0\x05\x02\0" + beats(text))
+    assert found == [(number, True) for number in numbers(text)]
+    assert not commands
+
+
+def test_beats_without_room_are_missed_by_the_next_one() -> None:
+    text = packet(5, seed=4)
+    wait = 2 * 3 * WIRE_BEAT + 30
+    found, _ = read(beats(text), slots=2, stall=wait)
+    assert found[:2] == [(number, True) for number in numbers(text)[:2]]
+    assert not found[2][1], "a beat was lost, so the one behind it must not pass for whole"
+    assert found[3:] == [(number, True) for number in numbers(text)[4:]]
+
+
+def test_a_writer_sends_what_the_host_reads() -> None:
+    dut = FrameWriter()
+    text = packet(2, seed=5) + bytes(BEAT) + b"\xff" * BEAT
+    out = bytearray()
+
+    async def give(ctx: Any) -> None:
+        for index, number in enumerate(numbers(text)):
+            ctx.set(dut.beat.p.data, number)
+            ctx.set(dut.beat.p.last, index == 3)
+            ctx.set(dut.beat.valid, 1)
+            await ctx.tick().until(dut.beat.ready)
+        ctx.set(dut.beat.valid, 0)
+        ctx.set(dut.command.p, {"kind": 5, "tag": 3, "offset": 0x10, "value": 0xAB00_00CD})
+        ctx.set(dut.command.valid, 1)
+        await ctx.tick().until(dut.command.ready)
+        ctx.set(dut.command.valid, 0)
+        await ctx.tick().repeat(60)
+
+    async def take(ctx: Any) -> None:
+        ctx.set(dut.o.ready, 1)
+        async for _, _, valid, payload in ctx.tick().sample(dut.o.valid, dut.o.payload):
+            if valid:
+                out.append(payload)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(give)
+    simulator.add_testbench(take, background=True)
+    simulator.run()
+    assert bytes(out) == beats(text, last=True) + command(
+        Frame.VALUE, tag=3, offset=0x10, value=0xAB00_00CD
+    )
+
+
+def test_the_link_answers_on_its_line() -> None:
+    """Bits in, bits out: a SYNC, a READ that the registers answer, and a beat back to the host."""
+    dut = SerialLink(length=LEAST << FRACTION, slots=2)
+    host = UartTransmitter(length=LEAST << FRACTION)
+    ears = UartReceiver(length=LEAST << FRACTION)
+    m = Module()
+    m.submodules.dut, m.submodules.host, m.submodules.ears = dut, host, ears
+    m.d.comb += [dut.rx.eq(host.line), ears.line.eq(dut.tx), dut.rdata.eq(dut.araddr + 1)]
+    m.d.comb += [dut.arready.eq(1), dut.c2h.valid.eq(dut.h2c.valid), dut.c2h.p.last.eq(1)]
+    m.d.comb += [dut.c2h.p.data.eq(dut.h2c.p.data), dut.h2c.ready.eq(dut.c2h.ready)]
+    m.d.sync += dut.rvalid.eq(dut.arvalid & ~dut.rvalid)
+    text = packet(1, seed=6)
+    stream = b"\0" + command(Frame.SYNC, tag=4) + command(Frame.READ, tag=5, offset=0x20)
+    out = bytearray()
+
+    async def send(ctx: Any) -> None:
+        for byte in stream + beats(text):
+            ctx.set(host.i.payload, byte)
+            ctx.set(host.i.valid, 1)
+            await ctx.tick().until(host.i.ready)
+        ctx.set(host.i.valid, 0)
+        await ctx.tick().repeat(90 * 40 + 400)
+
+    async def listen(ctx: Any) -> None:
+        async for _, _, valid, data in ctx.tick().sample(ears.valid, ears.data):
+            if valid:
+                out.append(data)
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(send)
+    simulator.add_testbench(listen, background=True)
+    simulator.run()
+    bodies = [unwrap(frame) for frame in bytes(out).split(b"\0")[:-1]]
+    assert bodies[:2] == [
+        bytes((Frame.ROOM, 4, 0, 0, 0, 0, 0)),
+        bytes((Frame.VALUE, 5, 0x20, 0x21, 0, 0, 0)),
+    ]
+    assert sorted(map(repr, bodies[2:])) == sorted(
+        map(repr, [bytes((Frame.LAST,)) + text, bytes((Frame.ROOM, 0, 0, 1, 0, 0, 0))])
+    )
+    assert REQUEST_BEAT.size == 513
