@@ -201,9 +201,17 @@ def test_requests_that_a_reset_card_forgot_are_sent_again() -> None:
         nodes.card.configure()
         return []
 
-    nodes.on_write = once(5, lambda: setattr(nodes.card, "feed", forget))
+    queued = threading.Event()
+
+    def on_write(call: int, _: object) -> None:
+        assert queued.wait(WAIT), "the next request must follow at once"
+        if call == 5:
+            nodes.card.feed = forget  # type: ignore[method-assign]
+
+    nodes.on_write = on_write
     with open_device(nodes) as device:
         futures = [device.submit(**states(8, seed=seed)) for seed in range(20)]
+        queued.set()
         for seed, future in enumerate(futures):
             check(future.result(WAIT), seed)
         assert device.profile.recoveries == 1
@@ -322,8 +330,11 @@ def test_a_response_that_is_lost_is_asked_for_again() -> None:
     """The next one comes in its place, with another sequence number."""
     nodes = StrictNodes()
     nodes.card.feed = swallow(nodes.card, 3)  # type: ignore[method-assign]
+    queued = threading.Event()
+    nodes.on_write = lambda call, data: queued.wait(WAIT) and None
     with open_device(nodes) as device:
         futures = [device.submit(**states(8, seed=seed)) for seed in range(8)]
+        queued.set()
         for seed, future in enumerate(futures):
             check(future.result(WAIT), seed)
         assert device.profile.recoveries == 1 and device.profile.resent >= 1

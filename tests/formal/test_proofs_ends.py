@@ -1,4 +1,4 @@
-"""The proofs of reader, writer, exit and registers pass, and broken ones fail them."""
+"""Broken readers, writers, exits and registers fail their proofs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ from pinion.gateware.link.writer import Closer, ResponseWriter
 from tests.gateware.link.mutants import mutant
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_it_is_proved(name: str, tmp_path: Path) -> None:
-    result = prove(BY_NAME[name], tmp_path)
-    assert result.passed, result.log.read_text()[-2000:]
 
 
 # Proof, component, cycles in which it shows, and what is broken in it.

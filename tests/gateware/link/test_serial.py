@@ -69,7 +69,7 @@ def test_bytes_come_through_clocks_that_differ(length: int, percent: int) -> Non
 
     async def receive(ctx: Any) -> None:
         while len(got) < len(text):
-            _, _, data, broken = await ctx.tick().sample(dut.data, dut.broken).until(dut.valid)
+            data, broken = await ctx.tick().sample(dut.data, dut.broken).until(dut.valid)
             got.append(data)
             assert not broken
 
@@ -115,7 +115,7 @@ def read(text: bytes, *, slots: int = 4, stall: int = 0) -> tuple[list[tuple[int
         await ctx.tick().repeat(75 * (slots + 1) + stall)
 
     async def take(ctx: Any) -> None:
-        await ctx.tick().repeat(stall)
+        await ctx.tick().repeat(stall + 1)
         ctx.set(dut.beat.ready, 1)
         async for _, _, valid, payload in ctx.tick().sample(dut.beat.valid, dut.beat.payload):
             if valid:

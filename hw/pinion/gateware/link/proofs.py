@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pinion.gateware.formal import Proof, prove_all
 
-from . import harness
+from . import harness, proofs_ends
 from .crossing import Crossing
 from .elastic import ElasticBuffer
 from .holding import HoldingStage
@@ -85,6 +85,7 @@ PROOFS: tuple[Proof, ...] = (
         depth=24,
         multiclock=True,
     ),
+    *proofs_ends.PROOFS,
 )
 """Every proof of this package; small words and beats, because nothing depends on a word's value."""
 

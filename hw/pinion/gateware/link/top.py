@@ -68,7 +68,7 @@ class Top(wiring.Component):
     Clocks: ``sync`` is the link's. ``stream`` has the same clock, and the soft reset. ``core`` is
     ``core_clk`` with a reset of its own, or without a crossing ``stream`` once more.
 
-    Latency: the core's, and about 25 link and 10 core cycles.
+    Latency: the core's, and about 30 cycles where both clocks are alike.
     Throughput: the core's, as long as the link has a beat for every 16 words.
     """
 
