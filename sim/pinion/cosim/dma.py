@@ -121,7 +121,10 @@ class Dma:
         """
         async with self._writing:
             if address is None:
-                address = BEAT * self._rng.randrange(PAGE // BEAT)
+                # A page's end in the packet's midst, half of the time.
+                beats = min(len(data), PAGE) // BEAT
+                back = self._rng.randint(1, self._rng.choice((beats, PAGE // BEAT)))
+                address = PAGE - BEAT * back
             if self._rng.random() < 0.5:
                 # The driver goes on in its ring wherever the last transfer left it.
                 self._ring = RING - self._rng.randint(1, 2)

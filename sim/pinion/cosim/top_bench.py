@@ -68,7 +68,11 @@ class Bench:
         packets = host.packets([self.spec["flood"]] * self.spec["flood_batches"])
         writer = host.spawn(host.write(packets))
         full = self.spec["full"]
-        await self.until(lambda: host.monitor.unread > full, "A flood of requests never ends")
+        await self.until(
+            lambda: host.monitor.unread > full,
+            "The card takes and gives beats without end although no read is posted",
+            times=10,
+        )
         if writer.done():
             raise ComplaintError(
                 f"The card took {len(packets)} batches of {self.spec['flood']} requests although "
@@ -77,12 +81,13 @@ class Bench:
         status = await host.get("STATUS")
         if status & (BUSY | OPEN) != BUSY | OPEN:
             raise ComplaintError(
-                f"STATUS is {status:#x} while the card waits for a read: not busy."
+                f"STATUS is {status:#x} while the card waits for a read: not BUSY and OPEN."
             )
         await ClockCycles(host.dut.clk, self.spec["held"])
         await host.check_stalled()
         await self.snapshot()
         await host.finish(writer, host.spawn(host.answers(packets)))
+        await host.settle()
         host.check_floats()
 
     async def snapshot(self) -> None:
@@ -251,13 +256,14 @@ class Bench:
         )
         self.host.dma.pause(idle, stall)
 
-    async def until(self, done: Callable[[], bool], sentence: str) -> bool:
-        """Wait for something, but not for ever."""
-        for _ in range(self.spec["limit"]):
+    async def until(self, done: Callable[[], bool], sentence: str, *, times: int = 1) -> None:
+        """Wait for something, but not for ever: so many times the scenario's limit."""
+        cycles = times * self.spec["limit"]
+        for _ in range(cycles):
             if done():
-                return True
+                return
             await ClockCycles(self.host.dut.clk, 1)
-        raise ComplaintError(f"{sentence}: nothing came of it in {self.spec['limit']} cycles.")
+        raise ComplaintError(f"{sentence}: nothing came of it in {cycles} cycles.")
 
 
 def _start(dut: Any, spec: dict[str, Any], rng: random.Random) -> None:

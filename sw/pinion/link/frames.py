@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,21 @@ from .protocol import (
 Bytes = NDArray[np.uint8]
 
 _NO_CRC = bytes(4)
+
+
+def _reader(dtype: np.dtype[np.void]) -> tuple[Struct, Any]:
+    """A beat of a dtype as a struct and a named tuple: ten times as fast as a view for one beat."""
+    fields = [(name, *dtype.fields[name][:2]) for name in dtype.names or () if dtype.fields]
+    plain = [(name, sub) for name, sub, _ in fields if sub.subdtype is None]
+    codes = {4: "I", 8: "Q"}
+    text = "".join(
+        codes[sub.itemsize] if sub.subdtype is None else f"{sub.itemsize}x" for _, sub, _ in fields
+    )
+    return Struct(f"<{text}"), namedtuple("Beat", [name for name, _ in plain])
+
+
+_HEADER, _Header = _reader(HEADER)
+_TRAILER, _Trailer = _reader(TRAILER)
 
 
 class FrameError(ValueError):
@@ -135,32 +152,31 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
             f"A response of {count} records takes {length} bytes, not {packet.shape} of "
             f"{packet.dtype}."
         )
-    header = packet[:BEAT].view(HEADER)[0]
-    trailer = packet[-BEAT:].view(TRAILER)[0]
-    magic = int(header["magic"])
-    if magic == Magic.ABORT:
+    header = _Header._make(_HEADER.unpack_from(packet.data))
+    trailer = _Trailer._make(_TRAILER.unpack_from(packet.data, length - BEAT))
+    if header.magic == Magic.ABORT:
         raise AbortedError("The card was reset and cut its response off.")
-    _same("magic word", magic, Magic.RESPONSE)
-    _same("protocol version", int(header["version"]), PROTOCOL_VERSION)
-    _same("build hash", int(header["build"]), layout.build)
-    _same("function", int(header["function"]), layout.function)
-    _same("number of words", int(header["words"]), layout.words_out)
-    _same("sequence number", int(header["sequence"]), sequence)
-    _same("number of records", int(header["count"]), count)
-    if int(trailer["magic"]) != Magic.TRAILER and _was_cut(packet):
+    _same("magic word", header.magic, Magic.RESPONSE)
+    _same("protocol version", header.version, PROTOCOL_VERSION)
+    _same("build hash", header.build, layout.build)
+    _same("function", header.function, layout.function)
+    _same("number of words", header.words, layout.words_out)
+    _same("sequence number", header.sequence, sequence)
+    _same("number of records", header.count, count)
+    if trailer.magic != Magic.TRAILER and _was_cut(packet):
         raise AbortedError("The card was reset and cut its response off.")
-    _same("magic word of the trailer", int(trailer["magic"]), Magic.TRAILER)
+    _same("magic word of the trailer", trailer.magic, Magic.TRAILER)
     found = crc32(_NO_CRC, crc32(packet[: length - BEAT + CRC_FIELD]))
-    _same("checksum", int(trailer["crc"]), found)
-    _same("sequence number of the trailer", int(trailer["sequence"]), sequence)
-    _same("number of records of the trailer", int(trailer["count"]), count)
+    _same("checksum", trailer.crc, found)
+    _same("sequence number of the trailer", trailer.sequence, sequence)
+    _same("number of records of the trailer", trailer.count, count)
     return ResponseHead(
-        status=Status(int(trailer["status"])),
+        status=Status(trailer.status),
         sequence=sequence,
-        flagged=int(trailer["flagged"]),
-        cycles=int(trailer["cycles"]),
-        stalled=int(trailer["stalled"]),
-        starved=int(trailer["starved"]),
+        flagged=trailer.flagged,
+        cycles=trailer.cycles,
+        stalled=trailer.stalled,
+        starved=trailer.starved,
     )
 
 

@@ -107,13 +107,8 @@ def test_the_same_seed_gives_the_same_faults():
 
 def test_the_page_has_every_kind_with_its_parameters():
     page = (Path(__file__).parents[3] / "docs" / "faults.md").read_text()
-    rows = {
-        row.split("|")[1].strip(" `"): row.split("|")[2]
-        for row in page.splitlines()
-        if "| `" in row
-    }
-    assert {
-        kind: tuple(rows[kind].replace("`", "").replace(",", " ").split()) for kind in rows
-    } == {kind: parameters for kind, (_, parameters) in KINDS.items()}
+    cells = [row.replace("`", "").split("|") for row in page.splitlines() if "| `" in row]
+    rows = {cell[1].strip(): tuple(cell[2].replace(",", " ").split()) for cell in cells}
+    assert rows == {kind: parameters for kind, (_, parameters) in KINDS.items()}
     plan = page.partition("```toml")[2].partition("```")[0]
     assert FaultPlan.parse(plan).every == 100

@@ -29,7 +29,7 @@ ECHO = f"{Path(__file__).with_name('conftest.py')}:echo"
 
 
 def stand_in(**options) -> StandIn:
-    return StandIn(folder=".", model=ECHO, **{"timeout": 0.3} | options)
+    return StandIn(folder=".", model=ECHO, **{"timeout": 2.0} | options)
 
 
 def exchange(card, transport: XdmaTransport, count: int, sequence: int) -> list:

@@ -13,6 +13,7 @@ from pinion.boards.top import top_rtlil
 from pinion.cosim.card import Fault, FaultPlan, StandInNodes, TopBackend, XdmaModel, why_no_fuse
 from pinion.cosim.card.soak import soak
 from pinion.cosim.card.workload import Workload, workload_of
+from pinion.cosim.stream import bursts
 from pinion.cosim.top import CompiledTop
 from pinion.driver import Device, DriverError, TransportError
 from pinion.driver.card import layout_of
@@ -65,7 +66,8 @@ def workload(folder: Path) -> Workload:
 def outcome(rtlil: Path, workload: Workload, fault: Fault | None) -> list[object]:
     """What becomes of three batches: None, an error, or a number of wrong results."""
     plan = FaultPlan(faults=(fault,) if fault else ())
-    backend = TopBackend(top=CompiledTop.build(rtlil=rtlil, folder=rtlil.parent / "sim"))
+    top = CompiledTop.build(rtlil=rtlil, folder=rtlil.parent / "sim")
+    backend = TopBackend(top=top, stall=bursts(seed=5))
     layout = layout_of(workload.manifest)
     model = XdmaModel(backend=backend, layout=layout, plan=plan, timeout=0.5)
     found: list[object] = []

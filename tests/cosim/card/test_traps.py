@@ -254,11 +254,11 @@ MUTANTS = [
 def nodes_of(card: Any, mutant: Mutant, kind: type[Any]) -> Iterator[tuple[Any, Callable]]:
     """Nodes of a stand-in, in this process or mounted, and its log."""
     if mutant.mounted:
-        with StandIn(folder=".", model=card.echo, faults=mutant.plan, timeout=0.3) as stand:
+        with StandIn(folder=".", model=card.echo, faults=mutant.plan, timeout=0.6) as stand:
             yield kind(prefix=stand.prefix), stand.log
         return
     backend = mutant.backend(card=card.backend().card, depth=mutant.depth)
-    model = XdmaModel(backend=backend, layout=card.layout, plan=mutant.plan, timeout=0.3)
+    model = XdmaModel(backend=backend, layout=card.layout, plan=mutant.plan, timeout=0.6)
     yield kind(model=model), model.log
     model.stop()
 

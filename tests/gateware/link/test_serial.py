@@ -13,7 +13,6 @@ from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
 from pinion.gateware.link.frames import FrameReader, FrameWriter
-from pinion.gateware.link.layouts import REQUEST_BEAT
 from pinion.gateware.link.serial import SerialLink
 from pinion.gateware.link.uart import FRACTION, LEAST, UartReceiver, UartTransmitter, bit_length
 from pinion.link import BEAT
@@ -66,6 +65,30 @@ def test_bytes_come_through_clocks_that_differ(length: int, percent: int) -> Non
             ctx.set(dut.transmitter.i.valid, 1)
             await ctx.tick().until(dut.transmitter.i.ready)
         ctx.set(dut.transmitter.i.valid, 0)
+
+    async def receive(ctx: Any) -> None:
+        while len(got) < len(text):
+            data, broken = await ctx.tick().sample(dut.data, dut.broken).until(dut.valid)
+            got.append(data)
+            assert not broken
+
+    simulate(dut, send, receive)
+    assert bytes(got) == text
+
+
+@pytest.mark.parametrize("cycles", [LEAST, 5, 17])
+def test_bytes_without_a_gap_are_received(cycles: int) -> None:
+    dut = UartReceiver(length=cycles << FRACTION)
+    text = bytes(np.random.default_rng(cycles).integers(0, 256, size=40, dtype=np.uint8))
+    got = bytearray()
+
+    async def send(ctx: Any) -> None:
+        ctx.set(dut.line, 1)
+        await ctx.tick().repeat(5)
+        for byte in text:
+            for bit in (0, *(byte >> place & 1 for place in range(8)), 1):
+                ctx.set(dut.line, bit)
+                await ctx.tick().repeat(cycles)
 
     async def receive(ctx: Any) -> None:
         while len(got) < len(text):
@@ -273,4 +296,3 @@ def test_the_link_answers_on_its_line() -> None:
     assert sorted(map(repr, bodies[2:])) == sorted(
         map(repr, [bytes((Frame.LAST,)) + text, bytes((Frame.ROOM, 0, 0, 1, 0, 0, 0))])
     )
-    assert REQUEST_BEAT.size == 513

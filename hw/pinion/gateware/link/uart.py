@@ -70,7 +70,7 @@ class UartReceiver(wiring.Component):
         m.d.sync += self.valid.eq(0)
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [left.eq(self.length // 2), bit.eq(0)]
+                m.d.sync += [left.eq(self.length // 2 - one), bit.eq(0)]
                 with m.If(~line):
                     m.next = "BITS"
             with m.State("BITS"):
@@ -83,7 +83,11 @@ class UartReceiver(wiring.Component):
                             m.next = "IDLE"
                     with m.Elif(bit == 9):
                         m.d.sync += [self.valid.eq(1), self.broken.eq(~line)]
-                        m.next = "HIGH"
+                        # The next start bit may follow in half a bit: no time to lose.
+                        with m.If(line):
+                            m.next = "IDLE"
+                        with m.Else():
+                            m.next = "HIGH"
                     with m.Else():
                         m.d.sync += self.data.eq(Cat(self.data[1:], line))
             with m.State("HIGH"), m.If(line):

@@ -80,17 +80,25 @@ class TopBackend:
     Parameters
     ----------
     top : just configured.
+    stall : pattern, repeated: cycles in which ``c2h_tready`` is low although a read is posted.
     """
 
-    def __init__(self, *, top: CompiledTop) -> None:
+    def __init__(self, *, top: CompiledTop, stall: Flags | None = None) -> None:
         self.top = top
+        self.stall = stall
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
         """Run until nothing moves any more, or for a slice of time."""
         if not len(beats) and not room:
             return Step(accepted=0, beats=beats, last=last)
         run = self.top.run(
-            beats=beats, keep=keep, last=last, room=room, limit=IDLE, cycles=SLICE, wait=True
+            beats=beats,
+            keep=keep,
+            last=last,
+            room=room,
+            stall=self.stall,
+            limit=IDLE,
+            cycles=SLICE,
         )
         return Step(
             accepted=run.accepted, beats=run.beats, last=run.last, violations=run.violations
