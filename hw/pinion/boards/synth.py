@@ -31,7 +31,7 @@ _FLAGS = f"-family {FAMILY} -top {TOP} -noiopad -noclkbuf"
 # synth_xilinx maps LUTs by abc9. On a whole RNEA core (155 DSP, 17k LUT) that takes 40 s of 52,
 # abc 5 of 12, for the same number of LUTs (17.22k against 17.26k). Wide multiplexers are left
 # out: they cost abc 12 % more LUTs. The other commands are those of the script's step map_luts.
-_MAP_LUTS = (
+MAP_LUTS = (
     "opt_expr -mux_undef -noclkinv",
     "abc -luts 2:2,3,6:5",
     "clean",
@@ -88,7 +88,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
             [
                 f"read_rtlil {yosys_path(rtlil, folder=folder)}",
                 f"synth_xilinx {_FLAGS} -run begin:map_luts",
-                *_MAP_LUTS,
+                *MAP_LUTS,
                 f"synth_xilinx {_FLAGS} -run finalize:",
                 f"tee -q -o {stat.name} stat -json",
                 f"tee -q -o {table.name} stat",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pinion.boards.resources import Resources
-from pinion.boards.synth import _MAP_LUTS, FAMILY
+from pinion.boards.synth import FAMILY, MAP_LUTS
 from pinion.gateware.yosys import run_yosys, yosys_path
 
 from .board import Board
@@ -90,7 +90,7 @@ def map_design(folder: Path, *, board: Board) -> Mapped:
             folder / f"{TOP}.v",
             board,
             f"synth_xilinx {_FLAGS} -run begin:map_luts",
-            *_MAP_LUTS,
+            *MAP_LUTS,
             f"synth_xilinx {_FLAGS} -run finalize:",
             "tee -q -o stat.json stat -json",
         )
