@@ -29,7 +29,9 @@ def command(
     target: Annotated[
         Path, typer.Option("--output", metavar="OUT.npz", help="Where the results go.")
     ],
-    device: Annotated[str, typer.Option(metavar="NAME", help="The card: sim, sim:top or xdma:0.")] = "sim",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="The card: sim, sim:top or xdma:0.")
+    ] = "sim",
     json: Json = False,
 ) -> None:
     """Send requests from a file to a core.
