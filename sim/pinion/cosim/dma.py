@@ -84,7 +84,7 @@ class Dma:
         self.monitor = monitor
         self.transfers = self.splits = self.partial = 0
         self._rng = rng
-        self._ring = 0
+        self._ring, self._turn = 0, False
         self._edge = RisingEdge(dut.clk)
         self._writing, self._reading = Lock(), Lock()
         reset = {"reset": dut.rst, "reset_active_level": True}
@@ -121,13 +121,7 @@ class Dma:
         """
         async with self._writing:
             if address is None:
-                # A page's end in the packet's midst, half of the time.
-                beats = min(len(data), PAGE) // BEAT
-                back = self._rng.randint(1, self._rng.choice((beats, PAGE // BEAT)))
-                address = PAGE - BEAT * back
-            if self._rng.random() < 0.5:
-                # The driver goes on in its ring wherever the last transfer left it.
-                self._ring = RING - self._rng.randint(1, 2)
+                address = self._place(min(len(data), PAGE) // BEAT)
             first = len(self.monitor.accepted)
             parts, self._ring = transfers(len(data), address, self._ring)
             view = memoryview(data).cast("B")
@@ -141,6 +135,19 @@ class Dma:
             while not self._source.idle():
                 await self._edge
             return first
+
+    def _place(self, beats: int) -> int:
+        """Where a buffer lies in its page; and where in its ring the driver is, at times.
+
+        Every other buffer of several beats has a page's end in its midst, and the ring's at that.
+        """
+        self._turn = not self._turn
+        if self._turn and beats > 1:
+            self._ring = RING - 1
+            return PAGE - BEAT * self._rng.randrange(1, beats)
+        if self._rng.random() < 0.3:
+            self._ring = RING - self._rng.randint(1, 2)
+        return BEAT * self._rng.randrange(PAGE // BEAT)
 
     def abandon(self) -> None:
         """Send nothing beyond the transfer that is under way."""

@@ -21,6 +21,7 @@ from pinion.functions import sample
 from pinion.link import (
     BEAT,
     HEADER,
+    Cause,
     FrameError,
     Magic,
     Status,
@@ -106,6 +107,7 @@ class Host:
         while left := [task for task in tasks if not task.done()]:
             await First(*(task.complete for task in left), ClockCycles(self.dut.clk, 100))
             if self.monitor.unread > self.limit:
+                await self.check_fault()
                 raise ComplaintError(
                     f"The card stands still: {len(self.monitor.accepted)} request beats taken and "
                     f"{self.monitor.emitted} result beats given, none in {self.limit} cycles."
@@ -140,6 +142,13 @@ class Host:
         for name in ("IDENTITY", "VERSION", "BUILD_LOW", "BUILD_HIGH", "FUNCTION_0"):
             await self.expect(name, self.constants[name])
 
+    async def check_fault(self) -> None:
+        """Ask whether the card found something wrong with requests that are right."""
+        found = await self.get("ERROR")
+        if found:
+            what = Cause(found).sentence if found in list(Cause) else "an unknown cause"
+            raise ComplaintError(f"The card finds good requests faulty, ERROR is {found}: {what}.")
+
     def _check_reply(self, name: str, found: AxiResp, what: str) -> None:
         self.totals["registers"] += 1
         if found != AxiResp.OKAY:
@@ -151,6 +160,7 @@ class Host:
         while True:
             await ClockCycles(self.dut.clk, self.rng.randint(1, 60))
             await self.expect(*self.rng.choice(list(self.constants.items())))
+            await self.check_fault()
             value = self.rng.getrandbits(32)
             await self.put("SCRATCH", value)
             name = self.rng.choice(("BUSY", "STALLED", "STARVED"))

@@ -18,7 +18,7 @@ class Profile:
     device_cycles : link cycles of the card from each request's header to its trailer. Packets that
         overlap on the card count twice there.
     stalled_cycles : of those, cycles in which a result waited for the host.
-    starved_cycles : of those, cycles in which the card waited for requests.
+    starved_cycles : of those, cycles in which the card waited for more of a packet.
     link_mhz : clock that these cycles are counted in.
     batches, packets, records : that came back good.
     bytes_in, bytes_out : of their requests and of their responses.

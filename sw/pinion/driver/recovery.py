@@ -46,6 +46,9 @@ def release_reset(transport: Transport, layout: Layout, *, patience: float = PAT
     while (status := read_named(transport.read_register, "STATUS")) & (
         IN_RESET | QUIET | OPEN
     ) != IN_RESET | QUIET:
+        if not status & IN_RESET:
+            # A card that was configured anew meanwhile has forgotten that it is being reset.
+            transport.write_register(register("CONTROL").offset, RESET)
         if status & OPEN:
             _drain(transport)
         if time.monotonic() > end:

@@ -97,7 +97,7 @@ count, sequence : those of the header once more.
 flagged : records whose flag is set.
 cycles : from the request's header being taken to this trailer being ready to leave.
 stalled : of those, cycles in which a beat was on offer to the host and not taken.
-starved : of those, cycles in which the card could take a request beat and none came.
+starved : of those, cycles in which a request packet had begun and none of its beats was there.
 reserved : zeros.
 crc : CRC-32 of the whole packet, from its header on, with this field zero.
 """

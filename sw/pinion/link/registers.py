@@ -78,7 +78,7 @@ REGISTERS = (
     Register("BUSY_HIGH", 0x5C, "ro", "counter", "The same, high word, kept by reading the low"),
     Register("STALLED_LOW", 0x60, "ro", "counter", "Link cycles a result waited, low word"),
     Register("STALLED_HIGH", 0x64, "ro", "counter", "The same, high word, kept by reading the low"),
-    Register("STARVED_LOW", 0x68, "ro", "counter", "Link cycles of want of requests, low word"),
+    Register("STARVED_LOW", 0x68, "ro", "counter", "Link cycles a begun packet lacked beats, low"),
     Register("STARVED_HIGH", 0x6C, "ro", "counter", "The same, high word, kept by reading the low"),
     Register("LATENCY", 0x70, "ro", "state", "Link cycles of the last batch, as in its trailer"),
     Register("SEQUENCE", 0x74, "ro", "state", "Sequence number of the last batch answered"),

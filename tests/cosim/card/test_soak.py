@@ -6,7 +6,7 @@ import pytest
 
 from pinion.cosim.card import KINDS, Fault, FaultPlan, Record, StandIn, why_no_fuse
 from pinion.cosim.card.soak import Soak, soak
-from pinion.cosim.card.tally import HARMLESS, NAMES, Failure, explained
+from pinion.cosim.card.tally import HARMLESS, NAMES, Failure, unexplained
 
 needs_fuse = pytest.mark.skipif(why_no_fuse() is not None, reason=str(why_no_fuse()))
 
@@ -21,11 +21,16 @@ def test_an_exception_needs_a_fault_of_its_name_and_time():
     def record(kind: str, time: float) -> Record:
         return Record(kind=kind, packet=0, sequence=0, time=time, detail="")
 
-    assert explained(failure, [record("etimedout", 10.5)])
-    assert not explained(failure, [record("etimedout", 11.5)])
-    assert not explained(failure, [record("etimedout", 5.0)])
-    assert not explained(failure, [record("short_read", 10.5), record("delay", 10.5)])
-    assert not explained(failure, [record("partial_tkeep", 10.5)])
+    def explained(*records: Record) -> bool:
+        return not unexplained([failure], records)
+
+    assert explained(record("etimedout", 10.5))
+    assert not explained(record("etimedout", 11.5))
+    assert not explained(record("etimedout", 5.0))
+    assert not explained(record("short_read", 10.5), record("delay", 10.5))
+    assert not explained(record("partial_tkeep", 10.5))
+    assert unexplained([failure] * 2, [record("etimedout", 10.5)]) == [failure]
+    assert unexplained([failure] * 2, [record("etimedout", 10.5)] * 2) == []
 
 
 @needs_fuse

@@ -102,6 +102,8 @@ class StreamPath(wiring.Component):
         The core has lost the bounds of its records; stays until its reset.
     accepted, answered, flagged, dropped : Out(1)
         Something to count happens in this cycle.
+    starved : Out(1)
+        A packet has begun, and no beat of it is here.
     errors : Out(2)
         Faults found in this cycle.
     cause : Out(`Cause`)
@@ -129,6 +131,7 @@ class StreamPath(wiring.Component):
                 "answered": Out(1),
                 "flagged": Out(1),
                 "dropped": Out(1),
+                "starved": Out(1),
                 "errors": Out(2),
                 "cause": Out(Cause),
                 "busy": Out(1),
@@ -182,6 +185,7 @@ class StreamPath(wiring.Component):
             self.answered.eq(tally.answered),
             self.flagged.eq(tally.flagged),
             self.dropped.eq(reader.dropped),
+            self.starved.eq(~reader.idle & ~inbox.o.valid),
             self.halted.eq(reader.halted),
         ]
         known, lost = Signal(), Signal()

@@ -245,8 +245,7 @@ class Top(wiring.Component):
         }
         m.d.sync += [
             stalled.eq(self.c2h_tvalid & ~self.c2h_tready),
-            # Without a batch in work nobody is waiting.
-            starved.eq(self.h2c_tready & ~self.h2c_tvalid & path.busy),
+            starved.eq(path.starved),
         ]
         m.d.comb += [
             path.clocks.eq(clocks),

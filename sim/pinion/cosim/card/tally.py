@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "other_build": ("WrongBuildError", "BUILD"),
 }
 """Errors of the driver that name a fault; in capitals, the cause that a `CardFaultError` gives."""
+
+LASTING = ("other_build",)
+"""Faults that may hit many batches."""
 
 RECOVERY = 2.0
 """Seconds that the device's recovery from a fault may take."""
@@ -97,15 +100,34 @@ class Tally:
             self.failures.append(Failure(name=name, text=str(error), began=began, ended=ended))
 
 
-def explained(failure: Failure, records: list[Record]) -> bool:
-    """Whether a fault within the time of a failed batch has errors of this name."""
-    return any(
-        failure.name in NAMES.get(record.kind, ())
-        and record.time <= failure.ended
-        # A recovery from the fault may have held this batch up, and an armed EBUSY waits.
-        and (record.time >= failure.began - 1.5 * RECOVERY or record.kind == "ebusy")
-        for record in records
-    )
+def unexplained(failures: Sequence[Failure], records: Sequence[Record]) -> list[Failure]:
+    """Failures without a fault of their own: of their name, in their time, of no other failure.
+
+    A card of another build is there for a while, and explains any number of them. The others are
+    matched one to one, as many as can be (H. W. Kuhn, The Hungarian method, 1955).
+    """
+    causes = [[k for k, r in enumerate(records) if _may_come_from(f, r)] for f in failures]
+    owner: dict[int, int] = {}
+
+    def matched(number: int, seen: set[int]) -> bool:
+        for k in causes[number]:
+            if records[k].kind in LASTING:
+                return True
+            if k not in seen:
+                seen.add(k)
+                if k not in owner or matched(owner[k], seen):
+                    owner[k] = number
+                    return True
+        return False
+
+    return [failure for number, failure in enumerate(failures) if not matched(number, set())]
+
+
+def _may_come_from(failure: Failure, record: Record) -> bool:
+    if failure.name not in NAMES.get(record.kind, ()) or record.time > failure.ended:
+        return False
+    # A recovery from the fault may have held this batch up, and an armed EBUSY waits.
+    return record.time >= failure.began - 1.5 * RECOVERY or record.kind == "ebusy"
 
 
 def figures_of(
@@ -123,17 +145,17 @@ def figures_of(
     """
     faults = Counter(record.kind for record in records if record.kind in KINDS)
     rules = [record for record in records if record.kind not in KINDS]
-    unexplained = [f for f in tally.failures if not explained(f, records)]
+    foundlings = unexplained(tally.failures, records)
     settled = tally.right + tally.failed
     complaints = [f"A thread of the soak ended with {error!r}." for error in tally.broken]
     if tally.wrong:
         complaints.append(f"{tally.wrong} results were wrong without an exception.")
     if tally.lost or settled != requests:
         complaints.append(f"{requests - settled} requests had no result and no exception.")
-    for failure in unexplained[:5]:
+    for failure in foundlings[:5]:
         complaints.append(f"No fault explains {failure.name}: {failure.text}")
-    if len(unexplained) > 5:
-        complaints.append(f"{len(unexplained)} exceptions have no fault that explains them.")
+    if len(foundlings) > 5:
+        complaints.append(f"{len(foundlings)} exceptions have no fault that explains them.")
     for rule in rules[:5]:
         complaints.append(f"The driver broke a rule ({rule.kind}): {rule.detail}")
     if not usable:
@@ -148,7 +170,7 @@ def figures_of(
         "faults": dict(sorted(faults.items())),
         "faults_total": sum(faults.values()),
         "exceptions": dict(sorted(Counter(f.name for f in tally.failures).items())),
-        "unexplained": len(unexplained),
+        "unexplained": len(foundlings),
         "retried": tally.retried,
         "recovered": tally.recovered,
         "mended": tally.mended,

@@ -1,0 +1,58 @@
+"""The ULX3S as `amaranth_boards` describes it: part, and which pad is which pin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amaranth.build import Pins, Resource, Subsignal
+from amaranth_boards.ulx3s import ULX3S_85F_Platform
+
+from .top import LIGHTS
+
+__all__ = ["CAPACITY", "NEXTPNR_PART", "OSCILLATOR_MHZ", "PART", "ULX3S_85F_Platform", "pins"]
+
+PART = "LFE5U-85F-6CABGA381"
+NEXTPNR_PART = ("--85k", "--package", "CABGA381", "--speed", ULX3S_85F_Platform.speed)
+
+OSCILLATOR_MHZ = 25.0
+
+CAPACITY = {"lut4": 83640, "ff": 83640, "mult18x18d": 156, "dp16kd": 208}
+"""Of the part."""
+
+
+def pins() -> dict[str, tuple[str, dict[str, str]]]:
+    """Ball and attributes of each pad of the top, by the pad's name as constraints have it.
+
+    Raises
+    ------
+    KeyError
+        When the platform does not have a resource that the top needs.
+    """
+    wanted = {
+        "clk25": ("clk25", 0, ""),
+        "rx": ("uart", 0, "rx"),
+        "tx": ("uart", 0, "tx"),
+        **{f"led[{index}]": ("led", index, "") for index in range(LIGHTS)},
+    }
+    found = {
+        (resource.name, resource.number): resource for resource in ULX3S_85F_Platform.resources
+    }
+    table = {}
+    for pad, (name, number, part) in wanted.items():
+        resource = found[name, number]
+        balls = dict(_balls(resource))
+        attributes = {key: str(value) for key, value in resource.attrs.items()}
+        if part:
+            subsignal = next(ios for ios in resource.ios if ios.name == part)
+            attributes |= {key: str(value) for key, value in subsignal.attrs.items()}
+        table[pad] = (balls[part], attributes)
+    return table
+
+
+def _balls(resource: Resource) -> Iterator[tuple[str, str]]:
+    """Name of the part of a resource, empty for the resource itself, and its ball."""
+    for ios in resource.ios:
+        if isinstance(ios, Subsignal):
+            yield ios.name, ios.ios[0].names[0]
+        elif isinstance(ios, Pins):
+            yield "", ios.names[0]

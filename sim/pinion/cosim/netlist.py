@@ -1,0 +1,198 @@
+"""The mapped netlist of a core against the integer model, bit for bit.
+
+What the mapper made of a core, in cells of the ECP5, is compiled with the behaviour of those cells
+and answers random requests. Cells come from Yosys' own models; the multiplier and the block RAM, of
+which it has only ports, from the models here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pinion.boards.build import RTLIL, SIMULATION, Build
+from pinion.boards.ecp5.flow import MAPPED, NAME, SYNTH
+from pinion.boards.synth import TOP
+from pinion.functions import sample
+from pinion.gateware.yosys import run_yosys, yosys_path
+
+from .compiled import CompiledCore
+from .reference import Reference, request_words
+from .stream import pack_records, unpack_records
+
+_WORD = 18
+
+# Lattice FPGA-TN-02205 (sysDSP): without registers the product of two words, each with a sign or
+# without. FPGA-TN-02204 (memory), 36 bits wide: port A writes, the lower half of a word comes in at
+# DIA and leaves at DOB; ADA[3:0] enable bytes. Other widths have no model, and fail.
+_MODELS = """\
+module MULT18X18D(
+  input {a}, input {b}, input {c},
+  input SIGNEDA, SIGNEDB, SOURCEA, SOURCEB,
+  output {p});
+  wire signed [18:0] a = {{SIGNEDA & A17, {abus}}};
+  wire signed [18:0] b = {{SIGNEDB & B17, {bbus}}};
+  wire signed [37:0] p = a * b;
+  assign {{{pbus}}} = p[35:0];
+endmodule
+module DP16KD(
+  input {dia}, {dib}, {ada}, {adb},
+  input CEA, OCEA, CLKA, WEA, RSTA, CSA0, CSA1, CSA2,
+  input CEB, OCEB, CLKB, WEB, RSTB, CSB0, CSB1, CSB2,
+  output {doa}, {dob});
+  parameter DATA_WIDTH_A = 18, DATA_WIDTH_B = 18, REGMODE_A = "NOREG", REGMODE_B = "NOREG";
+  parameter RESETMODE = "SYNC", ASYNC_RESET_RELEASE = "SYNC", GSR = "ENABLED";
+  parameter CSDECODE_A = "0b000", CSDECODE_B = "0b000", CLKAMUX = "CLKA", CLKBMUX = "CLKB";
+  parameter WRITEMODE_A = "NORMAL", WRITEMODE_B = "NORMAL";
+{inits}
+  generate
+    if (DATA_WIDTH_A != 36 || DATA_WIDTH_B != 36 || REGMODE_B != "NOREG")
+      block_ram_of_this_kind_has_no_model missing();
+  endgenerate
+  reg [35:0] words [0:511];
+  reg [35:0] out;
+  wire [35:0] in = {{{dibbus}, {diabus}}};
+  always @(posedge CLKA) if (CEA & WEA) begin
+    if (ADA0) words[{{{ahigh}}}][8:0] <= in[8:0];
+    if (ADA1) words[{{{ahigh}}}][17:9] <= in[17:9];
+    if (ADA2) words[{{{ahigh}}}][26:18] <= in[26:18];
+    if (ADA3) words[{{{ahigh}}}][35:27] <= in[35:27];
+  end
+  always @(posedge CLKB) if (CEB) out <= words[{{{bhigh}}}];
+  assign {{{doabus}, {dobbus}}} = out;
+endmodule
+"""
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+def _list(name: str, count: int, first: int = 0) -> str:
+    return ", ".join(f"{name}{index}" for index in reversed(range(first, count)))
+
+
+def cell_models() -> str:
+    """Verilog of the cells that Yosys has no behaviour of."""
+    names = {"a": "A", "b": "B", "c": "C"} | {n: n.upper() for n in ("dia", "dib", "doa", "dob")}
+    fields = {key: _list(name, _WORD) for key, name in names.items()}
+    fields |= {f"{key}bus": text for key, text in fields.items()}
+    fields |= {"p": _list("P", 36), "pbus": _list("P", 36)}
+    fields |= {"ada": _list("ADA", 14), "adb": _list("ADB", 14)}
+    fields |= {"ahigh": _list("ADA", 14, 5), "bhigh": _list("ADB", 14, 5)}
+    fields["inits"] = "\n".join(f"  parameter INITVAL_{i:02X} = 320'b0;" for i in range(64))
+    return _MODELS.format(**fields)
+
+
+def map_core(folder: Path) -> Path:
+    """Map a build's core alone, as the flow of the board does it; the path of the Verilog."""
+    work = Path(folder) / SIMULATION / "netlist"
+    path = work / MAPPED
+    run_yosys(
+        [
+            f"read_rtlil {yosys_path(Path(folder) / RTLIL, folder=work)}",
+            f"{SYNTH} -top {TOP}",
+            f"write_verilog -noattr {MAPPED}",
+        ],
+        folder=work,
+        name="map",
+    )
+    return path
+
+
+def netlist_rtlil(mapped: Path, work: Path) -> Path:
+    """RTLIL of a mapped core with cells replaced by their behaviour.
+
+    Parameters
+    ----------
+    mapped : Verilog that holds the mapped module ``pinion_core``.
+    work : folder for what is written.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    (work / "models.v").write_text(cell_models())
+    path = work / "netlist.il"
+    run_yosys(
+        [
+            f"read_verilog {yosys_path(mapped, folder=work)}",
+            f"hierarchy -top {TOP}",
+            # Cells go into the modules that they are in, and those stay apart.
+            "setattr -mod -set keep_hierarchy 1 *",
+            "read_verilog models.v",
+            "read_verilog -overwrite -D NO_INCLUDES +/ecp5/cells_sim.v",
+            "read_verilog -overwrite models.v",
+            f"hierarchy -check -top {TOP}",
+            "proc",
+            "flatten",
+            "opt_expr",
+            "opt_clean",
+            "setattr -mod -unset keep_hierarchy *",
+            "write_rtlil netlist.il",
+        ],
+        folder=work,
+        name="netlist",
+    )
+    return path
+
+
+def check_netlist(
+    folder: Path,
+    requests: int = 200,
+    *,
+    seed: int = 0,
+    report: Callable[[str], None] = _quiet,
+) -> dict[str, Any]:
+    """Send random requests through the mapped netlist of a build's core and compare every answer.
+
+    The netlist is that of the bitstream where ``pinion bitstream`` was run, else one of the core
+    alone by the same commands.
+
+    Parameters
+    ----------
+    folder : the build folder.
+    requests, seed : random states of the reference distribution.
+
+    Returns
+    -------
+    ``requests, seed, mismatches`` (requests with a wrong bit in words or flag), ``cells`` (LUT4 in
+    the netlist's text, so that nobody compares the RTL with itself), ``netlist``, ``ok``.
+
+    Raises
+    ------
+    pinion.hls.manifest.ManifestError
+        When the folder is no build.
+    pinion.cosim.stream.StreamError
+        When the netlist does not answer.
+    """
+    build = Build.read(folder)
+    manifest, reference = build.manifest, Reference(build)
+    mapped = Path(folder) / NAME / MAPPED
+    if not mapped.is_file():
+        report("Mapping the core")
+        mapped = map_core(folder)
+    work = Path(folder) / SIMULATION / "netlist"
+    report("Giving the cells their behaviour")
+    rtlil = netlist_rtlil(mapped, work)
+    report("Compiling the netlist")
+    core = CompiledCore.build(rtlil=rtlil, folder=work)
+    arrays = sample(build.model, build.function, requests, distribution="reference", seed=seed)
+    words = request_words(manifest, arrays)
+    expected, flags = reference.expected(words)
+    beats, last = pack_records(words, lanes=manifest.lanes_in, beats=manifest.beats_in)
+    report(f"Simulating {requests} requests")
+    run = core.run(beats, last, expected_beats=requests * manifest.beats_out).check()
+    got = unpack_records(run.beats, words=manifest.words_out, beats=manifest.beats_out)
+    flagged = run.user[manifest.beats_out - 1 :: manifest.beats_out]
+    wrong = (got != expected).any(axis=1) | (flagged != flags)
+    mismatches = int(np.count_nonzero(wrong))
+    cells = mapped.read_text().count("LUT4 #")
+    return {
+        "requests": requests,
+        "seed": seed,
+        "mismatches": mismatches,
+        "cells": cells,
+        "netlist": str(mapped),
+        "ok": mismatches == 0 and len(got) == requests and cells > 0,
+    }

@@ -1,0 +1,162 @@
+"""The ULX3S: clocks, pins, and the flow to a bitstream, on a design that routes in seconds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import ClockDomain, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from pinion.boards.build import BuildError, build
+from pinion.boards.ecp5 import flow
+from pinion.boards.ecp5.platform import CAPACITY, pins
+from pinion.boards.ecp5.pll import (
+    INPUT_MHZ,
+    OUTPUT_MHZ,
+    PHASE_MHZ,
+    VCO_MHZ,
+    ClockError,
+    nearest_pll,
+)
+from pinion.boards.ecp5.top import CARD, board_rtlil
+from pinion.gateware.link.serial import SerialLink
+from pinion.gateware.link.uart import bit_length
+from pinion.hls import Manifest
+from pinion.hls.manifest import ManifestError
+
+CLOCK = 50.0
+
+
+@pytest.mark.parametrize("wanted", [3.125, 25, 33.3, 48, 50, 60, 62.5, 75, 80, 100, 133.33, 400])
+def test_dividers_are_in_range_and_near(wanted: float) -> None:
+    pll = nearest_pll(input_mhz=25.0, wanted_mhz=wanted)
+    phase = pll.input_mhz / pll.reference
+    assert PHASE_MHZ[0] <= phase <= PHASE_MHZ[1]
+    assert VCO_MHZ[0] <= pll.vco_mhz <= VCO_MHZ[1]
+    assert OUTPUT_MHZ[0] <= pll.vco_mhz / pll.loop <= OUTPUT_MHZ[1]
+    assert all(1 <= d <= 128 for d in (pll.reference, pll.feedback, pll.loop, pll.output))
+    # The loop holds its own output at the phase detector's rate.
+    assert pll.vco_mhz / pll.loop / pll.feedback == pytest.approx(phase)
+    assert pll.mhz == pytest.approx(wanted, rel=0.02)
+    if wanted in (25, 50, 60, 62.5, 75, 80, 100):
+        assert pll.mhz == pytest.approx(wanted)
+
+
+def test_impossible_clocks_are_refused() -> None:
+    assert INPUT_MHZ[0] <= 25 <= INPUT_MHZ[1]
+    with pytest.raises(ClockError, match=r"makes a clock of 3\.125 to 400 MHz, not of 500 MHz"):
+        nearest_pll(input_mhz=25, wanted_mhz=500)
+    with pytest.raises(ClockError, match="takes an input of 8 to 400 MHz, not of 5 MHz"):
+        nearest_pll(input_mhz=5, wanted_mhz=50)
+
+
+def ports(text: str) -> dict[str, int]:
+    """Width of each port of module ``pinion_board`` in RTLIL."""
+    body = text[text.index("module \\pinion_board\n") :]
+    body = body[: body.index("\nend\n")]
+    found = re.findall(r"wire width (\d+) (?:input|output) \d+ \\(\S+)", body)
+    return {name: int(width) for width, name in found}
+
+
+def test_every_port_has_a_pin_and_every_pin_a_port() -> None:
+    found = ports(board_rtlil(nearest_pll(input_mhz=25, wanted_mhz=CLOCK)))
+    pads = {
+        pad
+        for name, width in found.items()
+        for pad in ([name] if width == 1 else [f"{name}[{index}]" for index in range(width)])
+    }
+    text = flow.lpf()
+    assert set(re.findall(r'LOCATE COMP "([^"]+)"', text)) == pads
+    assert set(re.findall(r'IOBUF PORT "([^"]+)"', text)) == pads
+    balls = re.findall(r'SITE "(\w+)"', text)
+    assert len(set(balls)) == len(balls)
+
+
+def test_pins_are_those_of_the_board() -> None:
+    """From the board's own constraints (emard/ulx3s): the clock, and the bridge's two wires."""
+    table = {pad: ball for pad, (ball, _) in pins().items()}
+    assert (table["clk25"], table["rx"], table["tx"]) == ("G2", "M1", "L4")
+    assert [table[f"led[{i}]"] for i in range(8)] == "B2 C2 C1 D2 D1 E2 E1 H3".split()
+    assert all(attributes["IO_TYPE"] == "LVCMOS33" for _, attributes in pins().values())
+
+
+class Echo(wiring.Component):
+    """Ports of a card around a serial link whose stream comes back: small enough to route fast."""
+
+    def __init__(self) -> None:
+        super().__init__({"clk": In(1), "rst": In(1), "rx": In(1), "tx": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        sync = ClockDomain("sync", local=True)
+        sync.clk, sync.rst = self.clk, self.rst
+        m.domains += sync
+        m.submodules.link = link = SerialLink(length=bit_length(clock_hz=50e6, baud=3e6))
+        wiring.connect(m, link.h2c, _loop(m, link))
+        m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), link.rvalid.eq(1), link.bvalid.eq(1)]
+        return m
+
+
+def _loop(m: Module, link: SerialLink) -> wiring.PureInterface:
+    end = wiring.flipped(link.h2c).signature.create()
+    m.d.comb += [
+        link.c2h.valid.eq(end.valid),
+        link.c2h.p.data.eq(end.p.data),
+        end.ready.eq(link.c2h.ready),
+    ]
+    return end
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("ulx3s") / "two_link"
+    build("two_link", "rnea", where, ii=8, formats="auto18", clock_mhz=CLOCK)
+    return where
+
+
+def test_a_bitstream_comes_out(folder: Path) -> None:
+    manifest = Manifest.read(folder)
+    flow.write_ulx3s(folder, manifest)
+    target = folder / flow.NAME
+    card = (target / flow.CARD).read_text()
+    assert f"module \\{CARD}\n" in card and "module \\pinion_core\n" in card
+    (target / flow.CARD).write_text(rtlil.convert(Echo(), name=CARD, emit_src=False))
+    steps: list[str] = []
+    result = flow.bitstream(folder, report=steps.append, timeout=600)
+    assert result["met"] and result["fmax_mhz"] >= CLOCK == result["clock_mhz"]
+    assert 300 < result["use"]["lut4"] < 5000 and result["use"]["dp16kd"] >= 2
+    assert result["share"]["lut4"] == round(100 * result["use"]["lut4"] / CAPACITY["lut4"], 1)
+    path = result["critical_path"]
+    assert path["delay_ns"] == pytest.approx(1000 / result["fmax_mhz"], abs=0.01)
+    assert path["delay_ns"] == pytest.approx(path["logic_ns"] + path["routing_ns"], abs=0.01)
+    bits = Path(result["bitstream"]).read_bytes()
+    # A comment, then the preamble of the ECP5, then no less than the frames of such a part.
+    assert b"\xff\xff\xbd\xb3" in bits[:256] and b"LFE5U-85F" in bits[:256]
+    assert len(bits) > 50_000
+    page = Path(result["report"]).read_text()
+    assert f"| LUT4 | {result['use']['lut4']} | 83640 |" in page and "Critical path" in page
+    assert len(steps) >= 3
+
+
+def test_what_is_no_build_for_the_board_is_refused(folder: Path, tmp_path: Path) -> None:
+    manifest = Manifest.read(folder)
+    with pytest.raises(BuildError, match=r"cannot clock a core at 49\.9 MHz: build it for 50"):
+        flow.write_ulx3s(folder, manifest, clock_mhz=49.9)
+    with pytest.raises(ManifestError):
+        flow.bitstream(tmp_path)
+    where = tmp_path / "other"
+    where.mkdir()
+    (where / "manifest.json").write_text((folder / "manifest.json").read_text())
+    with pytest.raises(ManifestError, match="holds no design for the ULX3S"):
+        flow.bitstream(where)
+
+
+def test_a_failing_tool_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / flow.NETLIST).write_text("{}")
+    (tmp_path / flow.LPF).write_text("")
+    with pytest.raises(flow.FlowError, match="nextpnr_ecp5 failed"):
+        flow.place_and_route(tmp_path, clock_mhz=50, report=print, timeout=300)
