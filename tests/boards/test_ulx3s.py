@@ -58,7 +58,7 @@ def ports(text: str) -> dict[str, int]:
     """Width of each port of module ``pinion_board`` in RTLIL."""
     body = text[text.index("module \\pinion_board\n") :]
     body = body[: body.index("\nend\n")]
-    found = re.findall(r"wire width (\d+) (?:input|output) \d+ \\(\S+)", body)
+    found = re.findall(r"wire width (\d+) (?:input|output) \d+\s+\\(\S+)", body)
     return {name: int(width) for width, name in found}
 
 
