@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus
 
 STEPS = ("identity", "traffic", "back_pressure", "partial_beat", "soft_resets")
 SETTINGS: dict[str, Any] = {
-    **{"seed": 5, "core": 1.2, "rounds": 1, "batches": 4, "flood": 100, "held": 260},
+    **{"seed": 5, "core_rate": 1.2, "rounds": 1, "batches": 4, "held": 260},
     **{"resets": 3, "latest": 500, "limit": 1500, "looks": 80},
 }
 
@@ -55,12 +55,16 @@ def test_the_whole_top_passes_every_step(core: Path, tmp_path: Path) -> None:
     figures = bench(core, tmp_path, *STEPS)
     assert figures["resets"] == 3 and figures["partial"] == 2 and figures["snapshots"] == 1
     assert figures["cut"] > 0 and figures["splits"] > 0
-    assert figures["floats"] == figures["records"] > 800
+    assert figures["floats"] == figures["records"] > 600
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """Source ``old`` of a component becomes ``new``; ``user`` is the module that builds it in."""
+    """Source ``old`` of a component becomes ``new``; ``user`` is the module that builds it in.
+
+    ``trap`` is its number, 0 for a rule that is part of none. What is not ``quick`` is left to the
+    slow tests.
+    """
 
     trap: int
     step: str
@@ -69,11 +73,13 @@ class Mutant:
     new: str
     complaint: str
     user: ModuleType | None = None
+    quick: bool = False
 
 
 MUTANTS = {
     "tkeep_ignored": Mutant(
         trap=2,
+        quick=True,
         step="partial_beat",
         component=top.Top,
         old="whole.eq(self.h2c_tkeep.all())",
@@ -91,6 +97,7 @@ MUTANTS = {
     ),
     "no_tlast": Mutant(
         trap=3,
+        quick=True,
         step="traffic",
         component=top.Top,
         old="self.c2h_tlast.eq(holding.o.p.last)",
@@ -108,6 +115,7 @@ MUTANTS = {
     ),
     "requests_taken_without_room": Mutant(
         trap=6,
+        quick=True,
         step="back_pressure",
         component=elastic.ElasticBuffer,
         user=path,
@@ -126,6 +134,7 @@ MUTANTS = {
     ),
     "offer_given_up_after_a_while": Mutant(
         trap=7,
+        quick=True,
         step="back_pressure",
         component=holding.HoldingStage,
         user=top,
@@ -148,6 +157,7 @@ MUTANTS = {
     ),
     "unpacker_not_reset": Mutant(
         trap=10,
+        quick=True,
         step="soft_resets",
         component=unpacker.Unpacker,
         user=path,
@@ -166,6 +176,7 @@ MUTANTS = {
     ),
     "offer_withdrawn_by_the_reset": Mutant(
         trap=10,
+        quick=True,
         step="soft_resets",
         component=top.Top,
         old="holding.clear.eq(ResetSignal())",
@@ -197,6 +208,23 @@ MUTANTS = {
         new="values[upper + _HIGH] = high",
         complaint=r"STALLED reads 0x\w+ .* the high word is not the one that belonged",
     ),
+    "results_with_a_wrong_bit": Mutant(
+        trap=0,
+        step="traffic",
+        component=writer_module.ResponseWriter,
+        user=path,
+        old="section.eq(self.payload.p.data)",
+        new="section.eq(self.payload.p.data ^ (1 << 32))",
+        complaint=r"words of \d+ records differ from the integer model",
+    ),
+    "tkeep_not_whole": Mutant(
+        trap=0,
+        step="traffic",
+        component=top.Top,
+        old="self.c2h_tkeep.eq(~Const(0, BEAT))",
+        new="self.c2h_tkeep.eq(~Const(1, BEAT))",
+        complaint=r"c2h_tkeep is 0xf+e: all bytes of a result beat must be there",
+    ),
     "wrong_hash": Mutant(
         trap=10,
         step="identity",
@@ -208,7 +236,9 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=() if m.quick else pytest.mark.slow) for k, m in MUTANTS.items()]
+)
 def test_a_broken_top_is_caught(
     core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -240,5 +270,6 @@ def test_trap_1_a_request_that_ends_with_its_transfer_is_caught(
         bench(core, tmp_path, "traffic", broken=hears)
 
 
-def test_every_trap_of_the_card_has_a_mutant() -> None:
-    assert {1} | {case.trap for case in MUTANTS.values()} == {1, 2, 3, 6, 7, 10}
+def test_every_rule_of_the_card_has_a_mutant_in_the_ordinary_suite() -> None:
+    """Trap 1 has a test of its own; 4, 5, 8 and 9 are the driver's alone."""
+    assert {case.trap for case in MUTANTS.values() if case.quick} == {2, 3, 6, 7, 10}

@@ -155,7 +155,11 @@ class Bench:
             packets = host.packets(self.large())
             writer = host.spawn(host.write(packets))
             reader = host.spawn(host.cut_answers(packets)) if turn % 3 else None
-            await ClockCycles(host.dut.clk, self.rng.randint(1, self.spec["latest"]))
+            # With nobody to read, late enough for a response to wait.
+            latest = self.spec["latest"]
+            await ClockCycles(
+                host.dut.clk, self.rng.randint(1 if reader else latest // 2 + 1, latest)
+            )
             writer.cancel()
             if not reader:
                 reader = await self.held_reset(packets)
@@ -276,7 +280,7 @@ def _start(dut: Any, spec: dict[str, Any], rng: random.Random) -> None:
     cocotb.start_soon(Clock(dut.clk, LINK_PS, unit="ps").start())
     if not hasattr(dut, "core_clk"):
         return
-    period = 2 * round(LINK_PS / spec["core"] / 2)
+    period = 2 * round(LINK_PS / spec["core_rate"] / 2)
     later = rng.randrange(1, period)
 
     async def start() -> None:

@@ -43,7 +43,7 @@ class Scenario:
     Attributes
     ----------
     seed : of sizes, requests, pauses, times of resets, places of buffers.
-    core : rate of the core's clock over that of the link's.
+    core_rate : rate of the core's clock over that of the link's.
     steps : of `STEPS`, in order.
     patterns : pauses of either side that are drawn from, by their names in `PATTERNS`.
     rounds, batches, largest : rounds of traffic, packets in each, records of a packet at most.
@@ -58,14 +58,14 @@ class Scenario:
     """
 
     seed: int
-    core: float = 1.0
+    core_rate: float = 1.0
     steps: tuple[str, ...] = STEPS
     patterns: tuple[str, ...] = ("always", "random", "bursts", "single")
     rounds: int = 2
     batches: int = 5
     largest: int = 40
-    flood: int = 120
-    flood_batches: int = 8
+    flood: int = 80
+    flood_batches: int = 6
     held: int = 300
     resets: int = 6
     latest: int = 700
@@ -83,8 +83,11 @@ class Scenario:
             for name in given:
                 if name not in known:
                     raise ValueError(f"There is no {what} '{name}': take of {', '.join(known)}.")
-        if self.core <= 0:
-            raise ValueError(f"The core's clock cannot have {self.core} times the link's rate.")
+        if self.core_rate <= 0:
+            raise ValueError(
+                f"The core's clock cannot have {self.core_rate} times the link's rate: give "
+                "more than 0."
+            )
 
 
 def run_top_bench(
