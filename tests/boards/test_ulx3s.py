@@ -80,7 +80,8 @@ def test_pins_are_those_of_the_board() -> None:
     """From the board's own constraints (emard/ulx3s): the clock, and the bridge's two wires."""
     table = {pad: ball for pad, (ball, _) in pins().items()}
     assert (table["clk25"], table["rx"], table["tx"]) == ("G2", "M1", "L4")
-    assert [table[f"led[{i}]"] for i in range(8)] == "B2 C2 C1 D2 D1 E2 E1 H3".split()
+    leds = [table[f"led[{index}]"] for index in range(8)]
+    assert leds == ["B2", "C2", "C1", "D2", "D1", "E2", "E1", "H3"]
     assert all(attributes["IO_TYPE"] == "LVCMOS33" for _, attributes in pins().values())
 
 

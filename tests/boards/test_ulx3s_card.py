@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -86,7 +84,7 @@ def test_garbage_and_breaks_end_in_a_reset_and_the_next_batch_is_right(
 def test_the_registers_answer_while_the_card_is_stopped(port: CompiledPort) -> None:
     torn = beats(bytes(64))  # no header
     asked = command(Frame.READ, tag=9, offset=register("ERROR").offset)
-    out = port.run(b"\0" + torn + torn + asked, cycles=6000)
+    out = port.run(b"\0" + torn + torn + asked, cycles=9000)
     bodies = [unwrap(frame) for frame in out.split(b"\0")[:-1]]
     assert bytes((Frame.VALUE, 9, register("ERROR").offset, Cause.MAGIC, 0, 0, 0)) in bodies
     assert bytes((Frame.ROOM, 0, 0, 2, 0, 0, 0)) in bodies

@@ -21,15 +21,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def test_the_netlist_is_bit_exact_and_a_wrong_cell_is_found(folder: Path) -> None:
+def test_the_netlist_is_bit_exact(folder: Path) -> None:
     steps: list[str] = []
     good = check_netlist(folder, 200, seed=7, report=steps.append)
     assert good["ok"] and good["mismatches"] == 0 and good["requests"] == 200
     assert good["cells"] > 300 and "Mapping the core" in steps
-
     text = Path(good["netlist"]).read_text()
-    assert "MULT18X18D" in text and "TRELLIS_FF" in text and "* " not in text.split(");", 1)[1][:200]
-    # One table of one unit, turned over: where the netlist of a bitstream would stand.
+    assert "MULT18X18D" in text and "TRELLIS_FF" in text
+
+
+# Another half minute of compiling.
+@pytest.mark.slow
+def test_a_wrong_cell_is_found(folder: Path) -> None:
+    """One table of one unit, turned over; it stands where the netlist of a bitstream does."""
+    text = map_core(folder).read_text()
     start = re.search(r"^module \\?pinion_dot\w+", text, flags=re.MULTILINE)
     assert start is not None
     cell = re.compile(r"LUT4 #\(\s*\.INIT\(16'h(\w{4})\)").search(text, start.start())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import threading
 import tty
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,8 @@ from pinion.cosim.serial import ModelPort
 from pinion.driver import Device, DriverError, MissingCardError, TransportError, WrongBuildError
 from pinion.driver.card import layout_of
 from pinion.driver.errors import CardTimeoutError, LinkError
-from pinion.driver.serial import SerialTransport, TtyPort, open_transport, split_address
+from pinion.driver.serial import SerialTransport, open_transport, split_address
+from pinion.driver.tty import TtyPort
 from pinion.link import Layout
 from pinion.link.serial import (
     SHORT,
@@ -302,3 +305,10 @@ def test_addresses(tmp_path: object) -> None:
 
 def test_the_slots_are_those_of_the_card() -> None:
     assert SLOTS & (SLOTS - 1) == 0
+
+
+def test_the_page_has_every_kind_of_frame() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "ulx3s.md").read_text()
+    for kind in Frame:
+        size = WIRE_BEAT if kind in (Frame.BEAT, Frame.LAST) else WIRE_COMMAND
+        assert re.search(rf"^\| {kind.value} \| `{kind.name}` \|.*\| {size} \|$", page, re.M), kind

@@ -171,7 +171,7 @@ def build(
     formats: str | None = None,
     max_error: float | None = None,
     ranges: str | None = None,
-    objective: str | None = None,
+    objective: str = "area",
     clusters: str = NONE,
     target: str = SIM,
     clock_mhz: float | None = None,
@@ -195,8 +195,7 @@ def build(
         build, edited perhaps) for formats by signal as they stand there. None for the target's.
     max_error : with ``auto``, largest error of a result block relative to its largest word.
     ranges : with ``auto``, the distribution of states that the formats are made for.
-    objective : what the units' latencies are chosen for (:mod:`pinion.boards.objective`); None for
-        the target's.
+    objective : what the units' latencies are chosen for (:mod:`pinion.boards.objective`).
     target : ``sim``, or a board, whose files are written into the folder as well
         (:mod:`pinion.boards.targets`).
     clock_mhz : the core's clock to count with; a board's clock manager may make it a little slower.
@@ -214,7 +213,6 @@ def build(
     row = function(function_name, derivatives=derivatives, outputs=outputs)
     board = find_target(target)
     formats = board.formats if formats is None else formats
-    objective = board.objective if objective is None else objective
     clock_mhz = board.clock_mhz if clock_mhz is None else clock_mhz
     if not 1.0 <= clock_mhz <= 2000.0:
         raise BuildError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")

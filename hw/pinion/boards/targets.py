@@ -32,7 +32,7 @@ class Target:
     Members
     -------
     name : of the command line.
-    clock_mhz, formats, objective : used where nothing else is asked for.
+    clock_mhz, formats : used where nothing else is asked for.
     reachable_mhz : the clock that the core gets where one is asked for.
     write : adds the board's files to a build folder.
     """
@@ -40,7 +40,6 @@ class Target:
     name: str
     clock_mhz: float = 250.0
     formats: str = "q16.16"
-    objective: str = "area"
     reachable_mhz: Callable[[float], float] = _as_wanted
     write: Callable[[Path, Manifest, Report], None] = _nothing
 
@@ -78,15 +77,14 @@ def _xilinx(name: str) -> Target:
 
 
 def _ulx3s() -> Target:
-    from .ecp5 import CLOCK_MHZ, reachable_mhz, write_ulx3s
+    from .ecp5.flow import reachable_mhz, write_ulx3s
 
     return Target(
         name="ulx3s",
-        clock_mhz=CLOCK_MHZ,
+        clock_mhz=50.0,
         formats=AUTO18,
-        objective="throughput",
         reachable_mhz=reachable_mhz,
-        write=lambda folder, manifest, report: _drop(write_ulx3s(folder, manifest, report=report)),
+        write=lambda folder, manifest, report: write_ulx3s(folder, manifest),
     )
 
 

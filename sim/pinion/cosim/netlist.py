@@ -7,6 +7,8 @@ which it has only ports, from the models here.
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,9 +122,10 @@ def netlist_rtlil(mapped: Path, work: Path) -> Path:
             f"hierarchy -top {TOP}",
             # Cells go into the modules that they are in, and those stay apart.
             "setattr -mod -set keep_hierarchy 1 *",
-            "read_verilog models.v",
-            "read_verilog -overwrite -D NO_INCLUDES +/ecp5/cells_sim.v",
-            "read_verilog -overwrite models.v",
+            "read_verilog -D NO_INCLUDES +/ecp5/cells_sim.v",
+            "delete =DP16KD",  # there are only its ports
+            # Deferred: a block RAM of its default width has no model.
+            "read_verilog -defer models.v",
             f"hierarchy -check -top {TOP}",
             "proc",
             "flatten",
@@ -196,3 +199,15 @@ def check_netlist(
         "netlist": str(mapped),
         "ok": mismatches == 0 and len(got) == requests and cells > 0,
     }
+
+
+def main() -> None:
+    """``python -m pinion.cosim.netlist DIR...``: check each; the exit code is 1 where one fails."""
+    results = [check_netlist(Path(folder)) for folder in sys.argv[1:]]
+    for folder, result in zip(sys.argv[1:], results, strict=True):
+        sys.stdout.write(json.dumps({"folder": folder, **result}) + "\n")
+    sys.exit(0 if results and all(result["ok"] for result in results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -108,5 +108,13 @@ def _vivado(request: Request) -> Mapping[str, Any]:
     return run_vivado(request.folder, request.manifest, vivado=program, report=request.report)
 
 
-MAKERS: Mapping[str, Maker] = {"vcu118": _vivado, "u250": _vivado}
+def _open_tools(request: Request) -> Mapping[str, Any]:
+    from pinion.boards.ecp5.flow import bitstream
+
+    if request.vivado is not None:
+        raise UsageError(f"A {request.manifest.target} is built by open tools: leave --vivado out.")
+    return bitstream(request.folder, report=request.report)
+
+
+MAKERS: Mapping[str, Maker] = {"vcu118": _vivado, "u250": _vivado, "ulx3s": _open_tools}
 """Makers by target; another tool is another row."""

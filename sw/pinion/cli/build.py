@@ -57,13 +57,12 @@ def command(
         ),
     ] = None,
     objective: Annotated[
-        str | None,
+        str,
         typer.Option(
             metavar="NAME",
-            help="What unit latencies are chosen for: area, latency, throughput (area; throughput "
-            "for ulx3s).",
+            help="What unit latencies are chosen for: area, latency, throughput.",
         ),
-    ] = None,
+    ] = "area",
     clusters: Annotated[
         str,
         typer.Option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 import time
 from collections import deque
@@ -26,17 +25,9 @@ from pinion.link.serial import (
 )
 
 from .card import check_card, layout_of
-from .errors import (
-    AccessError,
-    BusyError,
-    CardTimeoutError,
-    DriverError,
-    LinkError,
-    MissingCardError,
-    TornStreamError,
-    TransportError,
-)
+from .errors import CardTimeoutError, DriverError, LinkError, TornStreamError, TransportError
 from .transport import TIMEOUT, Bytes, Transport
+from .tty import TtyPort
 
 CONTROL = register("CONTROL").offset
 
@@ -315,63 +306,6 @@ class SerialTransport(Transport):
         elif value != self._taken:
             self._taken = value
             self._progress += 1
-
-
-class TtyPort:
-    """A serial port of the operating system, by pyserial.
-
-    Raises
-    ------
-    DriverError
-        Its subclasses: pyserial is missing, or the port cannot be had.
-    """
-
-    def __init__(self, *, path: str, baud: int) -> None:
-        try:
-            serial = importlib.import_module("serial")
-        except ImportError:
-            raise DriverError(
-                "Serial ports need pyserial: install it with `pip install 'pinion[serial]'`."
-            ) from None
-        try:
-            self._port = serial.Serial(path, baud, timeout=0.1, exclusive=True)
-        except (OSError, ValueError) as error:
-            raise _refused(path, error) from error
-        # The bridge of the boards otherwise keeps answers for 16 ms.
-        try:
-            self._port.set_low_latency_mode(True)
-        except (AttributeError, OSError, ValueError, NotImplementedError):
-            return
-
-    def read(self) -> bytes:
-        """What has come, or nothing after a tenth of a second."""
-        return bytes(self._port.read(max(1, self._port.in_waiting)))
-
-    def write(self, data: bytes) -> None:
-        """Send all of it."""
-        self._port.write(data)
-
-    def close(self) -> None:
-        """Close it."""
-        self._port.close()
-
-
-def _refused(path: str, error: Exception) -> DriverError:
-    number = getattr(error, "errno", None)
-    text = str(error)
-    if number in (2, 6, 19):
-        return MissingCardError(
-            f"There is no serial port '{path}': plug the board in, and see /dev/ttyUSB* for its "
-            f"name."
-        )
-    if number in (1, 13):
-        return AccessError(
-            f"The serial port '{path}' may not be opened by this user: add the user to the group "
-            f"of the file, mostly 'dialout'."
-        )
-    if number in (11, 16) or "lock" in text:
-        return BusyError(f"The serial port '{path}' is in use: close the other program.")
-    return DriverError(f"The serial port '{path}' cannot be opened: {text}.")
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """The serial link: beats and register accesses as frames of bytes, for boards without PCIe.
 
 The packets of `pinion.link.protocol` travel beat by beat. Bytes are those of a UART: 8 bits, no
-parity, one stop bit, no lines for flow control. All numbers are little-endian, but for the checksum.
+parity, one stop bit, no lines for flow control. Numbers are little-endian, but for the checksum.
 
 ====== ===== ============= ======================================== ==============================
 kind   name  direction     body behind the kind                     meaning

@@ -122,7 +122,9 @@ def test_a_clock_too_slow_for_the_rate_is_refused() -> None:
         bit_length(clock_hz=10e6, baud=3e6)
 
 
-def read(text: bytes, *, slots: int = 4, stall: int = 0) -> tuple[list[tuple[int, bool]], list[Any]]:
+def read(
+    text: bytes, *, slots: int = 4, stall: int = 0
+) -> tuple[list[tuple[int, bool]], list[Any]]:
     """Beats and commands that a reader finds in bytes."""
     dut = FrameReader(slots=slots)
     found: list[tuple[int, bool]] = []
@@ -160,9 +162,11 @@ def read(text: bytes, *, slots: int = 4, stall: int = 0) -> tuple[list[tuple[int
 
 def packet(count: int, *, seed: int) -> bytes:
     rng = np.random.default_rng(seed)
-    return (rng.integers(0, 256, size=count * BEAT) * (rng.random(count * BEAT) < 0.7)).astype(
-        np.uint8
-    ).tobytes()
+    return (
+        (rng.integers(0, 256, size=count * BEAT) * (rng.random(count * BEAT) < 0.7))
+        .astype(np.uint8)
+        .tobytes()
+    )
 
 
 def numbers(text: bytes) -> list[int]:

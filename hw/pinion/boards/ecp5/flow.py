@@ -18,8 +18,8 @@ from pinion.hls import Manifest
 from pinion.hls.manifest import ManifestError
 from pinion.link.serial import BAUD
 
-from .pll import Pll, nearest_pll
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
+from .pll import Pll, nearest_pll
 from .top import TOP, board_rtlil, card_rtlil
 
 NAME = "ulx3s"

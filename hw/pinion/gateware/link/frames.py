@@ -125,7 +125,14 @@ class FrameReader(wiring.Component):
                 m.d.sync += left.eq(left - 1)
 
     def _store(
-        self, m: Module, *, count: Signal, emitted: Signal, byte: Signal, push: Signal, whole: Signal
+        self,
+        m: Module,
+        *,
+        count: Signal,
+        emitted: Signal,
+        byte: Signal,
+        push: Signal,
+        whole: Signal,
     ) -> None:
         """A ring of slots of 64 bytes; a slot becomes one beat again when its turn comes."""
         slots = self.slots
@@ -222,7 +229,10 @@ class FrameWriter(wiring.Component):
                     m.next = "FILL"
                 with m.Elif(self.beat.valid):
                     kind = Mux(self.beat.p.last, Frame.LAST, Frame.BEAT)
-                    m.d.sync += [rest.eq(Cat(kind | Signal(8), self.beat.p.data)), left.eq(1 + BEAT)]
+                    m.d.sync += [
+                        rest.eq(Cat(kind | Signal(8), self.beat.p.data)),
+                        left.eq(1 + BEAT),
+                    ]
                     m.next = "FILL"
             with m.State("FILL"):
                 m.d.comb += [write.en.eq(1), write.data.eq(rest[:8]), crc.valid.eq(1)]

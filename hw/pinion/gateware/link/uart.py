@@ -78,9 +78,8 @@ class UartReceiver(wiring.Component):
                     m.d.sync += left.eq(left - one)
                 with m.Else():
                     m.d.sync += [left.eq(left + self.length - one), bit.eq(bit + 1)]
-                    with m.If(bit == 0):
-                        with m.If(line):  # no start bit, only a disturbance
-                            m.next = "IDLE"
+                    with m.If((bit == 0) & line):  # no start bit, only a disturbance
+                        m.next = "IDLE"
                     with m.Elif(bit == 9):
                         m.d.sync += [self.valid.eq(1), self.broken.eq(~line)]
                         # The next start bit may follow in half a bit: no time to lose.
@@ -88,7 +87,7 @@ class UartReceiver(wiring.Component):
                             m.next = "IDLE"
                         with m.Else():
                             m.next = "HIGH"
-                    with m.Else():
+                    with m.Else():  # the start bit leaves again with the eighth of data
                         m.d.sync += self.data.eq(Cat(self.data[1:], line))
             with m.State("HIGH"), m.If(line):
                 m.next = "IDLE"
