@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from pinion.boards.build import RTLIL, Build, BuildError, build, make_design
+from pinion.boards.targets import TargetError
 from pinion.cosim import CompiledCore, stream
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
@@ -175,6 +176,6 @@ def test_builds_are_whole_reproducible_and_refuse_foreign_folders(tmp_path: Path
     assert (foreign / "thesis.txt").read_text() == "do not lose me"
     with pytest.raises(BuildError, match="not 0"):
         build("pendulum", "rnea", tmp_path / "d", ii=0)
-    with pytest.raises(BuildError, match="'vcu999'"):
+    with pytest.raises(TargetError, match="'vcu999'"):
         build("pendulum", "rnea", tmp_path / "d", target="vcu999")
     assert not (tmp_path / "d").exists()
