@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow formal soak fuzz lint format bench clean distclean
+.PHONY: help setup demo test test-slow formal soak fuzz ulx3s lint format bench clean distclean
 
 BIN := .venv/bin
 BUILD := build
@@ -34,6 +34,7 @@ help:
 	@echo '  make formal     proofs of the stream components, a few minutes'
 	@echo '  make soak       100,000 requests through a stand-in card that keeps failing'
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
+	@echo '  make ulx3s      bitstreams of two iiwa14 cores by open tools, about an hour'
 	@echo '  make lint       style, types and floors'
 	@echo '  make format     rewrite the sources in the house style'
 	@echo '  make bench      measure the core'
@@ -64,6 +65,13 @@ soak: setup
 
 fuzz: setup
 	$(RUN) $(BIN)/python -m pinion.cosim.fuzz --cases 1000000
+
+# A bitstream, and 200 requests through the mapped netlist.
+ulx3s: setup
+	@set -e; for function in rnea aba; do \
+	  $(BIN)/pinion build iiwa14 $$function --target ulx3s -o $(BUILD)/ulx3s/$$function; \
+	  $(BIN)/pinion bitstream $(BUILD)/ulx3s/$$function; \
+	  $(BIN)/python -m pinion.cosim.netlist $(BUILD)/ulx3s/$$function; done
 
 # All four speak, also after one of them has failed.
 lint: setup

@@ -1,0 +1,22 @@
+"""The iiwa14's fd_derivatives_from_minv for the VCU118, whole: the core slower than the link.
+
+A file of its own, because mapping takes minutes and a file stays in one process.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.boards.vcu118.whole import maps_and_fits_one_die, passes_every_check
+
+
+def test_it_passes_every_check_maps_and_fits_one_die(tmp_path: Path, tclsh: str) -> None:
+    path = passes_every_check(
+        tmp_path / "build",
+        tclsh,
+        robot="iiwa14",
+        function="fd_derivatives_from_minv",
+        board_name="vcu118",
+        mhz=200.0,
+    )
+    maps_and_fits_one_die(path, board_name="vcu118", mhz=200.0)

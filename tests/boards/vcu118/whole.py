@@ -1,0 +1,50 @@
+"""A whole build for a board, the real core and the real link, held against every check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pinion.boards.build import build
+from pinion.boards.xilinx.board import load_board
+from pinion.boards.xilinx.check import (
+    cell_problems,
+    constraint_problems,
+    map_design,
+    read_design,
+)
+from pinion.boards.xilinx.clocking import core_clock
+from pinion.boards.xilinx.rehearse import Design, rehearse
+from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL
+
+
+def passes_every_check(
+    folder: Path, tclsh: str, *, robot: str, function: str, board_name: str, mhz: float
+) -> Path:
+    """Build, and hold the board's folder against ports, table of pins and table of names."""
+    board = load_board(board_name)
+    manifest = build(robot, function, folder, target=board_name, clock_mhz=mhz)
+    assert (manifest.target, manifest.clock_mhz) == (board_name, mhz)
+    path, clock = folder / board_name, core_clock(board, mhz)
+    design = read_design(path, board=board, core_clock=clock)
+    assert design.synchronisers >= (8 if clock is not None else 1)
+    came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
+    assert (came.code, came.refused) == (0, ()), came.output
+    assert "warning" not in came.output
+    assert constraint_problems(came, design, board=board) == []
+    core = Design(
+        ports=("clk",), cells=("datapath",), pins={}, tops=("pinion_core",), synchronisers=0
+    )
+    alone = rehearse(path / CORE_TCL, design=core, tclsh=tclsh)
+    assert (alone.code, alone.refused) == (0, ()), alone.output
+    return path
+
+
+def maps_and_fits_one_die(path: Path, *, board_name: str, mhz: float) -> None:
+    """Map a board's folder by Yosys: the core is in it, and all of it fits one die."""
+    board = load_board(board_name)
+    mapped = map_design(path, board=board)
+    assert cell_problems(mapped, core_clock=core_clock(board, mhz)) == []
+    assert mapped.totals["dsp"] > 0
+    for kind, amount in board.die().items():
+        assert mapped.totals[kind] <= amount, kind
+    print(f"{path} on {board_name}: {dict(mapped.totals)}")
