@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from threading import Event
+from typing import Annotated
 
 import typer
 
@@ -47,29 +50,32 @@ def command(
     with steps() as report:
         report("Making the card")
         card = StandIn(folder=folder, faults=plan, timeout=timeout, model=model, at=at)
-    with card:
+    # From here on: who reads that the card is ready may ask for its end at once.
+    with _asked() as wanted, card:
         if json:
             put_json({"device": card.device, "prefix": card.prefix, "build": str(folder)})
         else:
             out().print(f"The card is ready: open it as the device {card.device}; Ctrl-C ends it.")
-        _wait()
+        # With an end to each wait: a signal that comes just before it would be slept over.
+        while not wanted.wait(_LOOK):
+            pass
     if not json:
         out().print("The device files are gone.")
 
 
-def _wait() -> None:
-    """Until somebody wants an end; both ways of asking leave no mount behind."""
-    wanted = {signal.SIGINT, signal.SIGTERM}
+_LOOK = 0.1
 
-    def ask(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, ask) for number in wanted}
+@contextmanager
+def _asked() -> Iterator[Event]:
+    """Set when somebody wants an end; both ways of asking leave no mount behind."""
+    wanted = Event()
+    before = {
+        number: signal.signal(number, lambda *_: wanted.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
-        while True:
-            signal.pause()
-    except KeyboardInterrupt:
-        return
+        yield wanted
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
