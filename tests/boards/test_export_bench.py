@@ -60,7 +60,9 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
             source = Path(str(one.locate_file(top)))
             if top != "__pycache__" and source.exists() and not (packages / top).exists():
                 (packages / top).symlink_to(source)
-    (packages / "sitecustomize.py").write_text(PROBE)
+    # Not as sitecustomize, of which a system's Python may have one of its own.
+    (packages / "bench_probe.py").write_text(PROBE)
+    (packages / "bench_probe.pth").write_text("import bench_probe\n")
     return folder / "bin" / "python"
 
 
