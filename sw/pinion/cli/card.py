@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +57,8 @@ def command(
             put_json({"device": card.device, "prefix": card.prefix, "build": str(folder)})
         else:
             out().print(f"The card is ready: open it as the device {card.device}; Ctrl-C ends it.")
+        # A pipe would keep it until the end otherwise, and its reader wait for it.
+        sys.stdout.flush()
         # With an end to each wait: a signal that comes just before it would be slept over.
         while not wanted.wait(_LOOK):
             pass
