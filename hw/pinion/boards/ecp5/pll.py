@@ -1,7 +1,7 @@
 """Dividers of the ECP5's PLL, computed, and the primitive that they go into.
 
-Source of the ranges: Lattice FPGA-TN-02200, "ECP5 and ECP5-5G sysCLOCK PLL/DLL Design and Usage
-Guide", and FPGA-DS-02012, the family's data sheet.
+Ranges as in LiteX (class ECP5PLL) and Project Trellis (ecppll), which name Lattice's guide
+FPGA-TN-02200 as their source; the guide itself was not read.
 """
 
 from __future__ import annotations
