@@ -27,7 +27,7 @@ from .stream import pack_records, unpack_records
 
 _WORD = 18
 
-# As Yosys' mapping uses these cells; the vendor's guides (FPGA-TN-02205, FPGA-TN-02204) were not read.
+# As Yosys' mapping uses these cells; the vendor's guides (FPGA-TN-02204 and -02205) were not read.
 # MULT18X18D without registers: the product of two words, each with a sign or without. DP16KD, 36
 # bits wide: port A writes, the lower half of a word comes in at DIA and leaves at DOB; ADA[3:0]
 # enable bytes. Other widths have no model, and fail.
