@@ -21,4 +21,4 @@ def test_another_board_maps_as_well(tmp_path: Path, tclsh: str) -> None:
     path = passes_every_check(
         tmp_path / "build", tclsh, robot="pendulum", function="rnea", board_name="u250", mhz=250.0
     )
-    maps_and_fits_one_die(path, board_name="u250", mhz=250.0)
+    assert maps_and_fits_one_die(path, board_name="u250", mhz=250.0)["dsp"] > 0
