@@ -30,11 +30,11 @@ help:
 	@echo
 	@echo '  make demo       set up, then build, run and check a core for the KUKA iiwa14'
 	@echo '  make test       set up, then run all tests        (ARGS="tests/hls -k schedule")'
-	@echo '  make test-slow  every function on real robots, about half an hour'
+	@echo '  make test-slow  every function on real robots, an hour or more'
 	@echo '  make formal     proofs of the stream components, a few minutes'
 	@echo '  make soak       100,000 requests through a stand-in card that keeps failing'
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
-	@echo '  make ulx3s      bitstreams of two iiwa14 cores by open tools, about an hour'
+	@echo '  make ulx3s      bitstreams of two iiwa14 boards by open tools, hours (never finished here yet)'
 	@echo '  make lint       style, types and floors'
 	@echo '  make format     rewrite the sources in the house style'
 	@echo '  make bench      measure the core'

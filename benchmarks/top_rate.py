@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from pinion.boards.top import write_top
-from pinion.cosim.batches import packet_layout, requests_beats, response_beats
+from pinion.cosim.batches import requests_beats, response_beats
 from pinion.cosim.top import CompiledTop
+from pinion.driver.card import layout_of
 from pinion.hls.manifest import Manifest
 
 CLOCKS = {"1": (1, 1), "0.6": (3, 5), "1.2": (6, 5)}
@@ -25,7 +26,7 @@ BATCHES = ([4000], [500] * 8, [64] * 64)
 
 def measure(folder: Path) -> dict[str, object]:
     manifest = Manifest.read(folder)
-    layout = packet_layout(manifest)
+    layout = layout_of(manifest)
     begin = time.perf_counter()
     rtlil = write_top(folder)
     written = time.perf_counter()

@@ -10,12 +10,12 @@ import pytest
 
 from pinion.boards.build import build
 from pinion.cosim.batches import (
-    packet_layout,
     read_batches,
     request_beats,
     requests_beats,
     response_beats,
 )
+from pinion.driver.card import layout_of
 from pinion.link import FrameError, Magic, register
 from pinion.link.registers import HALTED, IDENTITY, IN_RESET, RESET
 from tests.cosim.tops import CLOCKS, TopBench
@@ -135,7 +135,7 @@ def test_a_faulty_header_stops_the_card_until_it_is_reset(bench: TopBench) -> No
 
 def test_what_is_no_answer_is_refused(bench: TopBench) -> None:
     run = bench.send([40, 5], np.arange(45))
-    layout = packet_layout(bench.manifest)
+    layout = layout_of(bench.manifest)
     assert len(read_batches(layout, run, [40, 5])) == 2
 
     def changed(name: str, index: tuple[int, ...], value: int) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from pinion.boards.top import write_top
-from pinion.cosim.batches import packet_layout, read_batches, requests_beats, response_beats
+from pinion.cosim.batches import read_batches, requests_beats, response_beats
 from pinion.cosim.reference import make, request_words
 from pinion.cosim.stream import PATTERNS
 from pinion.cosim.top import CompiledTop, TopRun
+from pinion.driver.card import layout_of
 from pinion.functions import sample
 from pinion.link import FLAGS_PER_BEAT, Status
 
@@ -29,7 +30,7 @@ class TopBench:
         reference = make(folder)
         self.build = build = reference.build
         self.manifest = build.manifest
-        self.layout = packet_layout(build.manifest)
+        self.layout = layout_of(build.manifest)
         # A quarter from states that some formats were not chosen for, and may all be flagged.
         parts = [
             sample(build.model, build.function, count, distribution=name, seed=seed)

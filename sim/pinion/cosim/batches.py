@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pinion.hls.manifest import Manifest
 from pinion.link import (
     BEAT,
     WORDS_PER_BEAT,
     FrameError,
     Layout,
     ResponseHead,
-    function_id,
     read_response,
     seal_request,
 )
@@ -43,16 +41,6 @@ class Batch:
     flags: Flags
     first: int
     end: int
-
-
-def packet_layout(manifest: Manifest) -> Layout:
-    """The lengths of a build's packets."""
-    return Layout(
-        function=function_id(manifest.function),
-        build=manifest.hash,
-        words_in=manifest.words_in,
-        words_out=manifest.words_out,
-    )
 
 
 def request_beats(layout: Layout, words: Words, sequence: int) -> Words:

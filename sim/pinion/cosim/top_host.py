@@ -17,6 +17,7 @@ from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 from numpy.typing import NDArray
 
 from pinion.boards.top import top_parameters
+from pinion.driver.card import layout_of
 from pinion.functions import sample
 from pinion.link import (
     BEAT,
@@ -29,7 +30,7 @@ from pinion.link import (
     register,
 )
 
-from .batches import packet_layout, request_beats
+from .batches import request_beats
 from .bench import compare
 from .dma import Bytes, Dma
 from .reference import make, request_words
@@ -70,7 +71,7 @@ class Host:
         )
         self._reference = make(folder)
         manifest = self._reference.build.manifest
-        self.layout = packet_layout(manifest)
+        self.layout = layout_of(manifest)
         parameters = top_parameters(manifest, crossing=hasattr(dut, "core_clk"))
         self.constants = parameters.constants()
         self._pool = self._requests(spec["pool"], seed=spec["seed"])

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from pinion.boards.build import SIMULATION, Build
 from pinion.boards.top import write_top
-from pinion.cosim.batches import ALL_BYTES, packet_layout
+from pinion.cosim.batches import ALL_BYTES
 from pinion.cosim.packets import Answers, PacketCard
 from pinion.cosim.reference import Reference
 from pinion.cosim.stream import PATTERNS
 from pinion.cosim.top import CompiledTop, TopRun
+from pinion.driver.card import layout_of
 from pinion.link import BEAT, TRAILER, WORDS_PER_BEAT, Layout, Magic, register
 from pinion.link.registers import HALTED, IN_RESET, OPEN, QUIET, RESET
 
@@ -148,7 +149,7 @@ def fuzz_tops(*, cases: int, seed: int, folder: Path) -> Tally:
     """
     r, rng = Random(seed), np.random.default_rng(seed)
     mutator, build = Mutator(random=r), Build.read(folder)
-    layout, reference = packet_layout(build.manifest), Reference(build)
+    layout, reference = layout_of(build.manifest), Reference(build)
     pool, expected = [], {}
     for number in range(POOL):
         count = int(rng.integers(1, 12)) if number else 600
