@@ -19,12 +19,12 @@ def request(layout: Layout, count: int, sequence: int, rng: np.random.Generator)
     return packet
 
 
-def beats(packet: Bytes) -> list[int]:
-    """The beats of a packet as integers."""
-    return [int.from_bytes(row.tobytes(), "little") for row in packet.reshape(-1, BEAT)]
+def beats(packet: Bytes, size: int = BEAT) -> list[int]:
+    """The beats of a packet as integers; or slices of ``size`` bytes."""
+    return [int.from_bytes(row.tobytes(), "little") for row in packet.reshape(-1, size)]
 
 
-def packet(values: list[int]) -> Bytes:
-    """Beats as integers back to bytes."""
-    text = b"".join(value.to_bytes(BEAT, "little") for value in values)
+def packet(values: list[int], size: int = BEAT) -> Bytes:
+    """Beats, or slices of ``size`` bytes, as integers back to bytes."""
+    text = b"".join(value.to_bytes(size, "little") for value in values)
     return np.frombuffer(text, dtype=np.uint8)

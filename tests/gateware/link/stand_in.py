@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from amaranth.back import rtlil
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
 from pinion.cosim.top import CompiledTop
+from pinion.gateware.link.bus import FULL, Bus
 from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.top import TOP, Top
-from pinion.link import Layout
+from pinion.link import BEAT, Layout
 
 Words = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
@@ -90,10 +92,55 @@ def expect(words: Words) -> tuple[Words, Flags]:
     return results, (words[:, 0] >> np.uint32(31)).astype(np.bool_)
 
 
-def card(folder: Path, *, crossing: bool, top: type[Top] = Top) -> CompiledTop:
+class Widened(wiring.Component):
+    """A narrow top with the ports of a wide one: beats are cut in front of it, joined behind."""
+
+    def __init__(self, top: Top) -> None:
+        self.top = top
+        wide = Top(parameters=replace(top.parameters, bus=FULL))
+        super().__init__(dict(wide.signature.members))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bus, top = self.top.parameters.bus, self.top
+        m.submodules.top = top
+        cut = {"h2c_tdata", "h2c_tkeep", "h2c_tvalid", "h2c_tready"}
+        for name, member in self.signature.members.items():
+            if name not in cut and not name.startswith("c2h"):
+                outer, inner = getattr(self, name), getattr(top, name)
+                m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+        wires = ClockDomain("wires", local=True)
+        wires.clk, wires.rst = self.clk, self.rst
+        m.domains += wires
+        place, got = Signal(range(bus.slices)), Signal(range(bus.slices + 1))
+        with m.If(top.h2c_tvalid & top.h2c_tready):
+            m.d.wires += place.eq(place + 1)
+        m.d.comb += [
+            top.h2c_tdata.eq(self.h2c_tdata.word_select(place, bus.bits)),
+            top.h2c_tkeep.eq(self.h2c_tkeep.word_select(place, bus.bytes)),
+            top.h2c_tvalid.eq(self.h2c_tvalid),
+            self.h2c_tready.eq(top.h2c_tready & (place == bus.slices - 1)),
+            self.c2h_tkeep.eq(~Const(0, BEAT)),
+            self.c2h_tvalid.eq(got == bus.slices),
+            top.c2h_tready.eq((got != bus.slices) | self.c2h_tready),
+        ]
+        with m.If(top.c2h_tvalid & top.c2h_tready):
+            m.d.wires += [
+                self.c2h_tdata.eq(Cat(self.c2h_tdata, top.c2h_tdata)[bus.bits :]),
+                self.c2h_tlast.eq(top.c2h_tlast),
+                got.eq(Mux(got == bus.slices, 1, got + 1)),
+            ]
+        with m.Elif(self.c2h_tvalid & self.c2h_tready):
+            m.d.wires += got.eq(0)
+        return m
+
+
+def card(folder: Path, *, crossing: bool, top: type[Top] = Top, bus: Bus = FULL) -> CompiledTop:
     """A compiled top around the stand-in core; ``top`` may be a broken one."""
-    parameters = TopParameters(crossing=crossing, **PARAMETERS)
-    text = rtlil.convert(top(parameters=parameters, core=StandInCore()), name=TOP, emit_src=False)
+    parameters = TopParameters(crossing=crossing, bus=bus, **PARAMETERS)
+    dut = top(parameters=parameters, core=StandInCore())
+    made = dut if bus == FULL else Widened(dut)
+    text = rtlil.convert(made, name=TOP, emit_src=False)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "top.il").write_text(text)
     return CompiledTop.build(rtlil=folder / "top.il", folder=folder)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.gateware.link.layouts import BITS, PAYLOAD_BEAT
+from pinion.gateware.link.bus import FULL, Bus
 from pinion.gateware.link.reader import RequestReader
-from pinion.link import HEADER, MAX_COUNT, WORDS_PER_BEAT, Cause, Layout, crc32
+from pinion.link import HEADER, MAX_COUNT, Cause, Layout, crc32
 from tests.gateware.link.bench import Events, run
 from tests.gateware.link.mutants import mutant, noticed
 from tests.gateware.link.packets import Bytes, beats, request
@@ -18,7 +18,7 @@ from tests.gateware.link.streams import PAUSES, differs, never, often
 
 LAYOUT = Layout(function=0xFEED_BEEF, build=0x0123_4567_89AB_CDEF, words_in=6, words_out=3)
 PARAMETERS = {"words": LAYOUT.words_in, "function": LAYOUT.function, "build": LAYOUT.build}
-WHOLE = 1 << BITS
+BUSES = [Bus(words=n) for n in (2, 4, 8, 16)]
 WATCH = (
     *("batch_valid", "batch_count", "batch_sequence", "verdict_valid", "verdict_bad"),
     *("error", "cause", "halted", "dropped", "began", "idle"),
@@ -34,13 +34,14 @@ def drive(
     component: type[RequestReader],
     items: list[int],
     *,
+    bus: Bus = FULL,
     room: Any = never,
     idle: Any = never,
     stall: Any = never,
     **rest: Any,
 ) -> Events:
     """Send beats; ``room`` says in which cycles there is none for another batch."""
-    dut = component(**PARAMETERS)
+    dut = component(**PARAMETERS, bus=bus)
 
     def every(ctx: Any, cycle: int) -> None:
         ctx.set(dut.batch_ready, not room(cycle))
@@ -49,18 +50,22 @@ def drive(
     return run(dut, sources={"i": items}, sinks=["o"], watch=WATCH, every=every, **pauses, **rest)
 
 
-def payload(packets: list[Bytes]) -> list[int]:
-    """The payload beats that must come out."""
+def whole(bus: Bus, *packets: Bytes) -> list[int]:
+    """Packets as whole slices."""
+    return [piece | 1 << bus.bits for packet in packets for piece in beats(packet, bus.bytes)]
+
+
+def payload(packets: list[Bytes], bus: Bus = FULL) -> list[int]:
+    """The slices of payload that must come out."""
     out = []
     for packet in packets:
         header = packet[:64].view(HEADER)[0]
-        body = beats(packet)[1:]
         words = int(header["count"]) * LAYOUT.words_in
-        for k, beat in enumerate(body):
-            last = k == len(body) - 1
-            valid = words - WORDS_PER_BEAT * k if last else WORDS_PER_BEAT
-            out.append(beat | last << BITS | valid << BITS + 1)
-    assert PAYLOAD_BEAT.size == BITS + 6
+        total = -(-words // bus.words)
+        for k, piece in enumerate(beats(packet, bus.bytes)[bus.slices :][:total]):
+            last = k == total - 1
+            valid = words - bus.words * k if last else bus.words
+            out.append(piece | last << bus.bits | valid << bus.bits + 1)
     return out
 
 
@@ -85,7 +90,9 @@ def faults(events: Events) -> list[Cause]:
     return [Cause(events.seen["cause"][c]) for c in when(events, "error")]
 
 
-def check(component: type[RequestReader], seed: int, shares: tuple[float, float]) -> str:
+def check(
+    component: type[RequestReader], seed: int, shares: tuple[float, float], bus: Bus = FULL
+) -> str:
     """Whole packets, some with damaged payload, under pauses: a difference, or nothing."""
     rng = random.Random(seed)
     counts = [1, 2, 3, 8, rng.randint(1, 40), 1, rng.randint(1, 40), 16, 1, 5]
@@ -97,12 +104,14 @@ def check(component: type[RequestReader], seed: int, shares: tuple[float, float]
     room = often(seed + 2, 0.5)
     events = drive(
         component,
-        [beat | WHOLE for packet in packets for beat in beats(packet)],
+        whole(bus, *packets),
+        bus=bus,
         room=room,
         idle=often(seed, shares[0]),
         stall=often(seed + 1, shares[1]),
+        tail=100,
     )
-    if wrong := differs(events.taken["o"], payload(packets)):
+    if wrong := differs(events.taken["o"], payload(packets, bus)):
         return wrong
     sequences = [0xFFFF_FFF0 + k for k in range(len(counts))]
     if batches(events, room) != list(zip(counts, sequences, strict=True)):
@@ -121,27 +130,30 @@ def check(component: type[RequestReader], seed: int, shares: tuple[float, float]
     return "" if events.seen["idle"][-1] else "not idle in the end"
 
 
+@pytest.mark.parametrize("bus", BUSES, ids=str)
 @pytest.mark.parametrize("shares", [(0.0, 0.0), *PAUSES], ids=str)
-def test_packets_become_payload_batches_and_verdicts(shares: tuple[float, float]) -> None:
+def test_packets_become_payload_batches_and_verdicts(shares: tuple[float, float], bus: Bus) -> None:
     seed = 10 + int(100 * shares[0])
     print("seed", seed)
-    assert not check(RequestReader, seed, shares)
+    assert not check(RequestReader, seed, shares, bus)
 
 
-def test_two_cycles_beside_the_beats() -> None:
-    counts = [8, 8, 8, 3, 1, 1, 1]
+@pytest.mark.parametrize("bus", BUSES, ids=str)
+def test_two_cycles_beside_the_slices(bus: Bus) -> None:
+    counts = [8, 8, 8, 3, 1, 1, 8]  # the last fills its beat
     packets = requests(counts, seed=1)
-    items = [beat | WHOLE for packet in packets for beat in beats(packet)]
-    events = drive(RequestReader, items)
-    assert events.at["o"][0] == events.accepted["i"][0] + 4, "the latency in the docstring"
-    assert events.at["o"][1] == events.accepted["i"][2] + 1
+    items = whole(bus, *packets)
+    events = drive(RequestReader, items, bus=bus)
+    header = events.accepted["i"][bus.slices - 1]
+    assert events.at["o"][0] == header + 4, "the latency in the docstring"
+    assert events.at["o"][1] == events.accepted["i"][bus.slices + 1] + 1
     taken = events.at["o"][-1] - events.accepted["i"][0] + 1
     assert taken == len(items) + 2 * len(counts) + 1
 
 
 def test_no_header_is_taken_without_room_for_its_batch() -> None:
     packets = requests([1, 1, 1], seed=2)
-    items = [beat | WHOLE for packet in packets for beat in beats(packet)]
+    items = whole(FULL, *packets)
     events = drive(RequestReader, items, room=lambda cycle: not 50 <= cycle < 56, cycles=120)
     began = when(events, "began")
     assert began and all(50 <= cycle < 56 for cycle in began) and len(began) == 2
@@ -171,20 +183,25 @@ FAULTS: dict[Cause, dict[str, int]] = {
 }
 
 
-def check_header(component: type[RequestReader], cause: Cause) -> str:
+def check_header(component: type[RequestReader], cause: Cause, bus: Bus = FULL) -> str:
     """A faulty header behind a good packet is named, and everything behind it is dropped."""
     good, bad, behind = requests([3, 2, 4], seed=4)
-    items = [
-        beat | WHOLE for p in (good, reseal(bad, **FAULTS[cause]), behind) for beat in beats(p)
-    ]
-    return halts(component, items, cause, at=len(beats(good)), passed=payload([good]))
+    items = whole(bus, good, reseal(bad, **FAULTS[cause]), behind)
+    at, passed = len(beats(good)), payload([good], bus)
+    return halts(component, items, cause, at=at, passed=passed, bus=bus)
 
 
 def halts(
-    component: type[RequestReader], items: list[int], cause: Cause, *, at: int, passed: list[int]
+    component: type[RequestReader],
+    items: list[int],
+    cause: Cause,
+    *,
+    at: int,
+    passed: list[int],
+    bus: Bus,
 ) -> str:
     """The fault in beat ``at`` is named, payload before it passes, beats behind it are dropped."""
-    events = drive(component, items, idle=often(3, 0.3), tail=40)
+    events = drive(component, items, bus=bus, idle=often(3, 0.3), tail=40)
     if faults(events) != [cause]:
         return f"faults {faults(events)} instead of {cause!r}"
     if wrong := differs(events.taken["o"], passed):
@@ -197,43 +214,52 @@ def halts(
     if len(events.accepted["i"]) != len(items):
         return "a halted reader takes everything"
     dropped = len(when(events, "dropped"))
-    return "" if dropped == len(items) - at - 1 else f"{dropped} beats count as dropped"
+    return (
+        "" if dropped == len(items) // bus.slices - at - 1 else f"{dropped} beats count as dropped"
+    )
 
 
+@pytest.mark.parametrize("bus", BUSES, ids=str)
 @pytest.mark.parametrize("cause", FAULTS, ids=lambda cause: cause.name)
-def test_a_faulty_header_halts_and_is_named(cause: Cause) -> None:
-    assert not check_header(RequestReader, cause)
+def test_a_faulty_header_halts_and_is_named(cause: Cause, bus: Bus) -> None:
+    assert not check_header(RequestReader, cause, bus)
 
 
 @pytest.mark.parametrize("count", [MAX_COUNT + 1, 1 << 15, 1 << 16, 1 << 31, (1 << 32) - 1])
 def test_too_many_records_are_a_fault(count: int) -> None:
     (packet,) = requests([1], seed=6)
-    events = drive(RequestReader, [b | WHOLE for b in beats(reseal(packet, count=count))])
+    events = drive(RequestReader, whole(FULL, reseal(packet, count=count)))
     assert faults(events) == [Cause.COUNT] and not events.taken["o"]
 
 
 def test_the_largest_packet_ends_where_it_should() -> None:
     """Of 16384 records the reader hands on what is there and waits for the rest."""
     (packet,) = requests([1], seed=6)
-    items = [b | WHOLE for b in beats(reseal(packet, count=MAX_COUNT))]
+    items = whole(FULL, reseal(packet, count=MAX_COUNT))
     events = drive(RequestReader, items, cycles=40)
     assert batches(events) == [(MAX_COUNT, 0xFFFF_FFF0)] and not faults(events)
-    assert len(events.taken["o"]) == 1 and not events.taken["o"][0] >> BITS & 1
+    assert len(events.taken["o"]) == 1 and not events.taken["o"][0] >> FULL.bits & 1
 
 
-def check_partial(component: type[RequestReader], place: int) -> str:
-    """Bytes are missing in beat ``place`` of the second packet."""
+def check_partial(
+    component: type[RequestReader], place: int, bus: Bus = FULL, part: int = 0
+) -> str:
+    """Bytes are missing in beat ``place`` of the second packet, in slice ``part`` of it."""
     good, bad = requests([3, 9], seed=7)
-    items = [beat | WHOLE for packet in (good, bad) for beat in beats(packet)]
+    items = whole(bus, good, bad)
     at = len(beats(good)) + place
-    items[at] ^= WHOLE
-    passed = payload([good, bad])[: len(beats(good)) - 1 + max(0, place - 1)]
-    return halts(component, items, Cause.PARTIAL_BEAT, at=at, passed=passed)
+    items[at * bus.slices + part] ^= 1 << bus.bits
+    passed = payload([good], bus)
+    if place:
+        passed += payload([bad], bus)[: (place - 1) * bus.slices + part]
+    return halts(component, items, Cause.PARTIAL_BEAT, at=at, passed=passed, bus=bus)
 
 
-@pytest.mark.parametrize("place", [0, 1, 3])
-def test_a_beat_with_bytes_missing_halts(place: int) -> None:
-    assert not check_partial(RequestReader, place)
+@pytest.mark.parametrize("bus", BUSES, ids=str)
+@pytest.mark.parametrize("place", [0, 1, 4])
+def test_a_beat_with_bytes_missing_halts(place: int, bus: Bus) -> None:
+    for part in range(bus.slices):
+        assert not check_partial(RequestReader, place, bus, part), part
 
 
 def test_every_bit_of_a_header_counts() -> None:
@@ -242,8 +268,8 @@ def test_every_bit_of_a_header_counts() -> None:
     print("seed", seed)
     rng = random.Random(seed)
     header = beats(requests([2], seed=seed)[0])[0]
-    flips = rng.sample(range(BITS), 40)
-    items = [header ^ 1 << bit | WHOLE for bit in flips]
+    flips = rng.sample(range(FULL.bits), 40)
+    items = [header ^ 1 << bit | 1 << FULL.bits for bit in flips]
     resets = range(10, 12 * len(items), 12)
     events = drive(RequestReader, items, idle=lambda cycle: cycle % 12 != 0, resets=resets, tail=12)
     assert len(faults(events)) == len(items) and not batches(events)
@@ -251,7 +277,7 @@ def test_every_bit_of_a_header_counts() -> None:
 
 def test_a_reset_in_mid_packet_begins_anew() -> None:
     first, second = requests([9, 3], seed=8)
-    items = [beat | WHOLE for beat in beats(first)[:3] + beats(second)]
+    items = whole(FULL, first)[:3] + whole(FULL, second)
     events = drive(
         RequestReader,
         items,
@@ -265,8 +291,8 @@ def test_a_reset_in_mid_packet_begins_anew() -> None:
 
 MUTANTS = {
     "payload checksum not looked at": ("mistaken.eq(unequal.any())", "mistaken.eq(0)"),
-    "payload checksum begins with the header": ("is_header | fresh", "is_header"),
-    "last beat one too late": ("left <= 2 * WORDS_PER_BEAT", "left < 2 * WORDS_PER_BEAT"),
+    "payload checksum begins with the header": ("is_header & begins | fresh", "is_header & begins"),
+    "last beat one too late": ("left <= 2 * bus.words", "left < 2 * bus.words"),
     "words of the last beat": ("Mux(final, left[", "Mux(final & 0, left["),
     "room not waited for": ("move.eq(self.batch_ready)", "move.eq(1)"),
     "verdict a cycle early": ("self.verdict_valid.eq(complete)", "self.verdict_valid.eq(final)"),
@@ -294,7 +320,14 @@ def test_the_checks_of_faults_notice() -> None:
         'm.next = "HEADER"\n                m.d.comb += [self.halted.eq(1), ',
     )
     assert check_header(listens, Cause.MAGIC)
-    careless = mutant(RequestReader, "full & ~held.whole", "0")
+    careless = mutant(RequestReader, "partial.eq(full & ~held.whole)", "partial.eq(0)")
     assert noticed(lambda: check_partial(careless, 3))
-    headers = mutant(RequestReader, "Cause.PARTIAL_BEAT: ~held.whole", "Cause.PARTIAL_BEAT: 0")
+    headers = mutant(RequestReader, "with m.If(begins | partial):", "with m.If(0):")
     assert check_partial(headers, 0)
+    narrow = Bus(words=4)
+    late = mutant(RequestReader, "with m.If(begins | partial):", "with m.If(ends):")
+    assert check_partial(late, 0, narrow, 2)
+    short = mutant(RequestReader, "with m.If(final & ends):", "with m.If(final):")
+    assert noticed(lambda: check(short, 10, (0.0, 0.0), narrow))
+    deaf = mutant(RequestReader, "move.eq(1), absorb.eq(full)]", "move.eq(1)]")
+    assert noticed(lambda: check(deaf, 10, (0.0, 0.0), narrow))

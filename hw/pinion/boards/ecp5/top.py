@@ -23,6 +23,7 @@ from amaranth.lib.wiring import In, Out
 
 from pinion.boards.build import RTLIL
 from pinion.boards.top import top_parameters
+from pinion.gateware.link.bus import Bus
 from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.registers import AXI_LITE
 from pinion.gateware.link.serial import SerialLink
@@ -37,7 +38,7 @@ TOP, CARD = "pinion_board", "pinion_serial"
 """Modules: the whole design with its pads, and what of it can be simulated."""
 
 DEPTH = 64
-"""Beats in the elastic buffers of the link's top: fewer would go into LUTs and not block RAM."""
+"""Slices in the elastic buffers of the link's top: fewer would go into LUTs and not block RAM."""
 
 FLIGHTS = 4
 """Batches in work at once."""
@@ -91,17 +92,17 @@ class SerialCard(wiring.Component):
         line = ClockDomain("line", local=True)  # the top makes its own domains of the same wires
         line.clk, line.rst = self.clk, self.rst
         m.domains += line
-        serial = SerialLink(length=self.length, slots=self.slots)
+        bus = self.parameters.bus
+        serial = SerialLink(length=self.length, slots=self.slots, bus=bus)
         m.submodules.serial = DomainRenamer("line")(serial)
         m.submodules.top = top = Top(parameters=self.parameters, core=self.core)
-        whole = top.h2c_tkeep.shape().width
         m.d.comb += [
             top.clk.eq(self.clk),
             top.rst.eq(self.rst),
             serial.rx.eq(self.rx),
             self.tx.eq(serial.tx),
             top.h2c_tdata.eq(serial.h2c.p.data),
-            top.h2c_tkeep.eq(serial.h2c.p.whole.replicate(whole)),
+            top.h2c_tkeep.eq(serial.h2c.p.whole.replicate(bus.bytes)),
             top.h2c_tvalid.eq(serial.h2c.valid),
             serial.h2c.ready.eq(top.h2c_tready),
             serial.c2h.p.data.eq(top.c2h_tdata),
@@ -179,9 +180,11 @@ class SerialBoard(Elaboratable):
 
 
 def card_parameters(manifest: Manifest, *, clock_mhz: float) -> TopParameters:
-    """Of the link's top, with buffers as small as a serial line needs."""
+    """Of the link's top, as narrow and with buffers as small as a serial line allows."""
     whole = top_parameters(manifest, crossing=False, link_mhz=clock_mhz)
-    return replace(whole, depth=DEPTH, flights=FLIGHTS)
+    lanes = max(2, whole.lanes_in, whole.lanes_out)
+    bus = Bus(words=1 << (lanes - 1).bit_length())
+    return replace(whole, depth=DEPTH, flights=FLIGHTS, bus=bus)
 
 
 def card_rtlil(

@@ -1,4 +1,4 @@
-"""Fields of the protocol's records as slices of a beat."""
+"""Beats made of the fields of the protocol's records."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ import numpy as np
 from amaranth.hdl import Cat, Const, Value, ValueLike
 
 Record = np.dtype  # of pinion.link.protocol: fields, their places and widths
-
-
-def field(record: Record, beat: ValueLike, name: str) -> Value:
-    """The bits of a record's field in a beat."""
-    shape, offset = record.fields[name]
-    return Value.cast(beat)[8 * offset : 8 * (offset + shape.itemsize)]
 
 
 def beat_of(record: Record, **values: ValueLike) -> Value:

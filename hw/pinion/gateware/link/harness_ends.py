@@ -19,11 +19,9 @@ from amaranth.hdl import (
 )
 from amaranth.lib.wiring import connect
 
-from pinion.link import WORDS_PER_BEAT
-
 from .harness import stable
 from .holding import HoldingStage
-from .layouts import COUNT, RESPONSE_BEAT
+from .layouts import COUNT
 
 
 def _begin(dut: Any, free: tuple[ValueLike, ...]) -> Module:
@@ -62,10 +60,10 @@ def reader(dut: Any) -> Elaboratable:
         m.d.comb += Assert(~opened & (dut.batch_count != 0))
         m.d.sync += [opened.eq(1), left.eq(dut.batch_count * dut.words)]
     with m.If(dut.o.valid):
-        m.d.comb += Assert(opened & (dut.o.p.last == (left <= WORDS_PER_BEAT)))
-        m.d.comb += Assert(dut.o.p.words == Mux(dut.o.p.last, left, WORDS_PER_BEAT))
+        m.d.comb += Assert(opened & (dut.o.p.last == (left <= dut.bus.words)))
+        m.d.comb += Assert(dut.o.p.words == Mux(dut.o.p.last, left, dut.bus.words))
     with m.If(leaves):
-        m.d.sync += [opened.eq(~dut.o.p.last), left.eq(left - WORDS_PER_BEAT)]
+        m.d.sync += [opened.eq(~dut.o.p.last), left.eq(left - dut.bus.words)]
     with m.If(stopped):
         m.d.comb += Assert(dut.halted & ~dut.o.valid & ~dut.batch_valid & dut.i.ready)
     m.d.comb += Cover(leaves & dut.o.p.last)
@@ -88,7 +86,7 @@ def exit_(dut: Any) -> Elaboratable:
     The sender may even withdraw its offers, as it does when it is reset.
     """
     m = _begin(dut, (dut.i.valid, dut.i.payload, dut.cleared))
-    m.submodules.holding = holding = HoldingStage(shape=RESPONSE_BEAT)
+    m.submodules.holding = holding = HoldingStage(shape=dut.bus.response)
     connect(m, dut.o, holding.i)
     m.d.comb += [holding.o.ready.eq(AnySeq(1)), holding.clear.eq(0)]
     stable(m, holding.o.valid, holding.o.ready, Value.cast(holding.o.payload))

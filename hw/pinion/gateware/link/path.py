@@ -11,16 +11,13 @@ from amaranth.lib.wiring import In, Out, connect
 from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Cause
 from pinion.link.registers import IDENTITY
 
+from .bus import FULL, Bus
 from .elastic import ElasticBuffer
 from .holding import HoldingStage
 from .layouts import (
     BATCH,
     CLOCKS,
     COUNT,
-    FLAG_BEAT,
-    PAYLOAD_BEAT,
-    REQUEST_BEAT,
-    RESPONSE_BEAT,
     WORD,
     core_beat,
     result_beat,
@@ -30,9 +27,6 @@ from .reader import RequestReader
 from .tally import Tally
 from .unpacker import Unpacker
 from .writer import ResponseWriter
-
-FLAG_DEPTH = 64
-"""Beats of flags that wait: more than a batch can have, so that none waits for one behind it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +42,9 @@ class TopParameters:
     ii : core cycles between results.
     core_khz, link_khz : the clocks that it is built for.
     crossing : the core has a clock of its own.
-    depth : beats in the elastic buffer of each direction.
+    depth : slices in the elastic buffer of each direction.
     flights : batches in work at once, at most.
+    bus : how wide the streams of packets are, no narrower than a core beat.
     """
 
     function: int
@@ -66,6 +61,7 @@ class TopParameters:
     crossing: bool = True
     depth: int = 512
     flights: int = 16
+    bus: Bus = FULL
 
     def constants(self) -> dict[str, int]:
         """Values of the constant registers, by name."""
@@ -94,9 +90,9 @@ class StreamPath(wiring.Component):
 
     Members
     -------
-    request : stream of `REQUEST_BEAT`.
+    request : stream of ``bus.request``.
     core_i, core_o : streams of ``core_beat(lanes_in)`` and ``result_beat(lanes_out)``.
-    response : stream of `RESPONSE_BEAT`, ``last`` of a packet.
+    response : stream of ``bus.response``, ``last`` of a packet.
     clocks : In(`CLOCKS`)
     core_error : In(1)
         The core has lost the bounds of its records; stays until its reset.
@@ -111,7 +107,7 @@ class StreamPath(wiring.Component):
     busy, halted : Out(1)
 
     Latency: about 20 cycles beside the core.
-    Throughput: the least of a link beat every cycle and a core beat every cycle.
+    Throughput: the least of a slice every cycle and a core beat every cycle.
     """
 
     # A component that is only asked for its parameters is no mistake.
@@ -121,10 +117,10 @@ class StreamPath(wiring.Component):
         self.parameters = parameters
         super().__init__(
             {
-                "request": In(stream.Signature(REQUEST_BEAT)),
+                "request": In(stream.Signature(parameters.bus.request)),
                 "core_i": Out(stream.Signature(core_beat(parameters.lanes_in))),
                 "core_o": In(stream.Signature(result_beat(parameters.lanes_out))),
-                "response": Out(stream.Signature(RESPONSE_BEAT)),
+                "response": Out(stream.Signature(parameters.bus.response)),
                 "clocks": In(CLOCKS),
                 "core_error": In(1),
                 "accepted": Out(1),
@@ -143,38 +139,40 @@ class StreamPath(wiring.Component):
         """In a row, and what runs beside it: batches, flags, faults."""
         m = Module()
         p = self.parameters
-        build = {"function": p.function, "build": p.build}
-        m.submodules.inbox = inbox = ElasticBuffer(shape=REQUEST_BEAT, depth=p.depth)
+        bus = p.bus
+        build = {"function": p.function, "build": p.build, "bus": bus}
+        m.submodules.inbox = inbox = ElasticBuffer(shape=bus.request, depth=p.depth)
         m.submodules.reader = reader = RequestReader(words=p.words_in, **build)
         m.submodules.unpacker = unpacker = Unpacker(
-            record=p.words_in, lanes=p.lanes_in, beats=p.beats_in
+            words_per_beat=bus.words, record=p.words_in, lanes=p.lanes_in, beats=p.beats_in
         )
         connect(m, wiring.flipped(self.request), inbox.i)
         connect(m, inbox.o, reader.i)
         # The unpacker's ready is the sum of much; the reader and the buffer get a register's.
-        m.submodules.stage = stage = HoldingStage(shape=PAYLOAD_BEAT)
+        m.submodules.stage = stage = HoldingStage(shape=bus.payload)
         connect(m, reader.o, stage.i)
         connect(m, stage.o, unpacker.i)
         m.d.comb += stage.clear.eq(ResetSignal())
         connect(m, unpacker.o, wiring.flipped(self.core_i))
 
-        m.submodules.tally = tally = Tally(lanes=p.lanes_out)
+        m.submodules.tally = tally = Tally(lanes=p.lanes_out, bus=bus)
         m.submodules.packer = packer = Packer(
-            record=p.words_out, lanes=p.lanes_out, beats=p.beats_out
+            words_per_beat=bus.words, record=p.words_out, lanes=p.lanes_out, beats=p.beats_out
         )
-        m.submodules.outbox = outbox = ElasticBuffer(shape=RESPONSE_BEAT, depth=p.depth)
+        m.submodules.outbox = outbox = ElasticBuffer(shape=bus.response, depth=p.depth)
         m.submodules.writer = writer = ResponseWriter(words=p.words_out, **build)
         connect(m, wiring.flipped(self.core_o), tally.i)
         connect(m, tally.o, packer.i)
         # Likewise: from here to the crossing ready passes packer and tally without a register.
-        m.submodules.packed = packed = HoldingStage(shape=RESPONSE_BEAT)
+        m.submodules.packed = packed = HoldingStage(shape=bus.response)
         connect(m, packer.o, packed.i)
         connect(m, packed.o, outbox.i)
         m.d.comb += packed.clear.eq(ResetSignal())
         connect(m, outbox.o, writer.payload)
         connect(m, writer.o, wiring.flipped(self.response))
 
-        m.submodules.flags = flags = ElasticBuffer(shape=FLAG_BEAT, depth=FLAG_DEPTH)
+        # More flags than a batch can have, so that none waits for one behind it.
+        m.submodules.flags = flags = ElasticBuffer(shape=bus.flags, depth=2 * bus.flag_slices)
         connect(m, tally.flags, flags.i)
         connect(m, flags.o, writer.flags)
         self._batches(m, reader, tally, writer)

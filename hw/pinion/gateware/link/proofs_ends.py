@@ -8,9 +8,10 @@ from pinion.gateware.formal import Proof
 from pinion.link import REGISTERS
 
 from . import harness_ends as harness
+from .closer import Closer
 from .reader import RequestReader
 from .registers import RegisterBlock
-from .writer import Closer, ResponseWriter
+from .writer import ResponseWriter
 
 _BUILD: dict[str, Any] = {"words": 5, "function": 1, "build": 2}
 _REGISTERS: dict[str, Any] = {

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from pinion.link import (
-    CRC_FIELD,
     HEADER,
     MAX_COUNT,
     PROTOCOL_VERSION,
-    WORDS_PER_BEAT,
     Cause,
     Magic,
 )
 
+from .bus import FULL, Bus
 from .checksum import Checksum
-from .fields import field
-from .layouts import BITS, COUNT, PAYLOAD_BEAT, REQUEST_BEAT, WORD
+from .layouts import COUNT, WORD
 
 
 class RequestReader(wiring.Component):
@@ -33,11 +31,12 @@ class RequestReader(wiring.Component):
     words : 32-bit words of a request record.
     function : `pinion.link.function_id` of the function.
     build : 64-bit manifest hash.
+    bus : how wide the streams are.
 
     Members
     -------
-    i : stream of `REQUEST_BEAT`.
-    o : stream of `PAYLOAD_BEAT`.
+    i : stream of ``bus.request``.
+    o : stream of ``bus.payload``.
     batch_count, batch_sequence, batch_valid, batch_ready
         A stream with an entry for each header that was found good, before the first beat of its
         payload. No header is taken while it is not ready.
@@ -55,21 +54,22 @@ class RequestReader(wiring.Component):
     dropped : Out(1)
         A beat is dropped in this cycle; the faulty beat itself does not count.
 
-    Latency: 1 cycle from a payload beat's acceptance to its offer; 4 from a header's.
-    Throughput: one beat every cycle; a packet takes two cycles beside those of its beats.
+    Latency: 1 cycle from a payload slice's acceptance to its offer; 4 from a header's last.
+    Throughput: one slice every cycle; a packet takes two cycles beside those of its slices.
     """
 
     # A component that is only asked for its parameters is no mistake.
     _MustUse__silence = True
 
-    def __init__(self, *, words: int, function: int, build: int) -> None:
+    def __init__(self, *, words: int, function: int, build: int, bus: Bus = FULL) -> None:
         self.words = words
         self.function = function
         self.build = build
+        self.bus = bus
         super().__init__(
             {
-                "i": In(stream.Signature(REQUEST_BEAT)),
-                "o": Out(stream.Signature(PAYLOAD_BEAT)),
+                "i": In(stream.Signature(bus.request)),
+                "o": Out(stream.Signature(bus.payload)),
                 "batch_count": Out(COUNT),
                 "batch_sequence": Out(WORD),
                 "batch_valid": Out(1),
@@ -86,20 +86,26 @@ class RequestReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A register for the beat, the checksum behind it, and who it is for."""
+        """A register for the slice, the checksum behind it, and who it is for."""
         m = Module()
-        held, full, move = Signal(REQUEST_BEAT, reset_less=True), Signal(), Signal()
+        bus = self.bus
+        held, full, move = Signal(bus.request, reset_less=True), Signal(), Signal()
+        place = bus.place(m, full & move, "place")
+        begins, ends = place == 0, bus.final(place)  # of this slice's beat
         m.d.comb += self.i.ready.eq(~full | move)
         with m.If(self.i.ready):
             m.d.sync += [held.eq(self.i.payload), full.eq(self.i.valid)]
 
+        partial = Signal()
+        m.d.comb += partial.eq(full & ~held.whole)
         is_header, absorb = Signal(), Signal()
-        m.submodules.checksum = checksum = Checksum(bits=BITS)
-        without = Mux(is_header, Const(0, WORD), held.data[8 * CRC_FIELD :])
-        m.d.comb += checksum.data.eq(Cat(held.data[: 8 * CRC_FIELD], without))
+        m.submodules.checksum = checksum = Checksum(bits=bus.bits)
+        # A header's last word is its checksum, which is made as if it were zero.
+        without = Mux(is_header & ends, Const(0, WORD), held.data[-WORD:])
+        m.d.comb += checksum.data.eq(Cat(held.data[:-WORD], without))
         # A header's checksum is its own; that of the payload begins anew behind it.
         fresh = Signal()
-        m.d.comb += [checksum.valid.eq(absorb), checksum.start.eq(is_header | fresh)]
+        m.d.comb += [checksum.valid.eq(absorb), checksum.start.eq(is_header & begins | fresh)]
 
         count = Signal(COUNT, reset_less=True)
         payload_crc = Signal(WORD, reset_less=True)
@@ -113,7 +119,7 @@ class RequestReader(wiring.Component):
         m.d.comb += [
             self.o.p.data.eq(held.data),
             self.o.p.last.eq(final),
-            self.o.p.words.eq(Mux(final, left[: WORDS_PER_BEAT.bit_length()], WORDS_PER_BEAT)),
+            self.o.p.words.eq(Mux(final, left[: bus.words.bit_length()], bus.words)),
             self.batch_count.eq(count),
         ]
         complete, mistaken = Signal(), Signal()
@@ -126,16 +132,24 @@ class RequestReader(wiring.Component):
 
         with m.FSM():
             with m.State("HEADER"):
-                m.d.comb += [is_header.eq(1), self.idle.eq(~full), move.eq(self.batch_ready)]
-                m.d.comb += [absorb.eq(full & move), self.began.eq(full & move)]
-                m.d.sync += [
-                    count.eq(field(HEADER, held.data, "count")),
-                    self.batch_sequence.eq(field(HEADER, held.data, "sequence")),
-                    payload_crc.eq(field(HEADER, held.data, "payload_crc")),
-                    header_crc.eq(field(HEADER, held.data, "crc")),
-                    faults.eq(self._compare(held)),
-                ]
-                with m.If(full & move):
+                m.d.comb += [is_header.eq(1), self.idle.eq(~full & begins)]
+                m.d.comb += [move.eq(self.batch_ready), absorb.eq(full & move)]
+                m.d.comb += self.began.eq(full & move & begins)
+                wanted = {
+                    "count": count,
+                    "sequence": self.batch_sequence,
+                    "payload_crc": payload_crc,
+                    "crc": header_crc,
+                }
+                for name, register in wanted.items():
+                    with m.If(place == bus.slice_of(HEADER, name)):
+                        m.d.sync += register.eq(bus.field(HEADER, held.data, name))
+                for cause, (name, wrong) in self._compare(held.data).items():
+                    with m.If(place == bus.slice_of(HEADER, name)):
+                        m.d.sync += faults[cause].eq(wrong)
+                with m.If(begins | partial):
+                    m.d.sync += faults[Cause.PARTIAL_BEAT].eq(partial)
+                with m.If(full & move & ends):
                     m.next = "CHECK"
             with m.State("CHECK"):
                 m.d.sync += product.eq(count * self.words)
@@ -143,7 +157,7 @@ class RequestReader(wiring.Component):
             with m.State("DECIDE"):
                 m.d.comb += [found.eq(faults), found[Cause.HEADER_CRC].eq(unequal.any())]
                 m.d.comb += self.batch_valid.eq(~found.any())
-                m.d.sync += [left.eq(product), final.eq(product <= WORDS_PER_BEAT)]
+                m.d.sync += [left.eq(product), final.eq(product <= bus.words)]
                 with m.If(found.any()):
                     m.d.comb += [self.error.eq(1), self.cause.eq(fault)]
                     m.next = "HALTED"
@@ -153,20 +167,31 @@ class RequestReader(wiring.Component):
             with m.State("PAYLOAD"):
                 m.d.comb += self.o.valid.eq(full & held.whole)
                 m.d.comb += [move.eq(self.o.ready | ~held.whole), absorb.eq(full & move)]
-                with m.If(full & ~held.whole):
+                with m.If(partial):
                     m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)]
                     m.next = "HALTED"
                 with m.Elif(full & move):
                     m.d.sync += [
-                        left.eq(left - WORDS_PER_BEAT),
-                        final.eq(left <= 2 * WORDS_PER_BEAT),
+                        left.eq(left - bus.words),
+                        final.eq(left <= 2 * bus.words),
                         fresh.eq(0),
                     ]
-                    with m.If(final):
+                    with m.If(final & ends):
                         m.d.sync += complete.eq(1)
                         m.next = "HEADER"
+                    with m.Elif(final):
+                        m.next = "FILL"
+            with m.State("FILL"):  # zeros up to the end of the payload's last beat
+                m.d.comb += [move.eq(1), absorb.eq(full)]
+                m.d.sync += fresh.eq(0)
+                with m.If(partial):
+                    m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)]
+                    m.next = "HALTED"
+                with m.Elif(full & ends):
+                    m.d.sync += complete.eq(1)
+                    m.next = "HEADER"
             with m.State("HALTED"):
-                m.d.comb += [self.halted.eq(1), move.eq(1), self.dropped.eq(full)]
+                m.d.comb += [self.halted.eq(1), move.eq(1), self.dropped.eq(full & begins)]
                 m.d.comb += self.idle.eq(1)
 
         # The next header may be at the checksum already, which still shows the payload's.
@@ -177,22 +202,20 @@ class RequestReader(wiring.Component):
             m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PAYLOAD_CRC)]
         return m
 
-    def _compare(self, held: data.View) -> Cat:
-        """A bit for each cause that a header shows without its checksum."""
+    def _compare(self, held: Value) -> dict[Cause, tuple[str, Value]]:
+        """For each cause that one field of a header shows: which field, and that it is so."""
 
         def of(name: str) -> Value:
-            return field(HEADER, held.data, name)
+            return self.bus.field(HEADER, held, name)
 
-        wrong = {
-            Cause.MAGIC: of("magic") != Magic.REQUEST,
-            Cause.VERSION: of("version") != PROTOCOL_VERSION,
-            Cause.FUNCTION: of("function") != self.function,
-            Cause.BUILD: of("build") != self.build,
-            Cause.COUNT: (of("count") == 0) | (of("count") > MAX_COUNT),
-            Cause.WORDS: of("words") != self.words,
-            Cause.PARTIAL_BEAT: ~held.whole,
+        return {
+            Cause.MAGIC: ("magic", of("magic") != Magic.REQUEST),
+            Cause.VERSION: ("version", of("version") != PROTOCOL_VERSION),
+            Cause.FUNCTION: ("function", of("function") != self.function),
+            Cause.BUILD: ("build", of("build") != self.build),
+            Cause.COUNT: ("count", (of("count") == 0) | (of("count") > MAX_COUNT)),
+            Cause.WORDS: ("words", of("words") != self.words),
         }
-        return Cat(wrong.get(cause, Const(0)) for cause in Cause)
 
     def _first(self, m: Module, faults: Signal) -> Signal:
         """The cause to name. A beat that is no whole one, or no header, is that and nothing else;

@@ -8,8 +8,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from pinion.link.serial import SLOTS, Frame
 
+from .bus import FULL, Bus
 from .frames import COMMAND_FRAME, FrameReader, FrameWriter
-from .layouts import REQUEST_BEAT, RESPONSE_BEAT, WORD
+from .layouts import WORD
 from .registers import AXI_LITE
 from .uart import UartReceiver, UartTransmitter
 
@@ -21,34 +22,36 @@ class SerialLink(wiring.Component):
     ----------
     length : of a bit (`pinion.gateware.link.uart.bit_length`).
     slots : beats that it holds for the stream, a power of two.
+    bus : how wide the stream is.
 
     Members
     -------
     rx : In(1)
         Asynchronous.
     tx : Out(1)
-    h2c : stream of `REQUEST_BEAT`
+    h2c : stream of ``bus.request``
         A beat that arrived damaged is not whole.
-    c2h : stream of `RESPONSE_BEAT`
+    c2h : stream of ``bus.response``
     awaddr ... rready : AXI4-Lite with 32 bits, towards the registers.
 
-    Latency: of a register access 35 cycles and 22 bytes on the line; of a beat 75 cycles from its
-    last byte to the stream, 137 from the stream to its first byte.
+    Latency: of a register access 45 cycles and 22 bytes on the line; of a beat 75 cycles from its
+    last byte to the stream, 210 from the stream to its first byte.
     Throughput: a beat every 69 bytes each way.
     """
 
     # A component that is only asked for its parameters is no mistake.
     _MustUse__silence = True
 
-    def __init__(self, *, length: int, slots: int = SLOTS) -> None:
+    def __init__(self, *, length: int, slots: int = SLOTS, bus: Bus = FULL) -> None:
         self.length = length
         self.slots = slots
+        self.bus = bus
         super().__init__(
             {
                 "rx": In(1),
                 "tx": Out(1),
-                "h2c": Out(stream.Signature(REQUEST_BEAT)),
-                "c2h": In(stream.Signature(RESPONSE_BEAT)),
+                "h2c": Out(stream.Signature(bus.request)),
+                "c2h": In(stream.Signature(bus.response)),
             }
             | {name: member.flip() for name, member in AXI_LITE.items()}
         )
@@ -57,8 +60,8 @@ class SerialLink(wiring.Component):
         """The parts in a row, and between them who answers commands."""
         m = Module()
         m.submodules.receiver = receiver = UartReceiver(length=self.length)
-        m.submodules.reader = reader = FrameReader(slots=self.slots)
-        m.submodules.writer = writer = FrameWriter()
+        m.submodules.reader = reader = FrameReader(slots=self.slots, bus=self.bus)
+        m.submodules.writer = writer = FrameWriter(bus=self.bus)
         m.submodules.transmitter = transmitter = UartTransmitter(length=self.length)
         connect(m, reader.beat, flipped(self.h2c))
         connect(m, flipped(self.c2h), writer.beat)

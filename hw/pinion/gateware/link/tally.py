@@ -6,9 +6,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from pinion.link import FLAGS_PER_BEAT
-
-from .layouts import COUNT, FLAG_BEAT, WORD, result_beat
+from .bus import FULL, Bus
+from .layouts import COUNT, WORD, result_beat
 
 
 class Tally(wiring.Component):
@@ -20,6 +19,7 @@ class Tally(wiring.Component):
     Parameters
     ----------
     lanes : 32-bit words of a core beat.
+    bus : how wide the stream of flags is.
 
     Members
     -------
@@ -27,7 +27,7 @@ class Tally(wiring.Component):
     i : stream of ``result_beat(lanes)``: {data, last of a record, flag with it}.
     o : stream of {data, last, flag, final}, as the packer takes it: ``final`` marks the last beat
         of a batch's last record.
-    flags : stream of `FLAG_BEAT`, ``last`` of a batch.
+    flags : stream of ``bus.flags``, ``last`` of a batch.
     answered, flagged : Out(1)
         A record passes, and its flag is set.
 
@@ -38,28 +38,29 @@ class Tally(wiring.Component):
     # A component that is only asked for its parameters is no mistake.
     _MustUse__silence = True
 
-    def __init__(self, *, lanes: int) -> None:
+    def __init__(self, *, lanes: int, bus: Bus = FULL) -> None:
         self.lanes = lanes
+        self.bus = bus
         marked = data.StructLayout({"data": WORD * lanes, "last": 1, "flag": 1, "final": 1})
         super().__init__(
             {
                 "count": In(stream.Signature(COUNT)),
                 "i": In(stream.Signature(result_beat(lanes))),
                 "o": Out(stream.Signature(marked)),
-                "flags": Out(stream.Signature(FLAG_BEAT)),
+                "flags": Out(stream.Signature(bus.flags)),
                 "answered": Out(1),
                 "flagged": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A counter down to the batch's end, and a beat of flags that fills up."""
+        """A counter down to the batch's end, and a slice of flags that fills up."""
         m = Module()
         left, known, final = Signal(COUNT, reset_less=True), Signal(), Signal(reset_less=True)
         following, queued = Signal(COUNT, reset_less=True), Signal()
         full, last = Signal(), Signal(reset_less=True)
-        flags = Signal(FLAGS_PER_BEAT)
-        place = Signal(range(FLAGS_PER_BEAT))
+        flags = Signal(self.bus.bits)
+        place = Signal(range(self.bus.bits))
         flagged = Signal(COUNT)
         pushed, passes, free = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -91,13 +92,13 @@ class Tally(wiring.Component):
             m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
         with m.If(pushed):
             m.d.sync += [full.eq(0), flags.eq(0)]
-        # The number of a batch stands until its last beat of flags is taken.
+        # The number of a batch stands until its last slice of flags is taken.
         with m.If(pushed & last):
             m.d.sync += flagged.eq(self.flagged)
         with m.Elif(self.flagged):
             m.d.sync += flagged.eq(flagged + 1)
         with m.If(passes):
-            ends = final | (place == FLAGS_PER_BEAT - 1)
+            ends = final | (place == self.bus.bits - 1)
             m.d.sync += [
                 flags.bit_select(place, 1).eq(self.i.p.flag),
                 full.eq(ends),

@@ -14,21 +14,21 @@ from amaranth.hdl import (
     Module,
     ResetSignal,
     Signal,
+    Value,
 )
 from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import FFSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import In, Out, connect
 
-from pinion.link import BEAT
 from pinion.link.registers import BUSY, HALTED, IN_RESET, OPEN, QUIET, RESET
 
+from .closer import Closer
 from .crossing import Crossing
 from .holding import HoldingStage
-from .layouts import BITS, CLOCKS, RESPONSE_BEAT, WORD, core_beat, result_beat
+from .layouts import CLOCKS, WORD, core_beat, result_beat
 from .path import StreamPath, TopParameters
 from .registers import AXI_LITE, RegisterBlock
 from .sequencer import ResetSequencer
-from .writer import Closer
 
 TOP = "pinion_top"
 CORE = "pinion_core"
@@ -58,9 +58,9 @@ class Top(wiring.Component):
         The link's clock, and the configuration reset, synchronous to it.
     core_clk : In(1), only with a crossing
     h2c_tdata, h2c_tkeep, h2c_tlast, h2c_tvalid, h2c_tready
-        Requests, 512 bits. TLAST is not looked at.
+        Requests, 512 bits (``parameters.bus``). TLAST is not looked at.
     c2h_tdata, c2h_tkeep, c2h_tlast, c2h_tvalid, c2h_tready
-        Responses, 512 bits. What is on offer stays on offer, through every reset but that of
+        Responses, as wide. What is on offer stays on offer, through every reset but that of
         ``rst``.
     s_axil_awaddr ... s_axil_rready
         AXI4-Lite, 32 bits: `pinion.link.REGISTERS`.
@@ -69,7 +69,7 @@ class Top(wiring.Component):
     ``core_clk`` with a reset of its own, or without a crossing ``stream`` once more.
 
     Latency: the core's, and about 30 cycles where both clocks are alike.
-    Throughput: the core's, as long as the link has a beat for every 16 words.
+    Throughput: the core's, as long as the link has enough words for it.
     """
 
     # A component that is only asked for its parameters is no mistake.
@@ -78,7 +78,8 @@ class Top(wiring.Component):
     def __init__(self, *, parameters: TopParameters, core: Any = None) -> None:
         self.parameters = parameters
         self.core = core
-        axis = {"tdata": BITS, "tkeep": BEAT, "tlast": 1, "tvalid": 1}
+        bus = parameters.bus
+        axis = {"tdata": bus.bits, "tkeep": bus.bytes, "tlast": 1, "tvalid": 1}
         super().__init__(
             {"clk": In(1), "rst": In(1)}
             | ({"core_clk": In(1)} if parameters.crossing else {})
@@ -92,6 +93,7 @@ class Top(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """What a reset does not touch here, what it clears in `StreamPath`."""
         m = Module()
+        bus = self.parameters.bus
         m.submodules.sequencer = sequencer = ResetSequencer()
         self._domains(m, sequencer)
         path = StreamPath(parameters=self.parameters)
@@ -99,20 +101,27 @@ class Top(wiring.Component):
         self._core(m, path, sequencer)
         registers = self._registers(m)
 
-        m.submodules.closer = closer = Closer()
-        m.submodules.holding = holding = HoldingStage(shape=RESPONSE_BEAT)
+        m.submodules.closer = closer = Closer(bus=bus)
+        m.submodules.holding = holding = HoldingStage(shape=bus.response)
         connect(m, path.response, closer.i)
         connect(m, closer.o, holding.i)
-        taken, whole = Signal(), Signal()
+        taken, whole, passes = Signal(), Signal(), Signal()
+        # A reset may begin or end within a beat: what of it is still to come is no beat's begin.
+        place, torn = bus.place(m, taken, "place"), Signal()
+        with m.If(taken & bus.final(place)):
+            m.d.sync += torn.eq(0)
+        with m.Elif(sequencer.stream_clear):
+            m.d.sync += torn.eq(taken | (place != 0))
         m.d.comb += [
             whole.eq(self.h2c_tkeep.all()),
+            passes.eq(~sequencer.stream_clear & ~torn),
             path.request.p.data.eq(self.h2c_tdata),
             path.request.p.whole.eq(whole),
-            path.request.valid.eq(self.h2c_tvalid & ~sequencer.stream_clear),
-            self.h2c_tready.eq(sequencer.drain | (path.request.ready & ~sequencer.stream_clear)),
+            path.request.valid.eq(self.h2c_tvalid & passes),
+            self.h2c_tready.eq(sequencer.drain | torn | (path.request.ready & passes)),
             taken.eq(self.h2c_tvalid & self.h2c_tready),
             self.c2h_tdata.eq(holding.o.p.data),
-            self.c2h_tkeep.eq(~Const(0, BEAT)),
+            self.c2h_tkeep.eq(~Const(0, bus.bytes)),
             self.c2h_tlast.eq(holding.o.p.last),
             self.c2h_tvalid.eq(holding.o.valid),
             holding.o.ready.eq(self.c2h_tready),
@@ -121,7 +130,7 @@ class Top(wiring.Component):
             sequencer.open.eq(closer.open | holding.o.valid),
             sequencer.held.eq((registers.control & RESET) != 0),
         ]
-        self._count(m, path, registers, sequencer, taken)
+        self._count(m, path, registers, sequencer, taken & (place == 0))
         with m.If(closer.sent):
             m.d.sync += [
                 registers.latency.eq(closer.cycles),
@@ -221,7 +230,7 @@ class Top(wiring.Component):
         path: StreamPath,
         registers: RegisterBlock,
         sequencer: ResetSequencer,
-        taken: Signal,
+        taken: Value,
     ) -> None:
         """Counters, and the bits of STATUS."""
         stalled, starved = Signal(), Signal()

@@ -1,0 +1,116 @@
+"""How wide the streams of packets are, and their payloads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from amaranth.hdl import Const, Module, Signal, Value, ValueLike
+from amaranth.lib.data import StructLayout
+
+from pinion.link import MAX_COUNT, WORDS_PER_BEAT
+
+from .layouts import COUNT, WORD
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bus:
+    """How wide the streams of packets are.
+
+    Packets are made of beats of 64 bytes whatever carries them. A bus of 16 words carries a beat in
+    a cycle, as PCIe wants it. A narrower one cuts it into slices, low words first: a card behind a
+    slow line needs a quarter of the logic.
+
+    Members
+    -------
+    words : 32-bit words of a slice, a power of two from 2 to 16.
+    """
+
+    words: int = WORDS_PER_BEAT
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.words <= WORDS_PER_BEAT or self.words & (self.words - 1):
+            raise ValueError(
+                f"A bus of {self.words} words does not cut beats of {WORDS_PER_BEAT} words: use "
+                f"2, 4, 8 or 16."
+            )
+
+    @property
+    def bits(self) -> int:
+        """Of a slice; a slice of flags has as many flags."""
+        return WORD * self.words
+
+    @property
+    def bytes(self) -> int:
+        """Of a slice."""
+        return 4 * self.words
+
+    @property
+    def slices(self) -> int:
+        """In a beat."""
+        return WORDS_PER_BEAT // self.words
+
+    @property
+    def flag_slices(self) -> int:
+        """Slices of flags in the longest packet."""
+        return MAX_COUNT // self.bits
+
+    @property
+    def request(self) -> StructLayout:
+        """A slice as the host sent it; ``whole``: all its bytes were there."""
+        return StructLayout({"data": self.bits, "whole": 1})
+
+    @property
+    def payload(self) -> StructLayout:
+        """Dense request records; ``last`` of a batch, ``words`` that belong to it."""
+        return StructLayout({"data": self.bits, "last": 1, "words": range(self.words + 1)})
+
+    @property
+    def response(self) -> StructLayout:
+        """Dense result records, ``last`` of a batch; or a slice of a packet, ``last`` as TLAST."""
+        return StructLayout({"data": self.bits, "last": 1})
+
+    @property
+    def flags(self) -> StructLayout:
+        """Flags, ``last`` of a batch; with it the number of ``flagged`` records of the batch."""
+        return StructLayout({"data": self.bits, "last": 1, "flagged": COUNT})
+
+    def place(self, m: Module, passes: ValueLike, name: str) -> Value:
+        """Which slice of its beat is next, counted in what ``passes``; constant for whole beats."""
+        if self.slices == 1:
+            return Const(0, 1)
+        place = Signal(range(self.slices), name=name)
+        m.d.sync += place.eq(place + Value.cast(passes)[0])
+        return place
+
+    def final(self, place: Value) -> Value:
+        """This slice ends its beat."""
+        return place == self.slices - 1
+
+    def cut(self, beat: Value, place: Value) -> Value:
+        """The slice of a beat."""
+        return beat if self.slices == 1 else beat.word_select(place, self.bits)
+
+    def slice_of(self, record: np.dtype, name: str) -> int:
+        """In which slice of its beat a record's field is.
+
+        Raises
+        ------
+        ValueError
+            When the field lies across two slices.
+        """
+        shape, offset = record.fields[name]
+        index, end = offset // self.bytes, (offset + shape.itemsize - 1) // self.bytes
+        if index != end:
+            raise ValueError(f"The field {name} lies across slices of {self.words} words.")
+        return index
+
+    def field(self, record: np.dtype, data: ValueLike, name: str) -> Value:
+        """The bits of a record's field in the slice that has it (`slice_of`)."""
+        shape, offset = record.fields[name]
+        start = offset - self.bytes * self.slice_of(record, name)
+        return Value.cast(data)[8 * start : 8 * (start + shape.itemsize)]
+
+
+FULL = Bus()
+"""A beat in a cycle."""

@@ -1,0 +1,92 @@
+"""The end of the response stream, where a reset may cut a packet but never tear it."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from pinion.link import TRAILER, Magic
+
+from .bus import FULL, Bus
+from .layouts import WORD
+
+
+class Closer(wiring.Component):
+    """Lets packets pass, and closes the one that a reset cuts off.
+
+    It stands behind everything that the soft reset clears, and is not cleared itself. While the
+    reset is held nothing passes; a packet that is open gets one more beat, the abort beat, and if
+    it was cut within a beat, zeros to fill that one first.
+
+    Parameters
+    ----------
+    bus : how wide the streams are.
+
+    Members
+    -------
+    cleared : In(1)
+        The soft reset is held.
+    i, o : streams of ``bus.response``, ``last`` of a packet.
+    open : Out(1)
+        The first slice of a packet has passed, and its last has not.
+    sent : Out(1)
+        The last slice of a trailer passes.
+    cycles, sequence : Out(32)
+        With ``sent``, from this trailer.
+
+    Latency: none.
+    Throughput: one slice every cycle.
+    """
+
+    # A component that is only asked for its parameters is no mistake.
+    _MustUse__silence = True
+
+    def __init__(self, *, bus: Bus = FULL) -> None:
+        self.bus = bus
+        signature = stream.Signature(bus.response)
+        super().__init__(
+            {
+                "cleared": In(1),
+                "i": In(signature),
+                "o": Out(signature),
+                "open": Out(1),
+                "sent": Out(1),
+                "cycles": Out(WORD),
+                "sequence": Out(WORD),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Where in packet and beat we are, and a choice."""
+        m = Module()
+        bus = self.bus
+        passes, aborts = Signal(), Signal()
+        place = bus.place(m, passes, "place")
+        begins, ends = place == 0, bus.final(place)
+        m.d.comb += passes.eq(self.o.valid & self.o.ready)
+        with m.If(self.cleared):
+            m.d.comb += [
+                self.o.p.data.eq(Mux(begins, int(Magic.ABORT), 0)),
+                self.o.p.last.eq((begins | aborts) & ends),
+                self.o.valid.eq(self.open),
+            ]
+            with m.If(passes):
+                m.d.sync += aborts.eq((begins | aborts) & ~ends)
+        with m.Else():
+            m.d.comb += [
+                self.o.payload.eq(self.i.payload),
+                self.o.valid.eq(self.i.valid),
+                self.i.ready.eq(self.o.ready),
+                self.sent.eq(passes & self.i.p.last),
+            ]
+        with m.If(passes):
+            m.d.sync += self.open.eq(~self.o.p.last)
+        for name, output in (("cycles", self.cycles), ("sequence", self.sequence)):
+            index, value = bus.slice_of(TRAILER, name), bus.field(TRAILER, self.i.p.data, name)
+            if index == bus.slices - 1:
+                m.d.comb += output.eq(value)
+            else:
+                with m.If(passes & (place == index)):
+                    m.d.sync += output.eq(value)
+        return m
