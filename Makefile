@@ -34,7 +34,7 @@ help:
 	@echo '  make formal     proofs of the stream components, a few minutes'
 	@echo '  make soak       100,000 requests through a stand-in card that keeps failing'
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
-	@echo '  make ulx3s      bitstreams of two iiwa14 boards by open tools, hours (never finished here yet)'
+	@echo '  make ulx3s      bitstreams of two iiwa14 boards by open tools, an hour'
 	@echo '  make lint       style, types and floors'
 	@echo '  make format     rewrite the sources in the house style'
 	@echo '  make bench      measure the core'
@@ -71,7 +71,8 @@ ulx3s: setup
 	@set -e; for function in rnea aba; do \
 	  $(BIN)/pinion build iiwa14 $$function --target ulx3s -o $(BUILD)/ulx3s/$$function; \
 	  $(BIN)/pinion bitstream $(BUILD)/ulx3s/$$function; \
-	  $(BIN)/python -m pinion.cosim.netlist $(BUILD)/ulx3s/$$function; done
+	  $(BIN)/pinion verify $(BUILD)/ulx3s/$$function --netlist; done
+	@$(BIN)/pinion report $(BUILD)/ulx3s/*
 
 # All four speak, also after one of them has failed.
 lint: setup

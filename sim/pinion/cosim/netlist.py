@@ -7,8 +7,8 @@ which it has only ports, from the models here.
 
 from __future__ import annotations
 
+import hashlib
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pinion.boards.build import RTLIL, SIMULATION, Build
-from pinion.boards.ecp5.flow import MAPPED, NAME, SYNTH
+from pinion.boards.ecp5.flow import CHECKED, MAPPED, NAME, SYNTH
 from pinion.boards.synth import TOP
 from pinion.functions import sample
 from pinion.gateware.yosys import run_yosys, yosys_path
@@ -161,7 +161,8 @@ def check_netlist(
     Returns
     -------
     ``requests, seed, mismatches`` (requests with a wrong bit in words or flag), ``cells`` (LUT4 in
-    the netlist's text, so that nobody compares the RTL with itself), ``netlist``, ``ok``.
+    the netlist's text, so that nobody compares the RTL with itself), ``netlist``, ``ok``,
+    ``sha256`` (of the netlist). The same stands in `CHECKED` beside the netlist.
 
     Raises
     ------
@@ -191,24 +192,17 @@ def check_netlist(
     flagged = run.user[manifest.beats_out - 1 :: manifest.beats_out]
     wrong = (got != expected).any(axis=1) | (flagged != flags)
     mismatches = int(np.count_nonzero(wrong))
-    cells = mapped.read_text().count("LUT4 #")
-    return {
+    text = mapped.read_text()
+    cells = text.count("LUT4 #")
+    result = {
         "requests": requests,
         "seed": seed,
         "mismatches": mismatches,
         "cells": cells,
         "netlist": str(mapped),
         "ok": mismatches == 0 and len(got) == requests and cells > 0,
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
-
-
-def main() -> None:
-    """``python -m pinion.cosim.netlist DIR...``: check each; the exit code is 1 where one fails."""
-    results = [check_netlist(Path(folder)) for folder in sys.argv[1:]]
-    for folder, result in zip(sys.argv[1:], results, strict=True):
-        sys.stdout.write(json.dumps({"folder": folder, **result}) + "\n")
-    sys.exit(0 if results and all(result["ok"] for result in results) else 1)
-
-
-if __name__ == "__main__":
-    main()
+    # Beside the netlist, for reports: it says which one was checked.
+    mapped.with_name(CHECKED).write_text(json.dumps(result, indent=2) + "\n")
+    return result

@@ -18,6 +18,7 @@ from . import (
     explore,
     export,
     info,
+    report,
     robots,
     run,
     synth,
@@ -46,6 +47,7 @@ app.command("explore", cls=WithFunctions)(explore.command)
 app.command("devices")(devices.command)
 app.command("card")(card.command)
 app.command("bitstream")(bitstream.command)
+app.command("report")(report.command)
 app.command("export")(export.command)
 app.command("demo")(demo.command)
 

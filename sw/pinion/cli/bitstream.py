@@ -89,7 +89,7 @@ def summary(result: Mapping[str, Any]) -> list[tuple[str, object]]:
     rows = []
     for name, value in result.items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value
-        if name != "target" and text not in ("", None):
+        if name not in ("target", "netlist_sha256") and text not in ("", None):
             rows.append((name.replace("_", " "), text))
     return rows
 

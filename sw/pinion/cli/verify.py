@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .errors import CHECK_FAILED
+from .errors import CHECK_FAILED, UsageError
 from .options import Folder, Json
 from .terminal import out, pairs, put_json, say, steps, table
 
@@ -18,7 +19,10 @@ SHOWN = 12
 def command(
     folder: Folder,
     *,
-    samples: Annotated[int, typer.Option(min=1, metavar="N", help="Requests to run.")] = 1000,
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Requests to run; 1000, of a netlist 200."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the requests.")] = 0,
     distribution: Annotated[
         str, typer.Option(metavar="NAME", help="States: reference, stress or beyond.")
@@ -26,6 +30,10 @@ def command(
     simulator: Annotated[
         str, typer.Option(metavar="NAME", help="compiled, icarus or verilator.")
     ] = "compiled",
+    netlist: Annotated[
+        bool,
+        typer.Option("--netlist", help="What Yosys mapped to the ECP5, in place of the RTL."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check a build, bit by bit, in simulation.
@@ -33,12 +41,20 @@ def command(
     The answers are compared with exact integers (no tolerance) and with the float model (the
     build's error budget). Exit code 1 when a check fails.
     """
+    if netlist:
+        if (distribution, simulator) != ("reference", "compiled"):
+            raise UsageError(
+                "A netlist runs on reference states, compiled: leave --distribution and "
+                "--simulator out."
+            )
+        _netlist(folder, samples or 200, seed=seed, json=json)
+        return
     from pinion.cosim.verify import verify
 
     with steps() as report:
         result = verify(
             folder,
-            samples=samples,
+            samples=samples or 1000,
             seed=seed,
             distribution=distribution,
             simulator=simulator,
@@ -48,6 +64,24 @@ def command(
         put_json(result)
     else:
         _show(result)
+    if not result["ok"]:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _netlist(folder: Path, samples: int, *, seed: int, json: bool) -> None:
+    from pinion.cosim.netlist import check_netlist
+
+    with steps() as report:
+        result = check_netlist(folder, samples, seed=seed, report=report)
+    if json:
+        put_json(result)
+    else:
+        shown = ("netlist", "cells", "requests", "mismatches")
+        out().print(pairs([(name, result[name]) for name in shown]))
+        say(
+            "Every bit agrees." if result["ok"] else "The check failed: see the mismatches.",
+            style="green" if result["ok"] else "bold red",
+        )
     if not result["ok"]:
         raise typer.Exit(CHECK_FAILED)
 

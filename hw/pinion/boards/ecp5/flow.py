@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -28,6 +29,8 @@ NAME = "ulx3s"
 BOARD, CARD, LPF = "board.il", "card.il", "pinion.lpf"
 NETLIST, MAPPED, CONFIG, BIT = "pinion.json", "mapped.v", "pinion.config", "pinion.bit"
 TIMING, REPORT, PAGE, LOG = "timing.json", "report.json", "report.md", "nextpnr.log"
+CHECKED = "netlist.json"
+"""What a simulation of the mapped netlist found (`pinion.cosim.netlist`)."""
 
 # Without -nowidelut every wide multiplexer becomes chains of PFUMX and L6MUX21, which bind cells to
 # each other in a slice: as many LUTs, 45 % more cells, and a placement that is harder to route.
@@ -93,6 +96,8 @@ def write_ulx3s(
         )
     target = Path(folder) / NAME
     target.mkdir(parents=True, exist_ok=True)
+    for product in (NETLIST, MAPPED, CONFIG, BIT, TIMING, REPORT, PAGE, CHECKED):
+        (target / product).unlink(missing_ok=True)  # of the build that was here before
     (target / CARD).write_text(card_rtlil(folder, manifest, clock_mhz=pll.mhz, baud=baud))
     (target / BOARD).write_text(board_rtlil(pll))
     (target / LPF).write_text(lpf())
@@ -117,10 +122,10 @@ def bitstream(
 
     Returns
     -------
-    ``target, part, clock_mhz, fmax_mhz`` (after routing), ``met``, ``use`` (counts of the mapped
-    netlist), ``share`` (of the part, percent), ``critical_path`` (``delay_ns, logic_ns, routing_ns,
-    start, end, cells``), ``bitstream`` (path, None where timing is missed), ``report`` (path),
-    ``tool``.
+    ``target, part, build`` (hash), ``netlist_sha256``, ``clock_mhz, fmax_mhz`` (after routing),
+    ``met``, ``use`` (counts of the mapped netlist), ``share`` (of the part, percent),
+    ``critical_path`` (``delay_ns, logic_ns, routing_ns, start, end, cells``), ``bitstream`` (path,
+    None where timing is missed), ``report`` (path), ``tool``.
 
     Raises
     ------
@@ -154,6 +159,8 @@ def bitstream(
     result = {
         "target": NAME,
         "part": PART,
+        "build": f"{manifest.hash:016x}",
+        "netlist_sha256": hashlib.sha256((target / MAPPED).read_bytes()).hexdigest(),
         **_timing(target, clock_mhz=plan["clock_mhz"]),
         "use": use,
         "share": {name: round(100 * count / CAPACITY[name], 1) for name, count in use.items()},

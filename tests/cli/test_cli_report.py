@@ -1,0 +1,80 @@
+"""`pinion report`: what is known of builds, and nothing that was measured for another one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.boards.build import build
+from pinion.hls import Manifest
+
+FIGURES = {"lut4": 20861, "ff": 16443, "mult18x18d": 34, "dp16kd": 15}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli_report") / "build"
+    build("pendulum", "rnea", path, ii=2, formats="auto18")
+    return path
+
+
+def leave(folder: Path, **changes: Any) -> None:
+    """What a run of the board's tools leaves behind."""
+    manifest = Manifest.read(folder)
+    board = folder / manifest.target
+    board.mkdir(exist_ok=True)
+    found = {
+        "build": f"{manifest.hash:016x}",
+        "netlist_sha256": "ab" * 32,
+        "fmax_mhz": 76.01,
+        "clock_mhz": 50.0,
+        "use": FIGURES,
+    }
+    (board / "report.json").write_text(json.dumps(found | changes))
+    checked = {"requests": 200, "mismatches": 0, "sha256": "ab" * 32}
+    (board / "netlist.json").write_text(json.dumps(checked))
+
+
+def test_a_build_alone_has_no_figures(pinion: Any, folder: Path) -> None:
+    (row,) = pinion("report", folder, "--json").json["builds"]
+    assert (row["robot"], row["function"], row["formats"], row["ii"]) == (
+        *("pendulum", "rnea", "auto18", 2),
+    )
+    assert row["latency"] == Manifest.read(folder).latency_cycles
+    assert all(row[name] is None for name in (*FIGURES, "fmax_mhz", "netlist"))
+
+
+def test_figures_are_those_of_the_boards_tools(pinion: Any, folder: Path) -> None:
+    leave(folder)
+    (row,) = pinion("report", folder, "--json").json["builds"]
+    assert {name: row[name] for name in FIGURES} == FIGURES
+    assert (row["fmax_mhz"], row["clock_mhz"], row["netlist"]) == (76.01, 50.0, "0 of 200")
+    done = pinion("report", folder, folder)
+    assert done.code == 0 and done.out.count("76.01") == 2 and "20,861" in done.out
+    lines = pinion("report", folder, "--markdown").out.splitlines()
+    assert len(lines) == 3 and {line.count("|") for line in lines} == {14}
+    assert "| 76.01 | 50 | 0 of 200 |" in lines[2]
+
+
+def test_figures_of_another_build_or_netlist_are_left_out(pinion: Any, folder: Path) -> None:
+    leave(folder, netlist_sha256="cd" * 32)
+    (row,) = pinion("report", folder, "--json").json["builds"]
+    assert row["fmax_mhz"] == 76.01 and row["netlist"] is None
+    leave(folder, build="0" * 16)
+    (row,) = pinion("report", folder, "--json").json["builds"]
+    assert row["fmax_mhz"] is None and row["lut4"] is None
+
+
+def test_bad_input_is_one_sentence(pinion: Any, folder: Path, tmp_path: Path) -> None:
+    pinion("report").refused("DIR")
+    pinion("report", folder, tmp_path / "none").refused("none' is not a build folder")
+    leave(folder)
+    (folder / Manifest.read(folder).target / "report.json").write_text("{")
+    pinion("report", folder).refused("report.json", "pinion bitstream")
+
+
+def test_a_netlist_takes_no_other_options(pinion: Any, folder: Path) -> None:
+    pinion("verify", folder, "--netlist", "--simulator", "icarus").refused("--simulator")
