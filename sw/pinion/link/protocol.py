@@ -1,4 +1,4 @@
-"""The record protocol: packets of 64-byte beats on a 512-bit AXI4-Stream, each way.
+"""The record protocol: packets of 64-byte beats on an AXI4-Stream, each way.
 
 A request packet is a header and records; a response packet is a header, records, flags and a
 trailer. Everything is little-endian. Records follow each other densely, without padding between

@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
+from pinion.gateware.link.bus import FULL, Bus
 from pinion.gateware.link.frames import FrameReader, FrameWriter
 from pinion.gateware.link.serial import SerialLink
 from pinion.gateware.link.uart import FRACTION, LEAST, UartReceiver, UartTransmitter, bit_length
@@ -122,12 +123,15 @@ def test_a_clock_too_slow_for_the_rate_is_refused() -> None:
         bit_length(clock_hz=10e6, baud=3e6)
 
 
+BUSES = [Bus(words=n) for n in (2, 4, 8, 16)]
+
+
 def read(
-    text: bytes, *, slots: int = 4, stall: int = 0
+    text: bytes, *, slots: int = 4, stall: int = 0, bus: Bus = FULL
 ) -> tuple[list[tuple[int, bool]], list[Any]]:
-    """Beats and commands that a reader finds in bytes."""
-    dut = FrameReader(slots=slots)
-    found: list[tuple[int, bool]] = []
+    """Beats and commands that a reader finds in bytes; of a beat, whether all slices are whole."""
+    dut = FrameReader(slots=slots, bus=bus)
+    slices: list[tuple[int, bool]] = []
     commands: list[Any] = []
 
     async def send(ctx: Any) -> None:
@@ -137,14 +141,14 @@ def read(
             await ctx.tick()
             ctx.set(dut.valid, 0)
             await ctx.tick()
-        await ctx.tick().repeat(75 * (slots + 1) + stall)
+        await ctx.tick().repeat(90 * (slots + 1) + stall)
 
     async def take(ctx: Any) -> None:
         await ctx.tick().repeat(stall + 1)
         ctx.set(dut.beat.ready, 1)
         async for _, _, valid, payload in ctx.tick().sample(dut.beat.valid, dut.beat.payload):
             if valid:
-                found.append((payload.data, bool(payload.whole)))
+                slices.append((payload.data, bool(payload.whole)))
 
     async def listen(ctx: Any) -> None:
         async for _, _, valid, payload in ctx.tick().sample(dut.commanded, dut.command):
@@ -157,7 +161,11 @@ def read(
     simulator.add_testbench(take, background=True)
     simulator.add_testbench(listen, background=True)
     simulator.run()
-    return found, commands
+    cut = [slices[at : at + bus.slices] for at in range(0, len(slices), bus.slices)]
+    assert all(len({whole for _, whole in beat}) == 1 for beat in cut), "a beat is whole, or not"
+    return [
+        (sum(data << k * bus.bits for k, (data, _) in enumerate(beat)), beat[0][1]) for beat in cut
+    ], commands
 
 
 def packet(count: int, *, seed: int) -> bytes:
@@ -173,7 +181,8 @@ def numbers(text: bytes) -> list[int]:
     return [int.from_bytes(text[at : at + BEAT], "little") for at in range(0, len(text), BEAT)]
 
 
-def test_a_reader_finds_beats_and_commands() -> None:
+@pytest.mark.parametrize("bus", BUSES, ids=str)
+def test_a_reader_finds_beats_and_commands(bus: Bus) -> None:
     text = packet(3, seed=1)
     stream = (
         beats(text[:BEAT])
@@ -183,7 +192,7 @@ def test_a_reader_finds_beats_and_commands() -> None:
         + command(Frame.SYNC, tag=1)
         + command(Frame.VALUE, tag=2)
     )
-    found, commands = read(stream)
+    found, commands = read(stream, bus=bus)
     assert found == [(number, True) for number in numbers(text)]
     assert commands == [
         (Frame.READ, 9, 0x34, 0),
@@ -194,12 +203,13 @@ def test_a_reader_finds_beats_and_commands() -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 40, 67, 68])
 @pytest.mark.parametrize("by", [b"\x5a", b"", b"\x11\0\0"])
-def test_a_damaged_beat_is_not_whole_and_the_next_is(place: int, by: bytes) -> None:
+@pytest.mark.parametrize("bus", [FULL, Bus(words=4)], ids=str)
+def test_a_damaged_beat_is_not_whole_and_the_next_is(place: int, by: bytes, bus: Bus) -> None:
     text = packet(3, seed=2)
     stream = beats(text[:BEAT])
     damaged = stream[:place] + by + stream[place + 1 :]
     assert damaged != stream
-    found, commands = read(damaged + beats(text[BEAT:]))
+    found, commands = read(damaged + beats(text[BEAT:]), bus=bus)
     assert not commands
     assert any(not whole for _, whole in found)
     kept = [number for number, whole in found if whole]
@@ -225,23 +235,27 @@ def test_beats_without_room_are_missed_by_the_next_one() -> None:
     assert found[3:] == [(number, True) for number in numbers(text)[4:]]
 
 
-def test_a_writer_sends_what_the_host_reads() -> None:
-    dut = FrameWriter()
+@pytest.mark.parametrize("bus", BUSES, ids=str)
+def test_a_writer_sends_what_the_host_reads(bus: Bus) -> None:
+    """Beats, and commands between any two slices of a beat as well."""
+    dut = FrameWriter(bus=bus)
     text = packet(2, seed=5) + bytes(BEAT) + b"\xff" * BEAT
     out = bytearray()
+    answer = {"offset": 0x10, "value": 0xAB00_00CD}
 
     async def give(ctx: Any) -> None:
-        for index, number in enumerate(numbers(text)):
-            ctx.set(dut.beat.p.data, number)
-            ctx.set(dut.beat.p.last, index == 3)
+        step = bus.bytes
+        for at in range(0, len(text), step):
+            ctx.set(dut.command.p, {"kind": Frame.VALUE, "tag": at // step, **answer})
+            ctx.set(dut.command.valid, 1)
+            await ctx.tick().until(dut.command.ready)
+            ctx.set(dut.command.valid, 0)
+            ctx.set(dut.beat.p.data, int.from_bytes(text[at : at + step], "little"))
+            ctx.set(dut.beat.p.last, at + step == len(text))
             ctx.set(dut.beat.valid, 1)
             await ctx.tick().until(dut.beat.ready)
-        ctx.set(dut.beat.valid, 0)
-        ctx.set(dut.command.p, {"kind": 5, "tag": 3, "offset": 0x10, "value": 0xAB00_00CD})
-        ctx.set(dut.command.valid, 1)
-        await ctx.tick().until(dut.command.ready)
-        ctx.set(dut.command.valid, 0)
-        await ctx.tick().repeat(60)
+            ctx.set(dut.beat.valid, 0)
+        await ctx.tick().repeat(400)
 
     async def take(ctx: Any) -> None:
         ctx.set(dut.o.ready, 1)
@@ -254,9 +268,13 @@ def test_a_writer_sends_what_the_host_reads() -> None:
     simulator.add_testbench(give)
     simulator.add_testbench(take, background=True)
     simulator.run()
-    assert bytes(out) == beats(text, last=True) + command(
-        Frame.VALUE, tag=3, offset=0x10, value=0xAB00_00CD
-    )
+    wanted = b""
+    for index, at in enumerate(range(0, len(text), bus.bytes)):
+        wanted += command(Frame.VALUE, tag=index, **answer)
+        if at % BEAT == BEAT - bus.bytes:
+            start = at // BEAT * BEAT
+            wanted += beats(text[start : start + BEAT], last=start == len(text) - BEAT)
+    assert bytes(out) == wanted
 
 
 def test_the_link_answers_on_its_line() -> None:

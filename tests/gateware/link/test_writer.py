@@ -126,15 +126,19 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
         status |= Status.CORE_ERROR * (trailed >= error_from)
         if [head.status, head.flagged] != [status, batch.flags.sum()]:
             return f"trailer {head} instead of {status!r}"
-        for k, name in enumerate(("cycles", "stalled", "starved")):
-            now = (getattr(head, name) + batch.began[k]) % (1 << 32)
-            # A slice is made when the last but one before it is taken, or later.
-            place = position - bus.slices + bus.slice_of(TRAILER, name)
-            made = range(events.at["o"][place - 2], events.at["o"][place] - 1)
-            if bus.slices == 1:
-                made = range(trailed, trailed + 1)
-            if now not in [cycle // (k + 1) for cycle in made]:
-                return f"{name} {now} instead of one in {made}"
+        # A slice is made when the last but one before it is taken, or later.
+        place = position - bus.slices + bus.slice_of(TRAILER, "cycles")
+        made = range(events.at["o"][place - 2], events.at["o"][place] - 1)
+        if bus.slices == 1:
+            made = range(trailed, trailed + 1)
+        now = [
+            (count + began) % (1 << 32)
+            for count, began in zip(
+                (head.cycles, head.stalled, head.starved), batch.began, strict=True
+            )
+        ]
+        if now not in [[cycle, cycle // 2, cycle // 3] for cycle in made]:
+            return f"counts {now} instead of those of one cycle in {made}"
         header = raw[:BEAT].view(HEADER)[0]
         trailer = raw[-BEAT:].view(TRAILER)[0]
         unused = (*header["reserved"], header["payload_crc"], header["crc"], *trailer["reserved"])
@@ -183,6 +187,11 @@ WRITER_MUTANTS = {
     ),
     "offer changes while it waits": ("advance.eq(~offered | self.o.ready)", "advance.eq(1)"),
 }
+
+
+def test_counts_of_two_moments_are_noticed() -> None:
+    broken = mutant(ResponseWriter, "Mux(place == moment, self.now, kept)", "self.now")
+    assert write(broken, 40, (0.3, 0.5), Bus(words=2))
 
 
 @pytest.mark.parametrize("name", WRITER_MUTANTS)

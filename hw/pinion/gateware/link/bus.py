@@ -18,8 +18,8 @@ class Bus:
     """How wide the streams of packets are.
 
     Packets are made of beats of 64 bytes whatever carries them. A bus of 16 words carries a beat in
-    a cycle, as PCIe wants it. A narrower one cuts it into slices, low words first: a card behind a
-    slow line needs a quarter of the logic.
+    a cycle, as PCIe wants it. A narrower one cuts it into slices, low words first: with 4 words the
+    link is less than half the logic.
 
     Members
     -------

@@ -26,7 +26,7 @@ class Closer(wiring.Component):
     Members
     -------
     cleared : In(1)
-        The soft reset is held.
+        The soft reset is held. Once it is, it stays at least until ``open`` has fallen.
     i, o : streams of ``bus.response``, ``last`` of a packet.
     open : Out(1)
         The first slice of a packet has passed, and its last has not.

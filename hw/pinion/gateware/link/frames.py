@@ -50,9 +50,9 @@ class FrameReader(wiring.Component):
     taken : Out(32)
         Beats that were taken since configuration.
 
-    Latency: 2 cycles from a frame's last byte to ``commanded``; 6 to the offer of its beat's first
+    Latency: 2 cycles from a frame's last byte to ``commanded``; 3 to the offer of its beat's first
         slice, and the bytes of a slice.
-    Throughput: a byte every cycle; a slice for its bytes and 3 cycles.
+    Throughput: a byte every cycle; a slice for its bytes and 2 cycles, and 1 more a beat.
     """
 
     # A component that is only asked for its parameters is no mistake.
@@ -205,7 +205,7 @@ class FrameWriter(wiring.Component):
     beat : stream of ``bus.response``
     o : stream of bytes
 
-    Latency: 29 cycles from a command's acceptance to its first byte; from that of a beat's last
+    Latency: 27 cycles from a command's acceptance to its first byte; from that of a beat's last
         slice 138 and the bytes of a slice.
     Throughput: a frame at a time: latency, and 11 or 69 bytes.
     """

@@ -19,6 +19,8 @@ from amaranth.hdl import (
 )
 from amaranth.lib.wiring import connect
 
+from pinion.link import Magic
+
 from .harness import stable
 from .holding import HoldingStage
 from .layouts import COUNT
@@ -107,6 +109,32 @@ def exit_(dut: Any) -> Elaboratable:
         m.d.comb += Assert((dut.o.valid == dut.i.valid) & (dut.i.ready == dut.o.ready))
         m.d.comb += Assert(Value.cast(dut.o.payload) == Value.cast(dut.i.payload))
     m.d.comb += Cover(dut.cleared & opened & enters)
+    return m
+
+
+def cut(dut: Any) -> Elaboratable:
+    """Harness of a closer of slices: beats stay whole, whenever a soft reset begins.
+
+    The reset is held as long as a packet is open, as the sequencer holds it.
+    """
+    m = _begin(dut, (dut.i.valid, dut.i.payload, dut.cleared, dut.o.ready))
+    place, opened, aborts, before = Signal(range(dut.bus.slices)), Signal(), Signal(), Signal()
+    enters, ends = dut.o.valid & dut.o.ready, place == dut.bus.slices - 1
+    m.d.sync += before.eq(dut.cleared & dut.open)
+    m.d.comb += Assume(~before | ~dut.open | dut.cleared)
+    with m.If(~dut.cleared & dut.i.valid):
+        m.d.comb += Assume(ends | ~dut.i.p.last)
+    with m.If(enters):
+        m.d.sync += [place.eq(place + 1), opened.eq(~dut.o.p.last)]
+        m.d.sync += aborts.eq(dut.cleared & ~dut.o.p.last & (aborts | (place == 0)))
+        m.d.comb += Assert(ends | ~dut.o.p.last)
+    m.d.comb += [Assert(dut.open == opened), Assert(opened | (place == 0))]
+    with m.If(dut.cleared):
+        m.d.comb += Assert((dut.o.valid == opened) & ~dut.i.ready)
+        with m.If(opened):
+            m.d.comb += Assert(dut.o.p.last == (ends & (aborts | (place == 0))))
+            m.d.comb += Assert(dut.o.p.data == Mux(place == 0, int(Magic.ABORT), 0))
+    m.d.comb += Cover(dut.cleared & opened & aborts & ends & enters)
     return m
 
 

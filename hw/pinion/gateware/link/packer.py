@@ -34,7 +34,7 @@ class Packer(wiring.Component):
     Latency: 3 cycles from a core beat's acceptance to the offer of the wide beat that it
     completes.
     Throughput: one core beat every cycle; one cycle more where a batch's last core beat leaves a
-    rest and the next batch's first fills a wide beat on its own (16 lanes).
+    rest and the next batch's first fills a wide beat on its own (as many lanes as words).
     Longest path: 3 LUTs, from the output's ready to the input's (105 words, 14 lanes, Yosys).
     """
 

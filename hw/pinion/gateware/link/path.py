@@ -106,7 +106,7 @@ class StreamPath(wiring.Component):
         The first fault since the reset.
     busy, halted : Out(1)
 
-    Latency: about 20 cycles beside the core.
+    Latency: about 20 cycles beside the core; with a narrow bus two for each slice of a beat more.
     Throughput: the least of a slice every cycle and a core beat every cycle.
     """
 

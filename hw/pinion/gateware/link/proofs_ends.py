@@ -8,12 +8,14 @@ from pinion.gateware.formal import Proof
 from pinion.link import REGISTERS
 
 from . import harness_ends as harness
+from .bus import Bus
 from .closer import Closer
 from .reader import RequestReader
 from .registers import RegisterBlock
 from .writer import ResponseWriter
 
 _BUILD: dict[str, Any] = {"words": 5, "function": 1, "build": 2}
+_NARROW = Bus(words=4)
 _REGISTERS: dict[str, Any] = {
     "constants": {row.name: row.offset for row in REGISTERS if row.kind == "constant"},
     "writable": {row.name: 1 for row in REGISTERS if row.kind == "control"},
@@ -45,6 +47,39 @@ PROOFS: tuple[Proof, ...] = (
         settings=_BUILD,
         mode="cover",
         depth=8,
+    ),
+    # The same of slices.
+    Proof(
+        name="cut",
+        harness=harness.cut,
+        component=Closer,
+        settings={"bus": _NARROW},
+        mode="bmc",
+        depth=14,
+    ),
+    Proof(
+        name="cut_closes",
+        harness=harness.cut,
+        component=Closer,
+        settings={"bus": _NARROW},
+        mode="cover",
+        depth=12,
+    ),
+    Proof(
+        name="writer_narrow",
+        harness=harness.writer,
+        component=ResponseWriter,
+        settings=_BUILD | {"bus": _NARROW},
+        mode="prove",
+        depth=2,
+    ),
+    Proof(
+        name="reader_narrow",
+        harness=harness.reader,
+        component=RequestReader,
+        settings=_BUILD | {"bus": Bus(words=8)},
+        mode="bmc",
+        depth=12,
     ),
     Proof(
         name="registers",

@@ -179,17 +179,18 @@ class RequestReader(wiring.Component):
                     with m.If(final & ends):
                         m.d.sync += complete.eq(1)
                         m.next = "HEADER"
-                    with m.Elif(final):
-                        m.next = "FILL"
-            with m.State("FILL"):  # zeros up to the end of the payload's last beat
-                m.d.comb += [move.eq(1), absorb.eq(full)]
-                m.d.sync += fresh.eq(0)
-                with m.If(partial):
-                    m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)]
-                    m.next = "HALTED"
-                with m.Elif(full & ends):
-                    m.d.sync += complete.eq(1)
-                    m.next = "HEADER"
+                    if bus.slices > 1:
+                        with m.Elif(final):
+                            m.next = "FILL"
+            if bus.slices > 1:
+                with m.State("FILL"):  # zeros up to the end of the payload's last beat
+                    m.d.comb += [move.eq(1), absorb.eq(full)]
+                    with m.If(partial):
+                        m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)]
+                        m.next = "HALTED"
+                    with m.Elif(full & ends):
+                        m.d.sync += complete.eq(1)
+                        m.next = "HEADER"
             with m.State("HALTED"):
                 m.d.comb += [self.halted.eq(1), move.eq(1), self.dropped.eq(full & begins)]
                 m.d.comb += self.idle.eq(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
+from amaranth.lib.data import View
 from amaranth.lib.wiring import In, Out
 
 from pinion.link import HEADER, PROTOCOL_VERSION, TRAILER, Magic, Status
@@ -75,7 +76,16 @@ class ResponseWriter(wiring.Component):
         ends = bus.final(place)
         m.d.comb += [advance.eq(~offered | self.o.ready), move.eq(~full | advance)]
 
-        header, trailer = self._header(), self._trailer()
+        now = Signal(CLOCKS)
+        header, trailer = self._header(), self._trailer(now)
+        moment = bus.slice_of(TRAILER, "cycles")
+        if moment == bus.slice_of(TRAILER, "stalled") == bus.slice_of(TRAILER, "starved"):
+            m.d.comb += now.eq(self.now)
+        else:  # the counts of one moment, though they leave in two
+            kept = Signal(CLOCKS, reset_less=True)
+            with m.If(move & (place == moment)):
+                m.d.sync += kept.eq(self.now)
+            m.d.comb += now.eq(Mux(place == moment, self.now, kept))
         section = Signal(bus.bits)
         last = Signal()
         with m.FSM():
@@ -90,28 +100,32 @@ class ResponseWriter(wiring.Component):
                 m.d.comb += section.eq(self.payload.p.data)
                 m.d.comb += [put.eq(self.payload.valid), self.payload.ready.eq(move)]
                 with m.If(put & move & self.payload.p.last):
-                    m.next = "FILL_RECORDS"
-                    with m.If(ends):
-                        m.next = "FLAGS"
+                    m.next = "FLAGS"
+                    if bus.slices > 1:
+                        with m.If(~ends):
+                            m.next = "FILL_RECORDS"
                 with m.If(move):
                     m.d.sync += first.eq(0)
-            with m.State("FILL_RECORDS"):  # zeros up to the end of the beat
-                m.d.comb += put.eq(1)
-                with m.If(move & ends):
-                    m.next = "FLAGS"
+            if bus.slices > 1:
+                with m.State("FILL_RECORDS"):  # zeros up to the end of the beat
+                    m.d.comb += put.eq(1)
+                    with m.If(move & ends):
+                        m.next = "FLAGS"
             with m.State("FLAGS"):
                 m.d.comb += section.eq(self.flags.p.data)
                 # The last slice of flags stands until the trailer has their number.
                 held = self.flags.p.last
                 m.d.comb += [put.eq(self.flags.valid), self.flags.ready.eq(move & ~held)]
                 with m.If(put & move & held):
-                    m.next = "FILL_FLAGS"
-                    with m.If(ends):
-                        m.next = "TRAILER"
-            with m.State("FILL_FLAGS"):
-                m.d.comb += put.eq(1)
-                with m.If(move & ends):
                     m.next = "TRAILER"
+                    if bus.slices > 1:
+                        with m.If(~ends):
+                            m.next = "FILL_FLAGS"
+            if bus.slices > 1:
+                with m.State("FILL_FLAGS"):
+                    m.d.comb += put.eq(1)
+                    with m.If(move & ends):
+                        m.next = "TRAILER"
             with m.State("TRAILER"):
                 m.d.comb += [section.eq(bus.cut(trailer, place)), last.eq(ends)]
                 m.d.comb += put.eq(self.verdict.valid)
@@ -156,7 +170,7 @@ class ResponseWriter(wiring.Component):
             build=self.build,
         )
 
-    def _trailer(self) -> Value:
+    def _trailer(self, now: View) -> Value:
         began = self.batch.p.began
         flagged = self.flags.p.flagged
         status = {
@@ -172,7 +186,7 @@ class ResponseWriter(wiring.Component):
             count=self.batch.p.count,
             sequence=self.batch.p.sequence,
             flagged=flagged,
-            cycles=(self.now.cycles - began.cycles)[:WORD],
-            stalled=(self.now.stalled - began.stalled)[:WORD],
-            starved=(self.now.starved - began.starved)[:WORD],
+            cycles=(now.cycles - began.cycles)[:WORD],
+            stalled=(now.stalled - began.stalled)[:WORD],
+            starved=(now.starved - began.starved)[:WORD],
         )
