@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from pinion.gateware.formal import prove
+from pinion.gateware.link.closer import Closer
 from pinion.gateware.link.proofs_ends import PROOFS
 from pinion.gateware.link.reader import RequestReader
 from pinion.gateware.link.registers import RegisterBlock
-from pinion.gateware.link.writer import Closer, ResponseWriter
+from pinion.gateware.link.writer import ResponseWriter
 from tests.gateware.link.mutants import mutant
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
@@ -27,6 +28,14 @@ MUTANTS = {
         *("exit", Closer, 6),
         ("self.o.valid.eq(self.open)", "self.o.valid.eq(1)"),
     ),
+    "an abort beat that ends within": (
+        *("cut", Closer, 8),
+        ("begins | aborts) & ends)", "begins | aborts))"),
+    ),
+    "a beat that is cut is not filled up": (
+        *("cut", Closer, 8),
+        ("self.o.valid.eq(self.open)", "self.o.valid.eq(self.open & (begins | aborts))"),
+    ),
     "a beat on offer changes": (
         *("writer", ResponseWriter, 6),
         ("advance.eq(~offered | self.o.ready)", "advance.eq(1)"),
@@ -37,7 +46,7 @@ MUTANTS = {
     ),
     "a beat more than announced": (
         *("reader", RequestReader, 8),
-        ("final.eq(product <= WORDS_PER_BEAT)", "final.eq(product < WORDS_PER_BEAT - 6)"),
+        ("final.eq(product <= bus.words)", "final.eq(product < bus.words - 6)"),
     ),
     "a response without address": (
         *("registers", RegisterBlock, 8),
