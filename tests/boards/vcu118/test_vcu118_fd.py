@@ -1,36 +1,23 @@
 """The iiwa14's fd_derivatives for the VCU118, whole: core and link at one clock.
 
-Its mapping takes five minutes: the slow suite does it.
+Half of what CI takes for the boards is the mapping of this design.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.boards.vcu118.whole import maps_and_fits_one_die, passes_every_check
 
 
-def _checked(folder: Path, tclsh: str) -> Path:
-    return passes_every_check(
-        folder,
+def test_it_passes_every_check_maps_and_fits_one_die(tmp_path: Path, tclsh: str) -> None:
+    path = passes_every_check(
+        tmp_path / "build",
         tclsh,
         robot="iiwa14",
         function="fd_derivatives",
         board_name="vcu118",
         mhz=250.0,
     )
-
-
-def test_it_passes_every_check_but_the_mapping(tmp_path: Path, tclsh: str) -> None:
-    assert (
-        "module pinion_core" in (_checked(tmp_path / "build", tclsh) / "pinion_board.v").read_text()
-    )
-
-
-@pytest.mark.slow
-def test_it_maps_and_fits_one_die(tmp_path: Path, tclsh: str) -> None:
-    path = _checked(tmp_path / "build", tclsh)
     # Four for each product of 32 x 32 bits; those of the tables come on top.
     assert maps_and_fits_one_die(path, board_name="vcu118", mhz=250.0)["dsp"] >= 828

@@ -45,6 +45,7 @@ def maps_and_fits_one_die(path: Path, *, board_name: str, mhz: float) -> Mapping
     board = load_board(board_name)
     mapped = map_design(path, board=board)
     assert cell_problems(mapped, core_clock=core_clock(board, mhz)) == []
+    print(f"\n{path.parent.name} for {board_name}: {dict(mapped.totals)}")  # for docs/vcu118.md
     for kind, amount in board.die().items():
         assert mapped.totals[kind] <= amount, kind
     return mapped.totals
