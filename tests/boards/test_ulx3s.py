@@ -156,8 +156,22 @@ def test_what_is_no_build_for_the_board_is_refused(folder: Path, tmp_path: Path)
         flow.bitstream(where)
 
 
+def test_the_log_says_how_far_it_is() -> None:
+    """Lines of nextpnr 0.11."""
+    log = "Info: Running Static placer...\nInfo: coord_dist: 0.14 grad_dist: 0.17\n"
+    assert flow.progress(log) is None
+    log += "Info: overlap: COMB=87.3%, FF=81.1%, RAM=53.3%, MUL=23.5%\nInfo: iter=279 step\n"
+    assert flow.progress(log) == "Placing: 87.3 % of the LUTs overlap"
+    log += "Info:   at iteration #10: temp = 0.000000, timing cost = 967, wirelen = 163603\n"
+    assert flow.progress(log) == "Placing: refining"
+    log += "Info:     563000 |   177444     384229 |  442   558 |     13525|       3.21    1155.40|"
+    assert flow.progress(log) == "Routing: 13,525 arcs are left"
+
+
 def test_a_failing_tool_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / flow.NETLIST).write_text("{}")
     (tmp_path / flow.LPF).write_text("")
     with pytest.raises(flow.FlowError, match="nextpnr_ecp5 failed"):
-        flow.place_and_route(tmp_path, clock_mhz=50, report=print, timeout=300)
+        flow.place_and_route(tmp_path, clock_mhz=50, seed=None, report=print, timeout=300)
+    with pytest.raises(flow.FlowError, match="nextpnr_ecp5 ran past 0 s; its log is"):
+        flow.place_and_route(tmp_path, clock_mhz=50, seed=7, report=print, timeout=0)

