@@ -156,6 +156,24 @@ def test_what_is_no_build_for_the_board_is_refused(folder: Path, tmp_path: Path)
         flow.bitstream(where)
 
 
+def test_a_bitstream_stays_until_the_design_changes(tmp_path: Path) -> None:
+    where = tmp_path / "build"
+    again = {"target": "ulx3s", "formats": "auto18"}
+    build("pendulum", "rnea", where, ii=8, **again)
+    bit = where / flow.NAME / flow.BIT
+    bit.write_bytes(b"made in an hour")
+    build("pendulum", "rnea", where, ii=8, **again)
+    assert bit.read_bytes() == b"made in an hour"
+    # The same core, but a line of the board's files is not what it was.
+    lpf = where / flow.NAME / flow.LPF
+    lpf.write_text(lpf.read_text() + "# by hand\n")
+    build("pendulum", "rnea", where, ii=8, **again)
+    assert not bit.exists() and "by hand" not in lpf.read_text()
+    bit.write_bytes(b"made in an hour")
+    build("pendulum", "rnea", where, ii=4, **again)
+    assert not bit.exists()
+
+
 def test_the_log_says_how_far_it_is() -> None:
     """Lines of nextpnr 0.11."""
     log = "Info: Running Static placer...\nInfo: coord_dist: 0.14 grad_dist: 0.17\n"

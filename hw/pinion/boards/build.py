@@ -259,20 +259,36 @@ def build(
         emit_verilog(parts / RTLIL, parts / VERILOG)
         board.write(parts, manifest, report)
         if folder.exists():
-            _keep_simulation(folder, parts, manifest)
+            _keep_made(folder, parts, manifest)
             shutil.rmtree(folder)
         parts.rename(folder)
     return manifest
 
 
-def _keep_simulation(old: Path, new: Path, manifest: Manifest) -> None:
-    """Take the compiled simulation along when the same build is made again."""
+def _keep_made(old: Path, new: Path, manifest: Manifest) -> None:
+    """Take along what tools have made of a build, when the same one is made again.
+
+    A compiled simulation, and the bitstream and reports of a board whose files are the same: they
+    took the tools up to hours.
+    """
     try:
         same = Manifest.read(old).hash == manifest.hash
     except ManifestError:
         return
-    if same and (old / SIMULATION).is_dir():
+    if not same:
+        return
+    if (old / SIMULATION).is_dir():
         (old / SIMULATION).rename(new / SIMULATION)
+    before, board = old / manifest.target, new / manifest.target
+    written = [path.relative_to(board) for path in board.rglob("*") if path.is_file()]
+    if written and all(_equal(before / path, board / path) for path in written):
+        for path in before.iterdir():
+            if not (board / path.name).exists():
+                path.rename(board / path.name)
+
+
+def _equal(one: Path, other: Path) -> bool:
+    return one.is_file() and one.read_bytes() == other.read_bytes()
 
 
 def _refuse_foreign(folder: Path) -> None:

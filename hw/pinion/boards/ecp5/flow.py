@@ -100,8 +100,6 @@ def write_ulx3s(
         )
     target = Path(folder) / NAME
     target.mkdir(parents=True, exist_ok=True)
-    for product in (NETLIST, MAPPED, CONFIG, BIT, TIMING, REPORT, PAGE, CHECKED):
-        (target / product).unlink(missing_ok=True)  # of the build that was here before
     (target / CARD).write_text(card_rtlil(folder, manifest, clock_mhz=pll.mhz, baud=baud))
     (target / BOARD).write_text(board_rtlil(pll))
     (target / LPF).write_text(lpf())
