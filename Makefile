@@ -13,9 +13,10 @@ PURE := fixedpoint robot dynamics functions hls link driver
 # What to hand to pytest besides: make test ARGS='tests/hls -k schedule'.
 ARGS ?=
 # One process a core, at most 8: each may compile a simulation. A file stays in one process, so
-# that the design it builds once is built once.
+# that the design it builds once is built once. In the order of the folders: by default files with
+# one test come last, and those are the longest.
 WORKERS ?= auto
-SPREAD := -n $(WORKERS) --maxprocesses 8 --dist loadfile
+SPREAD := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # YoWASP keeps the compiled Yosys in the environment: no home folder is needed, and nothing stays
 # behind when .venv goes.

@@ -18,8 +18,9 @@ import pytest
 from amaranth.lib.data import StructLayout
 
 from pinion.cosim.top_runner import Scenario, TopComplaintError, run_top_bench
-from pinion.gateware.link import elastic, holding, layouts, path, reader, registers, top, unpacker
+from pinion.gateware.link import closer, elastic, holding, path, reader, registers, top, unpacker
 from pinion.gateware.link import writer as writer_module
+from pinion.gateware.link.bus import Bus
 from tests.cosim.small_tops import small_build, small_top
 from tests.gateware.link.mutants import mutant
 
@@ -91,8 +92,10 @@ MUTANTS = {
         step="partial_beat",
         component=reader.RequestReader,
         user=path,
-        old="self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)",
-        new="self.error.eq(1), self.cause.eq(Cause.MAGIC)",
+        old="absorb.eq(full & move)]\n                with m.If(partial):\n"
+        "                    m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)]",
+        new="absorb.eq(full & move)]\n                with m.If(partial):\n"
+        "                    m.d.comb += [self.error.eq(1), self.cause.eq(Cause.MAGIC)]",
         complaint=r"ERROR is 1 and STATUS 0x\w+: it must be 8, and HALTED set",
     ),
     "no_tlast": Mutant(
@@ -168,7 +171,7 @@ MUTANTS = {
     "open_packet_not_closed": Mutant(
         trap=10,
         step="soft_resets",
-        component=writer_module.Closer,
+        component=closer.Closer,
         user=top,
         old="self.o.valid.eq(self.open)",
         new="self.o.valid.eq(0)",
@@ -221,8 +224,8 @@ MUTANTS = {
         trap=0,
         step="traffic",
         component=top.Top,
-        old="self.c2h_tkeep.eq(~Const(0, BEAT))",
-        new="self.c2h_tkeep.eq(~Const(1, BEAT))",
+        old="self.c2h_tkeep.eq(~Const(0, bus.bytes))",
+        new="self.c2h_tkeep.eq(~Const(1, bus.bytes))",
         complaint=r"c2h_tkeep is 0xf+e: all bytes of a result beat must be there",
     ),
     "wrong_hash": Mutant(
@@ -256,10 +259,11 @@ def test_trap_1_a_request_that_ends_with_its_transfer_is_caught(
     core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TLAST of a request, which the whole top does not look at, led to where packets end."""
-    with_last = StructLayout({**layouts.REQUEST_BEAT.members, "last": 1})
-    monkeypatch.setattr(layouts, "REQUEST_BEAT", with_last)
-    monkeypatch.setattr(path, "REQUEST_BEAT", with_last)
-    ends = mutant(reader.RequestReader, "with m.If(final):", "with m.If(final | held.last):")
+    with_last = StructLayout({**Bus().request.members, "last": 1})
+    monkeypatch.setattr(Bus, "request", with_last)
+    ends = mutant(
+        reader.RequestReader, "with m.If(final & ends):", "with m.If(final & ends | held.last):"
+    )
     monkeypatch.setattr(path, "RequestReader", ends)
     hears = mutant(
         top.Top,
