@@ -50,6 +50,15 @@ def test_build_prints_a_table(pinion: Pinion, tmp_path: Path) -> None:
     assert done.code == 0 and done.err == ""
     for words in ("rnea for pendulum", "multipliers", "one result every 2 cycles", "pinion verify"):
         assert words in done.out
+    assert "250 MHz, assumed" in done.out
+
+
+def test_a_clock_that_a_board_cannot_make_is_told(pinion: Pinion, tmp_path: Path) -> None:
+    there = "--target", "ulx3s", "--ii", 4, "-o", tmp_path / "b"
+    done = pinion("build", "pendulum", "rnea", *there, "--clock", 51.3)
+    assert done.code == 0 and "51.25 MHz, assumed" in done.out
+    assert "makes no clock of 51.3 MHz" in done.err and "for 51.25 MHz, the nearest" in done.err
+    assert pinion("build", "pendulum", "rnea", *there, "--clock", 75).err == ""
 
 
 @pytest.mark.parametrize(

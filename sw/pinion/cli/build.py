@@ -128,6 +128,11 @@ def command(
             outputs=names(outputs),
             report=report,
         )
+    if clock is not None and abs(manifest.clock_mhz - clock) > 1e-3:
+        complain(
+            f"A {target} makes no clock of {clock:g} MHz for the core: it is built for "
+            f"{manifest.clock_mhz:g} MHz, the nearest."
+        )
     if json:
         reason = {"ii_reason": " ".join(reasons)} if reasons else {}
         steps_saved = [asdict(step) for step in savings(model, row(function))]
@@ -162,6 +167,7 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ("registers", f"{manifest.registers:,} words between units"),
         ("formats", _formats(manifest)),
         ("objective", manifest.objective),
+        ("clock", f"{manifest.clock_mhz:g} MHz, assumed"),
         ("interval", f"one result every {cycles(manifest.ii)}"),
         (
             "latency",
