@@ -185,6 +185,7 @@ class RequestReader(wiring.Component):
             if bus.slices > 1:
                 with m.State("FILL"):  # zeros up to the end of the payload's last beat
                     m.d.comb += [move.eq(1), absorb.eq(full)]
+                    m.d.sync += fresh.eq(0)
                     with m.If(partial):
                         m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)]
                         m.next = "HALTED"

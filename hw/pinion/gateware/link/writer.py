@@ -76,16 +76,15 @@ class ResponseWriter(wiring.Component):
         ends = bus.final(place)
         m.d.comb += [advance.eq(~offered | self.o.ready), move.eq(~full | advance)]
 
-        now = Signal(CLOCKS)
-        header, trailer = self._header(), self._trailer(now)
+        now: View = self.now
         moment = bus.slice_of(TRAILER, "cycles")
-        if moment == bus.slice_of(TRAILER, "stalled") == bus.slice_of(TRAILER, "starved"):
-            m.d.comb += now.eq(self.now)
-        else:  # the counts of one moment, though they leave in two
-            kept = Signal(CLOCKS, reset_less=True)
+        if {bus.slice_of(TRAILER, name) for name in ("stalled", "starved")} != {moment}:
+            # The counts of one moment, though they leave in two.
+            now, kept = Signal(CLOCKS), Signal(CLOCKS, reset_less=True)
             with m.If(move & (place == moment)):
                 m.d.sync += kept.eq(self.now)
             m.d.comb += now.eq(Mux(place == moment, self.now, kept))
+        header, trailer = self._header(), self._trailer(now)
         section = Signal(bus.bits)
         last = Signal()
         with m.FSM():
@@ -100,10 +99,12 @@ class ResponseWriter(wiring.Component):
                 m.d.comb += section.eq(self.payload.p.data)
                 m.d.comb += [put.eq(self.payload.valid), self.payload.ready.eq(move)]
                 with m.If(put & move & self.payload.p.last):
-                    m.next = "FLAGS"
                     if bus.slices > 1:
-                        with m.If(~ends):
-                            m.next = "FILL_RECORDS"
+                        m.next = "FILL_RECORDS"
+                        with m.If(ends):
+                            m.next = "FLAGS"
+                    else:
+                        m.next = "FLAGS"
                 with m.If(move):
                     m.d.sync += first.eq(0)
             if bus.slices > 1:
@@ -117,10 +118,12 @@ class ResponseWriter(wiring.Component):
                 held = self.flags.p.last
                 m.d.comb += [put.eq(self.flags.valid), self.flags.ready.eq(move & ~held)]
                 with m.If(put & move & held):
-                    m.next = "TRAILER"
                     if bus.slices > 1:
-                        with m.If(~ends):
-                            m.next = "FILL_FLAGS"
+                        m.next = "FILL_FLAGS"
+                        with m.If(ends):
+                            m.next = "TRAILER"
+                    else:
+                        m.next = "TRAILER"
             if bus.slices > 1:
                 with m.State("FILL_FLAGS"):
                     m.d.comb += put.eq(1)
