@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
 from pinion.gateware.emit import TOP, core_rtlil
 from pinion.hls import Design, Graph, Tracer, bind, lower, operations, schedule
-from tests.gateware.cores import BUILD_HASH, Bench, bound, rnea
+from pinion.hls.floorplan import arrange
+from tests.gateware.cores import BUILD_HASH, Bench, bound, request_bits, rnea
 from tests.hls.helpers import Q16, TIMING, designed, edit
 
 
@@ -49,6 +51,15 @@ def test_equal_cores_are_equal_texts_without_places() -> None:
     assert str(Path(__file__).parents[2]) not in first
     assert first != rtlil("chain_3", 4, build_hash=1)
     assert first != rtlil("chain_3", 5)
+
+
+def test_units_chosen_for_short_wires_are_bit_exact(tmp_path: Path) -> None:
+    graph, binding = bound(rnea("chain_3"), ii=4)
+    other = replace(binding, unit=arrange(binding))
+    assert other.unit != binding.unit
+    bits = request_bits("chain_3", 500, seed=63)
+    bits[::50, 3] = np.float32(500.0).view(np.uint32)
+    Bench.build(graph, other, tmp_path).agree(bits)
 
 
 def test_ports_state_widths_and_flag_stages() -> None:

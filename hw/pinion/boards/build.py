@@ -117,6 +117,7 @@ def make_design(
     objective: str = "area",
     clusters: str = NONE,
     clock_mhz: float = 250.0,
+    floorplan: bool = False,
     report: Callable[[str], None] = _quiet,
 ) -> Design:
     """Trace, schedule and bind a function of a robot.
@@ -125,6 +126,7 @@ def make_design(
     ----------
     ii : cycles between results, or None to choose (:mod:`pinion.boards.interval`).
     formats, max_error, ranges, objective, clusters : as in :func:`build`.
+    floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
 
     Raises
     ------
@@ -158,6 +160,7 @@ def make_design(
         states=budget_states(model, row, distribution),
         droppable=droppable,
         link_parents=parents,
+        floorplan=floorplan,
         report=report,
     )
 
@@ -234,6 +237,7 @@ def build(
         objective=objective,
         clusters=clusters,
         clock_mhz=clock_mhz,
+        floorplan=board.floorplan,
         report=report,
     )
     report("Elaborating the gateware")

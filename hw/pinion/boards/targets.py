@@ -33,6 +33,8 @@ class Target:
     -------
     name : of the command line.
     clock_mhz, formats : used where nothing else is asked for.
+    floorplan : whether wires are so scarce that units are chosen for short ones
+        (:mod:`pinion.hls.floorplan`).
     reachable_mhz : the clock that the core gets where one is asked for.
     write : adds the board's files to a build folder.
     """
@@ -40,6 +42,7 @@ class Target:
     name: str
     clock_mhz: float = 250.0
     formats: str = "q16.16"
+    floorplan: bool = False
     reachable_mhz: Callable[[float], float] = _as_wanted
     write: Callable[[Path, Manifest, Report], None] = _nothing
 
@@ -83,6 +86,7 @@ def _ulx3s() -> Target:
         name="ulx3s",
         clock_mhz=50.0,
         formats=AUTO18,
+        floorplan=True,
         reachable_mhz=reachable_mhz,
         write=lambda folder, manifest, report: write_ulx3s(folder, manifest),
     )

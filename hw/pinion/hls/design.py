@@ -13,6 +13,7 @@ from .budget import error_budget
 from .check import check_binding, check_schedule
 from .clusters import clustered
 from .evaluate import Floats, node_floats
+from .floorplan import arrange
 from .graph import Graph
 from .lower import FormatPlan, lower
 from .operations import Operation, op_counts, operations
@@ -89,6 +90,7 @@ def design(
     droppable: Collection[str] = (),
     effort: int = 60,
     link_parents: Sequence[int] = (),
+    floorplan: bool = False,
     report: Callable[[str], None] = lambda text: None,
 ) -> Design:
     """Fold, gather, lower, schedule, bind and check a traced function.
@@ -101,6 +103,7 @@ def design(
     effort : restarts of the scheduler.
     link_parents : parent of each link, to give every link units of its own
         (:func:`pinion.hls.clusters.clustered`); empty to share all units.
+    floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
     report : called with a short line where there is something to say.
 
     Raises
@@ -148,6 +151,9 @@ def design(
         )
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
+    if floorplan:
+        report("Choosing units for short wires")
+        binding = replace(binding, unit=arrange(binding))
     check_binding(fixed, binding)
     return Design(
         traced=traced,

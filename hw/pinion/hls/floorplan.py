@@ -1,0 +1,245 @@
+"""Floorplan: operations go to those units between which words travel short ways.
+
+A schedule says when each operation happens; which unit of its kind does it is free, and so is where
+the units lie. Both decide how much wire a core needs, and on a part with little wire that decides
+whether it can be routed at all. So the two are chosen together: units and result lanes lie on a
+grid, and simulated annealing (Kirkpatrick, Gelatt and Vecchi 1983) lets operations of one slot
+trade units and units trade places. It minimises the half perimeters of the rectangles around each
+word's unit and its readers (the measure of placers), and the inputs of operand multiplexers. The
+grid is forgotten afterwards: a placer finds short ways where the connections allow them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from random import Random
+
+from .binding import Binding
+
+# What an input of a multiplexer costs, in distances between neighbouring units.
+INPUT = 1.0
+
+# Tried moves for each operation and in all: some seconds.
+MOVES, MOST_MOVES = 400, 600_000
+
+# Temperatures, in distances: from nearly every change being taken to hardly any for the worse.
+HOT, COLD = 5.0, 0.3
+
+# Share of the moves that move units; each looks at all the words of two units.
+MOVES_OF_UNITS = 0.05
+
+
+def arrange(binding: Binding, *, seed: int = 0) -> tuple[int, ...]:
+    """Choose the unit of each operation for short wires.
+
+    Parameters
+    ----------
+    binding : a legal one, to start from.
+    seed : the same gives the same.
+
+    Returns
+    -------
+    For each operation the number of its unit among those of its kind, as `Binding.unit`. Only
+    operations of one kind and slot change places, so the binding stays legal.
+    """
+    plan = Floorplan(binding)
+    plan.anneal(min(MOST_MOVES, MOVES * len(binding.schedule.operations)), seed)
+    return plan.units()
+
+
+class Floorplan:
+    """Units on a grid, operations on units, and what that costs.
+
+    Operations are followed by the lanes of the results, each with a unit of its own that it never
+    leaves; units are numbered throughout, kind by kind.
+    """
+
+    def __init__(self, binding: Binding) -> None:
+        self.plan = plan = binding.schedule
+        operations = plan.operations
+        self.first: dict[object, int] = {}
+        count = 0
+        for kind, units in plan.units.items():
+            self.first[kind] = count
+            count += units
+        lanes = range(binding.lanes_out)
+        self.unit = [
+            self.first[op.kind] + unit for op, unit in zip(operations, binding.unit, strict=True)
+        ]
+        self.slot = [start % plan.ii for start in plan.start]
+        self.busy = {(unit, self.slot[i]): i for i, unit in enumerate(self.unit)}
+        self.unit += [count + lane for lane in lanes]
+        self.cells = count + len(lanes)
+        side = math.isqrt(self.cells - 1) + 1
+        self.x = [cell % side for cell in range(self.cells)]
+        self.y = [cell // side for cell in range(self.cells)]
+        self.members: list[set[int]] = [set() for _ in range(self.cells)]
+        for i, unit in enumerate(self.unit):
+            self.members[unit].add(i)
+        self._wire(binding)
+
+    def _wire(self, binding: Binding) -> None:
+        """Words with their ends, and how often each port reads from each place."""
+        operations = self.plan.operations
+        at = {op.node: i for i, op in enumerate(operations)}
+        ends: dict[int, set[int]] = defaultdict(set)  # of a node's word
+        # A read is a port, the operation whose unit's output it reads, and the shift of the port;
+        # or -1 and a register or constant, which stay the same whatever unit loads them.
+        self.reads: list[list[tuple[int, int, object]]] = [[] for _ in self.unit]
+        self.readers: list[list[tuple[int, int, object]]] = [[] for _ in operations]
+
+        def read(by: int, port: int, node: int, cycle: int, shift: int) -> None:
+            source, stage = at.get(node, -1), binding.stage(node, cycle)
+            ends[node].add(by)
+            if source >= 0:
+                ends[node].add(source)
+            if source >= 0 and stage < 0:
+                self.readers[source].append((by, port, shift))
+                self.reads[by].append((port, source, shift))
+            else:
+                self.reads[by].append((port, -1, (node, stage, shift)))
+
+        for i, operation in enumerate(operations):
+            for port, operand in enumerate(operation.operands):
+                if operand.constant is None:
+                    read(i, port, operand.node, self.plan.start[i], operand.shift)
+                else:
+                    self.reads[i].append((port, -1, None))
+        for out in binding.outputs:
+            if out.node in binding.ready:
+                read(len(operations) + out.lane, 0, out.node, out.cycle, 0)
+        self.words = [tuple(sorted(group)) for _, group in sorted(ends.items()) if len(group) > 1]
+        self.touches: list[list[int]] = [[] for _ in self.unit]
+        for word, group in enumerate(self.words):
+            for end in group:
+                self.touches[end].append(word)
+        self.length = [self._half_perimeter(word) for word in range(len(self.words))]
+        self.ports: list[dict[int, dict[object, int]]] = [
+            defaultdict(dict) for _ in range(self.cells)
+        ]
+        for i, unit in enumerate(self.unit):
+            for port, source, what in self.reads[i]:
+                _put(self.ports[unit][port], self._place(source, what))
+
+    def _place(self, source: int, what: object) -> object:
+        return what if source < 0 else (self.unit[source], what)
+
+    def _half_perimeter(self, word: int) -> int:
+        units = [self.unit[end] for end in self.words[word]]
+        xs, ys = [self.x[unit] for unit in units], [self.y[unit] for unit in units]
+        return max(xs) - min(xs) + max(ys) - min(ys)
+
+    @property
+    def wire(self) -> int:
+        """Half perimeters of all words."""
+        return sum(self.length)
+
+    @property
+    def inputs(self) -> int:
+        """Places that ports read from."""
+        return sum(len(table) for ports in self.ports for table in ports.values())
+
+    def units(self) -> tuple[int, ...]:
+        """Of each operation, among those of its kind."""
+        return tuple(
+            self.unit[i] - self.first[op.kind] for i, op in enumerate(self.plan.operations)
+        )
+
+    # -- moves ------------------------------------------------------------------------------------
+
+    def _move(self, i: int, unit: int) -> int:
+        """Put an operation on another unit; by how many the inputs of ports grow."""
+        old, grown = self.unit[i], 0
+        for port, source, what in self.reads[i]:
+            place = self._place(source, what)
+            grown += _put(self.ports[unit][port], place) - _take(self.ports[old][port], place)
+        for by, port, what in self.readers[i]:
+            table = self.ports[self.unit[by]][port]
+            grown += _put(table, (unit, what)) - _take(table, (old, what))
+        self.unit[i] = unit
+        self.members[old].discard(i)
+        self.members[unit].add(i)
+        return grown
+
+    def _trade_units(self, i: int, other: int, limit: float) -> None:
+        """Put an operation on another unit, and the one that is there in its slot on its own.
+
+        Undone where the cost grows by more than the limit; so is `_trade_places`.
+        """
+        mine = self.unit[i]
+        j = self.busy.get((other, self.slot[i]))
+        grown = INPUT * self._move(i, other)
+        words = set(self.touches[i])
+        if j is not None:
+            grown += INPUT * self._move(j, mine)
+            words.update(self.touches[j])
+        lengths = {word: self._half_perimeter(word) for word in words}
+        grown += sum(length - self.length[word] for word, length in lengths.items())
+        if grown > limit:
+            if j is not None:
+                self._move(j, other)
+            self._move(i, mine)
+            return
+        for word, length in lengths.items():
+            self.length[word] = length
+        self.busy[other, self.slot[i]] = i
+        if j is None:
+            del self.busy[mine, self.slot[i]]
+        else:
+            self.busy[mine, self.slot[i]] = j
+
+    def _trade_places(self, one: int, other: int, limit: float) -> None:
+        """Swap two units on the grid."""
+
+        def swap() -> None:
+            for axis in (self.x, self.y):
+                axis[one], axis[other] = axis[other], axis[one]
+
+        swap()
+        words = {w for cell in (one, other) for i in self.members[cell] for w in self.touches[i]}
+        lengths = {word: self._half_perimeter(word) for word in words}
+        if sum(length - self.length[word] for word, length in lengths.items()) > limit:
+            swap()
+            return
+        for word, length in lengths.items():
+            self.length[word] = length
+
+    def anneal(self, moves: int, seed: int) -> None:
+        """Try moves at falling temperatures."""
+        random = Random(seed).random
+        kinds = [operation.kind for operation in self.plan.operations]
+        movable = [i for i, kind in enumerate(kinds) if self.plan.units[kind] > 1]
+        if not movable:
+            return
+        temperature, cooling = HOT, (COLD / HOT) ** (1 / moves)
+        for _ in range(moves):
+            temperature *= cooling
+            # Taken with the probability exp(-grown / temperature): the limit is drawn beforehand.
+            limit = -temperature * math.log(1.0 - random())
+            if random() < MOVES_OF_UNITS:
+                one, other = int(random() * self.cells), int(random() * self.cells)
+                if one != other:
+                    self._trade_places(one, other, limit)
+                continue
+            i = movable[int(random() * len(movable))]
+            unit = self.first[kinds[i]] + int(random() * self.plan.units[kinds[i]])
+            if unit != self.unit[i]:
+                self._trade_units(i, unit, limit)
+
+
+def _put(table: dict[object, int], place: object) -> int:
+    """One read more from a place; 1 if it is the first."""
+    count = table.get(place, 0)
+    table[place] = count + 1
+    return 0 if count else 1
+
+
+def _take(table: dict[object, int], place: object) -> int:
+    """One read less from a place; 1 if it was the last."""
+    count = table[place]
+    if count == 1:
+        del table[place]
+        return 1
+    table[place] = count - 1
+    return 0

@@ -1,0 +1,148 @@
+"""Units for short wires: the same schedule, legal, shorter, and its own books are right."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pinion.boards.build import make_design
+from pinion.boards.targets import TARGETS, find_target
+from pinion.functions import function
+from pinion.hls import Binding, Graph, bind, check_binding, lower, operations, schedule
+from pinion.hls.check import CheckError
+from pinion.hls.clusters import link_parents
+from pinion.hls.floorplan import Floorplan, arrange
+from pinion.hls.trace import Tracer
+from tests.hls.helpers import Q16, TIMING, designed, graphs, model
+
+
+def places(binding: Binding) -> int:
+    """Places that all operand ports of units read from, counted afresh."""
+    plan = binding.schedule
+    made_by = {op.node: i for i, op in enumerate(plan.operations)}
+    seen = set()
+    for i, operation in enumerate(plan.operations):
+        for port, operand in enumerate(operation.operands):
+            place: tuple[object, ...] = ("constants",)
+            if operand.constant is None:
+                stage = binding.stage(operand.node, plan.start[i])
+                place = ("register", operand.node, stage, operand.shift)
+                if stage < 0:
+                    source = made_by[operand.node]
+                    kind, unit = plan.operations[source].kind, binding.unit[source]
+                    place = ("output", kind, unit, operand.shift)
+            seen.add((operation.kind, binding.unit[i], port, place))
+    return len(seen)
+
+
+def shuffled(binding: Binding, seed: int = 0) -> Binding:
+    """The same binding with operations of one kind and slot on each other's units."""
+    plan, random = binding.schedule, Random(seed)
+    groups: dict[tuple[object, int], list[int]] = {}
+    for i, operation in enumerate(plan.operations):
+        groups.setdefault((operation.kind, plan.start[i] % plan.ii), []).append(i)
+    unit = list(binding.unit)
+    for (kind, _), group in groups.items():
+        for i, number in zip(
+            group, random.sample(range(plan.units[kind]), len(group)), strict=True
+        ):
+            unit[i] = number
+    return replace(binding, unit=tuple(unit))
+
+
+@pytest.mark.parametrize(
+    ("robot", "ii", "name"),
+    [("iiwa14", 8, "rnea"), ("iiwa14", 16, "minv"), ("hyq", 5, "rnea")],
+)
+def test_only_units_change_and_wires_get_shorter(robot: str, ii: int, name: str) -> None:
+    made = designed(robot, ii, name=name)
+    best = replace(made.binding, unit=arrange(made.binding))
+    check_binding(made.fixed, best)
+    same = [field.name for field in fields(Binding) if field.name != "unit"]
+    assert all(getattr(best, member) == getattr(made.binding, member) for member in same)
+    assert best.unit != made.binding.unit
+    # From any start: it is not the first choice that was good.
+    mixed = shuffled(made.binding)
+    check_binding(made.fixed, mixed)
+    again = replace(mixed, unit=arrange(mixed))
+    assert max(places(best), places(again)) < min(places(made.binding), places(mixed))
+
+
+def test_the_same_binding_gives_the_same_units() -> None:
+    binding = designed("chain_3", 4).binding
+    assert arrange(binding) == arrange(binding) != arrange(binding, seed=1)
+
+
+@pytest.mark.parametrize("ii", [1, 3, 8])
+def test_the_books_are_right_after_many_moves(ii: int) -> None:
+    binding = designed("iiwa14", ii).binding
+    plan = Floorplan(binding)
+    grid = sorted(zip(plan.x, plan.y, strict=True))
+    before = plan.wire
+    for seed in range(3):
+        plan.anneal(3000, seed)
+        assert sorted(zip(plan.x, plan.y, strict=True)) == grid, "two units in one place"
+        fresh = Floorplan(replace(binding, unit=plan.units()))
+        lanes = binding.lanes_out  # a lane of the results reads from places as well
+        assert plan.inputs == fresh.inputs
+        assert fresh.inputs - lanes * ii <= places(replace(binding, unit=plan.units()))
+        # The same units in the same places: the same wires.
+        fresh.x, fresh.y = plan.x, plan.y
+        lengths = [fresh._half_perimeter(word) for word in range(len(fresh.words))]
+        assert lengths == plan.length
+    assert plan.wire < before
+
+
+def test_chains_that_share_nothing_come_apart() -> None:
+    """Two chains of sums that were dealt out to units at random; the best is known."""
+    tracer = Tracer()
+    chains = [[tracer.input(f"{name}{k}") for k in range(9)] for name in "ab"]
+    for name, words in zip("ab", chains, strict=True):
+        total = words[0]
+        for word in words[1:]:
+            total = total + word
+        tracer.output(f"sum_{name}", total)
+    fixed = lower(tracer.finish(), Q16)
+    plan = schedule(operations(fixed, TIMING), ii=8, timing=TIMING, effort=5)
+    mixed = shuffled(bind(fixed, plan), seed=3)
+    best = replace(mixed, unit=arrange(mixed))
+    check_binding(fixed, best)
+    # A chain on one adder: its port a reads the first word and its own output, port b 8 words.
+    assert places(best) == 2 * (2 + 8) < places(mixed)
+
+
+def test_operations_stay_with_their_link() -> None:
+    made = make_design(
+        model("iiwa14"), function("rnea"), ii=8, formats="q16.16", clusters="link", floorplan=True
+    )
+    assert link_parents("link", model("iiwa14").parents)
+    check_binding(made.fixed, made.binding)
+    assert len({op.kind.cluster for op in made.binding.schedule.operations}) > 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs(), ii=st.sampled_from([1, 2, 3, 7]))
+def test_random_graphs_stay_legal(graph: Graph, ii: int) -> None:
+    fixed = lower(graph, Q16)
+    plan = schedule(operations(fixed, TIMING), ii=ii, timing=TIMING, effort=3)
+    binding = bind(fixed, plan)
+    check_binding(fixed, replace(binding, unit=arrange(binding)))
+
+
+def test_a_choice_that_shares_a_slot_would_be_found() -> None:
+    made = designed("iiwa14", 8)
+    unit = tuple(0 for _ in made.binding.unit)
+    with pytest.raises(CheckError, match="share unit"):
+        check_binding(made.fixed, replace(made.binding, unit=unit))
+
+
+def test_boards_with_little_wire_ask_for_it() -> None:
+    assert {name for name in TARGETS if find_target(name).floorplan} == {"ulx3s"}
+    plain = make_design(model("two_link"), function("rnea"), ii=4, formats="auto18")
+    short = make_design(model("two_link"), function("rnea"), ii=4, formats="auto18", floorplan=True)
+    assert short.binding.unit == arrange(plain.binding)
+    assert short.binding.schedule == plain.binding.schedule
