@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import signal
 import sys
 from typing import Annotated
 
@@ -51,8 +52,8 @@ app.command("report")(report.command)
 app.command("export")(export.command)
 app.command("demo")(demo.command)
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+INTERRUPTED, ENDED = 130, 143
+"""Exit codes after Ctrl-C and after SIGTERM, as shells have them."""
 
 # The base of every complaint about the command line itself. Typer does not export it, and where
 # it lives changed between versions; the parent of an error that is exported is the same class.
@@ -79,6 +80,8 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0 good, 1 a check failed, 2 bad input."""
+    # An exception, because tools are stopped and temporary folders removed on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))
     sys.exit(_run(arguments))
 
 

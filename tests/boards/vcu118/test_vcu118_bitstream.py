@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +76,32 @@ def test_without_vivado_one_sentence_says_what_is_missing(
         bitstream.command(build, vivado=build / "nothing")
     with pytest.raises(UsageError, match="leave --seed out"):
         bitstream.command(build, seed=3)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_vivado_ends_with_whoever_started_it(build: Path, number: int, code: int) -> None:
+    program, number_file = build / "vivado", build / "pid"
+    program.write_text(
+        f'#!/bin/sh\necho $$ > "{number_file}.part"\n'
+        f'mv "{number_file}.part" "{number_file}"\nexec sleep 1000\n'
+    )
+    program.chmod(0o755)
+    command = [sys.executable, "-c", "from pinion.cli import main; main()", "bitstream", str(build)]
+    with subprocess.Popen(
+        [*command, "--vivado", str(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        while not number_file.exists():
+            assert process.poll() is None, process.stdout and process.stdout.read()
+            time.sleep(0.02)
+        process.send_signal(number)
+        text, _ = process.communicate()
+    assert process.returncode == code, text
+    assert "Traceback" not in text
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(number_file.read_text()), 0)
 
 
 def test_a_good_run_reports_slack_and_files(

@@ -89,12 +89,16 @@ def run_vivado(
             errors="replace",
         ) as process:
             assert process.stdout is not None
-            for line in process.stdout:
-                if line.startswith(PROGRESS):
-                    last = line.removeprefix(PROGRESS).strip()
-                    report(last)
-                elif line.startswith("ERROR:"):
-                    last = line.strip()
+            try:
+                for line in process.stdout:
+                    if line.startswith(PROGRESS):
+                        last = line.removeprefix(PROGRESS).strip()
+                        report(last)
+                    elif line.startswith("ERROR:"):
+                        last = line.strip()
+            except BaseException:
+                process.kill()
+                raise
     except OSError as error:
         raise VivadoError(f"'{vivado}' cannot be started ({error.strerror}).") from None
     code = process.returncode
