@@ -23,6 +23,7 @@ from pinion.boards.ecp5.pll import (
     nearest_pll,
 )
 from pinion.boards.ecp5.top import CARD, board_rtlil
+from pinion.cli.bitstream import summary
 from pinion.gateware.link.serial import SerialLink
 from pinion.gateware.link.uart import bit_length
 from pinion.hls import Manifest
@@ -134,6 +135,10 @@ def test_a_bitstream_comes_out(folder: Path) -> None:
     path = result["critical_path"]
     assert path["delay_ns"] == pytest.approx(1000 / result["fmax_mhz"], abs=0.01)
     assert path["delay_ns"] == pytest.approx(path["logic_ns"] + path["routing_ns"], abs=0.01)
+    assert dict(summary(result))["critical path"] == (
+        f"{path['delay_ns']} ns, {path['routing_ns']} of them wires, from {path['start']} to "
+        f"{path['end']}"
+    )
     bits = Path(result["bitstream"]).read_bytes()
     # A comment, then the preamble of the ECP5, then no less than the frames of such a part.
     assert b"\xff\xff\xbd\xb3" in bits[:256] and b"LFE5U-85F" in bits[:256]

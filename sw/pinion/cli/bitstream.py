@@ -96,6 +96,10 @@ def summary(result: Mapping[str, Any]) -> list[tuple[str, object]]:
     rows = []
     for name, value in result.items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value
+        if name == "critical_path" and value:  # the cells on it are in the report
+            text = "{delay_ns} ns, {routing_ns} of them wires, from {start} to {end}".format(
+                **value
+            )
         if name not in ("target", "netlist_sha256") and text not in ("", None):
             rows.append((name.replace("_", " "), text))
     return rows
