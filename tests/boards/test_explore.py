@@ -337,6 +337,31 @@ def test_stopping_leaves_whole_points_and_no_processes(tmp_path: Path, number: i
     assert all(r["failure"] is None for r in found)
 
 
+STARTING = """
+import signal, threading, time
+from pinion.cosim.explore import _without_interrupts
+
+other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+other.start()
+try:
+    with _without_interrupts():
+        signal.pthread_kill(other.ident, signal.SIGINT)
+        for _ in range(20):
+            time.sleep(0.01)
+        print("started")
+except KeyboardInterrupt:
+    print("stopped")
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_an_interrupt_by_another_thread_waits_until_a_process_is_started() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", STARTING], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == ["started", "stopped", "True"], run.stderr
+
+
 def _alive(session: int) -> list[str]:
     """Processes of a session that still run."""
     found = []

@@ -242,12 +242,25 @@ def _task(
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Processes that start inside do not hear of Ctrl-C: only we do, and then we stop them."""
+    """Processes that start inside do not hear of Ctrl-C: only we do, and afterwards.
+
+    A process that is started by halves would complain on its own.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # What is blocked here still reaches the process by a thread of some library, and then Python
+    # runs its handler in the main thread, which is this one.
+    heard: list[int] = []
+    handler = None
+    if threading.current_thread() is threading.main_thread():
+        handler = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
     try:
         yield
     finally:
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
