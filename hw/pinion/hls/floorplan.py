@@ -130,16 +130,6 @@ class Floorplan:
         xs, ys = [self.x[unit] for unit in units], [self.y[unit] for unit in units]
         return max(xs) - min(xs) + max(ys) - min(ys)
 
-    @property
-    def wire(self) -> int:
-        """Half perimeters of all words."""
-        return sum(self.length)
-
-    @property
-    def inputs(self) -> int:
-        """Places that ports read from."""
-        return sum(len(table) for ports in self.ports for table in ports.values())
-
     def units(self) -> tuple[int, ...]:
         """Of each operation, among those of its kind."""
         return tuple(
