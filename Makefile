@@ -8,7 +8,7 @@ BUILD := build
 
 # The packages that hold plain Python and are typed strictly. Amaranth has no type stubs, so
 # gateware, boards and cosim, which are made of it, are not among them.
-PURE := fixedpoint robot dynamics functions hls link driver
+PURE := fixedpoint robot dynamics graph functions hls link driver
 
 # What to hand to pytest besides: make test ARGS='tests/hls -k schedule'.
 ARGS ?=
@@ -58,14 +58,14 @@ test-slow: setup
 
 formal: setup
 	@echo 'formal: nothing dropped, doubled or reordered; what waits stays'
-	$(RUN) $(BIN)/python -m pinion.gateware.link.proofs
+	$(RUN) $(BIN)/python -m tests.support.proofs
 
 soak: setup
 	$(RUN) $(BIN)/pinion build iiwa14 rnea -o $(BUILD)/soak
-	$(RUN) $(BIN)/python -m pinion.cosim.card.soak $(BUILD)/soak --requests 100000 --every 100
+	$(RUN) $(BIN)/python -m tests.support.soak $(BUILD)/soak --requests 100000 --every 100
 
 fuzz: setup
-	$(RUN) $(BIN)/python -m pinion.cosim.fuzz --cases 1000000
+	$(RUN) $(BIN)/python -m tests.support.fuzz --cases 1000000
 
 # A bitstream, and 200 requests through the mapped netlist.
 ulx3s: setup

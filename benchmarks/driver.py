@@ -22,15 +22,16 @@ from pinion.driver.memory import Pool
 from pinion.driver.packing import columns_of, flatten
 from pinion.driver.requests import look_at_arrays
 from pinion.functions import function
-from pinion.hls.manifest import Array, Manifest
 from pinion.link import (
     BEAT,
     HEADER,
     MAX_COUNT,
     PROTOCOL_VERSION,
     TRAILER,
+    Array,
     Layout,
     Magic,
+    Manifest,
     crc32,
     read_response,
     register,

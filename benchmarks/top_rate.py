@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from pinion.boards.top import write_top
-from pinion.cosim.batches import requests_beats, response_beats
+from pinion.card.batches import requests_beats, response_beats
 from pinion.cosim.top import CompiledTop
 from pinion.driver.card import layout_of
-from pinion.hls.manifest import Manifest
+from pinion.link import Manifest
 
 CLOCKS = {"1": (1, 1), "0.6": (3, 5), "1.2": (6, 5)}
 BATCHES = ([4000], [500] * 8, [64] * 64)

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion import driver
-from pinion.boards.build import Build, build
 from pinion.driver import Device, DriverError, Result, check_arrays, find_transport
 from pinion.functions import Function, function
-from pinion.hls.manifest import Array, ManifestError
 from pinion.robot import Model, load, model_to_dict
+
+from .flow.build import Build, build
+from .link.manifest import Array, ManifestError
 
 __all__ = ["Backend", "CardBackend", "FloatBackend", "backend"]
 

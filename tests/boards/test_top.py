@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from pinion.boards import top as module
-from pinion.boards.build import build
 from pinion.boards.top import RTLIL, top_parameters, top_rtlil, write_top
+from pinion.flow.build import build
 from pinion.gateware.yosys import run_yosys
-from pinion.hls import Manifest
-from pinion.hls.manifest import ManifestError
-from pinion.link import function_id
+from pinion.link import Manifest, ManifestError, function_id
 
 
 @pytest.fixture(scope="module")

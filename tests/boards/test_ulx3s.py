@@ -11,8 +11,7 @@ from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from pinion.boards.build import BuildError, build
-from pinion.boards.ecp5 import flow
+from pinion.boards.ecp5 import bitstream as flow
 from pinion.boards.ecp5.platform import CAPACITY, pins
 from pinion.boards.ecp5.pll import (
     INPUT_MHZ,
@@ -24,10 +23,10 @@ from pinion.boards.ecp5.pll import (
 )
 from pinion.boards.ecp5.top import CARD, board_rtlil
 from pinion.cli.bitstream import summary
+from pinion.flow.build import BuildError, build
 from pinion.gateware.link.serial import SerialLink
 from pinion.gateware.link.uart import bit_length
-from pinion.hls import Manifest
-from pinion.hls.manifest import ManifestError
+from pinion.link import Manifest, ManifestError
 
 CLOCK = 50.0
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pinion.boards.build import Build, build
 from pinion.boards.ecp5.top import card_rtlil
+from pinion.card.serial import CompiledPort
 from pinion.cosim.reference import Reference, request_words
-from pinion.cosim.serial import CompiledPort
 from pinion.driver import Device, TransportError
 from pinion.driver.card import layout_of
 from pinion.driver.serial import SerialTransport
+from pinion.flow.build import Build, build
 from pinion.functions import sample
 from pinion.link import Cause, register
 from pinion.link.serial import Frame, beats, command, unwrap

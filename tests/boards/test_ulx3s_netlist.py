@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pinion.boards.build import build
-from pinion.boards.ecp5.flow import CHECKED, MAPPED, NAME
+from pinion.boards.ecp5.bitstream import CHECKED, MAPPED, NAME
 from pinion.cosim.netlist import cell_models, check_netlist, map_core
 from pinion.cosim.stream import StreamError
+from pinion.flow.build import build
 from pinion.gateware.yosys import run_yosys
 
 

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.card.instant import InstantCard
+from pinion.card.packets import PacketCard
+from pinion.card.transport import InProcessCard
 from pinion.cli import bench_link, bench_link_model
 from pinion.cli.errors import UsageError
-from pinion.cosim.fuzz.devices import plain
-from pinion.cosim.fuzz.packets import compute
-from pinion.cosim.instant import InstantCard
-from pinion.cosim.packets import PacketCard
-from pinion.cosim.transport import InProcessCard
 from pinion.driver import Device
 from pinion.driver.card import layout_of
-from pinion.hls.manifest import Array, Manifest
+from pinion.link import Array, Manifest
 from tests.cli.conftest import Pinion
+from tests.support.fuzz.devices import plain
+from tests.support.fuzz.packets import compute
 
 PAPER = {
     "FPGA": {16: 15.8, 32: 25.3, 64: 44.3, 128: 81.8},
@@ -112,7 +112,7 @@ def test_a_build_is_named_by_its_folder_or_made_once(
         plain().write(path)
 
     # The package has a function of the module's name, so the module is asked for by import.
-    monkeypatch.setattr(importlib.import_module("pinion.boards.build"), "build", build)
+    monkeypatch.setattr(importlib.import_module("pinion.flow.build"), "build", build)
     assert bench_link.find_build(["some/folder"], tmp_path) == Path("some/folder")
     for _ in range(2):
         found = bench_link.find_build(["arms/two.urdf", "rnea"], tmp_path)

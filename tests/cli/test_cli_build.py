@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.boards.build import make_design
 from pinion.cli import bench
 from pinion.cli.measure import margins, measure
+from pinion.flow.build import make_design
 from pinion.functions import FUNCTIONS, function
-from pinion.hls import Manifest
+from pinion.link import Manifest
 from pinion.robot import load
 from tests.cli.conftest import Built, Pinion
 

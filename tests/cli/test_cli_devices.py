@@ -140,8 +140,8 @@ def test_the_name_to_open_a_card_by(prefix: str, device: str) -> None:
 
 
 def test_the_registers_of_the_test_are_those_of_a_card() -> None:
-    from pinion.cosim.fuzz.manifests import sample
-    from pinion.cosim.fuzz.registers import constants
+    from tests.support.fuzz.manifests import sample
+    from tests.support.fuzz.registers import constants
 
     assert set(constants(sample())) <= set(FIELDS)
     assert layout_of(sample()).function == function_id("minv")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pinion.boards.build import build
+from pinion.flow.build import build
 
 
 @pytest.fixture(scope="module")

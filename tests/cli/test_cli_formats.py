@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pinion.hls import Manifest
 from pinion.hls.planfile import PLAN, read_plan
+from pinion.link import Manifest
 from tests.cli.conftest import Built, Pinion
 
 OPTIONS = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pinion.boards.build import build
-from pinion.hls import Manifest
+from pinion.flow.build import build
+from pinion.link import Manifest
 
 FIGURES = {"lut4": 20861, "ff": 16443, "mult18x18d": 34, "dp16kd": 15}
 

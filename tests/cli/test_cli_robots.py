@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.boards.build import build
+from pinion.flow.build import build
 from pinion.functions.table import FunctionError
 from pinion.robot import builtin_names, load
 from tests.cli.conftest import Pinion

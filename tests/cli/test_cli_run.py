@@ -12,7 +12,7 @@ import pytest
 
 from pinion import dynamics
 from pinion.functions import function, sample
-from pinion.hls import Manifest
+from pinion.link import Manifest
 from pinion.robot import load
 from tests.cli.conftest import Built, Pinion
 

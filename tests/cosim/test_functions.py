@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from pinion import driver
-from pinion.boards.build import Build, build
 from pinion.cosim import stream
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
+from pinion.flow.build import Build, build
 from pinion.functions import FUNCTIONS, sample
 
 II = 4

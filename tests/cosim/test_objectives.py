@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pinion.boards.build import Build, build
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
+from pinion.flow.build import Build, build
 from pinion.functions import sample
 from pinion.hls.planfile import PLAN, read_plan
 from pinion.robot import load

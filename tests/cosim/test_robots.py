@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pinion.boards.build import build
 from pinion.cosim import stream
 from pinion.cosim.verify import verify
+from pinion.flow.build import build
 
 
 @pytest.fixture(scope="module")

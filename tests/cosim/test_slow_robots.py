@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.boards.build import build
 from pinion.cosim.verify import verify
+from pinion.flow.build import build
 from pinion.robot import load, load_text, random_tree
 from pinion.robot.model import JointKind, Model
 

@@ -14,17 +14,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.boards.build import RTLIL, Build, BuildError, build, make_design
-from pinion.boards.targets import TargetError
 from pinion.cosim import CompiledCore, stream
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
+from pinion.flow.build import RTLIL, Build, BuildError, build, make_design
+from pinion.flow.targets import TargetError
 from pinion.functions import sample
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import make_unit
-from pinion.hls import Graph, Node, bind, operations, schedule
-from pinion.hls.manifest import ManifestError
+from pinion.graph import Graph, Node
+from pinion.graph.check import verify as checked
+from pinion.hls import bind, operations, schedule
+from pinion.link import ManifestError
 
 II = 4
 
@@ -89,7 +91,7 @@ def mutated(folder: Path, where: Path, change: dict[int, Node]) -> Path:
     shutil.copytree(folder, where, ignore=shutil.ignore_patterns("sim"))
     built = Build.read(where)
     nodes = [change.get(i, node) for i, node in enumerate(built.graph.nodes)]
-    graph = Graph(tuple(nodes), built.graph.outputs).verify()
+    graph = checked(Graph(tuple(nodes), built.graph.outputs))
     timing = make_design(built.model, built.function, ii=II, formats="q16.16").binding
     plan = schedule(operations(graph, timing.schedule.timing), ii=II, timing=timing.schedule.timing)
     core = Core(graph=graph, binding=bind(graph, plan), build_hash=built.manifest.hash)

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pinion.cosim.packets import Answers, PacketCard
-from pinion.cosim.transport import InProcessCard
+from pinion.card.packets import Answers, PacketCard
+from pinion.card.transport import InProcessCard
 from pinion.driver.card import layout_of
-from pinion.hls.manifest import Array, Manifest
-from pinion.link import HEADER, register
+from pinion.link import HEADER, Array, Manifest, register
 from pinion.link.registers import RESET
 
 BIG = np.float32(1000.0)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pinion.cosim.packets import PacketCard
+from pinion.card.packets import PacketCard
 from pinion.driver.card import layout_of
 from pinion.driver.nodes import C2H, Nodes
 from pinion.link import BEAT, register

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.cosim.packets import PacketCard, respond
+from pinion.card.packets import PacketCard, respond
 from pinion.driver import (
     CardFaultError,
     CardTimeoutError,

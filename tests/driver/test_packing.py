@@ -9,7 +9,7 @@ import pytest
 
 from pinion.driver.memory import Pool, aligned
 from pinion.driver.packing import BLOCK, LARGE, columns_of, flatten
-from pinion.hls.manifest import Array
+from pinion.link import Array
 
 LOWER = tuple(i * 7 + j for i in range(7) for j in range(i + 1))
 ARRAYS = (

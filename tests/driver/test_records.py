@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pinion.driver import pack, request_dtype, result_dtype, unpack
-from pinion.hls.manifest import Array
+from pinion.link import Array
 from tests.driver.cards import manifest, states
 
 

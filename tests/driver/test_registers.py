@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.cosim.packets import PacketCard
+from pinion.card.packets import PacketCard
 from pinion.driver import Device, Profile
 from pinion.driver.card import layout_of
 from pinion.driver.discover import cards

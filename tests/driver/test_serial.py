@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.cosim.packets import PacketCard
-from pinion.cosim.serial import ModelPort
+from pinion.card.packets import PacketCard
+from pinion.card.serial import ModelPort
 from pinion.driver import Device, DriverError, MissingCardError, TransportError, WrongBuildError
 from pinion.driver.card import layout_of
 from pinion.driver.errors import CardTimeoutError, LinkError

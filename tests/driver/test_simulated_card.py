@@ -11,13 +11,14 @@ import pytest
 
 from pinion import driver
 from pinion.api import backend
-from pinion.boards.build import Build, build
+from pinion.card.transport import SimulatedCard, SimulatedTop
 from pinion.cosim.stream import PATTERNS
-from pinion.cosim.transport import SimulatedCard, SimulatedTop
 from pinion.driver import CardFaultError, Device, DriverError, TransportError, pack, request_dtype
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.flow.build import Build, build
 from pinion.functions import sample
-from pinion.hls.evaluate import evaluate_integers, formats
+from pinion.graph import evaluate_integers
+from pinion.graph.evaluate import formats
 from pinion.link import Cause
 
 

@@ -10,7 +10,7 @@ import pytest
 from pinion import driver
 from pinion.driver import Device, DriverError, Transport, WrongBuildError
 from pinion.driver import transport as transport_module
-from pinion.hls.manifest import Manifest, ManifestError
+from pinion.link import Manifest, ManifestError
 from tests.driver.cards import Card, manifest
 
 opened: list[tuple[Path, Manifest, str]] = []
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("sim", "pinion.cosim.transport:open_transport"),
+        ("sim", "pinion.card.transport:open_transport"),
         ("xdma", "pinion.driver.xdma:open_transport"),
     ],
 )

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.cosim.packets import Answers
+from pinion.card.packets import Answers
 from pinion.driver import Device, DriverError, request_dtype, result_dtype, unpack
-from pinion.hls.manifest import Array, Manifest
+from pinion.link import Array, Manifest
 from tests.driver import cards
 
 N = 3

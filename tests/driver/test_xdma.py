@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.cosim.packets import PacketCard
+from pinion.card.packets import PacketCard
 from pinion.driver import (
     AccessError,
     BusyError,

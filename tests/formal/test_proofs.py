@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pinion.gateware.formal import FormalError, Proof, prove
 from pinion.gateware.link import Crossing, ElasticBuffer, HoldingStage, Packer, Unpacker
-from pinion.gateware.link.proofs import PROOFS
 from tests.gateware.link.mutants import mutant
+from tests.support.formal import FormalError, Proof, prove
+from tests.support.proofs import PROOFS
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
 

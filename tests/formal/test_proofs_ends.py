@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pinion.gateware.formal import prove
 from pinion.gateware.link.closer import Closer
-from pinion.gateware.link.proofs_ends import PROOFS
 from pinion.gateware.link.reader import RequestReader
 from pinion.gateware.link.registers import RegisterBlock
 from pinion.gateware.link.writer import ResponseWriter
 from tests.gateware.link.mutants import mutant
+from tests.support.formal import prove
+from tests.support.proofs_ends import PROOFS
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
 

@@ -18,8 +18,9 @@ from pinion.functions import (
     sample,
     savings,
 )
-from pinion.hls import Graph, evaluate_floats, op_counts
-from pinion.hls.passes import fold
+from pinion.graph import Graph, evaluate_floats, op_counts
+from pinion.graph.passes import fold
+from pinion.hls.costs import DatapathCosts
 from pinion.robot import JointKind, Model, load, load_text, random_tree
 
 SEED = 21  # of the random tree
@@ -37,7 +38,9 @@ def robot(name: str) -> Model:
 
 @cache
 def reduced(name: str, row: str) -> Graph:
-    return reduced_graph(robot(name), next(r for r in ROWS if label(r) == row))
+    return reduced_graph(
+        robot(name), next(r for r in ROWS if label(r) == row), costs=DatapathCosts()
+    )
 
 
 def words(row: Function, model: Model, count: int, seed: int) -> dict[str, NDArray[np.float64]]:
@@ -113,7 +116,7 @@ def test_a_core_needs_no_more_operations_than_stated(name: str, row: str) -> Non
 @pytest.mark.parametrize("row", ["rnea", "aba", "rnea_derivatives"])
 def test_savings_are_the_counts_of_each_step(row: str, name: str) -> None:
     model, chosen = robot(name), function(row)
-    steps = savings(model, chosen)
+    steps = savings(model, chosen, costs=DatapathCosts())
     assert [saving.step for saving in steps] == [
         *("traced", "folded", "slid", "regrouped", "rescaled", "numbered", "resubstituted")
     ]
@@ -133,7 +136,7 @@ def test_a_row_that_speaks_of_links_is_traced_on_the_robot_itself() -> None:
     own = replace(function("rnea"), joint_space=False)
     assert own.trace(model) == function("rnea").trace(model, minimal=False)
     assert own.trace(model) != function("rnea").trace(model)
-    steps = [saving.step for saving in savings(model, own)]
+    steps = [saving.step for saving in savings(model, own, costs=DatapathCosts())]
     assert steps == ["traced", "folded", "numbered", "resubstituted"]
 
 

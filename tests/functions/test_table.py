@@ -10,10 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.boards.description import array_of
+from pinion.flow.description import array_of
 from pinion.functions import FUNCTIONS, Block, Function, FunctionError, function, sample
-from pinion.hls import FormatPlan, Timing, design, evaluate_floats, op_counts
-from pinion.hls.passes import fold
+from pinion.graph import evaluate_floats, op_counts
+from pinion.graph.passes import fold
+from pinion.hls import FormatPlan, Timing, design
 from pinion.robot import JointKind, Model, load, load_text, random_tree
 
 Q16 = FormatPlan.parse("q16.16")

@@ -16,23 +16,23 @@ from pinion.functions import function, sample
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import timing_for
+from pinion.graph import Graph, evaluate_integers
+from pinion.graph.evaluate import formats as node_formats
+from pinion.graph.passes import fold
 from pinion.hls import (
     Binding,
     FormatPlan,
-    Graph,
     Timing,
     bind,
     check_binding,
     check_schedule,
-    evaluate_integers,
     lower,
     operations,
     schedule,
 )
-from pinion.hls.evaluate import formats as node_formats
-from pinion.hls.passes import fold, gather_dots
+from pinion.hls.sums import gather_dots
 from pinion.robot import load
-from tests.hls.helpers import auto_formats
+from tests.graph.helpers import auto_formats
 
 Words = NDArray[np.uint32]
 Flags = NDArray[np.bool_]

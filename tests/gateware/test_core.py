@@ -12,9 +12,11 @@ from amaranth.hdl import Module, Mux, Signal
 from pinion.cosim.stream import PATTERNS
 from pinion.gateware.core import Core
 from pinion.gateware.library import timing_for
-from pinion.hls import FormatPlan, Graph, Tracer, bind, operations, schedule
+from pinion.graph import Graph, Tracer
+from pinion.graph.check import verify
+from pinion.hls import FormatPlan, bind, operations, schedule
 from tests.gateware.cores import BUILD_HASH, Bench, bound, bound_auto, request_bits, rnea
-from tests.hls.helpers import Q16, TIMING, edit
+from tests.graph.helpers import Q16, TIMING, edit
 
 Get = Callable[..., Bench]
 
@@ -250,7 +252,7 @@ def _rounding_removed(fixed: Graph) -> Graph:
 @pytest.mark.parametrize("mutate", [_constant_off, _rounding_removed])
 def test_a_mutant_in_hardware_is_found(mutate: Callable[[Graph], Graph], tmp_path: Path) -> None:
     fixed, _ = bound(rnea("two_link"), ii=8)
-    mutant = mutate(fixed).verify()
+    mutant = verify(mutate(fixed))
     modulo = schedule(operations(mutant, TIMING), ii=8, timing=TIMING, effort=5)
     bench = Bench.build(mutant, bind(mutant, modulo), tmp_path, reference=fixed)
     bits = request_bits("two_link", 500, seed=61)

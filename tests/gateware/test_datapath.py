@@ -13,10 +13,11 @@ import pytest
 from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
 from pinion.gateware.emit import TOP, core_rtlil
-from pinion.hls import Design, Graph, Tracer, bind, lower, operations, schedule
+from pinion.graph import Graph, Tracer
+from pinion.hls import Design, bind, lower, operations, schedule
 from pinion.hls.floorplan import arrange
 from tests.gateware.cores import BUILD_HASH, Bench, bound, request_bits, rnea
-from tests.hls.helpers import Q16, TIMING, designed, edit
+from tests.graph.helpers import Q16, TIMING, designed, edit
 
 
 def rtlil(robot: str, ii: int, build_hash: int = BUILD_HASH) -> str:

@@ -18,7 +18,8 @@ from pinion.gateware.core import Core
 from pinion.gateware.datapath import _shifted
 from pinion.gateware.reciprocal import ReciprocalUnit
 from pinion.gateware.sincos import SinCosUnit
-from pinion.hls import Binding, Graph, Timing, Tracer, bind, operations, schedule
+from pinion.graph import Graph, Tracer
+from pinion.hls import Binding, Timing, bind, operations, schedule
 from pinion.hls.signals import TURN, SignalPlan, lower_signals
 from tests.gateware.cores import Bench, Words, bound_auto, bound_fixed
 

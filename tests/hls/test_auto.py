@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.boards.build import Build, build, make_design
 from pinion.cosim.verify import verify
+from pinion.flow.build import Build, build, make_design
 from pinion.functions import FUNCTIONS, function
-from pinion.hls import Graph, Tracer, evaluate_floats, evaluate_integers
+from pinion.graph import Graph, Tracer, evaluate_floats, evaluate_integers
+from pinion.graph.evaluate import formats
+from pinion.graph.passes import fold
 from pinion.hls.auto import AutoFormats, PrecisionError
-from pinion.hls.evaluate import formats
-from pinion.hls.passes import fold
 from pinion.hls.signals import STORED
-from tests.hls.helpers import (
+from tests.graph.helpers import (
     auto_formats,
     auto_robot,
     model,

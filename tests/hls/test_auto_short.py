@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pinion.boards.build import Build, build
 from pinion.cosim.verify import verify
+from pinion.flow.build import Build, build
+from pinion.graph.evaluate import formats
 from pinion.hls.auto import PrecisionError
-from pinion.hls.evaluate import formats
 from pinion.hls.signals import SHORT
 
 MOST = 0.12  # the pivot of the first joint is small in some states

@@ -9,25 +9,12 @@ import numpy as np
 import pytest
 
 from pinion.fixedpoint import Rounding
-from pinion.hls import (
-    FormatPlan,
-    Graph,
-    Node,
-    evaluate_floats,
-    evaluate_integers,
-    state_budgets,
-)
+from pinion.graph import Graph, Node, evaluate_floats, evaluate_integers, node_floats
+from pinion.graph.check import verify
+from pinion.graph.evaluate import adjoints
+from pinion.hls import FormatPlan, state_budgets
 from pinion.hls.budget import MARGIN, introduced_errors
-from pinion.hls.evaluate import adjoints, node_floats
-from tests.hls.helpers import (
-    designed,
-    edit,
-    insert,
-    integers,
-    promised,
-    states,
-    traced,
-)
+from tests.graph.helpers import designed, edit, insert, integers, promised, states, traced
 
 SEED = 21
 
@@ -132,7 +119,7 @@ def good() -> Graph:
 def differs(mutant: Graph, count: int = 200) -> bool:
     words = integers(states("iiwa14", count, seed=SEED), FormatPlan.parse("q16.16").default)
     a, _ = evaluate_integers(good(), words)
-    b, _ = evaluate_integers(mutant.verify(), words)
+    b, _ = evaluate_integers(verify(mutant), words)
     return any(np.any(a[k] != b[k]) for k in a)
 
 

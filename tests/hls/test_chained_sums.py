@@ -12,28 +12,34 @@ from hypothesis import given, settings
 
 from pinion.fixedpoint import Format
 from pinion.gateware.library import timing_for
+from pinion.graph import (
+    Graph,
+    Node,
+    Tracer,
+    evaluate_floats,
+    evaluate_integers,
+    node_floats,
+    node_integers,
+)
+from pinion.graph.check import verify
+from pinion.graph.passes import fold
+from pinion.graph.ranges import measure_ranges
 from pinion.hls import (
     CheckError,
     Design,
     FormatPlan,
-    Graph,
-    Node,
     Timing,
-    Tracer,
     bind,
     check_binding,
     check_schedule,
     design,
-    evaluate_floats,
     operations,
     schedule,
 )
-from pinion.hls.evaluate import evaluate_integers, node_floats, node_integers
 from pinion.hls.lower import lower
-from pinion.hls.passes import fold, gather_dots
-from pinion.hls.ranges import measure_ranges
 from pinion.hls.signals import lower_signals, plan_signals
-from tests.hls.helpers import (
+from pinion.hls.sums import gather_dots
+from tests.graph.helpers import (
     Q16,
     ROBOTS,
     TIMING,
@@ -43,7 +49,7 @@ from tests.hls.helpers import (
     random_inputs,
     states,
 )
-from tests.hls.test_passes import same_function
+from tests.graph.test_passes import same_function
 
 CHAINED = replace(TIMING, chained=2)
 WIDTHS: tuple[tuple[int, ...], ...] = ((), (2,), (4, 3, 2))
@@ -219,10 +225,12 @@ def test_negations_are_lowered_exactly(negating: Graph) -> None:
 
 def test_negations_are_lowered_exactly_by_signal() -> None:
     real, auto = auto_robot("two_link", "rnea")
-    real = Graph(
-        (*real.nodes, Node("neg", (real.outputs[0][1],))),
-        (*real.outputs, ("minus[0]", len(real.nodes))),
-    ).verify()
+    real = verify(
+        Graph(
+            (*real.nodes, Node("neg", (real.outputs[0][1],))),
+            (*real.outputs, ("minus[0]", len(real.nodes))),
+        )
+    )
     assert real.negated_results() == {len(real.nodes) - 1}
     plan = plan_signals(real, measure_ranges(real, auto.states), auto.tables)
     fixed, place = lower_signals(real, plan)
@@ -240,7 +248,7 @@ def test_negations_take_no_unit(negating: Graph) -> None:
     assert "add" not in {op.kind.name for op in made}
     # One that something else reads is an operation like any other.
     x = Node("input", (), ("x",))
-    read = Graph((x, Node("neg", (0,)), Node("sin", (1,))), (("y", 1), ("z", 2))).verify()
+    read = verify(Graph((x, Node("neg", (0,)), Node("sin", (1,))), (("y", 1), ("z", 2))))
     assert "add" in {op.kind.name for op in operations(lower(read, Q16), TIMING)}
 
 

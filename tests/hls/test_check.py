@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from pinion.gateware.library import timing_for
+from pinion.graph import Graph
+from pinion.graph.evaluate import formats
 from pinion.hls import (
     Binding,
     CheckError,
     Design,
-    Graph,
     Schedule,
     bind,
     check_binding,
@@ -20,8 +21,7 @@ from pinion.hls import (
     operations,
     schedule,
 )
-from pinion.hls.evaluate import formats
-from tests.hls.helpers import auto_robot, designed
+from tests.graph.helpers import auto_robot, designed
 
 II = 3
 

@@ -10,12 +10,13 @@ from random import Random
 import pytest
 
 from pinion.functions import function
-from pinion.hls import Graph, Operand, Operation, UnitKind, design, operations
+from pinion.graph import Graph
+from pinion.hls import Operand, Operation, UnitKind, design, operations
 from pinion.hls.clusters import ClusterError, cluster_name, clustered, link_parents, region_link
 from pinion.hls.lower import lower
 from pinion.hls.operations import kind_names
 from pinion.hls.schedule import unit_counts
-from tests.hls.helpers import Q16, TIMING, folded, model, states, traced
+from tests.graph.helpers import Q16, TIMING, folded, model, states, traced
 
 ADD = UnitKind("add", 0, (32, 32), 0, 0, 32, 0, "floor", "saturate")
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pinion.boards.build import make_design
-from pinion.boards.targets import TARGETS, find_target
+from pinion.flow.build import make_design
+from pinion.flow.targets import TARGETS, find_target
 from pinion.functions import function
-from pinion.hls import Binding, Graph, bind, check_binding, lower, operations, schedule
+from pinion.graph import Graph, Tracer
+from pinion.hls import Binding, bind, check_binding, lower, operations, schedule
 from pinion.hls.floorplan import Floorplan, arrange
-from pinion.hls.trace import Tracer
-from tests.hls.helpers import Q16, TIMING, designed, graphs, model
+from tests.graph.helpers import Q16, TIMING, designed, graphs, model
 
 
 def places(binding: Binding) -> int:

@@ -14,21 +14,23 @@ from hypothesis import strategies as st
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
-from pinion.hls import (
-    FormatPlan,
+from pinion.graph import (
     Graph,
     GraphError,
     Node,
     Tracer,
-    design,
+    evaluate_floats,
     evaluate_integers,
-    lower,
+    node_integers,
 )
-from pinion.hls.evaluate import evaluate_floats, formats, node_integers
+from pinion.graph.check import verify
+from pinion.graph.evaluate import formats
+from pinion.graph.ops import constant_format
+from pinion.graph.passes import fold
+from pinion.hls import FormatPlan, design, lower
 from pinion.hls.operations import operations
-from pinion.hls.ops import constant_format
-from pinion.hls.passes import fold, gather_dots
-from tests.hls.helpers import Q16, TIMING, designed, graphs, integers, random_inputs, states
+from pinion.hls.sums import gather_dots
+from tests.graph.helpers import Q16, TIMING, designed, graphs, integers, random_inputs, states
 
 Q12 = FormatPlan.parse("q12.20")
 
@@ -266,14 +268,16 @@ def test_integers_close_in_on_floats_with_more_fraction_bits() -> None:
 
 @pytest.mark.parametrize("value", [32768.0, -40000.0, 1e9])
 def test_a_constant_that_does_not_fit_is_a_sentence(value: float) -> None:
-    graph = Graph(
-        (
-            Node("input", (), ("x",)),
-            Node("const", (), (value,), "", "arm.py:3"),
-            Node("mul", (0, 1)),
-        ),
-        (("y", 2),),
-    ).verify()
+    graph = verify(
+        Graph(
+            (
+                Node("input", (), ("x",)),
+                Node("const", (), (value,), "", "arm.py:3"),
+                Node("mul", (0, 1)),
+            ),
+            (("y", 2),),
+        )
+    )
     with pytest.raises(ValueError, match=r"\(arm\.py:3\) does not fit q16\.16, which ends at"):
         design(graph, ii=1, plan=Q16, timing=TIMING, states={"x": np.zeros(1)})
     with pytest.raises(ValueError, match="choose a format with more integer bits"):
@@ -297,7 +301,7 @@ def test_a_plan_that_cannot_be_is_a_sentence(name: str, message: str) -> None:
 
 def test_what_has_no_value_and_what_is_too_wide_is_a_sentence() -> None:
     nodes = (Node("input", (), ("x", 32, 16)), Node("mul", (0, 0)))
-    graph = Graph(nodes, (("y", 1),)).verify()
+    graph = verify(Graph(nodes, (("y", 1),)))
     with pytest.raises(GraphError, match=r"The input 'x' has no value; given are \['z'\]"):
         node_integers(graph, {"z": np.zeros(1, np.int64)})
     with pytest.raises(GraphError, match="The output 'y' is wider than 62 bits: quantize it"):

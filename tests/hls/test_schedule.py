@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from pinion.fixedpoint import FormatError
 from pinion.functions import FUNCTIONS
 from pinion.gateware.library import make_unit, timing_for
+from pinion.graph import Graph, op_counts
+from pinion.graph.passes import fold
 from pinion.hls import (
     Design,
     FormatPlan,
-    Graph,
     ScheduleError,
     Timing,
     bind,
@@ -24,13 +25,12 @@ from pinion.hls import (
     check_schedule,
     design,
     lower,
-    op_counts,
     operations,
     schedule,
 )
 from pinion.hls.binding import lanes
-from pinion.hls.passes import fold, gather_dots
-from tests.hls.helpers import (
+from pinion.hls.sums import gather_dots
+from tests.graph.helpers import (
     Q16,
     TIMING,
     auto_formats,

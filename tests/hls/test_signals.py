@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from pinion.fixedpoint import Format, FormatError
 from pinion.gateware.library import make_unit
-from pinion.hls import Graph, GraphError, Tracer, evaluate_floats, evaluate_integers, operations
+from pinion.graph import Graph, GraphError, Tracer, evaluate_floats, evaluate_integers, node_floats
+from pinion.graph.evaluate import formats
+from pinion.hls import operations
 from pinion.hls.budget import MARGIN, introduced_errors, state_budgets
-from pinion.hls.evaluate import formats, node_floats
 from pinion.hls.signals import NARROW, STORED, SignalPlan, lower_signals, tight
-from tests.hls.helpers import (
+from tests.graph.helpers import (
     TIMING,
     Arrays,
     auto_formats,

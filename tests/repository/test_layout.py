@@ -1,4 +1,4 @@
-"""The layout: one namespace, short files, nothing generated, nothing of one machine."""
+"""The layout: one namespace, nothing generated, nothing of one machine."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import ast
 import re
 from configparser import ConfigParser
 from pathlib import Path
-
-LONGEST = 400  # lines of a file that a person writes
 
 TOP_LEVEL = {
     *("fixedpoint", "sw", "hw", "sim"),
@@ -46,13 +44,6 @@ def test_folders_at_the_top_are_those_of_the_architecture(root: Path, files: lis
     assert found <= TOP_LEVEL, f"{found - TOP_LEVEL} are not in the layout"
 
 
-def test_no_file_is_too_long(root: Path, files: list[Path]) -> None:
-    code = [p for p in files if p.suffix in {".py", ".cpp", ".h", ".c", ".cu"}]
-    lengths = {str(p.relative_to(root)): len(p.read_text().splitlines()) for p in code}
-    longer = {name: length for name, length in lengths.items() if length > LONGEST}
-    assert not longer, f"split these, over {LONGEST} lines: {longer}"
-
-
 def test_nothing_generated_is_kept(root: Path, files: list[Path]) -> None:
     names = [p.relative_to(root).as_posix() for p in files]
     # Pictures of the documentation are drawn once, for people.
@@ -63,7 +54,7 @@ def test_nothing_generated_is_kept(root: Path, files: list[Path]) -> None:
 def test_the_pattern_of_generated_files_bites() -> None:
     for name in ("a/b.so", "top.v", "build/manifest.json", "x/__pycache__/y.pyc", "sim_build/f"):
         assert GENERATED.search(name), name
-    for name in ("hw/pinion/hls/ops.py", "sim/pinion/cosim/engine.cpp", "docs/adr/template.md"):
+    for name in ("sw/pinion/graph/ops.py", "sim/pinion/cosim/engine.cpp", "docs/adr/template.md"):
         assert not GENERATED.search(name), name
 
 
@@ -118,6 +109,8 @@ def test_every_test_is_collected_and_can_fail(root: Path, files: list[Path]) -> 
         else:
             assert not _defines_tests(tree), f"{path} has tests and a name that pytest passes by"
     folders = {p.parent for p in files if p.suffix == ".py" and "tests" in p.parts}
+    support = root / "tests" / "support"  # what tests and make targets share, without tests
+    folders = {f for f in folders if f != support and support not in f.parents}
     idle = {f for f in folders if not any(c == f or f in c.parents for c in collected)}
     assert not idle, f"no test file in {idle}"
     assert len(collected) >= 4

@@ -16,9 +16,12 @@ import pytest
 
 # The extras that a package may import from, besides the plain dependencies.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "pinion.gateware": ("hw", "formal"),
+    "pinion.gateware": ("hw",),
     "pinion.boards": ("hw", "ecp5"),
+    "pinion.synthesis": ("hw",),
+    "pinion.flow": ("hw",),
     "pinion.cosim": ("hw", "sim"),
+    "pinion.card": ("hw", "sim"),
     "pinion.cli": ("cli",),
     "pinion.link": ("fast",),
     "pinion.driver": ("serial",),

@@ -12,18 +12,15 @@ from pathlib import Path
 from amaranth.back import rtlil
 
 from pinion import gateware, link
+from pinion.gateware.emit import RTLIL as CORE_RTLIL
 from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.top import TOP, Top
-from pinion.hls import Manifest
-from pinion.hls.manifest import ManifestError
-from pinion.link import function_id
+from pinion.link import Manifest, ManifestError, function_id
 
 RTLIL = "top.il"
 
 LINK_MHZ = 250.0
 """Clock of the DMA engine's user side, for PCIe Gen3 x16 with 512 bits."""
-
-_CORE = "core.il"
 
 
 def top_parameters(
@@ -110,10 +107,10 @@ def write_top(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
 
 def _core(folder: Path) -> str:
     try:
-        return (folder / _CORE).read_text()
+        return (folder / CORE_RTLIL).read_text()
     except FileNotFoundError:
         raise ManifestError(
-            f"'{folder}' is not a build folder: it has no {_CORE}. Make one with "
+            f"'{folder}' is not a build folder: it has no {CORE_RTLIL}. Make one with "
             f"'pinion build ROBOT FUNCTION -o {folder}'."
         ) from None
 

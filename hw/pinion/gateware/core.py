@@ -13,8 +13,8 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from pinion.fixedpoint import Format
+from pinion.graph import Graph
 from pinion.hls.binding import Binding
-from pinion.hls.graph import Graph
 
 from .datapath import FLAG_DELAY, Datapath
 from .float32 import FixedToFloat, FloatToFixed

@@ -21,11 +21,11 @@ from amaranth.hdl import C, Cat, ClockSignal, Instance, Module, Signal, Value, s
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from pinion.graph import Graph
+from pinion.graph.evaluate import formats
+from pinion.graph.ops import constant_integer
 from pinion.hls.binding import Binding
-from pinion.hls.evaluate import formats
-from pinion.hls.graph import Graph
 from pinion.hls.operations import Operand, UnitKind, kind_names
-from pinion.hls.ops import constant_integer
 
 from .library import Selector, control_ports, make_unit, operand_ports
 from .unit import delay

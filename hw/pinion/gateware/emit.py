@@ -8,6 +8,9 @@ from .core import Core
 
 TOP = "pinion_core"
 
+RTLIL = "core.il"
+"""Its file in a build folder."""
+
 
 def core_rtlil(core: Core) -> str:
     """RTLIL of a core: module ``pinion_core`` and every module it instantiates.

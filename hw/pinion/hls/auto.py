@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .evaluate import Floats, adjoints, node_floats
-from .graph import Graph
+from pinion.graph import Graph, node_floats
+from pinion.graph.evaluate import Floats, adjoints
+from pinion.graph.ranges import Ranges, measure_ranges, rounded_floats
+
 from .planfile import SavedPlan
-from .ranges import Ranges, measure_ranges, rounded_floats
 from .signals import MARGIN, NARROW, SignalPlan, TableFormats, lower_signals, plan_signals
 
 # Largest relative error of a result block that `--formats auto` aims for.

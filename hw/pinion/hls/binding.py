@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from .graph import Graph
+from pinion.graph import Graph
+
 from .schedule import Schedule
 
 

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.sincos import SinCos
-
-from .evaluate import Floats, adjoints, formats, node_floats
-from .graph import Graph
-from .ops import constant_format, constant_integer, quantizer, reciprocal_unit
+from pinion.graph import Graph, node_floats
+from pinion.graph.evaluate import Floats, adjoints, formats
+from pinion.graph.ops import constant_format, constant_integer, quantizer, reciprocal_unit
 
 # Largest relative error of the conversion of a result to float32.
 FLOAT32_EPS = 2.0**-24

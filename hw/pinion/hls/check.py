@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinion.fixedpoint import Format
+from pinion.graph import Graph
+from pinion.graph.evaluate import formats
+from pinion.graph.ops import constant_integer
 
 from .binding import Binding
-from .evaluate import formats
-from .graph import Graph
 from .operations import Operation
-from .ops import constant_integer
 from .schedule import Schedule
 from .timing import Timing
 

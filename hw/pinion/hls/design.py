@@ -7,21 +7,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pinion.graph import Graph, node_floats, op_counts
+from pinion.graph.evaluate import Floats
+from pinion.graph.passes import fold
+from pinion.graph.passes.simplify import without_inputs
+from pinion.graph.ranges import measure_ranges
+
 from .auto import AutoFormats
 from .binding import Binding, bind
 from .budget import error_budget
 from .check import check_binding, check_schedule
 from .clusters import clustered
-from .evaluate import Floats, node_floats
 from .floorplan import arrange
-from .graph import Graph
 from .lower import FormatPlan, lower
-from .operations import Operation, op_counts, operations
-from .passes import fold, gather_dots
-from .passes.simplify import without_inputs
+from .operations import Operation, operations
 from .planfile import SavedPlan, graph_digest
-from .ranges import measure_ranges
 from .schedule import Schedule, schedule
+from .sums import gather_dots
 from .timing import Timing
 
 # Sets of dot widths to try. Wide dots save adders, narrow ones leave the schedule more freedom;

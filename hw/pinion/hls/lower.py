@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
-
-from .evaluate import formats
-from .graph import Graph, Node
-from .ops import OPS
-from .passes.rewrite import Rewriter, rebuild
-from .passes.simplify import dead_code
+from pinion.graph import OPS, Graph, Node
+from pinion.graph.evaluate import formats
+from pinion.graph.passes.rewrite import Rewriter, rebuild
+from pinion.graph.passes.simplify import dead_code
 
 _EDGE = ("input", "const")
 _TABLES = ("sin", "cos")

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pinion.fixedpoint import Format, Overflow
+from pinion.graph import OPS, Graph, GraphError
+from pinion.graph.evaluate import formats
+from pinion.graph.ops import constant_integer, quantizer
 
-from .evaluate import formats
-from .graph import Graph, GraphError
-from .ops import OPS, constant_integer, quantizer
 from .timing import Timing
 
 # Units that round to their own target: no quantize node stands behind their operations.
@@ -250,28 +250,3 @@ def kind_names(kinds: Iterable[UnitKind]) -> dict[UnitKind, str]:
         kind: f"{plain[kind.plain]}_{kind.cluster}" if kind.cluster else plain[kind]
         for kind in sorted(kinds)
     }
-
-
-def op_counts(graph: Graph) -> dict[str, int]:
-    """Scalar operations of a graph as ``build --json`` reports them.
-
-    Returns
-    -------
-    ``mul`` (products of two variables), ``mul_const``, ``add`` (additions inside dots included),
-    ``reciprocal`` and ``trig``.
-    """
-    counts = {"mul": 0, "mul_const": 0, "add": 0, "reciprocal": 0, "trig": 0}
-    for node in graph.nodes:
-        unit = OPS[node.op].unit
-        if unit == "dot":
-            constant = [graph.nodes[a].op == "const" for a in node.args]
-            for pair in zip(constant[::2], constant[1::2], strict=True):
-                counts["mul_const" if any(pair) else "mul"] += 1
-            counts["add"] += len(node.args) // 2 - 1
-        elif unit == "add":
-            counts["add"] += max(1, len(node.args) - 1)
-        elif unit == "sincos":
-            counts["trig"] += 1
-        elif unit == "reciprocal":
-            counts["reciprocal"] += 1
-    return counts

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pinion.fixedpoint import Format, FormatError
+from pinion.graph import Graph, Node, format_graph
 
-from .graph import Graph, Node
 from .signals import NARROW, SignalPlan, TableFormats
-from .text import format_graph
 
 PLAN = "plan.toml"
 

@@ -22,11 +22,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pinion.fixedpoint import Format, Overflow, Rounding
-
-from .evaluate import Floats, formats
-from .graph import Graph, Node
-from .passes.rewrite import Rewriter
-from .ranges import Ranges
+from pinion.graph import Graph, Node
+from pinion.graph.evaluate import Floats, formats
+from pinion.graph.passes.rewrite import Rewriter
+from pinion.graph.ranges import Ranges
 
 # Words in which values are stored, and the ports of a DSP48E2 multiplier: 27 x 18. For multipliers
 # of 18 x 18, such as the ECP5's, words are as short as the narrow port (`SHORT`).

@@ -25,13 +25,15 @@ from typing import Any
 
 import numpy as np
 
-from pinion.boards.build import RTLIL, Build, build
-from pinion.boards.explore import ExploreError, Point, Wish, best, code_version, estimate_dsp
-from pinion.boards.synth import synth
+from pinion.flow.build import Build, build
+from pinion.flow.explore import ExploreError, Point, Wish, best, code_version
 from pinion.functions import sample
+from pinion.gateware.emit import RTLIL
 from pinion.hls.auto import block_scale
-from pinion.hls.manifest import Manifest, ManifestError
+from pinion.link import Manifest, ManifestError
 from pinion.robot import model_from_dict, model_to_dict
+from pinion.synthesis.estimate import estimate_dsp
+from pinion.synthesis.synth import synth
 
 from .reference import Reference, request_words
 from .verify import FLAGGED_SHARE, verify

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from pinion.boards.build import RTLIL, SIMULATION, Build
-from pinion.boards.ecp5.flow import CHECKED, MAPPED, NAME, SYNTH
-from pinion.boards.synth import TOP
+from pinion.boards.ecp5.bitstream import CHECKED, MAPPED, NAME, SYNTH
+from pinion.flow.build import SIMULATION, Build
 from pinion.functions import sample
+from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.synthesis.synth import TOP
 
 from .compiled import CompiledCore
 from .reference import Reference, request_words
@@ -166,7 +167,7 @@ def check_netlist(
 
     Raises
     ------
-    pinion.hls.manifest.ManifestError
+    pinion.link.manifest.ManifestError
         When the folder is no build.
     pinion.cosim.stream.StreamError
         When the netlist does not answer.

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.boards.build import Build
 from pinion.fixedpoint import Flags, Format
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
-from pinion.hls.evaluate import FixedValues, formats, node_integers
-from pinion.hls.graph import Graph
-from pinion.hls.manifest import Manifest
+from pinion.flow.build import Build
+from pinion.graph import Graph, node_integers
+from pinion.graph.evaluate import FixedValues, formats
+from pinion.link import Manifest
 
 Words = NDArray[np.uint32]
 Floats = NDArray[np.float64]

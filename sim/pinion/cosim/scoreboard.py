@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pinion.boards.build import RTLIL
 from pinion.fixedpoint import Wide
+from pinion.gateware.emit import RTLIL
 
 from .compiled import CompiledCore
 from .reference import Reference, Words

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.boards.build import RTLIL, SIMULATION, VERILOG, Build, BuildError
+from pinion.flow.build import SIMULATION, VERILOG, Build, BuildError
 from pinion.functions import sample
+from pinion.gateware.emit import RTLIL
 from pinion.hls.auto import block_scale
 
 from .compiled import CompiledCore

@@ -169,7 +169,7 @@ def _leave(against: Mapping[str, Any]) -> None:
 
 def row(robot: str, ii: int) -> dict[str, Any]:
     """Operations, units, latency and registers of one robot's core at one interval."""
-    from pinion.boards.build import make_design
+    from pinion.flow.build import make_design
     from pinion.functions import function
     from pinion.robot import load
 
@@ -259,7 +259,7 @@ def _functions(json: bool) -> None:
 
 def function_row(name: str, derivatives: str) -> dict[str, Any]:
     """Hardware and errors of one function of the iiwa14."""
-    from pinion.boards.build import make_design
+    from pinion.flow.build import make_design
     from pinion.functions import function
     from pinion.robot import load
 

@@ -18,7 +18,7 @@ from .options import load_robot
 from .terminal import cell, out, say, table
 
 if TYPE_CHECKING:
-    from pinion.boards.explore import Point, Wish
+    from pinion.flow.explore import Point, Wish
 
 CLOCK_MHZ = 250.0
 """The clock of our cores: assumed, no tool has confirmed it."""
@@ -52,7 +52,7 @@ class Case:
 
     def point(self) -> Point:
         """The same for :mod:`pinion.cosim.explore`."""
-        from pinion.boards.explore import Point
+        from pinion.flow.explore import Point
 
         return Point(
             model=load_robot(self.robot, self.lock, None),
@@ -89,7 +89,7 @@ def published() -> dict[str, Any]:
 
 def wish() -> Wish:
     """All that can be measured of a core here."""
-    from pinion.boards.explore import Wish
+    from pinion.flow.explore import Wish
 
     return Wish(samples=SAMPLES, seed=SEED, synth=True, verify=True)
 

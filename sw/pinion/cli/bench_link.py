@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pinion.driver import Device, Profile
-    from pinion.hls import Manifest
+    from pinion.link import Manifest
 
 FOLDER = Path("build") / "bench" / "link"
 DEFAULT = ("iiwa14", "fd_derivatives")
@@ -53,7 +53,7 @@ def run(
     UsageError : the target is none of these, or both a device and the stand-in are asked for.
     """
     from pinion.driver.card import layout_of
-    from pinion.hls import Manifest
+    from pinion.link import Manifest
 
     if standin and device != "sim":
         raise UsageError(f"Give either --standin or --device {device}: they are two cards.")
@@ -83,7 +83,7 @@ def run(
 
 def find_build(target: Sequence[str], folder: Path = FOLDER) -> Path:
     """The build to measure, made now where it is named by robot and function and not there yet."""
-    from pinion.hls.manifest import MANIFEST
+    from pinion.link.manifest import MANIFEST
 
     if len(target) == 1:
         return Path(target[0])
@@ -95,7 +95,7 @@ def find_build(target: Sequence[str], folder: Path = FOLDER) -> Path:
     robot, function = target or DEFAULT
     path = folder / f"{Path(robot).stem}_{function}"
     if not (path / MANIFEST).is_file():
-        from pinion.boards.build import build
+        from pinion.flow.build import build
 
         with steps() as report:
             build(robot, function, path, ii=II, formats=FORMATS, report=report)
@@ -113,7 +113,7 @@ def _device(folder: Path, device: str, standin: bool) -> Iterator[Device]:
         if not standin:
             card = driver.open(folder, device=device)
         else:
-            from pinion.cosim.card.mount import StandIn
+            from pinion.card.stand_in.mount import StandIn
 
             # Patient: a simulation works at a large batch for longer than a card ever would.
             files = StandIn(folder=folder, timeout=600.0)
@@ -206,7 +206,7 @@ def driver_alone(
     """
     import numpy as np
 
-    from pinion.cosim.instant import InstantCard
+    from pinion.card.instant import InstantCard
     from pinion.driver import Device
     from pinion.driver.card import layout_of
 

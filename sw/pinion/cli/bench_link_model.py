@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .terminal import out, say, table
 
 if TYPE_CHECKING:
-    from pinion.hls import Manifest
-    from pinion.link import Layout
+    from pinion.link import Layout, Manifest
 
 SIZES = (16, 32, 64, 128)
 """Requests of the paper's batches."""

@@ -15,7 +15,7 @@ from .options import Folder, Json
 from .terminal import Report, out, pairs, put_json, steps
 
 if TYPE_CHECKING:
-    from pinion.hls import Manifest
+    from pinion.link import Manifest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ def command(
 
     The exit code is 1 where timing is missed, and then there is no bitstream.
     """
-    from pinion.hls import Manifest
+    from pinion.link import Manifest
 
     manifest = Manifest.read(folder)
     maker = maker_for(manifest.target)
@@ -122,7 +122,7 @@ def _vivado(request: Request) -> Mapping[str, Any]:
 
 
 def _open_tools(request: Request) -> Mapping[str, Any]:
-    from pinion.boards.ecp5.flow import bitstream
+    from pinion.boards.ecp5.bitstream import bitstream
 
     if request.vivado is not None:
         raise UsageError(f"A {request.manifest.target} is built by open tools: leave --vivado out.")

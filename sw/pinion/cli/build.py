@@ -13,7 +13,7 @@ from .options import FloatingBase, Json, Lock, Robot, Tip, interval, load_robot,
 from .terminal import out, pairs, put_json, steps
 
 if TYPE_CHECKING:
-    from pinion.hls import Manifest
+    from pinion.link import Manifest
 
 CHOSEN = "Interval "
 """How the build's report begins where it explains the interval that it has chosen."""
@@ -97,9 +97,10 @@ def command(
     json: Json = False,
 ) -> None:
     """Build a core for a function of a robot."""
-    from pinion.boards.build import build
+    from pinion.flow.build import build
     from pinion.functions import function as row
     from pinion.functions import savings
+    from pinion.hls.costs import DatapathCosts
 
     cycles_apart = interval(ii)
     reasons: list[str] = []
@@ -135,7 +136,9 @@ def command(
         )
     if json:
         reason = {"ii_reason": " ".join(reasons)} if reasons else {}
-        steps_saved = [asdict(step) for step in savings(model, row(function))]
+        steps_saved = [
+            asdict(step) for step in savings(model, row(function), costs=DatapathCosts())
+        ]
         put_json({**manifest.to_dict(), **reason, "savings": steps_saved, "folder": str(folder)})
         return
     for text in reasons:

@@ -41,7 +41,7 @@ def command(
     A stand-in behaves like the Xilinx DMA driver with a card behind it. Another program opens it
     with the device that is printed.
     """
-    from pinion.cosim.card import FaultPlan, StandIn
+    from pinion.card.stand_in import FaultPlan, StandIn
 
     if not timeout > 0:
         raise UsageError(f"The timeout is {timeout:g} s: give a number above 0.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.table import Table
 
-    from pinion.boards.build import Build
+    from pinion.flow.build import Build
 
 ROBOT, II, FORMATS = "iiwa14", 8, "q16.16"
 FUNCTIONS = ("rnea", "rnea_derivatives", "aba")
@@ -90,7 +90,7 @@ def command(
 
 def one(name: str, folder: Path, requests: int, report: Report) -> dict[str, Any]:
     """Build, run, check and draw one function; returns its figures."""
-    from pinion.boards.build import Build, build
+    from pinion.flow.build import Build, build
 
     began = time.perf_counter()
     build(ROBOT, name, folder / name, ii=II, formats=FORMATS, report=report)
@@ -162,7 +162,7 @@ def check(made: Build, requests: int, report: Report) -> Outcome:
 
 def draw(made: Build, outcome: Outcome, folder: Path, requests: int) -> dict[str, str]:
     """Write both pictures of a build and say where they are."""
-    from pinion.hls.evaluate import formats
+    from pinion.graph.evaluate import formats
 
     from .errors_picture import Panel, draw_errors
     from .schedule_picture import draw_schedule

@@ -107,8 +107,8 @@ def command(
     Every combination of the given values is a point. A sweep that was interrupted goes on where it
     stopped when the same command is given again.
     """
-    from pinion.boards.explore import Wish, grid
     from pinion.cosim.explore import explore
+    from pinion.flow.explore import Wish, grid
 
     axes = axes_of(ii, formats, objective, clusters, sweep)
     fixed: dict[str, Any] = {}

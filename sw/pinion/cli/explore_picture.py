@@ -150,7 +150,7 @@ def _key(rows: Rows, swept: Mapping[str, Sequence[Any]]) -> _Key:
 
 def _draw(axes: Axes, rows: Rows, key: _Key, height: Callable[[Mapping[str, Any]], float]) -> None:
     """Points, and the front of those that work."""
-    from pinion.boards.explore import front
+    from pinion.flow.explore import front
 
     usable = [row for row in rows if row["usable"]]
     line = front((row["dsp"], height(row)) for row in usable)

@@ -26,9 +26,9 @@ def command(
     json: Json = False,
 ) -> None:
     """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, bench, C header."""
-    from pinion.boards.build import Build
-    from pinion.boards.export import export
     from pinion.cosim.reference import Reference
+    from pinion.flow.build import Build
+    from pinion.flow.export import export
 
     def model(build: Build) -> Any:
         return Reference(build).expected

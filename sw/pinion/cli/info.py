@@ -43,8 +43,9 @@ def command(
     if function is not None:
         from pinion.functions import function as row
         from pinion.functions import savings
+        from pinion.hls.costs import DatapathCosts
 
-        steps = savings(model, row(function))
+        steps = savings(model, row(function), costs=DatapathCosts())
     if json:
         put_json({**summary, "savings": [asdict(step) for step in steps]} if steps else summary)
         return

@@ -33,7 +33,8 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
 
     from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
     from pinion.functions import sample
-    from pinion.hls.evaluate import formats, node_integers
+    from pinion.graph import node_integers
+    from pinion.graph.evaluate import formats
 
     arrays = sample(model, row, states, distribution="reference", seed=seed)
     sent = _words(row.inputs, model, arrays)

@@ -14,7 +14,7 @@ from .options import Json
 from .terminal import cell, out, put_json, table
 
 if TYPE_CHECKING:
-    from pinion.hls import Manifest
+    from pinion.link import Manifest
 
 Folders = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="Build folders, made by `pinion build`.")
@@ -50,7 +50,7 @@ def command(
 
     A figure that was not measured for this very build is left empty.
     """
-    from pinion.hls import Manifest
+    from pinion.link import Manifest
 
     rows = [summary(folder, Manifest.read(folder)) for folder in folders]
     if json:
@@ -80,7 +80,7 @@ def summary(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "target": manifest.target,
         "clock_mhz": manifest.clock_mhz,
     }
-    from pinion.boards.ecp5.flow import CHECKED, REPORT
+    from pinion.boards.ecp5.bitstream import CHECKED, REPORT
 
     board = folder / manifest.target
     found = _read(board / REPORT)

@@ -40,7 +40,7 @@ def command(
     `saturated`. Nothing is written when anything is wrong.
     """
     from pinion import driver
-    from pinion.hls import Manifest
+    from pinion.link import Manifest
 
     manifest = Manifest.read(folder)
     _check_target(target)

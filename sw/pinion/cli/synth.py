@@ -26,7 +26,7 @@ _ROWS = {
 
 def command(folder: Folder, *, json: Json = False) -> None:
     """Count DSP blocks, LUTs and flip-flops by Yosys."""
-    from pinion.boards.synth import synth
+    from pinion.synthesis.synth import synth
 
     with steps() as report:
         result = synth(folder, report=report)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pinion.hls.manifest import Manifest
-from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Layout, function_id, register
+from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Layout, Manifest, function_id, register
 from pinion.link.registers import IDENTITY
 
 from .errors import WrongBuildError, WrongCardError

@@ -15,8 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.hls.manifest import Manifest
-from pinion.link import MAX_COUNT
+from pinion.link import MAX_COUNT, Manifest
 
 from .buffers import Buffers
 from .card import check_card, layout_of, read_named

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pinion.hls.manifest import Manifest
+from pinion.link import Manifest
 
 from .device import Device
 from .queue import WINDOW
@@ -31,7 +31,7 @@ def open(
 
     Raises
     ------
-    pinion.hls.manifest.ManifestError
+    pinion.link.manifest.ManifestError
         When the folder is no intact build.
     DriverError
         When there is no such device, it is taken, or it holds another build.

@@ -2,7 +2,7 @@
 
 A record is the arrays of one request or result, one behind the other, so an array's part of all
 records is a column of the packet. Where only some elements travel (see
-`pinion.hls.manifest.Array`), an index says which; it is applied in blocks that stay in the cache.
+`pinion.link.manifest.Array`), an index says which; it is applied in blocks that stay in the cache.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.hls.manifest import Array
+from pinion.link import Array
 
 from .memory import Pool
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.hls.manifest import Array, Manifest
+from pinion.link import Array, Manifest
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.uint32]

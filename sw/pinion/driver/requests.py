@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.hls.manifest import Array
+from pinion.link import Array
 
 from .errors import DriverError
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from pinion.hls.manifest import Manifest
-from pinion.link import BEAT, Layout, register
+from pinion.link import BEAT, Layout, Manifest, register
 from pinion.link.registers import RESET
 from pinion.link.serial import (
     BAUD,

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.hls.manifest import Manifest
-from pinion.link import BEAT
+from pinion.link import BEAT, Manifest
 
 from .errors import DriverError
 from .memory import aligned

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from pinion.hls.manifest import Manifest
-from pinion.link import Layout
+from pinion.link import Layout, Manifest
 
 from .card import check_card, layout_of
 from .errors import DriverError, LinkError, TornStreamError

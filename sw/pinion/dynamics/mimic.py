@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics import arrays
 from pinion.dynamics.arrays import ForwardDerivatives
 from pinion.dynamics.checks import Array, DynamicsError, as_numbers, check_finite
 from pinion.robot.model import Model
+
+from . import arrays
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.dynamics.minimal import regrouped_model, slid_model
-from pinion.hls import Graph, Timing, op_counts
-from pinion.hls.passes import fold, number_values, resubstitute
+from pinion.graph import Graph, op_counts
+from pinion.graph.costs import Costs
+from pinion.graph.passes import fold, number_values, resubstitute
 from pinion.robot import JointKind, Model
 
 from .samples import sample
@@ -70,33 +71,33 @@ def independent_states(
     return states
 
 
-def reduced_graph(model: Model, function: Function, *, timing: Timing | None = None) -> Graph:
+def reduced_graph(model: Model, function: Function, *, costs: Costs) -> Graph:
     """Trace a function of a robot and take out every operation that is known to be superfluous.
 
     Equal to ``function.trace(model)`` in real arithmetic, with the same words in the same order.
 
     Parameters
     ----------
-    timing : latencies by which the passes tell an early value from a late one; no result becomes
-        later by them.
+    costs : what operations cost on the machine that the graph is for; no result becomes later by
+        its latencies.
     """
     graph = fold(function.trace(model))
-    return _numeric(graph, model, function, timing or Timing())[-1]
+    return _numeric(graph, model, function, costs)[-1]
 
 
-def savings(model: Model, function: Function, *, timing: Timing | None = None) -> list[Saving]:
+def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
     """Count a function's operations after each step of :func:`reduced_graph`.
 
     The first row is the trace of the robot as it was loaded, whose residues (rpy of 1.5708 and the
     like) the loader has snapped already; the last row is the reduced graph.
     """
     table = []
-    for step, doc, graph in _steps(model, function, timing or Timing()):
+    for step, doc, graph in _steps(model, function, costs):
         table.append(Saving(step=step, doc=doc, **op_counts(graph)))
     return table
 
 
-def _steps(model: Model, function: Function, timing: Timing) -> list[tuple[str, str, Graph]]:
+def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, str, Graph]]:
     """Name, explanation and graph of each step."""
     traced = function.trace(model, minimal=False)
     steps = [
@@ -112,14 +113,14 @@ def _steps(model: Model, function: Function, timing: Timing) -> list[tuple[str, 
         ):
             steps.append((step, doc, fold(function.trace(moved, minimal=False))))
         steps.append(("rescaled", "a lever as the unit of length", fold(function.trace(model))))
-    numbered, resubstituted = _numeric(steps[-1][2], model, function, timing)
+    numbered, resubstituted = _numeric(steps[-1][2], model, function, costs)
     steps.append(("numbered", "equal values made once", numbered))
     steps.append(("resubstituted", "values made from others that exist", resubstituted))
     return steps
 
 
-def _numeric(graph: Graph, model: Model, function: Function, timing: Timing) -> tuple[Graph, Graph]:
+def _numeric(graph: Graph, model: Model, function: Function, costs: Costs) -> tuple[Graph, Graph]:
     """A folded graph after each of the passes that look at values."""
     search, check = (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
-    numbered = number_values(graph, search, check, timing=timing)
-    return numbered, resubstitute(numbered, search, check, timing=timing)
+    numbered = number_values(graph, search, check, costs=costs)
+    return numbered, resubstitute(numbered, search, check, costs=costs)

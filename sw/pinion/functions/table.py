@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.hls.graph import Graph
-from pinion.hls.trace import Tracer
+from pinion.graph import Graph, Tracer
 from pinion.robot import Model
 
 Floats = NDArray[np.float64]

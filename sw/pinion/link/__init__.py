@@ -15,6 +15,7 @@ from .frames import (
     read_response,
     seal_request,
 )
+from .manifest import Array, Manifest, ManifestError
 from .protocol import (
     BEAT,
     CRC_FIELD,
@@ -42,10 +43,13 @@ __all__ = [
     "TRAILER",
     "WORDS_PER_BEAT",
     "AbortedError",
+    "Array",
     "Cause",
     "FrameError",
     "Layout",
     "Magic",
+    "Manifest",
+    "ManifestError",
     "Register",
     "ResponseHead",
     "Status",

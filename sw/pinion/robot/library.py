@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Protocol
 from xml.etree import ElementTree
 
-from pinion.robot import locked, subchain
 from pinion.robot.canonical import canonicalise
 from pinion.robot.errors import RobotError
 from pinion.robot.generated import GENERATED, generated_text, is_generated
@@ -17,6 +16,8 @@ from pinion.robot.mjcf import from_mjcf
 from pinion.robot.model import Model, Vec3
 from pinion.robot.pinocchio_import import from_pinocchio, is_pinocchio
 from pinion.robot.urdf import parse, read
+
+from . import locked, subchain
 
 STANDARD_GRAVITY: Vec3 = (0.0, 0.0, -9.81)
 """Acceleration of gravity unless the caller says otherwise, base coordinates [m/s^2]."""

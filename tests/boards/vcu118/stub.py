@@ -11,8 +11,7 @@ from amaranth.lib.cdc import FFSynchronizer
 
 from pinion.boards.xilinx.board import Board
 from pinion.boards.xilinx.clocking import Mmcm
-from pinion.hls import Manifest
-from pinion.hls.manifest import Array
+from pinion.link import Array, Manifest
 
 # Name and width of the link's ports, by direction as the link sees it.
 INPUTS = {

@@ -18,8 +18,7 @@ from pinion.boards.xilinx.run import VivadoError, run_vivado
 from pinion.boards.xilinx.script import BUILD_TCL
 from pinion.cli import bitstream
 from pinion.cli.errors import CHECK_FAILED, UsageError, sentence
-from pinion.hls import Manifest
-from pinion.hls.manifest import ManifestError
+from pinion.link import Manifest, ManifestError
 from tests.boards.vcu118.stub import manifest
 
 GOOD = {"setup_slack_ns": "0.012", "hold_slack_ns": "0.003", "met": "1"}

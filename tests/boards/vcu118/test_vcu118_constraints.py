@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pinion.boards.xilinx.check import constraint_problems, read_design
-from pinion.boards.xilinx.rehearse import Design, rehearse
 from pinion.boards.xilinx.script import BUILD_TCL
+from tests.support.vivado.check import constraint_problems, read_design
+from tests.support.vivado.rehearse import Design, rehearse
 
 MHZ = 200.0
 LANE = "set_property -dict {PACKAGE_PIN AA4} [get_ports {pcie_rx_p[0]}]\n"

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from amaranth.build import DiffPairs, Pins, Resource, Subsignal
 
-from pinion.boards.resources import CAPACITY, PART
 from pinion.boards.xilinx.board import (
     BOARDS,
     Board,
@@ -24,6 +23,7 @@ from pinion.boards.xilinx.names import NAMES, load_names
 from pinion.boards.xilinx.platform import VCU118Platform
 from pinion.boards.xilinx.xdc import pads, pins_xdc
 from pinion.boards.xilinx.xdma import configuration
+from pinion.synthesis.resources import CAPACITY, PART
 
 # The table's nets by resource of the platform; {} stands for a number, a sign or both.
 RESOURCES = {

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pinion.boards.xilinx.check import constraint_problems, read_design
 from pinion.boards.xilinx.names import load_names
-from pinion.boards.xilinx.rehearse import REFUSED, Design, rehearse
 from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL, FAILED, MISSED, OUT, PROGRESS
+from tests.support.vivado.check import constraint_problems, read_design
+from tests.support.vivado.rehearse import REFUSED, Design, rehearse
 
 KINDS = [("vcu118", 200.0), ("vcu118", 250.0), ("u250", 180.0)]
 CORE = Design(

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from pinion.boards.xilinx.board import BoardError, load_board
-from pinion.boards.xilinx.check import cell_problems, map_design
 from pinion.boards.xilinx.clocking import core_clock
 from pinion.boards.xilinx.names import load_names
 from pinion.boards.xilinx.top import TOP, board_rtlil
@@ -20,6 +19,7 @@ from pinion.boards.xilinx.write import synchroniser_modules, write_board, write_
 from pinion.boards.xilinx.xdma import MODULE, black_box
 from pinion.gateware.yosys import YosysError
 from tests.boards.vcu118.stub import link_stub, manifest
+from tests.support.vivado.check import cell_problems, map_design
 
 # Primitives and the DMA engine as far as the top can tell: clocks, resets, wires through.
 MODELS = """

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pinion.boards.build import build
 from pinion.boards.xilinx.board import load_board
-from pinion.boards.xilinx.check import (
-    cell_problems,
-    constraint_problems,
-    map_design,
-    read_design,
-)
 from pinion.boards.xilinx.clocking import core_clock
-from pinion.boards.xilinx.rehearse import Design, rehearse
 from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL
+from pinion.flow.build import build
+from tests.support.vivado.check import cell_problems, constraint_problems, map_design, read_design
+from tests.support.vivado.rehearse import Design, rehearse
 
 
 def passes_every_check(

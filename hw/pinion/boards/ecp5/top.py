@@ -21,15 +21,15 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from pinion.boards.build import RTLIL
 from pinion.boards.top import top_parameters
+from pinion.gateware.emit import RTLIL
 from pinion.gateware.link.bus import Bus
 from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.registers import AXI_LITE
 from pinion.gateware.link.serial import SerialLink
 from pinion.gateware.link.top import Top
 from pinion.gateware.link.uart import bit_length
-from pinion.hls import Manifest
+from pinion.link import Manifest
 from pinion.link.serial import BAUD, SLOTS
 
 from .pll import Pll

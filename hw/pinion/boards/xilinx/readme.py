@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pinion.hls import Manifest
+from pinion.link import Manifest
 
 from .board import Board
 from .clocking import Mmcm

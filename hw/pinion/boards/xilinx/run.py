@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pinion.hls import Manifest
-from pinion.hls.manifest import ManifestError
+from pinion.link import Manifest, ManifestError
 
 from .script import BUILD_TCL, MISSED, OUT, PROGRESS, RESULT
 

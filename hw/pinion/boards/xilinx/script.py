@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pinion.hls import Manifest
+from pinion.link import Manifest
 
 from .board import Board
 from .clocking import Mmcm

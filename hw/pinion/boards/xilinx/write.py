@@ -7,12 +7,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from pinion.boards.build import RTLIL
-from pinion.boards.explore import estimate_dsp
-from pinion.boards.synth import TOP as CORE
 from pinion.boards.top import top_rtlil
+from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import run_yosys, yosys_path
-from pinion.hls import Manifest
+from pinion.link import Manifest
+from pinion.synthesis.estimate import estimate_dsp
+from pinion.synthesis.synth import TOP as CORE
 
 from .board import Board, BoardError
 from .clocking import Mmcm, core_clock, reachable_mhz

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.checks import Array, DynamicsError, checked, configurations, wrenches
-from pinion.dynamics.general import derivatives, energy, recursion
 from pinion.dynamics.general.state import Pose, pose_of
 from pinion.dynamics.general.terms import Terms, terms_of
 from pinion.robot.model import Model
+
+from . import derivatives, energy, recursion
 
 
 @dataclass(frozen=True, kw_only=True)

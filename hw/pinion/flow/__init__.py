@@ -1,0 +1,7 @@
+"""From a robot and a function to a build folder."""
+
+from __future__ import annotations
+
+from .build import Build, BuildError, build, make_design
+
+__all__ = ["Build", "BuildError", "build", "make_design"]

@@ -1,0 +1,304 @@
+"""Build folders: everything about one core, written as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pinion.functions import Function, function, reduced_graph
+from pinion.gateware.core import Core
+from pinion.gateware.emit import RTLIL, core_rtlil
+from pinion.gateware.verilog import emit_verilog
+from pinion.graph import Graph, format_graph, parse_graph
+from pinion.graph.passes import fold
+from pinion.hls import Design, design
+from pinion.hls.auto import AutoFormats
+from pinion.hls.clusters import NONE, link_parents
+from pinion.hls.costs import DatapathCosts
+from pinion.hls.design import known_words
+from pinion.hls.planfile import PLAN, plan_text
+from pinion.link import Manifest, ManifestError
+from pinion.link.manifest import MANIFEST
+from pinion.robot import Model, load, model_from_dict, model_to_dict
+
+from .description import build_manifest, content_digest, schedule_rows
+from .interval import choose_interval
+from .objective import format_plan, objective_timing
+from .states import REFERENCE, budget_states
+from .targets import SIM, find_target
+
+MODEL, GRAPH, SCHEDULE, VERILOG = "model.json", "graph.txt", "schedule.json", "core.v"
+
+
+_SCHEDULE_KEYS = {"ii", "length", "first_operand", "last_beat", "units", "operations", "outputs"}
+
+
+# Compiled simulations, kept from build to build; named by the hash of what they were made of.
+SIMULATION = "sim"
+
+
+class BuildError(ValueError):
+    """What was asked for cannot be built, or not there; the message says why."""
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build folder, read back.
+
+    Members
+    -------
+    folder : where it is.
+    manifest : the build in numbers.
+    model : the robot.
+    graph : the fixed graph; its integer evaluation is what the core computes.
+    schedule : ``schedule.json``: operations with unit, start, latency, region, line.
+    """
+
+    folder: Path
+    manifest: Manifest
+    model: Model
+    graph: Graph
+    schedule: dict[str, Any]
+
+    @property
+    def function(self) -> Function:
+        """The function's row of the table, in the variant that was built."""
+        options = self.manifest.options
+        outputs = options["outputs"].split(",") if "outputs" in options else ()
+        derivatives = options.get("derivatives", "composite")
+        return function(self.manifest.function, derivatives=derivatives, outputs=outputs)
+
+    @classmethod
+    def read(cls, folder: Path) -> Build:
+        """Read a build folder.
+
+        Raises
+        ------
+        pinion.link.manifest.ManifestError
+            When a file is missing or unreadable.
+        """
+        folder = Path(folder)
+        manifest = Manifest.read(folder)
+        try:
+            model = model_from_dict(json.loads((folder / MODEL).read_text()))
+            graph = parse_graph((folder / GRAPH).read_text())
+            rows = json.loads((folder / SCHEDULE).read_text())
+            if missing := _SCHEDULE_KEYS - set(rows):
+                raise KeyError(f"{SCHEDULE} lacks {', '.join(sorted(missing))}")
+            if content_digest(graph, rows) != manifest.content:
+                raise ValueError(f"{GRAPH} and {SCHEDULE} are not those of {MANIFEST}")
+        except (OSError, ValueError, KeyError) as error:
+            raise ManifestError(
+                f"The build folder '{folder}' is not intact ({error}): build it again."
+            ) from None
+        return cls(folder, manifest, model, graph, rows)
+
+
+def make_design(
+    model: Model,
+    row: Function,
+    *,
+    ii: int | None,
+    formats: str,
+    max_error: float | None = None,
+    ranges: str | None = None,
+    objective: str = "area",
+    clusters: str = NONE,
+    clock_mhz: float = 250.0,
+    floorplan: bool = False,
+    report: Callable[[str], None] = _quiet,
+) -> Design:
+    """Trace, schedule and bind a function of a robot.
+
+    Parameters
+    ----------
+    ii : cycles between results, or None to choose (:mod:`pinion.flow.interval`).
+    formats, max_error, ranges, objective, clusters : as in :func:`build`.
+    floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
+
+    Raises
+    ------
+    ValueError
+        Subclasses with a sentence: an unknown format, an interval below 1, a constant of the robot
+        that the format cannot hold.
+    """
+    parents = link_parents(clusters, model.parents)
+    report(f"Tracing {row.name} for {model.name}")
+    if row.options.get("derivatives") == "column":
+        traced = row.trace(model, minimal=False)  # the formulation as it was published
+    else:
+        report("Taking out superfluous operations")
+        traced = reduced_graph(model, row, costs=DatapathCosts())
+    matrices = [block for block in row.inputs if len(block.shape) > 1]
+    droppable = {word for block in matrices for word in block.words(model)}
+    folded = known_words(fold(traced), droppable)[0]
+    plan = format_plan(model, row, folded, formats, ranges=ranges, max_error=max_error)
+    distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
+    timing = objective_timing(objective, plan)
+    if ii is None:
+        chosen = choose_interval(folded, clock_mhz=clock_mhz)
+        ii = chosen.ii
+        report(f"Interval {ii}: {chosen.why}")
+    report(f"Scheduling at one result every {ii} cycles")
+    return design(
+        traced,
+        ii=ii,
+        plan=plan,
+        timing=timing,
+        states=budget_states(model, row, distribution),
+        droppable=droppable,
+        link_parents=parents,
+        floorplan=floorplan,
+        report=report,
+    )
+
+
+def build(
+    robot: str | Model,
+    function_name: str,
+    folder: Path,
+    *,
+    ii: int | None = 8,
+    formats: str | None = None,
+    max_error: float | None = None,
+    ranges: str | None = None,
+    objective: str = "area",
+    clusters: str = NONE,
+    target: str = SIM,
+    clock_mhz: float | None = None,
+    derivatives: str = "composite",
+    outputs: Sequence[str] = (),
+    report: Callable[[str], None] = _quiet,
+) -> Manifest:
+    """Build a core and write its folder.
+
+    The folder appears complete or not at all; an earlier build at the same place is replaced, and
+    any other folder that is not empty is refused.
+
+    Parameters
+    ----------
+    robot : a built-in name, a URDF path, or a model that was loaded and edited.
+    function_name : a row of the table of functions.
+    folder : the build folder to make.
+    ii : cycles between results; None to choose, with a report that explains it.
+    formats : ``q16.16``, ``q12.20`` or any other uniform format; ``auto`` for formats by signal,
+        ``auto18`` for such in words of 18 bits; the path of a plan (``plan.toml`` of an earlier
+        build, edited perhaps) for formats by signal as they stand there. None for the target's.
+    max_error : with ``auto``, largest error of a result block relative to its largest word.
+    ranges : with ``auto``, the distribution of states that the formats are made for.
+    objective : what the units' latencies are chosen for (:mod:`pinion.flow.objective`).
+    target : ``sim``, or a board, whose files are written into the folder as well
+        (:mod:`pinion.flow.targets`).
+    clock_mhz : the core's clock to count with; a board's clock manager may make it a little slower.
+        None for the target's.
+    clusters : ``link`` gives every link units of its own, so that wires stay short
+        (:mod:`pinion.hls.clusters`); with ``none`` all operations share them.
+    derivatives, outputs : variant of the function (:func:`pinion.functions.function`).
+    report : called with a short line at each step.
+
+    Raises
+    ------
+    ValueError
+        Subclasses with a sentence, for everything that the caller can mend.
+    """
+    row = function(function_name, derivatives=derivatives, outputs=outputs)
+    board = find_target(target)
+    formats = board.formats if formats is None else formats
+    clock_mhz = board.clock_mhz if clock_mhz is None else clock_mhz
+    if not 1.0 <= clock_mhz <= 2000.0:
+        raise BuildError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")
+    if ii is not None and not 1 <= ii <= 4096:
+        raise BuildError(f"The initiation interval is 1 to 4096 cycles, not {ii}.")
+    clock_mhz = board.reachable_mhz(clock_mhz)
+    folder = Path(folder)
+    _refuse_foreign(folder)
+    if isinstance(robot, str):
+        report(f"Loading {robot}")
+    model = load(robot) if isinstance(robot, str) else robot
+    plan = make_design(
+        model,
+        row,
+        ii=ii,
+        formats=formats,
+        max_error=max_error,
+        ranges=ranges,
+        objective=objective,
+        clusters=clusters,
+        clock_mhz=clock_mhz,
+        floorplan=board.floorplan,
+        report=report,
+    )
+    report("Elaborating the gateware")
+    # The hash covers the latencies of the core that will hold it.
+    probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
+    rows = schedule_rows(plan, probe)
+    manifest = build_manifest(
+        model, row, plan, probe, rows, formats, objective, clusters, target, clock_mhz
+    )
+    core = Core(graph=plan.fixed, binding=plan.binding, build_hash=manifest.hash)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+        parts = Path(scratch) / "build"
+        parts.mkdir()
+        manifest.write(parts)
+        (parts / MODEL).write_text(json.dumps(model_to_dict(model), indent=1) + "\n")
+        (parts / GRAPH).write_text(format_graph(plan.fixed))
+        (parts / SCHEDULE).write_text(json.dumps(rows, indent=1) + "\n")
+        if plan.saved is not None:
+            (parts / PLAN).write_text(plan_text(plan.saved, plan.real, plan.reach))
+        (parts / RTLIL).write_text(core_rtlil(core))
+        report("Writing Verilog")
+        emit_verilog(parts / RTLIL, parts / VERILOG)
+        board.write(parts, manifest, report)
+        if folder.exists():
+            _keep_made(folder, parts, manifest)
+            shutil.rmtree(folder)
+        parts.rename(folder)
+    return manifest
+
+
+def _keep_made(old: Path, new: Path, manifest: Manifest) -> None:
+    """Take along what tools have made of a build, when the same one is made again.
+
+    A compiled simulation, and the bitstream and reports of a board whose files are the same: they
+    took the tools up to hours.
+    """
+    try:
+        same = Manifest.read(old).hash == manifest.hash
+    except ManifestError:
+        return
+    if not same:
+        return
+    if (old / SIMULATION).is_dir():
+        (old / SIMULATION).rename(new / SIMULATION)
+    before, board = old / manifest.target, new / manifest.target
+    written = [path.relative_to(board) for path in board.rglob("*") if path.is_file()]
+    if written and all(_equal(before / path, board / path) for path in written):
+        for path in before.iterdir():
+            if not (board / path.name).exists():
+                path.rename(board / path.name)
+
+
+def _equal(one: Path, other: Path) -> bool:
+    return one.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise BuildError(f"'{folder}' is a file: give a folder for the build.")
+    ours = all((folder / name).is_file() for name in (MANIFEST, GRAPH, RTLIL))
+    if any(folder.iterdir()) and not ours:
+        raise BuildError(
+            f"'{folder}' holds files that are not a Pinion build: give an empty or a new folder."
+        )

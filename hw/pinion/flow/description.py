@@ -1,0 +1,135 @@
+"""A build in numbers: its manifest, and its schedule as data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pinion.functions import Block, Function
+from pinion.gateware.core import Core
+from pinion.gateware.library import multiplier_count
+from pinion.graph import Graph, format_graph
+from pinion.hls import Design
+from pinion.hls.clusters import NONE
+from pinion.hls.operations import TABLES, kind_names
+from pinion.link import Array, Manifest
+from pinion.robot import Model
+
+from .states import REFERENCE
+
+
+def build_manifest(
+    model: Model,
+    row: Function,
+    plan: Design,
+    core: Core,
+    rows: dict[str, Any],
+    formats: str,
+    objective: str,
+    clusters: str,
+    target: str,
+    clock_mhz: float,
+) -> Manifest:
+    """The manifest of a design in its core."""
+    binding, modulo = plan.binding, plan.binding.schedule
+    tables = sum(
+        multiplier_count(kind) * count
+        for kind, count in modulo.units.items()
+        if kind.name in TABLES
+    )
+    return Manifest(
+        version=_version(),
+        robot=model.name,
+        robot_source=Path(model.source).name,
+        function=row.name,
+        options=dict(row.options) | ({} if clusters == NONE else {"clusters": clusters}),
+        formats=Path(formats).name,
+        objective=objective,
+        max_error=plan.saved.max_error if plan.saved else 0.0,
+        target=target,
+        ii=modulo.ii,
+        clock_mhz=clock_mhz,
+        inputs=tuple(array_of(b, model, set(plan.fixed.inputs), {}) for b in row.inputs),
+        outputs=tuple(
+            array_of(b, model, {name for name, _ in plan.fixed.outputs}, plan.constants)
+            for b in row.outputs
+        ),
+        lanes_in=binding.lanes_in,
+        beats_in=binding.beats_in,
+        lanes_out=binding.lanes_out,
+        beats_out=binding.beats_out,
+        latency_cycles=modulo.latency_cycles,
+        total_latency_cycles=core.total_latency,
+        multipliers=plan.multipliers,
+        table_multipliers=tables,
+        adders=plan.adders,
+        units=plan.units(),
+        ops=plan.ops,
+        registers=binding.registers,
+        budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
+        budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
+        content=content_digest(plan.fixed, rows),
+    )
+
+
+def content_digest(graph: Graph, rows: dict[str, Any]) -> str:
+    """Digest of what the gateware is made of."""
+    text = format_graph(graph) + json.dumps(rows, sort_keys=True)
+    return sha256(text.encode()).hexdigest()
+
+
+def array_of(block: Block, model: Model, sent: set[str], constants: Mapping[str, float]) -> Array:
+    """A block as the records carry it."""
+    positions = block.positions(model)
+    travels = tuple(position for word, position in positions.items() if word in sent)
+    dims = block.dims(model)
+    whole = len(travels) == math.prod(dims)
+    return Array(
+        name=block.name,
+        shape=dims,
+        unit=block.unit,
+        sent=None if whole else travels,
+        constants=tuple((positions[w], v) for w, v in constants.items() if w in positions),
+        symmetric=block.symmetric,
+    )
+
+
+def schedule_rows(plan: Design, core: Core) -> dict[str, Any]:
+    """The schedule as data, for reports, pictures and the scoreboard."""
+    binding, modulo = plan.binding, plan.binding.schedule
+    names = kind_names(modulo.units)
+    return {
+        "ii": modulo.ii,
+        "length": modulo.length,
+        "first_operand": modulo.first_operand,
+        "last_beat": core.last_beat,
+        "units": {names[kind]: count for kind, count in modulo.units.items()},
+        "operations": [
+            {
+                "node": operation.node,
+                "kind": names[operation.kind],
+                "unit": binding.unit[i],
+                "start": modulo.start[i],
+                "latency": operation.latency,
+                "region": operation.region,
+                "line": operation.line,
+            }
+            for i, operation in enumerate(modulo.operations)
+        ],
+        "outputs": [
+            {"name": o.name, "node": o.node, "lane": o.lane, "beat": o.beat, "cycle": o.cycle}
+            for o in binding.outputs
+        ],
+    }
+
+
+def _version() -> str:
+    try:
+        return version("pinion")
+    except PackageNotFoundError:
+        return "0+unknown"

@@ -1,0 +1,208 @@
+"""Points of a design space: what is swept, where a point lives, and which points are best.
+
+Running the points takes the models of :mod:`pinion.cosim`, one floor up; here is what needs none of
+them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pinion
+from pinion.functions import function
+from pinion.robot import Model, model_to_dict
+
+from .build import build
+
+# What `build` takes besides options: no axis of a sweep.
+_NO_OPTIONS = ("robot", "function_name", "folder", "report")
+
+# Packages that decide what a point's figures are: their sources are part of a point's version.
+_PACKAGES = (
+    *("fixedpoint", "robot", "dynamics", "graph", "functions", "link"),
+    *("hls", "gateware", "synthesis", "boards", "flow", "cosim"),
+)
+
+# Errors that agree to so many digits count as equal: the rest is which states were drawn.
+ERROR_DIGITS = 2
+
+# What is better: the sign makes less of it better.
+GOALS = (("dsp", 1), ("latency_cycles", 1), ("results_per_second", -1), ("error_max", 1))
+
+
+class ExploreError(ValueError):
+    """What was asked for cannot be explored; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One combination of options of :func:`pinion.flow.build.build`.
+
+    Members
+    -------
+    model : the robot.
+    function : a row of the table of functions.
+    options : keywords of ``build`` and their values; what is not named keeps its default.
+    """
+
+    model: Model
+    function: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the point is made of, JSON-able; equal points have equal contents."""
+        robot = json.dumps(model_to_dict(self.model), sort_keys=True)
+        options = {key: _plain(value) for key, value in self.options.items()}
+        return {
+            "robot": self.model.name,
+            "robot_content": sha256(robot.encode()).hexdigest(),
+            "function": self.function,
+            "options": options,
+        }
+
+    @property
+    def key(self) -> str:
+        """Name of the point's folder: a digest of its content."""
+        return sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is to be measured at every point.
+
+    Members
+    -------
+    samples, seed : states of the reference distribution for the errors, and requests of `verify`.
+    synth : whether Yosys counts the resources; without it DSP blocks are estimated.
+    verify : whether requests also go through the RTL; the errors never do, they are those of the
+        integers, which the RTL equals bit for bit.
+    """
+
+    samples: int = 2000
+    seed: int = 0
+    synth: bool = False
+    verify: bool = False
+
+    def stages(self) -> dict[str, dict[str, Any]]:
+        """The stages that are wanted, in order, each with what its figures depend on."""
+        states = {"samples": self.samples, "seed": self.seed}
+        wanted: dict[str, dict[str, Any]] = {"build": {}, "errors": states}
+        if self.synth:
+            wanted["synth"] = {}
+        if self.verify:
+            wanted["verify"] = states
+        return wanted
+
+
+def grid(
+    model: Model,
+    function_name: str,
+    axes: Mapping[str, Sequence[Any]],
+    *,
+    fixed: Mapping[str, Any] | None = None,
+) -> list[Point]:
+    """All combinations of the values of some options; the last axis varies fastest.
+
+    Parameters
+    ----------
+    axes : option of ``build`` and the values to try, each option one axis.
+    fixed : options that all points share.
+
+    Raises
+    ------
+    ExploreError
+        An option that ``build`` does not have, given twice, or without values.
+    ValueError
+        A subclass with a sentence: there is no such function.
+    """
+    fixed = dict(fixed or {})
+    known = [name for name in inspect.signature(build).parameters if name not in _NO_OPTIONS]
+    for name in (*axes, *fixed):
+        if name not in known:
+            raise ExploreError(f"A build has no option '{name}'; there are {', '.join(known)}.")
+    for name, values in axes.items():
+        if name in fixed:
+            raise ExploreError(f"The option '{name}' is swept and fixed; give it once.")
+        if not values:
+            raise ExploreError(f"The option '{name}' has no values to try.")
+    variant = {key: fixed[key] for key in ("derivatives", "outputs") if key in fixed}
+    function(function_name, **variant)
+    distinct = [list(dict.fromkeys(values)) for values in axes.values()]
+    return [
+        Point(
+            model=model,
+            function=function_name,
+            options=fixed | dict(zip(axes, values, strict=True)),
+        )
+        for values in itertools.product(*distinct)
+    ]
+
+
+def code_version() -> str:
+    """Pinion's version with a digest of the sources that decide a point's figures.
+
+    Versions of a release differ in their number; between releases only the sources tell.
+    """
+    digest = sha256()
+    for package in _PACKAGES:
+        for portion in sorted(pinion.__path__):
+            for path in sorted((Path(portion) / package).rglob("*.py")):
+                digest.update(path.name.encode() + path.read_bytes())
+    try:
+        number = version("pinion")
+    except PackageNotFoundError:
+        number = "0"
+    return f"{number}+{digest.hexdigest()[:12]}"
+
+
+def best(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Which rows no other row beats: at least as good in every goal and better in one.
+
+    The goals are few DSP blocks, a short latency, many results a second and a small largest error
+    (to two digits). Rows that lack a figure are never among the best.
+    """
+    values = [_goals(row) for row in rows]
+    present = [value for value in values if value is not None]
+    return [value is not None and not _beaten(value, present) for value in values]
+
+
+def front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points in the plane that no other beats, less being better, from left to right."""
+    kept: list[tuple[float, float]] = []
+    for x, y in sorted(set(points)):
+        if not kept or y < kept[-1][1]:
+            kept.append((x, y))
+    return kept
+
+
+def _goals(row: Mapping[str, Any]) -> tuple[float, ...] | None:
+    figures = [row.get(name) for name, _ in GOALS]
+    if any(figure is None or figure != figure for figure in figures):
+        return None
+    signed = [sign * float(row[name]) for name, sign in GOALS]
+    signed[-1] = float(f"{signed[-1]:.{ERROR_DIGITS - 1}e}")
+    return tuple(signed)
+
+
+def _beaten(own: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool:
+    return any(
+        other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in others
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,181 @@
+"""The exported folder: all of a core that another design needs, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pinion.gateware.emit import RTLIL
+from pinion.gateware.imported import CORE
+
+from ..build import Build
+from .interface import ExportError, check_name, core_ports, module_name, plain
+from .ipxact import component_xml, vlnv_version
+from .readme import readme_values
+from .records import records_header
+from .rtl import exported_verilog
+from .vectors import Model, make_vectors, vectors_data
+
+REQUESTS = 64
+MOST_REQUESTS = 100_000
+SEED = 20210218
+
+_PLACE = re.compile(r"%%(\w+)%%")
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+def export(
+    folder: Path,
+    out: Path,
+    *,
+    model: Callable[[Build], Model],
+    requests: int = REQUESTS,
+    name: str | None = None,
+    report: Callable[[str], None] = _quiet,
+) -> dict[str, Any]:
+    """Write a self-contained folder with the core of a build.
+
+    Parameters
+    ----------
+    folder : the build folder.
+    out : the folder to make; it may exist if it is empty.
+    model : gives, for the build, the integer model that the test vectors come from:
+        ``lambda build: pinion.cosim.reference.Reference(build).expected``.
+    requests : number of test vectors.
+    name : of the top module and prefix of all others; robot and function where it is not given.
+    report : called with a short line at each step.
+
+    Returns
+    -------
+    JSON-able: ``core.json`` of the folder, and ``files``, its paths.
+
+    Raises
+    ------
+    ValueError
+        Subclasses with a sentence: no build folder, a folder that is not empty, a name that is no
+        identifier.
+    """
+    if not 1 <= requests <= MOST_REQUESTS:
+        raise ExportError(f"The bench takes 1 to {MOST_REQUESTS} requests, not {requests}.")
+    chosen = None if name is None else check_name(name)
+    folder, out = Path(folder), Path(out)
+    _refuse(out)
+    build = Build.read(folder)
+    name = chosen or module_name(build.manifest)
+    try:
+        rtlil = (folder / RTLIL).read_text()
+    except OSError:
+        raise ExportError(f"The build folder '{folder}' has no {RTLIL}: build it again.") from None
+    _check_hash(folder, build, rtlil)
+    report("Evaluating the integer model")
+    vectors = make_vectors(build, model(build), count=requests, seed=SEED)
+    report("Writing Verilog")
+    texts = _texts(name, build, rtlil)
+    texts["tb/vectors.json"] = json.dumps(vectors_data(name, build, vectors), indent=1) + "\n"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
+        parts = Path(scratch) / "export"
+        for path, text in texts.items():
+            (parts / path).parent.mkdir(parents=True, exist_ok=True)
+            (parts / path).write_text(text)
+        if out.exists():
+            out.rmdir()
+        parts.rename(out)
+    return core_data(name, build) | {"files": sorted(texts)}
+
+
+def core_data(name: str, build: Build) -> dict[str, Any]:
+    """What ``core.json`` holds: name, ports, sizes, timing and hash, for programs."""
+    m = build.manifest
+    return {
+        "generator": f"Pinion {m.version}",
+        "name": name,
+        "verilog": f"rtl/{name}.v",
+        "robot": m.robot,
+        "function": m.function,
+        "options": m.options,
+        "formats": m.formats,
+        "hash": f"{m.hash:016x}",
+        "ii": m.ii,
+        "total_latency_cycles": m.total_latency_cycles,
+        "clock_mhz": m.clock_mhz,
+        "lanes_in": m.lanes_in,
+        "beats_in": m.beats_in,
+        "words_in": m.words_in,
+        "lanes_out": m.lanes_out,
+        "beats_out": m.beats_out,
+        "words_out": m.words_out,
+        "ports": [
+            {"name": p.name, "direction": p.direction, "width": p.width} for p in core_ports(m)
+        ],
+        **{
+            key: [
+                {"name": a.name, "shape": list(a.shape), "unit": a.unit, "words": a.words}
+                for a in arrays
+            ]
+            for key, arrays in (("inputs", m.inputs), ("outputs", m.outputs))
+        },
+    }
+
+
+def _texts(name: str, build: Build, rtlil: str) -> dict[str, str]:
+    """Every file but the vectors, by path."""
+    manifest = build.manifest
+    ports = core_ports(manifest)
+    values = {
+        "name": name,
+        "version": manifest.version,
+        "vlnv_version": vlnv_version(manifest),
+        "hash": f"{manifest.hash:016x}",
+        "description": f"{manifest.function} of {plain(manifest.robot)}",
+    }
+    return {
+        f"rtl/{name}.v": exported_verilog(name, manifest, ports, rtlil),
+        CORE: json.dumps(core_data(name, build), indent=1) + "\n",
+        "component.xml": component_xml(name, manifest, ports, _file_sets(name)),
+        "records.h": records_header(name, manifest),
+        f"{name}.core": fill("fusesoc.core", values),
+        "tb/bench.py": fill("bench.py", values),
+        "tb/run.py": fill("run.py", values),
+        "tb/Makefile": fill("Makefile", values),
+        "README.md": fill("README.md", values | readme_values(name, build, ports)),
+    }
+
+
+def _file_sets(name: str) -> dict[str, list[tuple[str, str]]]:
+    """File sets of the IP-XACT description; the standard has no type for Python and JSON."""
+    return {
+        "rtl": [(f"rtl/{name}.v", "verilogSource")],
+        "records": [("records.h", "cSource")],
+        "bench": [("tb/bench.py", "unknown"), ("tb/vectors.json", "unknown")],
+    }
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """A template's text with every ``%%key%%`` replaced."""
+    text = (files(__package__) / "templates" / f"{template}.in").read_text()
+    return _PLACE.sub(lambda match: values[match[1]], text)
+
+
+def _check_hash(folder: Path, build: Build, rtlil: str) -> None:
+    """The RTL carries the hash as a constant of 64 bits; another one is another build's."""
+    if f"64'{build.manifest.hash:064b}" not in rtlil:
+        raise ExportError(
+            f"'{folder / RTLIL}' is not the core of its manifest (build "
+            f"{build.manifest.hash:016x}): build the folder again."
+        )
+
+
+def _refuse(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise ExportError(f"'{out}' is a file: give a folder for the export.")
+    if out.exists() and any(out.iterdir()):
+        raise ExportError(f"'{out}' is not empty: give an empty or a new folder for the export.")

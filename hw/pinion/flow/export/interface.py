@@ -1,0 +1,112 @@
+"""The ports of an exported core: the one table that Verilog, IP-XACT, README and tests read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pinion.link import Manifest
+
+WORD = 32
+
+# Nets of the core behind the wrapper, by port; what is left out, the wrapper makes itself.
+CORE_PORTS = {
+    "aclk": "clk",
+    "s_axis_tdata": "i_tdata",
+    "s_axis_tvalid": "i_tvalid",
+    "s_axis_tready": "i_tready",
+    "s_axis_tlast": "i_tlast",
+    "m_axis_tdata": "o_tdata",
+    "m_axis_tvalid": "o_tvalid",
+    "m_axis_tready": "o_tready",
+    "m_axis_tlast": "o_tlast",
+    "m_axis_tuser": "o_tuser",
+    "protocol_error": "protocol_error",
+    "build_hash": "build_hash",
+}
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+class ExportError(ValueError):
+    """What was asked for cannot be exported, or not there; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """A port of the top module.
+
+    Members
+    -------
+    name : as in the Verilog.
+    direction : ``input`` or ``output``.
+    width : in bits.
+    bus : the interface that it belongs to (``aclk``, ``aresetn``, ``s_axis``, ``m_axis``), or "".
+    logical : its name in that interface's definition.
+    doc : what it carries, one line.
+    """
+
+    name: str
+    direction: str
+    width: int
+    bus: str
+    logical: str
+    doc: str
+
+
+def core_ports(manifest: Manifest) -> tuple[Port, ...]:
+    """The ports of a build's exported core, in the order of the module."""
+    wide_in, wide_out = WORD * manifest.lanes_in, WORD * manifest.lanes_out
+    rows = (
+        ("aclk", "input", 1, "aclk", "CLK", "clock of both streams, rising edge"),
+        ("aresetn", "input", 1, "aresetn", "RST", "reset, active low, synchronous to aclk"),
+        ("s_axis_tdata", "input", wide_in, "s_axis", "TDATA", "request words, the first lowest"),
+        ("s_axis_tvalid", "input", 1, "s_axis", "TVALID", "a request beat is on offer"),
+        ("s_axis_tready", "output", 1, "s_axis", "TREADY", "it is taken at this edge"),
+        ("s_axis_tlast", "input", 1, "s_axis", "TLAST", "last beat of a request"),
+        ("m_axis_tdata", "output", wide_out, "m_axis", "TDATA", "result words, the first lowest"),
+        ("m_axis_tvalid", "output", 1, "m_axis", "TVALID", "a result beat is on offer"),
+        ("m_axis_tready", "input", 1, "m_axis", "TREADY", "it is taken at this edge"),
+        ("m_axis_tlast", "output", 1, "m_axis", "TLAST", "last beat of a result"),
+        ("m_axis_tuser", "output", 1, "m_axis", "TUSER", "flag of the result, on its last beat"),
+        (
+            "protocol_error",
+            "output",
+            1,
+            "",
+            "",
+            "a request's TLAST stood wrongly; stays until reset",
+        ),
+        ("build_hash", "output", 64, "", "", "identifies the build, a constant"),
+    )
+    return tuple(
+        Port(name=n, direction=d, width=w, bus=b, logical=lg, doc=doc)
+        for n, d, w, b, lg, doc in rows
+    )
+
+
+def module_name(manifest: Manifest) -> str:
+    """A name for the top module from robot and function, valid in Verilog, VHDL and C."""
+    words = re.findall(r"[a-z0-9]+", f"{manifest.robot}_{manifest.function}".lower())
+    name = "_".join(words)
+    return name if name[0].isalpha() else f"robot_{name}"
+
+
+def plain(text: str) -> str:
+    """A text for comments of any language: no quotes, no line breaks, no ends of comments."""
+    return re.sub(r"[^A-Za-z0-9 _.,+-]", "_", text)
+
+
+def check_name(name: str) -> str:
+    """Return a name that the caller chose, if it serves as one.
+
+    Raises
+    ------
+    ExportError : it is no identifier everywhere, or could meet the names of inner modules.
+    """
+    if not _NAME.fullmatch(name):
+        raise ExportError(
+            f"'{name}' cannot name a module: take small letters and digits, a letter first, with "
+            "single underscores between."
+        )
+    return name

@@ -1,0 +1,133 @@
+"""What a core is made for: the latencies of its units, and formats by signal.
+
+``area`` is the default: the fewest registers and lookup tables at the clock that the build counts
+with. ``latency`` leaves out a register of each product and makes two additions in a cycle where
+that finishes earlier. ``throughput`` is for the clock: a register between the selection of an
+operand and the first carry chain behind it, everywhere, so that the longest path is one lookup
+table and a carry chain.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+from pinion.functions import Function
+from pinion.gateware.library import timing_for
+from pinion.graph import Graph
+from pinion.graph.ranges import measure_ranges
+from pinion.hls import FormatPlan
+from pinion.hls.auto import MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
+from pinion.hls.planfile import read_plan
+from pinion.hls.signals import FINE_TURN, SHORT, SHORT_TURN, STORED, TURN, TableFormats
+from pinion.hls.timing import Timing
+from pinion.robot import Model
+
+from .states import REFERENCE, judged_states, range_states
+
+AUTO = "auto"
+# Words of 18 bits: every product is one multiplier of 18 x 18 bits, as FPGAs without wider ones
+# have.
+AUTO18 = "auto18"
+
+OBJECTIVES = ("area", "latency", "throughput")
+
+
+# Below this error the rounding of short sines and cosines counts.
+_FINE = 2e-4
+
+
+class ObjectiveError(ValueError):
+    """An objective or a precision that cannot be had; the message says what can."""
+
+
+def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
+    """Unit latencies for an objective.
+
+    Raises
+    ------
+    ObjectiveError
+        When there is no such objective.
+    """
+    if objective not in OBJECTIVES:
+        raise ObjectiveError(
+            f"There is no objective '{objective}'; choose one of {', '.join(OBJECTIVES)}."
+        )
+    if objective == "throughput":
+        return timing_for(plan, add=2, port=1)
+    # A product of one multiplier block needs no register inside; one of four blocks does.
+    single = isinstance(plan, AutoFormats) and objective == "latency"
+    return replace(timing_for(plan, multiplier_stages=1 if single else 2), chained=1 + single)
+
+
+def format_plan(
+    model: Model,
+    row: Function,
+    folded: Graph,
+    formats: str,
+    *,
+    ranges: str | None,
+    max_error: float | None,
+) -> FormatPlan | AutoFormats:
+    """Formats of a folded graph: one for all, chosen by signal, or as a plan file says.
+
+    Raises
+    ------
+    ObjectiveError
+        When the largest error is not a number between 0 and 1, or cannot be chosen.
+    pinion.hls.planfile.PlanError
+        When there is no such plan, or it is not whole.
+    """
+    by_signal = formats in (AUTO, AUTO18) or formats.endswith(".toml")
+    if not by_signal:
+        for option, value in (("ranges", ranges), ("a largest error", max_error)):
+            if value is not None:
+                raise ObjectiveError(
+                    f"The format {formats} is the same for every signal, so {option} ({value}) "
+                    f"cannot be chosen; use it with the formats '{AUTO}'."
+                )
+        return FormatPlan.parse(formats)
+    return _auto_formats(model, row, folded, formats, ranges=ranges, max_error=max_error)
+
+
+def _auto_formats(
+    model: Model,
+    row: Function,
+    folded: Graph,
+    formats: str,
+    *,
+    ranges: str | None,
+    max_error: float | None,
+) -> AutoFormats:
+    """Formats by signal, chosen or saved."""
+    saved = None if formats in (AUTO, AUTO18) else read_plan(Path(formats))
+    if saved is not None and (ranges is not None or max_error is not None):
+        raise ObjectiveError(
+            f"The plan '{formats}' already says for which states and which error it was made; "
+            "leave ranges and largest error out, or build with 'auto'."
+        )
+    short = formats == AUTO18
+    wanted = (MAX_ERROR_SHORT if short else MAX_ERROR) if max_error is None else max_error
+    if not (math.isfinite(wanted) and 0.0 < wanted < 1.0):
+        raise ObjectiveError(
+            f"A largest relative error of {wanted:g} makes no sense: give a number between 0 and "
+            f"1, such as {MAX_ERROR:g}."
+        )
+    distribution = REFERENCE if ranges is None else ranges
+    if saved is not None:
+        distribution, wanted = saved.distribution, saved.max_error
+    states = range_states(model, row, distribution)
+    turn = SHORT_TURN if short else TURN if wanted >= _FINE else FINE_TURN
+    return AutoFormats(
+        states=states,
+        judged=judged_states(model, row, distribution),
+        tables=saved.tables
+        if saved
+        else TableFormats.of(
+            folded, measure_ranges(folded, states), turn=turn, stored=SHORT if short else STORED
+        ),
+        max_error=wanted,
+        distribution=distribution,
+        saved=saved,
+    )

@@ -1,0 +1,36 @@
+"""What an operation costs in a datapath whose units are shared in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pinion.graph.ops import OPS, Family
+
+from .timing import Timing
+
+# A product by a constant saves an operand's selection; adders are far cheaper than multipliers;
+# nothing is worth another reciprocal, sine or cosine. A sign is free: what reads it takes it.
+_PRODUCT, _MULTIPLE, _SUM, _TABLE = 1.0, 0.99, 0.1, 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatapathCosts:
+    """Latencies of the units, and prices in multipliers.
+
+    Members
+    -------
+    timing : latencies of the hardware units.
+    """
+
+    timing: Timing = field(default_factory=Timing)
+
+    def latency(self, op: str, operands: int = 2) -> int:
+        """Cycles from operands to result."""
+        return self.timing.latency(op, operands)
+
+    def price(self, op: str, *, constant: bool = False) -> float:
+        """Of a multiplier, which is 1."""
+        row = OPS[op]
+        if row.family is Family.PRODUCT:
+            return _MULTIPLE if constant else _PRODUCT
+        return {Family.SUM: _SUM, Family.TABLE: _TABLE}.get(row.family, 0.0)

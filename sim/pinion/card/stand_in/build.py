@@ -1,0 +1,53 @@
+"""From a build folder to a card that a stand-in serves."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
+from pinion.driver.card import layout_of
+from pinion.flow.build import SIMULATION
+from pinion.link import Layout, Manifest
+
+from .engine import Backend, PacketBackend, TopBackend
+
+MODELS = ("packet", "rtl")
+
+Factory = Callable[[Path], tuple[Backend, Layout]]
+
+
+def make_card(folder: Path, *, model: str = "packet") -> tuple[Backend, Layout]:
+    """A card for a build folder, and the layout of its packets.
+
+    Parameters
+    ----------
+    folder : of ``pinion build``.
+    model : ``packet`` for the compiled core in a model of the top, ``rtl`` for the compiled top,
+        or ``file.py:function`` for a `Factory` of one's own.
+
+    Raises
+    ------
+    ValueError
+        When there is no such model.
+    """
+    if ":" in model:
+        path, _, name = model.rpartition(":")
+        # A factory raises what it wants: whoever names one is a programmer.
+        factory: Factory = runpy.run_path(path)[name]
+        return factory(folder)
+    if model not in MODELS:
+        raise ValueError(
+            f"There is no model '{model}' of a card: give packet, rtl, or file.py:function."
+        )
+    manifest = Manifest.read(folder)
+    if model == "packet":
+        from ..transport import SimulatedCard
+
+        card = SimulatedCard(folder=folder, manifest=manifest).card
+        return PacketBackend(card=card), layout_of(manifest)
+    from pinion.boards.top import write_top
+    from pinion.cosim.top import CompiledTop
+
+    top = CompiledTop.build(rtlil=write_top(folder), folder=folder / SIMULATION)
+    return TopBackend(top=top), layout_of(manifest)

@@ -1,0 +1,223 @@
+"""What a stand-in card computes with: the compiled top, or the model at packet level."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.cosim.stream import Flags, Words
+from pinion.cosim.top import CompiledTop
+from pinion.link import BEAT, WORDS_PER_BEAT, Magic, register
+from pinion.link.registers import HALTED, IN_RESET, OPEN, RESET
+
+from ..packets import PacketCard
+
+Keep = NDArray[np.uint64]
+
+ALL = np.uint64((1 << 64) - 1)
+"""TKEEP of a whole beat."""
+
+DEPTH = 512
+"""Request beats that the model at packet level takes while nobody reads."""
+
+SLICE = 20_000
+"""Link cycles that the compiled top runs at a time, so that others get their turn."""
+
+IDLE = 5_000
+"""Link cycles without progress after which the compiled top is at rest; above any latency."""
+
+CONTROL, STATUS = register("CONTROL").offset, register("STATUS").offset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What one step of a backend moved.
+
+    Members
+    -------
+    accepted : request beats taken.
+    beats : (m, 16) uint32, result beats given.
+    last : (m,) bool, TLAST of each.
+    violations : broken rules of AXI-Stream on the card's side.
+    """
+
+    accepted: int
+    beats: Words
+    last: Flags
+    violations: int = 0
+
+
+class Backend(Protocol):
+    """A card at its AXI side; for one thread at a time."""
+
+    def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
+        """Offer request beats and take up to ``room`` result beats, until neither goes on.
+
+        Parameters
+        ----------
+        beats : (n, 16) uint32; those not accepted are given again, with more behind them.
+        keep, last : (n,) TKEEP and TLAST of each.
+        room : 0 is ``c2h_tready`` low.
+        """
+
+    def read(self, offset: int) -> int:
+        """Read a register."""
+
+    def write(self, offset: int, value: int) -> None:
+        """Write a register."""
+
+    def reset(self) -> None:
+        """Configure the card anew: everything is lost, counters too."""
+
+
+class TopBackend:
+    """The whole RTL, compiled.
+
+    Parameters
+    ----------
+    top : just configured.
+    stall : pattern, repeated: cycles in which ``c2h_tready`` is low although a read is posted.
+    """
+
+    def __init__(self, *, top: CompiledTop, stall: Flags | None = None) -> None:
+        self.top = top
+        self.stall = stall
+
+    def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
+        """Run until nothing moves any more, or for a slice of time."""
+        if not len(beats) and not room:
+            return Step(accepted=0, beats=beats, last=last)
+        run = self.top.run(
+            beats=beats,
+            keep=keep,
+            last=last,
+            room=room,
+            stall=self.stall,
+            limit=IDLE,
+            cycles=SLICE,
+        )
+        return Step(
+            accepted=run.accepted, beats=run.beats, last=run.last, violations=run.violations
+        )
+
+    def read(self, offset: int) -> int:
+        """Through AXI-Lite."""
+        return self.top.read(offset)
+
+    def write(self, offset: int, value: int) -> None:
+        """Through AXI-Lite."""
+        self.top.write(offset, value)
+
+    def reset(self) -> None:
+        """Port ``rst``."""
+        self.top.reset()
+
+
+class PacketBackend:
+    """The model at packet level, with buffers of finite size and a stream that can be interrupted.
+
+    Parameters
+    ----------
+    card : the model.
+    depth : request beats that it takes while nobody reads.
+    """
+
+    def __init__(self, *, card: PacketCard, depth: int = DEPTH) -> None:
+        self.card = card
+        self.depth = depth
+        self._out: deque[Words] = deque()
+        self._sent = 0
+        self._credit = depth
+
+    def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
+        """Take beats while there is room for their answers; give answers in order."""
+        del last  # no boundary of anything
+        given: list[Words] = []
+        ends: list[Flags] = []
+        accepted = 0
+        while True:
+            room -= self._give(room, given, ends)
+            if room:
+                self._credit = self.depth
+            left = len(beats) - accepted
+            dropping = bool(self.card.read_register(STATUS) & (IN_RESET | HALTED))
+            take = left if dropping else min(self._credit, left)
+            if not take or (self._out and not dropping):
+                break
+            piece = slice(accepted, accepted + take)
+            data = np.ascontiguousarray(beats[piece])
+            for response in self.card.feed(data, whole=keep[piece] == ALL):
+                self._out.append(response.view(np.uint32).reshape(-1, WORDS_PER_BEAT))
+            accepted += take
+            self._credit -= 0 if dropping else take
+        return Step(
+            accepted=accepted,
+            beats=np.concatenate(given) if given else beats[:0],
+            last=np.concatenate(ends) if ends else np.zeros(0, dtype=np.bool_),
+        )
+
+    def read(self, offset: int) -> int:
+        """A register; what is still on its way to the host shows in STATUS."""
+        value = self.card.read_register(offset)
+        if offset == STATUS and self._out:
+            value = (value & ~IN_RESET) | OPEN
+        return value
+
+    def write(self, offset: int, value: int) -> None:
+        """A register; the soft reset cuts off what is on its way."""
+        self.card.write_register(offset, value)
+        if offset == CONTROL and value & RESET:
+            self._cut()
+
+    def reset(self) -> None:
+        """Nothing is left, not even the end of a packet."""
+        self.card.configure()
+        self._out.clear()
+        self._sent = 0
+        self._credit = self.depth
+
+    def _give(self, room: int, given: list[Words], ends: list[Flags]) -> int:
+        taken = 0
+        while self._out and taken < room:
+            packet = self._out[0]
+            piece = packet[self._sent : self._sent + room - taken]
+            self._sent += len(piece)
+            taken += len(piece)
+            last = np.zeros(len(piece), dtype=np.bool_)
+            if self._sent == len(packet):
+                last[-1] = True
+                self._out.popleft()
+                self._sent = 0
+            given.append(piece)
+            ends.append(last)
+        return taken
+
+    def _cut(self) -> None:
+        """The beat on offer stays on offer; the packet that it belongs to ends behind it."""
+        if not self._out or self._aborting():
+            return
+        offered = self._out[0][self._sent : self._sent + 1]
+        final = self._sent + 1 == len(self._out[0])
+        abort = np.zeros((0 if final else 1, WORDS_PER_BEAT), dtype=np.uint32)
+        abort[:, 0] = int(Magic.ABORT)
+        self._out.clear()
+        self._out.append(np.concatenate([offered, abort]))
+        self._sent = 0
+        self._credit = self.depth
+
+    def _aborting(self) -> bool:
+        last = self._out[0][-1]
+        return bool(last[0] == int(Magic.ABORT)) and len(self._out) == 1
+
+
+def beats_of(data: bytes | bytearray | memoryview) -> Words:
+    """Bytes as beats, (n, 16) uint32; the last one is filled up with zeros."""
+    raw = np.frombuffer(data, dtype=np.uint8)
+    short = -len(raw) % BEAT
+    if short:
+        raw = np.concatenate([raw, np.zeros(short, dtype=np.uint8)])
+    return raw.view(np.uint32).reshape(-1, WORDS_PER_BEAT)

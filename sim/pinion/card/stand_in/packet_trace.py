@@ -1,0 +1,206 @@
+"""Which packet a beat of the request stream belongs to, and what the fault plan does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pinion.cosim.stream import Flags, Words
+from pinion.link import BEAT, HEADER, MAX_COUNT, Magic, crc32
+
+from .engine import Keep
+from .faults import Fault, Injector
+
+OTHER = 0x0BAD_B17D_0000_0001
+"""What the hash of another build differs in."""
+
+
+@dataclass(kw_only=True)
+class Stretch:
+    """Beats of the request stream that travel without a stop.
+
+    Members
+    -------
+    beats, keep, last : as they go to the card.
+    before : what happens before they go.
+    lost : they never go.
+    """
+
+    beats: Words
+    keep: Keep
+    last: Flags
+    before: list[Fault] = field(default_factory=list)
+    lost: bool = False
+
+
+@dataclass(kw_only=True)
+class Packet:
+    """A request packet of which beats are still to come.
+
+    Members
+    -------
+    number, sequence, count : which one.
+    length, at : its beats, and those seen so far.
+    faults : that lie ahead.
+    lost : what is still to come never arrives.
+    """
+
+    number: int
+    sequence: int
+    count: int
+    length: int
+    at: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    lost: bool = False
+
+
+class PacketTrace:
+    """Follows the request stream by its headers, as the card does, and cuts it at faults.
+
+    Parameters
+    ----------
+    injector : of the plan.
+    emit : called for every fault with the packet's number and sequence number, before its beats
+        go.
+    """
+
+    def __init__(self, *, injector: Injector, emit: Callable[[Fault, int, int], None]) -> None:
+        self.injector = injector
+        self._emit = emit
+        self._packet: Packet | None = None
+        self.number = 0
+        self.sequence = 0
+
+    def lost(self) -> None:
+        """The stream was cut: the next beat begins a packet."""
+        self._packet = None
+
+    def cut(self, beats: Words, keep: Keep, last: Flags, *, other: bool) -> list[Stretch]:
+        """Stretches of a transfer, with the faults in it.
+
+        Parameters
+        ----------
+        beats, keep, last : of the transfer; changed in place.
+        other : the card holds another build now.
+        """
+        found: list[Stretch] = []
+        at = 0
+        while at < len(beats):
+            if self._packet is None:
+                self._begin(beats[at], found)
+            packet = self._packet
+            if packet is None:  # no header: the card will say so
+                found.append(Stretch(beats=beats[at:], keep=keep[at:], last=last[at:]))
+                break
+            stop = min(len(beats), at + packet.length - packet.at)
+            here = slice(at, stop)
+            found += self._faulty(packet, beats[here], keep[here], last[here], other)
+            packet.at += stop - at
+            at = stop
+            if packet.at == packet.length:
+                self._packet = None
+        return found
+
+    def _begin(self, beat: Words, found: list[Stretch]) -> None:
+        header = np.frombuffer(beat.tobytes(), dtype=HEADER)[0]
+        count = int(header["count"])
+        if int(header["magic"]) != Magic.REQUEST or not 1 <= count <= MAX_COUNT:
+            return
+        words = int(header["words"])
+        length = 1 + -(-4 * words * count // BEAT)
+        packet = Packet(
+            number=self.number, sequence=int(header["sequence"]), count=count, length=length
+        )
+        self.number += 1
+        self.sequence = packet.sequence
+        packet.faults = self.injector.draw(packet.number, count=count, request_beats=length)
+        self._packet = packet
+
+    def _faulty(
+        self, packet: Packet, beats: Words, keep: Keep, last: Flags, other: bool
+    ) -> list[Stretch]:
+        """Stretches of one packet's beats; faults that lie further behind stay with it."""
+        start, stop = packet.at, packet.at + len(beats)
+        if other and start == 0:
+            _rebuild(beats[0])
+        cuts: list[tuple[int, Fault]] = []
+        later: list[Fault] = []
+        for fault in packet.faults:
+            place = _place(fault, packet)
+            if place >= stop:
+                later.append(fault)
+                continue
+            self._emit(fault, packet.number, packet.sequence)
+            here = max(place - start, 0)
+            if fault.kind == "other_build":
+                _rebuild(beats[0])
+            elif fault.kind == "split_tlast":
+                last[here] = True
+            elif fault.kind == "ring_wrap":
+                last[here] = True
+                cuts.append((here + 1, fault))
+            elif fault.kind == "partial_tkeep":
+                keep[here] = np.uint64((1 << (fault.size or 1)) - 1)
+            elif fault.kind == "corrupt_beat" and fault.side == "request":
+                _flip(beats[here], fault.bit or 0)
+            elif fault.side == "request" or fault.kind == "card_reset":
+                cuts.append((here, fault))
+        packet.faults = later
+        return _split(packet, Stretch(beats=beats, keep=keep, last=last), cuts)
+
+
+def _place(fault: Fault, packet: Packet) -> int:
+    """Beat of the packet at which a fault happens."""
+    final = packet.length - 1
+    if fault.kind in ("split_tlast", "ring_wrap", "partial_tkeep", "card_reset"):
+        return min(fault.beat or 0, final)
+    if fault.side == "response" or fault.kind in ("other_build", "ebusy", "short_read"):
+        return 0
+    if fault.kind == "corrupt_beat":
+        return min(fault.beat or 0, final)
+    if fault.kind in ("etimedout", "errno512"):
+        return packet.length // 2
+    if fault.kind == "lost_tail":
+        return max(packet.length - (fault.beats or 1), 1 if packet.length > 1 else 0)
+    return 0
+
+
+def _split(packet: Packet, whole: Stretch, cuts: list[tuple[int, Fault]]) -> list[Stretch]:
+    """The beats between the faults, and the faults before them."""
+    found: list[Stretch] = []
+    before: list[Fault] = []
+    at = 0
+    size = len(whole.beats)
+    for place, fault in [*sorted(cuts, key=lambda cut: cut[0]), (size, None)]:
+        stop = min(place, size)
+        if stop > at or (fault is None and before):
+            here = slice(at, stop)
+            found.append(
+                Stretch(
+                    beats=whole.beats[here],
+                    keep=whole.keep[here],
+                    last=whole.last[here],
+                    before=before,
+                    lost=packet.lost,
+                )
+            )
+            before, at = [], stop
+        if fault is not None:
+            before.append(fault)
+            packet.lost |= fault.kind == "lost_tail"
+    return found
+
+
+def _flip(beat: Words, bit: int) -> None:
+    beat[bit // 32] ^= np.uint32(1 << (bit % 32))
+
+
+def _rebuild(beat: Words) -> None:
+    """Make a header one that the other build refuses: the card compares it with its own hash."""
+    header = np.frombuffer(beat.tobytes(), dtype=HEADER).copy()
+    header["build"] ^= OTHER
+    header["crc"] = 0
+    header["crc"] = crc32(header.tobytes())
+    beat[:] = header.view(np.uint32)

@@ -1,0 +1,340 @@
+"""The vendor's driver and its DMA engine, as far as a program can see them.
+
+The rules are those of the Xilinx driver (``XDMA/linux-kernel``): a write becomes transfers of at
+most 2048 descriptors, each with TLAST at its end; a descriptor is a page, and a partial beat where
+the buffer is not aligned; a packet from the card closes its descriptor; nothing is taken from the
+card while no read is posted; a transfer that stands still ends with an error after a timeout.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from pinion.cosim.stream import Flags, Words
+from pinion.link import BEAT, Layout, register
+from pinion.link.registers import RESET
+
+from .answer_trace import AnswerTrace
+from .engine import CONTROL, Backend, Keep
+from .faults import Fault, FaultPlan, Injector, Record
+from .packet_trace import OTHER, PacketTrace
+from .transfer import EMPTY, NO_FLAGS, NO_KEEP, STALE, Reading, request_beats, transfers
+
+ERESTARTSYS = 512
+"""What older drivers return for a timeout."""
+
+PAUSE = 0.002
+"""Seconds between two looks at a card that stands still."""
+
+BUILD = {
+    register("BUILD_LOW").offset: OTHER & 0xFFFFFFFF,
+    register("BUILD_HIGH").offset: OTHER >> 32,
+}
+
+NO_FAULTS = FaultPlan()
+
+
+class XdmaModel:
+    """The device files of one card.
+
+    Writes, reads and register accesses come from any threads. Whoever waits lets the card work.
+    All methods raise `OSError` as the system calls do.
+
+    Parameters
+    ----------
+    backend : the card.
+    layout : of its packets.
+    plan : faults to inject.
+    timeout : seconds that a transfer may stand still.
+    timeout_errno : what it ends with then.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: Backend,
+        layout: Layout,
+        plan: FaultPlan = NO_FAULTS,
+        timeout: float = 10.0,
+        timeout_errno: int = errno.ETIMEDOUT,
+    ) -> None:
+        self.layout = layout
+        self.timeout = timeout
+        self.timeout_errno = timeout_errno
+        self._backend = backend
+        self._changed = threading.Condition()
+        self._writing, self._reading_lock = threading.Lock(), threading.Lock()
+        self._records: list[Record] = []
+        self._answers = AnswerTrace(layout=layout)
+        self._trace = PacketTrace(injector=Injector(plan=plan), emit=self._planned)
+        self._ring = 0
+        self._pending: tuple[Words, Keep, Flags] = EMPTY, NO_KEEP, NO_FLAGS
+        self._posted: Reading | None = None
+        self._fifo: tuple[Words, Flags] = EMPTY, NO_FLAGS
+        self._errno = 0
+        self._hold = 0.0
+        self._other_until = 0.0
+        self._refuse_open = False
+        self._opened = False
+        self._stopped = False
+
+    # ---- what a program calls ----
+
+    def open_c2h(self) -> None:
+        """Open the stream to the host: `EBUSY` if it is open."""
+        with self._changed:
+            if self._refuse_open or self._opened:
+                self._refuse_open = False
+                raise _error(errno.EBUSY)
+            self._opened = True
+
+    def close_c2h(self) -> None:
+        """Close the stream to the host."""
+        with self._changed:
+            self._opened = False
+
+    def write(self, data: bytes | memoryview, *, address: int = 0) -> int:
+        """Send; returns when the card has taken everything.
+
+        Parameters
+        ----------
+        data : any length.
+        address : of the buffer, as far as it is known; a multiple of 64 otherwise.
+        """
+        view = memoryview(data).cast("B")
+        self._check_aligned("written", len(view), address)
+        with self._writing:
+            parts, self._ring = transfers(len(view), address, self._ring)
+            for part in parts:
+                piece = view[part.start : part.stop]
+                beats, keep = request_beats(piece, address + part.start)
+                last = np.zeros(len(beats), dtype=np.bool_)
+                last[-1] = True
+                self._transfer(beats.copy(), keep, last)
+        return len(view)
+
+    def read(self, length: int, *, address: int = 0) -> bytes:
+        """Receive; returns when every descriptor is closed.
+
+        What is returned ends behind the last byte that came; holes before it hold stale bytes.
+        """
+        self._check_aligned("read", length, address)
+        with self._reading_lock, self._changed:
+            reading = Reading(length=length, address=address)
+            self._posted, self._errno, self._hold = reading, 0, 0.0
+            self._changed.notify_all()
+            try:
+                done = self._pump(lambda: reading.full or bool(self._errno))
+            finally:
+                self._posted = None
+            failed, hold = self._errno, self._hold
+        if hold:
+            time.sleep(hold)
+        if failed:
+            raise _error(failed)
+        if not done:
+            raise _error(self.timeout_errno)
+        return bytes(reading.buffer[: reading.end])
+
+    def read_register(self, offset: int, length: int = 4) -> bytes:
+        """One word, whatever length is asked for."""
+        self._check_word("read", offset, length)
+        with self._changed:
+            value = self._backend.read(offset)
+            if offset in BUILD and time.monotonic() < self._other_until:
+                value ^= BUILD[offset]
+        return value.to_bytes(4, "little")[:length]
+
+    def write_register(self, offset: int, data: bytes) -> int:
+        """One word, whatever length is given."""
+        self._check_word("written", offset, len(data))
+        word = (bytes(data) + bytes([STALE]) * 4)[:4]
+        with self._changed:
+            value = int.from_bytes(word, "little")
+            self._backend.write(offset, value)
+            if offset == CONTROL and value & RESET:
+                self._answers.forget()
+            self._changed.notify_all()
+        return 4
+
+    # ---- what a test calls ----
+
+    def log(self) -> list[Record]:
+        """Everything that happened so far."""
+        with self._changed:
+            return list(self._records)
+
+    def set_plan(self, plan: FaultPlan) -> None:
+        """Go on with another plan; packets are counted from 0 again."""
+        with self._changed:
+            self._trace = PacketTrace(injector=Injector(plan=plan), emit=self._planned)
+            self._answers = AnswerTrace(layout=self.layout)
+            self._refuse_open = False
+
+    def note(self, kind: str, detail: str) -> None:
+        """Record something that another part of the stand-in saw."""
+        with self._changed:
+            self._record(kind, -1, self._trace.sequence, detail)
+
+    def stop(self) -> None:
+        """End every transfer with `ENODEV`, as when the module is unloaded."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    # ---- the engine ----
+
+    def _transfer(self, beats: Words, keep: Keep, last: Flags) -> None:
+        with self._changed:
+            other = time.monotonic() < self._other_until
+            stretches = self._trace.cut(beats, keep, last, other=other)
+        try:
+            for stretch in stretches:
+                for fault in stretch.before:
+                    self._strike_request(fault)
+                if not stretch.lost:
+                    self._push(stretch.beats, stretch.keep, stretch.last)
+        except OSError:
+            with self._changed:
+                self._trace.lost()
+            raise
+
+    def _push(self, beats: Words, keep: Keep, last: Flags) -> None:
+        with self._changed:
+            self._pending = beats, keep, last
+            try:
+                if not self._pump(lambda: not len(self._pending[0])):
+                    raise _error(self.timeout_errno)
+            finally:
+                # What the engine had not sent is not sent any more.
+                self._pending = beats[:0], keep[:0], last[:0]
+
+    def _pump(self, done: Callable[[], bool]) -> bool:
+        """Let the card work until something is done; holds the lock but while it stands still."""
+        end = time.monotonic() + self.timeout
+        while not done():
+            if self._stopped:
+                raise _error(errno.ENODEV)
+            if self._advance():
+                end = time.monotonic() + self.timeout
+                self._changed.notify_all()
+                continue
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            self._changed.wait(min(left, PAUSE))
+        return True
+
+    def _advance(self) -> bool:
+        """One step of the card; says whether anything moved."""
+        beats, keep, last = self._pending
+        reading = self._posted
+        if reading is not None and len(self._fifo[0]):
+            self._fill(*self._fifo)
+        room = 0
+        if reading is not None and not reading.full and not self._errno:
+            room = self._answers.room(reading.room)
+        if not room and not len(beats):
+            return False
+        step = self._backend.advance(beats, keep, last, room)
+        self._pending = beats[step.accepted :], keep[step.accepted :], last[step.accepted :]
+        if step.violations:
+            self._record("violation", -1, 0, "The card changed or withdrew a beat on offer.")
+        if len(step.beats):
+            self._answers.pass_on(
+                step.beats.copy(), step.last, take=self._fill, strike=self._strike_response
+            )
+        return bool(step.accepted or len(step.beats))
+
+    def _fill(self, beats: Words, last: Flags) -> None:
+        reading = self._posted
+        assert reading is not None, "the card gives beats only while a read is posted"
+        taken = reading.take(beats, last)
+        self._fifo = beats[taken:], last[taken:]
+
+    # ---- faults ----
+
+    def _planned(self, fault: Fault, packet: int, sequence: int) -> None:
+        """A fault's time has come, or that of its packet; holds the lock."""
+        if fault.kind == "ebusy":
+            self._refuse_open = True
+        if fault.kind == "other_build":
+            self._other_until = time.monotonic() + fault.seconds
+        later = fault.kind == "short_read" or (
+            fault.side == "response"
+            and fault.kind in ("delay", "etimedout", "errno512", "corrupt_beat", "lost_tail")
+        )
+        if later:
+            self._answers.expect(fault, packet, sequence)
+        else:
+            self._record(fault.kind, packet, sequence, f"request, {_shown(fault)}")
+
+    def _strike_request(self, fault: Fault) -> None:
+        if fault.kind == "delay":
+            time.sleep(fault.seconds)
+        elif fault.kind == "etimedout":
+            raise _error(errno.ETIMEDOUT)
+        elif fault.kind == "errno512":
+            raise _error(ERESTARTSYS)
+        elif fault.kind == "card_reset":
+            with self._changed:
+                self._backend.reset()
+                self._answers.lost()
+
+    def _strike_response(self, fault: Fault, packet: int, sequence: int) -> None:
+        """A fault of the response that is being read; holds the lock."""
+        self._record(fault.kind, packet, sequence, f"response, {_shown(fault)}")
+        reading = self._posted
+        assert reading is not None
+        if fault.kind == "delay":
+            self._hold += fault.seconds
+        elif fault.kind == "short_read":
+            reading.full = True
+        elif fault.kind == "etimedout":
+            self._errno = errno.ETIMEDOUT
+        elif fault.kind == "errno512":
+            self._errno = ERESTARTSYS
+
+    def _record(self, kind: str, packet: int, sequence: int, detail: str) -> None:
+        self._records.append(
+            Record(
+                kind=kind, packet=packet, sequence=sequence, time=time.monotonic(), detail=detail
+            )
+        )
+
+    # ---- rules for callers ----
+
+    def _check_aligned(self, what: str, length: int, address: int) -> None:
+        if self._stopped:
+            raise _error(errno.ENODEV)
+        if address % BEAT or length % BEAT:
+            self.note(
+                "trap_2",
+                f"{length} bytes were {what} at {address % BEAT} bytes behind a beat's bound: "
+                f"partial beats come of it.",
+            )
+
+    def _check_word(self, what: str, offset: int, length: int) -> None:
+        if offset % 4 or length != 4:
+            self.note(
+                "trap_9",
+                f"{length} bytes at {offset:#x} of the registers were {what}: an access is of one "
+                f"aligned word, whatever is asked for.",
+            )
+        if offset % 4:
+            raise _error(errno.EPROTO)
+
+
+def _shown(fault: Fault) -> str:
+    names = ("beat", "beats", "size", "bit", "seconds")
+    return ", ".join(f"{name} {getattr(fault, name)}" for name in names)
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))

@@ -1,0 +1,360 @@
+"""A host for benches inside a simulator: batches, what they must give, registers, counters."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.task import Task
+from cocotb.triggers import ClockCycles, First
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+from numpy.typing import NDArray
+
+from pinion.boards.top import top_parameters
+from pinion.cosim.bench import compare
+from pinion.cosim.reference import make, request_words
+from pinion.cosim.stream import Words
+from pinion.driver.card import layout_of
+from pinion.functions import sample
+from pinion.link import (
+    BEAT,
+    HEADER,
+    Cause,
+    FrameError,
+    Magic,
+    Status,
+    read_response,
+    register,
+)
+
+from .batches import request_beats
+from .dma import Bytes, Dma
+from .top_monitor import ComplaintError, TopMonitor
+
+NOT_A_NUMBER = 0x7FC0_0000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packet:
+    """A request packet, and which requests of the pool are in it."""
+
+    data: Bytes
+    rows: NDArray[np.int64]
+    sequence: int
+    first: int = -1
+
+
+class Host:
+    """Whoever uses the card: the DMA engine, the registers, and what is known of both.
+
+    Parameters
+    ----------
+    dut : module ``pinion_top``.
+    folder : of its build.
+    spec : the scenario.
+    rng : for everything that is left to chance.
+    """
+
+    def __init__(self, *, dut: Any, folder: Path, spec: dict[str, Any], rng: random.Random) -> None:
+        self.dut, self.rng = dut, rng
+        self.limit: int = spec["limit"]
+        self.monitor = TopMonitor(dut=dut)
+        self.dma = Dma(dut=dut, monitor=self.monitor, rng=rng)
+        self._axil = AxiLiteMaster(
+            AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst, reset_active_level=True
+        )
+        self._reference = make(folder)
+        manifest = self._reference.build.manifest
+        self.layout = layout_of(manifest)
+        parameters = top_parameters(manifest, crossing=hasattr(dut, "core_clk"))
+        self.constants = parameters.constants()
+        self._pool = self._requests(spec["pool"], seed=spec["seed"])
+        self._expected, self._flags = self._reference.expected(self._pool)
+        self._answered: list[tuple[NDArray[np.int64], Words]] = []
+        self._next = 0
+        self.totals: Counter[str] = Counter()
+        self.configured()
+
+    def _requests(self, count: int, *, seed: int) -> Words:
+        build = self._reference.build
+        states = sample(build.model, build.function, count, distribution="reference", seed=seed)
+        words = request_words(build.manifest, states)
+        # Some requests are no numbers, so that flags stand between results without.
+        rows = self.rng.sample(range(count), count // 8)
+        words[rows, [self.rng.randrange(words.shape[1]) for _ in rows]] = NOT_A_NUMBER
+        return words
+
+    # ---- tasks ----
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> Task[None]:
+        """Start something beside; what it complains of stops the bench."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except ComplaintError as complaint:
+                self.monitor.complain(str(complaint))
+
+        return cocotb.start_soon(guarded())
+
+    async def finish(self, *tasks: Task[None]) -> None:
+        """Wait for tasks; complain when no beat moves for long."""
+        while left := [task for task in tasks if not task.done()]:
+            await First(*(task.complete for task in left), ClockCycles(self.dut.clk, 100))
+            if self.monitor.unread > self.limit:
+                await self.check_fault()
+                raise ComplaintError(
+                    f"The card stands still: {len(self.monitor.accepted)} request beats taken and "
+                    f"{self.monitor.emitted} result beats given, none in {self.limit} cycles."
+                )
+
+    # ---- registers ----
+
+    async def get(self, name: str) -> int:
+        """Read a register."""
+        reply = await self._axil.read(register(name).offset, 4)
+        self._check_reply(name, reply.resp, "read")
+        return int.from_bytes(reply.data, "little")
+
+    async def put(self, name: str, value: int) -> None:
+        """Write a register."""
+        reply = await self._axil.write(register(name).offset, value.to_bytes(4, "little"))
+        self._check_reply(name, reply.resp, "written")
+
+    async def pair(self, name: str) -> int:
+        """Read a counter of 64 bits."""
+        low = await self.get(f"{name}_LOW")
+        return low | await self.get(f"{name}_HIGH") << 32
+
+    async def expect(self, name: str, value: int) -> None:
+        """Read a register that has to hold a value."""
+        found = await self.get(name)
+        if found != value:
+            raise ComplaintError(f"Register {name} reads {found:#x} instead of {value:#x}.")
+
+    async def check_card(self) -> None:
+        """What a driver asks a card before it believes it."""
+        for name in ("IDENTITY", "VERSION", "BUILD_LOW", "BUILD_HIGH", "FUNCTION_0"):
+            await self.expect(name, self.constants[name])
+
+    async def check_fault(self) -> None:
+        """Ask whether the card found something wrong with requests that are right."""
+        found = await self.get("ERROR")
+        if found:
+            what = Cause(found).sentence if found in list(Cause) else "an unknown cause"
+            raise ComplaintError(f"The card finds good requests faulty, ERROR is {found}: {what}.")
+
+    def _check_reply(self, name: str, found: AxiResp, what: str) -> None:
+        self.totals["registers"] += 1
+        if found != AxiResp.OKAY:
+            raise ComplaintError(f"Register {name} cannot be {what}: the card answers {found!s}.")
+
+    async def chatter(self) -> None:
+        """Read and write registers for ever."""
+        before = Counter[str]()
+        while True:
+            await ClockCycles(self.dut.clk, self.rng.randint(1, 60))
+            await self.expect(*self.rng.choice(list(self.constants.items())))
+            await self.check_fault()
+            value = self.rng.getrandbits(32)
+            await self.put("SCRATCH", value)
+            name = self.rng.choice(("BUSY", "STALLED", "STARVED"))
+            found = await self.pair(name) - self.deposited * (name == "STALLED")
+            if not before[name] <= found <= self.monitor.cycle:
+                raise ComplaintError(
+                    f"Counter {name} reads {found} after {before[name]}, in cycle "
+                    f"{self.monitor.cycle}: it counts cycles, and never back."
+                )
+            before[name] = found
+            await self.expect("SCRATCH", value)
+
+    # ---- batches ----
+
+    def packets(self, counts: Sequence[int]) -> list[Packet]:
+        """Request packets of so many records each, from the pool."""
+        packets = []
+        for count in counts:
+            rows = np.array([self.rng.randrange(len(self._pool)) for _ in range(count)])
+            beats = request_beats(self.layout, self._pool[rows], self._next)
+            data = beats.reshape(-1).view(np.uint8)
+            packets.append(Packet(data=data, rows=rows, sequence=self._next))
+            self._next += 1
+        return packets
+
+    async def exchange(self, counts: Sequence[int], *, late: bool = False) -> None:
+        """Batches back to back, their answers, and register accesses all the while."""
+        packets = self.packets(counts)
+        chatter = self.spawn(self.chatter())
+        writer = self.spawn(self.write(packets))
+        await self.finish(writer, self.spawn(self.answers(packets, late=late)))
+        chatter.cancel()
+        # An access that was under way ends first.
+        await self._axil.wait()
+
+    async def write(self, packets: list[Packet]) -> None:
+        """Send packets; each learns the beat that it begins with."""
+        for k, packet in enumerate(packets):
+            packets[k] = replace(packet, first=len(self.monitor.accepted))
+            await self.dma.write(packet.data)
+
+    async def answers(self, packets: list[Packet], *, late: bool = False) -> None:
+        """Receive the answers to packets, all of each; ``late`` posts some reads late."""
+        for k in range(len(packets)):
+            if late and self.rng.random() < 0.5:
+                await ClockCycles(self.dut.clk, self.rng.randint(1, 400))
+            length = self.layout.response_bytes(len(packets[k].rows))
+            data = await self.dma.read_exactly(length, what=_name(packets[k]))
+            self._whole(packets[k], data)
+
+    async def cut_answers(self, packets: list[Packet]) -> None:
+        """Receive what comes of packets around a reset: whole answers, then at most a cut one."""
+        cut = False
+        for k in range(len(packets)):
+            length = self.layout.response_bytes(len(packets[k].rows))
+            data = await self.dma.read(length, what=_name(packets[k]))
+            if cut:
+                raise ComplaintError(
+                    f"{_name(packets[k])} came after the abort beat, in the reset."
+                )
+            if data[-BEAT:].view("<u4")[0] == Magic.ABORT:
+                self._cut(packets[k], data)
+                cut = True
+            elif len(data) == length:
+                self._whole(packets[k], data)
+            else:
+                raise ComplaintError(
+                    f"{_name(packets[k])} was cut off after {len(data) // BEAT} of "
+                    f"{length // BEAT} beats without an abort beat."
+                )
+        await self.dma.read(BEAT, what="What came behind all answers")
+        raise ComplaintError("A packet came that nobody had asked for.")
+
+    def _whole(self, packet: Packet, data: Bytes) -> None:
+        name, count = _name(packet), len(packet.rows)
+        try:
+            head = read_response(self.layout, data, count, packet.sequence)
+        except FrameError as error:
+            raise ComplaintError(f"{name} is no answer to it: {error}") from None
+        words, flags = self._expected[packet.rows], self._flags[packet.rows]
+        got = self.layout.response_words(data, count)
+        found = self.layout.response_flags(data, count)
+        wrong = compare(got, words, what="the integer model")
+        wrong += compare(found[:, None], flags[:, None], what="its flags")
+        flagged = int(flags.sum())
+        status = Status.FLAGGED if flagged else Status.OK
+        if (head.flagged, head.status) != (flagged, status):
+            wrong.append(
+                f"The trailer says {head.flagged} flagged and status {head.status!r} instead of "
+                f"{flagged} and {status!r}."
+            )
+        passed = self.monitor.ended[-1] - self.monitor.accepted[packet.first]
+        if not 0 < head.cycles <= passed:
+            wrong.append(
+                f"The trailer says that the batch took {head.cycles} cycles; from its first beat "
+                f"in to its last beat out it was {passed}."
+            )
+        if wrong:
+            raise ComplaintError(f"{name}: {' '.join(wrong)}")
+        self._answered.append((packet.rows, got.copy()))
+        self.totals.update(batches=1, records=count, flagged=flagged)
+        self.known.update(BATCHES=1, ACCEPTED=count, ANSWERED=count, FLAGGED=flagged)
+        self.last = {"SEQUENCE": packet.sequence, "LATENCY": head.cycles}
+
+    def _cut(self, packet: Packet, data: Bytes) -> None:
+        name = _name(packet)
+        header = data[:BEAT].view(HEADER)[0]
+        if len(data) < 2 * BEAT or data[-BEAT + 4 :].any():
+            raise ComplaintError(f"{name} is an abort beat that closes nothing, or is not zero.")
+        if (header["magic"], header["sequence"]) != (Magic.RESPONSE, packet.sequence):
+            raise ComplaintError(f"{name} was cut off, and what there is of it is no answer to it.")
+        expected = self._expected[packet.rows].reshape(-1)
+        got = data[BEAT:-BEAT].view(np.uint32)[: len(expected)]
+        if not np.array_equal(got, expected[: len(got)]):
+            raise ComplaintError(f"{name} was cut off, and the results before that are wrong.")
+        self.totals["cut"] += 1
+
+    def check_floats(self) -> None:
+        """All answers since the last time against the float model, within the build's budget."""
+        if not self._answered:
+            return
+        rows = np.concatenate([rows for rows, _ in self._answered])
+        words = np.concatenate([words for _, words in self._answered])
+        self._answered.clear()
+        self.totals["floats"] += len(rows)
+        wrong = self._reference.check_floats(self._pool[rows], words)
+        if wrong:
+            raise ComplaintError(" ".join(wrong))
+
+    # ---- counters ----
+
+    def configured(self) -> None:
+        """The card is as after configuration."""
+        names = ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES", "DROPPED", "ERRORS")
+        self.known = Counter(dict.fromkeys(names, 0))
+        self.last = {"SEQUENCE": 0, "LATENCY": 0}
+        self.deposited = 0
+
+    async def learn(self) -> None:
+        """After a reset: what it cut off may have been counted, and is not known otherwise."""
+        found = {name: await self.get(name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED")}
+        order = [found["ACCEPTED"], found["ANSWERED"], self.known["ANSWERED"]]
+        if order != sorted(order, reverse=True) or found["FLAGGED"] < self.known["FLAGGED"]:
+            raise ComplaintError(
+                f"The counters do not go together: {found}, known {dict(self.known)}."
+            )
+        self.known.update({name: found[name] - self.known[name] for name in found})
+        self.known["DROPPED"] = await self.get("DROPPED")
+
+    async def check_counters(self) -> None:
+        """Every counter, at rest."""
+        await ClockCycles(self.dut.clk, 10)
+        for name, value in (self.known | Counter(self.last)).items():
+            await self.expect(name, value)
+        await self.check_stalled()
+        busy, starved = await self.pair("BUSY"), await self.pair("STARVED")
+        if not 0 < busy <= self.monitor.cycle or not 0 < starved <= busy:
+            raise ComplaintError(
+                f"After {self.monitor.cycle} cycles BUSY reads {busy} and STARVED {starved}."
+            )
+
+    async def settle(self) -> None:
+        """At rest after a deposit, learn it to the cycle: it was made while the counter ran."""
+        await ClockCycles(self.dut.clk, 10)
+        exact = await self.pair("STALLED") - self.monitor.stalled
+        if abs(exact - self.deposited) > 5:
+            raise ComplaintError(
+                f"STALLED reads {exact - self.deposited} more than the cycles in which a result "
+                "waited."
+            )
+        self.deposited = exact
+
+    async def check_stalled(self) -> None:
+        """Cycles in which a result waited, to within those of the access if it still waits."""
+        before = self.monitor.stalled
+        found = await self.pair("STALLED") - self.deposited
+        after = self.monitor.stalled
+        if not before - 5 <= found <= after or (before == after != found):
+            raise ComplaintError(
+                f"STALLED reads {found} after {before} cycles in which a result waited."
+            )
+
+    def figures(self) -> dict[str, int]:
+        """What happened, in numbers."""
+        return dict(self.totals) | {
+            "cycles": self.monitor.cycle,
+            "transfers": self.dma.transfers,
+            "splits": self.dma.splits,
+            "partial_beats": self.dma.partial,
+            "request_beats": len(self.monitor.accepted),
+            "result_beats": self.monitor.emitted,
+        }
+
+
+def _name(packet: Packet) -> str:
+    return f"The answer to batch {packet.sequence} of {len(packet.rows)} requests"

@@ -1,0 +1,32 @@
+"""The intermediate form: a function of a robot as a sequence of scalar operations.
+
+Tracing makes it, arithmetic passes shrink it, and every backend is a reading of it: float and exact
+integer evaluation here, hardware in :mod:`pinion.hls`. docs/graph.md is its specification.
+"""
+
+from __future__ import annotations
+
+from .counts import op_counts
+from .evaluate import evaluate_floats, evaluate_integers, node_floats, node_integers
+from .graph import Graph, GraphError, Node
+from .ops import OPS, Op
+from .text import format_graph, parse_graph
+from .trace import Symbol, TraceError, Tracer
+
+__all__ = [
+    "OPS",
+    "Graph",
+    "GraphError",
+    "Node",
+    "Op",
+    "Symbol",
+    "TraceError",
+    "Tracer",
+    "evaluate_floats",
+    "evaluate_integers",
+    "format_graph",
+    "node_floats",
+    "node_integers",
+    "op_counts",
+    "parse_graph",
+]

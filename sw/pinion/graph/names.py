@@ -1,0 +1,18 @@
+"""Names of the operations; what each means stands in the table (:mod:`.ops`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+INPUT: Final = "input"
+CONST: Final = "const"
+ADD: Final = "add"
+SUB: Final = "sub"
+SUM: Final = "sum"
+NEG: Final = "neg"
+MUL: Final = "mul"
+DOT: Final = "dot"
+SIN: Final = "sin"
+COS: Final = "cos"
+RECIPROCAL: Final = "reciprocal"
+QUANTIZE: Final = "quantize"

@@ -1,0 +1,76 @@
+"""Numeric value numbering: nodes that are equal on random states become one.
+
+Equal values need not be equal expressions: composite quantities that two passes of an algorithm
+make in different ways, entries that are symmetric for a reason no rewriting rule knows, terms that
+cancel for one robot's geometry. Evaluated on random states they show themselves, up to sign (a sign
+costs nothing: the sum or the dot that reads the value takes it). That is a proof with a small
+probability of error, as in the testing of polynomial identities (Schwartz 1980): an identity of
+functions holds in every state, a coincidence not to twelve digits in each of dozens. A second batch
+of states, of which the search knows nothing, has to confirm every replacement.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..costs import Costs
+from ..graph import Graph
+from .samples import TOLERANCE, Samples, States, arrivals
+from .simplify import Folder, Signed
+
+
+def number_values(graph: Graph, search: States, check: States, *, costs: Costs) -> Graph:
+    """Merge nodes of equal value, and make constants of nodes that do not vary.
+
+    Of equal nodes the one that is ready first stays.
+
+    Parameters
+    ----------
+    graph : of the real dialect, before dots are gathered.
+    search : states (n,) by input word to look for equal nodes. Draw words independently of each
+        other, also where a caller would not (the entries of M^-1 and q): a relation between inputs
+        that a caller keeps only to rounding must not be built upon.
+    check : states (m,), other ones, in which equal nodes must be equal too.
+    """
+    samples = Samples.of(graph, search, check)
+    ready = arrivals(graph, costs)
+    order = sorted(range(len(graph.nodes)), key=lambda i: (ready[i], i))
+    same = _classes(graph, samples, order)
+    folder = Folder()
+    new: list[Signed] = [(1, -1)] * len(graph.nodes)
+    for i in order:
+        node = graph.nodes[i]
+        if node.op == "input":
+            new[i] = folder.visit(node, [])
+        elif samples.vanishes(i):
+            new[i] = folder.constant(0.0, node)
+        elif node.op != "const" and samples.steady(i):
+            new[i] = folder.constant(float(np.median(samples.search[i])), node)
+        elif same[i] != (1, i):
+            sign, kept = same[i]
+            new[i] = sign * new[kept][0], new[kept][1]
+        else:
+            new[i] = folder.visit(node, [new[a] for a in node.args])
+    return folder.finish(graph, new)
+
+
+def _classes(graph: Graph, samples: Samples, order: list[int]) -> list[Signed]:
+    """For each node the sign and number of the equal node that comes first in ``order``."""
+    first = np.abs(samples.search[:, 0])
+    by_size = np.argsort(first, kind="stable")
+    sizes = first[by_size]
+    same: list[Signed] = [(1, i) for i in range(len(graph.nodes))]
+    place = {i: k for k, i in enumerate(order)}
+    for i in order:
+        if same[i] != (1, i):
+            continue
+        largest = float(np.max(np.abs(samples.search[i])))
+        low = int(np.searchsorted(sizes, first[i] - TOLERANCE * largest))
+        high = int(np.searchsorted(sizes, first[i] + TOLERANCE * largest, side="right"))
+        for j in map(int, by_size[low:high]):
+            if place[j] <= place[i] or same[j] != (1, j) or graph.nodes[j].op == "input":
+                continue
+            sign = 1 if samples.search[i, 0] * samples.search[j, 0] >= 0 else -1
+            if samples.agree(j, sign * samples.search[i], sign * samples.check[i]):
+                same[j] = (sign, i)
+    return same

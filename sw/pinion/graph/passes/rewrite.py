@@ -1,0 +1,49 @@
+"""Rebuilding a graph node by node: what every pass stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..check import verify
+from ..graph import Graph, Node, Param
+
+COMMUTATIVE = frozenset({"add", "mul"})
+
+
+class Rewriter:
+    """A graph under construction.
+
+    Parameters
+    ----------
+    intern : give equal nodes one number (commutative operands in either order are equal).
+    """
+
+    def __init__(self, *, intern: bool) -> None:
+        self.intern = intern
+        self.nodes: list[Node] = []
+        self._numbers: dict[tuple[str, tuple[int, ...], tuple[Param, ...]], int] = {}
+
+    def emit(
+        self, op: str, args: tuple[int, ...], params: tuple[Param, ...] = (), *, like: Node
+    ) -> int:
+        """Append a node with the region and line of ``like``, or find its equal."""
+        if self.intern and op in COMMUTATIVE:
+            args = tuple(sorted(args))
+        key = (op, args, params)
+        if self.intern and key in self._numbers:
+            return self._numbers[key]
+        self.nodes.append(Node(op, args, params, like.region, like.line))
+        self._numbers[key] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def finish(self, outputs: list[tuple[str, int]]) -> Graph:
+        """The new graph, verified."""
+        return verify(Graph(tuple(self.nodes), tuple(outputs)))
+
+
+def rebuild(graph: Graph, visit: Callable[[Node, tuple[int, ...]], int], to: Rewriter) -> Graph:
+    """Visit each node with its operands' new numbers; ``visit`` returns the new number."""
+    numbers: list[int] = []
+    for node in graph.nodes:
+        numbers.append(visit(node, tuple(numbers[a] for a in node.args)))
+    return to.finish([(name, numbers[node]) for name, node in graph.outputs])

@@ -1,0 +1,170 @@
+"""Folding, common subexpressions, dead code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+from ..check import verify
+from ..graph import Graph, Node
+from .rewrite import Rewriter, rebuild
+
+Signed = tuple[int, int]  # sign, node
+
+
+class Folder:
+    """Rebuilds with signs kept beside nodes, so that negations meet the sums that absorb them.
+
+    Passes that replace nodes rebuild through it too: what they make folds at once.
+    """
+
+    def __init__(self) -> None:
+        self.to = Rewriter(intern=True)
+
+    def constant(self, value: float, like: Node) -> Signed:
+        """A constant, its sign apart."""
+        sign = -1 if value < 0 else 1
+        return sign, self.to.emit("const", (), (abs(value),), like=like)
+
+    def value(self, node: int) -> float | None:
+        """What a rebuilt node always is, if it is a constant."""
+        new = self.to.nodes[node]
+        return float(new.params[0]) if new.op == "const" else None
+
+    def visit(self, node: Node, x: list[Signed]) -> Signed:
+        """Rebuild a node from its rebuilt operands."""
+        match node.op:
+            case "const":
+                return self.constant(float(node.params[0]), node)
+            case "neg":
+                return -x[0][0], x[0][1]
+            case "add":
+                return self.sum(x[0], x[1], node)
+            case "sub":
+                return self.sum(x[0], (-x[1][0], x[1][1]), node)
+            case "mul":
+                return self.product(x[0], x[1], node)
+            case "sin" | "cos":
+                return self.trig(node, x[0])
+            case "reciprocal":
+                value = self.value(x[0][1])
+                if value is not None:
+                    return self.constant(x[0][0] / value, node)
+                return x[0][0], self.to.emit("reciprocal", (x[0][1],), like=node)
+            case "input":
+                return 1, self.to.emit("input", (), node.params, like=node)
+        raise ValueError(f"Folding knows traced operations; '{node.op}' comes from a later pass.")
+
+    def sum(self, a: Signed, b: Signed, like: Node) -> Signed:
+        """The sum of two rebuilt nodes."""
+        va, vb = self.value(a[1]), self.value(b[1])
+        if va is not None and vb is not None:
+            return self.constant(a[0] * va + b[0] * vb, like)
+        if va == 0.0:
+            return b
+        if vb == 0.0:
+            return a
+        if a[1] == b[1]:
+            if a[0] != b[0]:
+                return self.constant(0.0, like)
+            return a[0], self.to.emit("add", (a[1], b[1]), like=like)
+        if a[0] == b[0]:
+            return a[0], self.to.emit("add", (a[1], b[1]), like=like)
+        # x - y and y - x are one node with a sign.
+        first, second = (a, b) if a[1] < b[1] else (b, a)
+        return first[0], self.to.emit("sub", (first[1], second[1]), like=like)
+
+    def product(self, a: Signed, b: Signed, like: Node) -> Signed:
+        """The product of two rebuilt nodes."""
+        sign = a[0] * b[0]
+        va, vb = self.value(a[1]), self.value(b[1])
+        if va is not None and vb is not None:
+            return self.constant(sign * va * vb, like)
+        if va is not None:
+            (a, va), (b, vb) = (b, vb), (a, va)
+        if vb is None:
+            return sign, self.to.emit("mul", (a[1], b[1]), like=like)
+        if vb == 0.0:
+            return self.constant(0.0, like)
+        if vb == 1.0:
+            return sign, a[1]
+        inner = self.to.nodes[a[1]]
+        if inner.op == "mul":
+            for factor, other in (inner.args, inner.args[::-1]):
+                known = self.value(factor)
+                if known is not None:  # c * (d * x) = (c d) * x
+                    s, c = self.constant(known * vb, like)
+                    return sign * s, self.to.emit("mul", (other, c), like=like)
+        return sign, self.to.emit("mul", (a[1], b[1]), like=like)
+
+    def trig(self, node: Node, x: Signed) -> Signed:
+        """A sine or cosine of a rebuilt node."""
+        value = self.value(x[1])
+        if value is not None:
+            angle = x[0] * value
+            return self.constant(math.sin(angle) if node.op == "sin" else math.cos(angle), node)
+        sign = x[0] if node.op == "sin" else 1
+        return sign, self.to.emit(node.op, (x[1],), like=node)
+
+    def finish(self, graph: Graph, new: Sequence[Signed]) -> Graph:
+        """The new graph, without dead code.
+
+        Parameters
+        ----------
+        graph : what was rebuilt.
+        new : what each of its nodes became.
+        """
+        outputs: list[tuple[str, int]] = []
+        for name, old in graph.outputs:
+            sign, number = new[old]
+            known = self.value(number)
+            if sign < 0 and known is not None:
+                number = self.to.emit("const", (), (-known,), like=graph.nodes[old])
+            elif sign < 0:
+                number = self.to.emit("neg", (number,), like=graph.nodes[old])
+            outputs.append((name, number))
+        return dead_code(self.to.finish(outputs))
+
+
+def fold(graph: Graph) -> Graph:
+    """Fold constants, zeros, ones and signs; equal nodes become one.
+
+    Exact in real arithmetic (sums and products of constants are done in float64). Signs move into
+    the sums that use them; a negation stays only where a result itself is a negated node.
+    """
+    folder = Folder()
+    new: list[Signed] = []
+    for node in graph.nodes:
+        new.append(folder.visit(node, [new[a] for a in node.args]))
+    return folder.finish(graph, new)
+
+
+def common_subexpressions(graph: Graph) -> Graph:
+    """Give equal nodes one number; any dialect."""
+    to = Rewriter(intern=True)
+    return rebuild(graph, lambda node, args: to.emit(node.op, args, node.params, like=node), to)
+
+
+def dead_code(graph: Graph) -> Graph:
+    """Drop nodes that no result needs; inputs stay, because the record has them."""
+    return without_inputs(graph, ())
+
+
+def without_inputs(graph: Graph, unread: Collection[str]) -> Graph:
+    """Drop nodes that no result needs, and of the inputs those that are named and not read."""
+    live = [node.op == "input" and node.params[0] not in unread for node in graph.nodes]
+    for _, result in graph.outputs:
+        live[result] = True
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        if live[i]:
+            for arg in graph.nodes[i].args:
+                live[arg] = True
+    numbers: dict[int, int] = {}
+    nodes: list[Node] = []
+    for i, node in enumerate(graph.nodes):
+        if live[i]:
+            numbers[i] = len(nodes)
+            args = tuple(numbers[a] for a in node.args)
+            nodes.append(Node(node.op, args, node.params, node.region, node.line))
+    outputs = tuple((name, numbers[result]) for name, result in graph.outputs)
+    return verify(Graph(tuple(nodes), outputs))

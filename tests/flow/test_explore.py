@@ -1,0 +1,374 @@
+"""Exploring: keys of points, the estimate of DSP blocks, fronts, resuming, failures, stopping."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.cosim import explore as running
+from pinion.cosim.explore import POINTS, RECORD, explore, kept
+from pinion.flow.build import RTLIL, BuildError
+from pinion.flow.explore import (
+    ExploreError,
+    Point,
+    Wish,
+    best,
+    front,
+    grid,
+)
+from pinion.functions import FunctionError
+from pinion.robot import load
+from pinion.synthesis.estimate import EstimateError, dsp_of_product, estimate_dsp
+
+WISH = Wish(samples=200, seed=5)
+
+
+def points(**axes: Any) -> list[Point]:
+    return grid(load("pendulum"), "rnea", axes)
+
+
+def record(row: dict[str, Any], folder: Path) -> Path:
+    return folder / POINTS / row["point"] / RECORD
+
+
+# -- what a point is
+
+
+def test_a_grid_has_every_combination_once() -> None:
+    made = points(ii=[1, 2, 1], formats=["q16.16", "q12.20"])
+    assert [dict(point.options) for point in made] == [
+        {"ii": 1, "formats": "q16.16"},
+        {"ii": 1, "formats": "q12.20"},
+        {"ii": 2, "formats": "q16.16"},
+        {"ii": 2, "formats": "q12.20"},
+    ]
+    assert len({point.key for point in made}) == 4
+
+
+@pytest.mark.parametrize(
+    ("axes", "fixed", "needles"),
+    [
+        ({"speed": [1]}, {}, ["'speed'", "formats"]),
+        ({"folder": ["x"]}, {}, ["'folder'"]),
+        ({"ii": [1]}, {"ii": 2}, ["'ii'", "once"]),
+        ({"ii": []}, {}, ["'ii'", "no values"]),
+    ],
+)
+def test_a_grid_refuses(axes: Any, fixed: Any, needles: list[str]) -> None:
+    with pytest.raises(ExploreError) as refused:
+        grid(load("pendulum"), "rnea", axes, fixed=fixed)
+    assert all(needle in str(refused.value) for needle in needles)
+
+
+def test_a_grid_refuses_unknown_functions() -> None:
+    with pytest.raises(FunctionError, match="'fly'"):
+        grid(load("pendulum"), "fly", {"ii": [1]})
+
+
+def test_a_key_depends_on_everything_that_matters() -> None:
+    model = load("pendulum")
+    one = Point(model=model, function="rnea", options={"ii": 1, "formats": "q16.16"})
+    same = Point(model=load("pendulum"), function="rnea", options={"formats": "q16.16", "ii": 1})
+    assert one.key == same.key
+    others = [
+        replace(one, function="crba"),
+        replace(one, options={"ii": 2, "formats": "q16.16"}),
+        replace(one, model=load("two_link")),
+        replace(one, model=replace(model, gravity=(0.0, 0.0, -1.62))),
+    ]
+    assert len({one.key, *(other.key for other in others)}) == 5
+
+
+# -- DSP blocks
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "blocks"),
+    [(27, 18, 1), (18, 27, 1), (18, 18, 1), (27, 27, 2), (32, 18, 2), (32, 32, 4), (36, 36, 6)],
+)
+def test_dsp_blocks_of_a_product(a: int, b: int, blocks: int) -> None:
+    assert dsp_of_product(a, b) == blocks
+
+
+def test_dsp_blocks_are_counted_through_the_hierarchy() -> None:
+    product = "  cell $mul $1\n    parameter \\A_WIDTH {}\n    parameter \\B_WIDTH {}\n  end\n"
+    text = (
+        "module \\top\n  cell \\a \\a0\n  end\n  cell \\a \\a1\n  end\n"
+        "  cell \\b \\b0\n  end\nend\n"
+        f"module \\a\n{product.format(27, 18)}{product.format(27, 27)}  cell \\b \\b0\n  end\nend\n"
+        f"module \\b\n{product.format(32, 32)}end\n"
+        f"module \\unused\n{product.format(32, 32)}end\n"
+    )
+    assert estimate_dsp(text, top="top") == 2 * (1 + 2 + 4) + 4
+    with pytest.raises(EstimateError, match="'moon'"):
+        estimate_dsp(text, top="moon")
+
+
+# -- the best
+
+
+def row(dsp: float, latency: float, rate: float, error: float) -> dict[str, float]:
+    return {
+        "dsp": dsp,
+        "latency_cycles": latency,
+        "results_per_second": rate,
+        "error_max": error,
+    }
+
+
+def test_the_best_are_those_that_nothing_beats() -> None:
+    rows: list[dict[str, Any]] = [
+        row(10, 10, 10, 1e-3),
+        row(11, 10, 10, 1e-3),  # beaten by the first
+        row(11, 10, 10, 1e-4),
+        row(9, 12, 10, 1e-3),
+        row(9, 12, 11, 1e-3),  # beats the one before
+        row(10, 10, 10, 1.004e-3),  # as good as the first, to the digits that count
+        {},
+        row(1, 1, 1e9, math.nan),
+        {**row(1, 1, 1e9, 1e-9), "dsp": None},
+    ]
+    assert best(rows) == [True, False, True, False, True, True, False, False, False]
+
+
+def test_best_and_front_against_all_pairs() -> None:
+    seed = 3
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    for count in (1, 2, 7, 40):
+        figures = rng.integers(1, 6, (count, 4)).astype(float)
+        found = best([row(*map(float, f)) for f in figures])
+        signed = figures * [1, 1, -1, 1]
+        for i in range(count):
+            beaten = any(
+                (signed[j] <= signed[i]).all() and (signed[j] < signed[i]).any()
+                for j in range(count)
+            )
+            assert found[i] is not beaten
+        plane = [(float(x), float(y)) for x, y in figures[:, :2]]
+        line = front(plane)
+        expected = {
+            p for p in plane if not any(o != p and o[0] <= p[0] and o[1] <= p[1] for o in plane)
+        }
+        assert set(line) == expected and line == sorted(line)
+
+
+# -- running
+
+
+def test_points_are_measured_and_kept(tmp_path: Path) -> None:
+    wanted = points(ii=[1, 2], formats=["q16.16", "q40.40"])
+    heard: list[dict[str, Any]] = []
+    first = explore(wanted, tmp_path, wish=WISH, jobs=2, done=heard.append)
+    assert sorted(r["point"] for r in heard) == sorted(point.key for point in wanted)
+    good, bad = first[::2], first[1::2]
+    for found, ii in zip(good, (1, 2), strict=True):
+        assert (found["ii"], found["formats"], found["failure"]) == (ii, "q16.16", None)
+        assert found["results_per_second"] == 250e6 / ii
+        assert found["dsp_source"] == "estimate" and found["mismatches"] is None
+        text = Path(found["folder"], RTLIL).read_text()
+        assert found["dsp"] == estimate_dsp(text) >= 4 * found["multipliers"] > 0
+        assert 0 < found["error_median"] < found["error_max"] < 1
+        assert (found["error_block"], found["flagged"], found["samples"]) == ("tau", 0, 200)
+        assert found["usable"] and found["pareto"] and not found["resumed"]
+        assert found["version"].startswith("0.") and "+" in found["version"]
+    for found in bad:
+        assert "q40.40" in found["failure"] and found["dsp"] is None
+        assert not found["usable"] and not found["pareto"]
+    stamps = {r["point"]: record(r, tmp_path).stat().st_mtime_ns for r in good}
+
+    # Again: what is complete is read, what failed is tried again.
+    second = explore(wanted, tmp_path, wish=WISH, jobs=2)
+    assert [r["resumed"] for r in second] == [True, False, True, False]
+    for r in good:
+        assert record(r, tmp_path).stat().st_mtime_ns == stamps[r["point"]]
+    assert [{**r, "resumed": None} for r in second] == [{**r, "resumed": None} for r in first]
+    assert [r and r["dsp"] for r in kept(wanted, tmp_path, wish=WISH)] == [r["dsp"] for r in first]
+
+    # With RTL and other states: the build stays, the new stages are added.
+    hash_before = json.loads(record(good[1], tmp_path).read_text())["hash"]
+    other = Wish(samples=100, seed=6, verify=True)
+    built = Path(good[1]["folder"], RTLIL).stat().st_mtime_ns
+    (third,) = explore(wanted[2:3], tmp_path, wish=other)
+    assert (third["mismatches"], third["verified"], third["samples"]) == (0, True, 100)
+    assert third["error_max"] != good[1]["error_max"] and not third["resumed"]
+    assert Path(third["folder"], RTLIL).stat().st_mtime_ns == built
+    assert json.loads(record(third, tmp_path).read_text())["hash"] == hash_before
+    assert kept(wanted[2:3], tmp_path, wish=WISH) == [None], "its errors are of other states now"
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_what_is_stale_or_damaged_is_built_again(tmp_path: Path) -> None:
+    wanted = points(ii=[4])
+    (first,) = explore(wanted, tmp_path, wish=WISH)
+    path, folder = record(first, tmp_path), Path(first["folder"])
+    whole = path.read_text()
+    for damage in ("version", "content", "json", "build"):
+        path.write_text(whole)
+        if damage == "json":
+            path.write_text(whole[: len(whole) // 2])
+        elif damage == "build":
+            change(path, errors=None)
+            (folder / "manifest.json").unlink()
+        else:
+            change(path, **{damage: "0.0.9"})
+        before = (folder / RTLIL).stat().st_mtime_ns
+        assert kept(wanted, tmp_path, wish=WISH) == [None], damage
+        (found,) = explore(wanted, tmp_path, wish=WISH)
+        assert not found["resumed"] and found["failure"] is None
+        assert (folder / RTLIL).stat().st_mtime_ns > before, damage
+        assert {**found, "seconds": 0} == {**first, "seconds": 0}
+
+
+def test_a_point_that_dies_takes_nobody_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = running._task
+
+    def task(point: Point, *rest: Any) -> Any:
+        if point.options["ii"] == 2:
+            return {}, os._exit, {}, *rest
+        return real(point, *rest)
+
+    monkeypatch.setattr(running, "_task", task)
+    monkeypatch.setattr(running, "_work", _die_on_command)
+    first, second = explore(points(ii=[2, 1]), tmp_path, wish=WISH, jobs=2)
+    assert "stopped" in first["failure"] and first["dsp"] is None
+    assert second["failure"] is None and second["dsp"] > 0
+
+
+def _die_on_command(model: Any, function: Any, *rest: Any) -> str | None:
+    """Runs in the point's process, where `running` is as it always is."""
+    if callable(function):
+        function(9)
+    return running._work(model, function, *rest)
+
+
+def test_too_few_integer_bits_are_no_working_core(tmp_path: Path) -> None:
+    # 6 integer bits hold torques up to 32 N m; the two-link arm's are larger.
+    found = explore(
+        grid(load("two_link"), "rnea", {"formats": ["q6.20", "q16.16"]}), tmp_path, wish=WISH
+    )
+    assert found[0]["flagged"] > 0 and not found[0]["usable"] and not found[0]["pareto"]
+    assert found[1]["flagged"] == 0 and found[1]["pareto"]
+
+
+def test_refusals(tmp_path: Path) -> None:
+    wanted = points(ii=[1])
+    for arguments, needle in (
+        (([], WISH, 1), "no point"),
+        ((wanted, WISH, 0), "process"),
+        ((wanted, Wish(samples=0), 1), "sample"),
+    ):
+        with pytest.raises(ExploreError, match=needle):
+            explore(arguments[0], tmp_path, wish=arguments[1], jobs=arguments[2])
+    assert issubclass(BuildError, ValueError)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from pinion.flow.explore import Wish, grid
+from pinion.cosim.explore import explore
+from pinion.robot import load
+
+if __name__ == "__main__":
+    wanted = grid(load("two_link"), "rnea", {"ii": list(range(1, 40))})
+    try:
+        explore(wanted, Path(sys.argv[1]), wish=Wish(samples=50), jobs=2,
+                done=lambda row: print(row["point"], flush=True))
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_stopping_leaves_whole_points_and_no_processes(tmp_path: Path, number: int) -> None:
+    script = tmp_path / "sweep.py"
+    script.write_text(SCRIPT)
+    with subprocess.Popen(
+        [sys.executable, script, tmp_path / "out"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as sweep:
+        assert sweep.stdout is not None and sweep.stderr is not None
+        finished = {sweep.stdout.readline().strip() for _ in range(2)}
+        if number == signal.SIGINT:
+            os.killpg(sweep.pid, number)  # as a terminal does: everybody in front hears it
+        else:
+            os.kill(sweep.pid, number)
+        finished |= {line.strip() for line in sweep.stdout}
+        errors = sweep.stderr.read()
+        code = sweep.wait()
+    if number == signal.SIGINT:
+        assert code == 130
+        assert errors == "", "processes say nothing when they are stopped"
+    deadline = time.monotonic() + 30
+    while _alive(sweep.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _alive(sweep.pid)
+    assert 2 <= len(finished) < 39
+    for key in finished:
+        assert "errors" in json.loads((tmp_path / "out" / POINTS / key / RECORD).read_text())
+    wanted = [p for p in grid(load("two_link"), "rnea", {"ii": list(range(1, 40))})]
+    there = kept(wanted, tmp_path / "out", wish=Wish(samples=50))
+    assert finished <= {r["point"] for r in there if r}
+    resumed = [p for p, r in zip(wanted, there, strict=True) if r][:1]
+    unfinished = [p for p, r in zip(wanted, there, strict=True) if not r][:1]
+    found = explore(resumed + unfinished, tmp_path / "out", wish=Wish(samples=50))
+    assert [r["resumed"] for r in found] == [True, False]
+    assert all(r["failure"] is None for r in found)
+
+
+STARTING = """
+import signal, threading, time
+from pinion.cosim.explore import _without_interrupts
+
+other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+other.start()
+try:
+    with _without_interrupts():
+        signal.pthread_kill(other.ident, signal.SIGINT)
+        for _ in range(20):
+            time.sleep(0.01)
+        print("started")
+except KeyboardInterrupt:
+    print("stopped")
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_an_interrupt_by_another_thread_waits_until_a_process_is_started() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", STARTING], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == ["started", "stopped", "True"], run.stderr
+
+
+def _alive(session: int) -> list[str]:
+    """Processes of a session that still run."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(place.parent.name)
+    return found

@@ -1,0 +1,268 @@
+"""The exported bench in an environment that has cocotb alone, on cores whole and broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import venv
+from collections.abc import Callable, Iterator
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.cosim.reference import Reference
+from pinion.flow.build import build
+from pinion.flow.export import export
+
+pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not installed")
+
+# Every interpreter of the environment, the simulator's as well, leaves a line.
+PROBE = """
+import importlib.util, os, sys
+if "BENCH_PROBE" in os.environ:
+    with open(os.environ["BENCH_PROBE"], "a") as file:
+        print(bool(importlib.util.find_spec("pinion")), bool(importlib.util.find_spec("numpy")),
+              file=file)
+"""
+
+
+def _needed(name: str, seen: dict[str, Distribution]) -> None:
+    """A distribution and all that it needs, without what it needs only for extras."""
+    key = re.sub(r"[-_.]+", "-", name).lower()
+    if key in seen:
+        return
+    try:
+        seen[key] = distribution(name)
+    except ModuleNotFoundError:  # for other systems or older Pythons
+        return
+    for requirement in seen[key].requires or ():
+        if "extra ==" not in requirement:
+            found = re.match(r"[\w.-]+", requirement)
+            assert found, requirement
+            _needed(found[0], seen)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment that has cocotb and what it needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("empty") / "env"
+    venv.create(folder, with_pip=False, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    needed: dict[str, Distribution] = {}
+    _needed("cocotb", needed)
+    for one in needed.values():
+        for top in {path.parts[0] for path in one.files or () if path.parts[0] != ".."}:
+            source = Path(str(one.locate_file(top)))
+            if top != "__pycache__" and source.exists() and not (packages / top).exists():
+                (packages / top).symlink_to(source)
+    # Not as sitecustomize, of which a system's Python may have one of its own.
+    (packages / "bench_probe.py").write_text(PROBE)
+    (packages / "bench_probe.pth").write_text("import bench_probe\n")
+    return folder / "bin" / "python"
+
+
+def _export(folder: Path, robot: str, function: str, ii: int) -> Path:
+    build(robot, function, folder / "build", ii=ii)
+    export(
+        folder / "build",
+        folder / "out",
+        model=lambda build: Reference(build).expected,
+        requests=24,
+    )
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _export(tmp_path_factory.mktemp("bench"), "pendulum", "rnea", 2)
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(python: Path, tmp_path: Path) -> Iterator[Run]:
+    """Run the bench of an exported folder; checks that Pinion was out of reach."""
+    probe = tmp_path / "probe"
+
+    def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, folder / "tb/run.py", "--build", tmp_path / "scratch", *arguments],
+            env={"PATH": os.environ["PATH"], "BENCH_PROBE": str(probe)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    yield bench
+    lines = probe.read_text().splitlines()
+    assert lines and set(lines) == {"False False"}, f"pinion or numpy could be imported: {lines}"
+
+
+@pytest.mark.parametrize(
+    ("robot", "function", "ii"), [("pendulum", "rnea", 1), ("two_link", "crba", 3)]
+)
+def test_the_bench_passes_beside_cocotb_alone(
+    robot: str, function: str, ii: int, run: Run, tmp_path: Path
+) -> None:
+    exported = _export(tmp_path, robot, function, ii)
+    done = run(exported)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 of 8 tests passed." in done.stdout
+    # One interpreter ran the script, another one the simulator.
+    assert len((tmp_path / "probe").read_text().splitlines()) >= 2
+
+
+def test_the_make_file_runs_it_too(exported: Path, python: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(exported, copy)
+    # What pip would have made of the entry point.
+    config = tmp_path / "bin" / "cocotb-config"
+    config.parent.mkdir()
+    config.write_text(f'#!/bin/sh\nexec {python} -m cocotb_tools.config "$@"\n')
+    config.chmod(0o755)
+    done = subprocess.run(
+        ["make", "-C", copy / "tb"],
+        env={"PATH": f"{config.parent}:{python.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "TESTS=8 PASS=8 FAIL=0" in done.stdout
+
+
+READY = "assign s_axis_tready = taking & aresetn;"
+VALID = "assign m_axis_tvalid = offering & aresetn;"
+COUNTER = """
+  reg [31:0] seen = 0;
+  always @(posedge aclk) if (!aresetn) seen <= 0; else if (offering & .TAKEN) seen <= seen + 1;
+  """.replace(".TAKEN", "{taken}")
+COUNT = COUNTER.format(taken="m_axis_tready")
+FREE = COUNTER.format(taken="1'b1")
+
+
+def _lose(text: str) -> str:
+    """The sixth beat is taken from the core and not shown."""
+    lines = COUNTER.format(taken="(m_axis_tready | lose)") + "wire lose = seen == 5;\n  "
+    text = text.replace(VALID, lines + "assign m_axis_tvalid = offering & aresetn & ~lose;")
+    return text.replace(".o_tready(m_axis_tready)", ".o_tready(m_axis_tready | lose)")
+
+
+def _repeat(text: str) -> str:
+    """The sixth beat is shown twice."""
+    lines = COUNT + "wire again = seen == 5;\n  "
+    text = text.replace(VALID, lines + VALID)
+    return text.replace(".o_tready(m_axis_tready)", ".o_tready(m_axis_tready & ~again)")
+
+
+def _unknown(text: str) -> str:
+    """Ready is X for a while."""
+    return text.replace(READY, COUNT + READY.replace("aresetn", "(seen == 9 ? 1'bx : aresetn)"))
+
+
+def _withdraw(text: str) -> str:
+    """Valid drops now and then, taken or not."""
+    free = FREE.replace("offering & 1'b1", "1'b1")
+    return text.replace(VALID, free + VALID.replace("aresetn", "aresetn & (seen[1:0] != 3)"))
+
+
+def _flip(text: str) -> str:
+    """One bit of one beat is wrong."""
+    text = text.replace(VALID, COUNT + "wire [31:0] word;\n  " + VALID)
+    text = text.replace(VALID, VALID + "\n  assign m_axis_tdata = word ^ (seen == 7);")
+    return text.replace(".o_tdata(m_axis_tdata)", ".o_tdata(word)")
+
+
+def _stop(text: str) -> str:
+    """After twenty beats nothing comes any more."""
+    return text.replace(VALID, COUNT + VALID.replace("aresetn", "aresetn & (seen < 20)")).replace(
+        ".o_tready(m_axis_tready)", ".o_tready(m_axis_tready & (seen < 20))"
+    )
+
+
+def _slow(text: str) -> str:
+    """Requests are taken at half their rate."""
+    lines = "reg [5:0] turn = 0; always @(posedge aclk) turn <= turn + 1;\n  "
+    text = text.replace(READY, lines + READY.replace("aresetn", "aresetn & turn[5]"))
+    return text.replace(".i_tvalid(s_axis_tvalid)", ".i_tvalid(s_axis_tvalid & turn[5])")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "said"),
+    [
+        (_lose, "23 of 24 results given"),
+        (_repeat, "25 results for 24 requests"),
+        (_unknown, "s_axis_tready is X after reset"),
+        (_withdraw, "an offer was changed or withdrawn"),
+        (_flip, "of vectors.json"),
+        (_stop, "the core stopped"),
+        (_slow, "cycles apart"),
+    ],
+)
+def test_a_broken_core_fails(
+    exported: Path, run: Run, tmp_path: Path, break_it: Callable[[str], str], said: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(exported, copy)
+    (path,) = (copy / "rtl").iterdir()
+    text = path.read_text()
+    broken = break_it(text)
+    assert broken != text, "the fault has no place in the wrapper"
+    path.write_text(broken)
+    done = run(copy)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert said in done.stdout, done.stdout
+
+
+def _word(data: dict[str, Any]) -> None:
+    first, _, rest = data["results"][3].partition(" ")
+    data["results"][3] = f"{int(first, 16) ^ 1:08x} {rest}"
+
+
+def _flag(data: dict[str, Any]) -> None:
+    data["flags"][5] ^= 1
+
+
+def _hash(data: dict[str, Any]) -> None:
+    data["hash"] = f"{int(data['hash'], 16) ^ 1:016x}"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_word, "result 3 (request 3 of vectors.json)"),
+        (_flag, "the flag of result 5"),
+        (_hash, "another build's core"),
+    ],
+)
+def test_other_answers_than_the_vectors_fail(
+    exported: Path,
+    run: Run,
+    tmp_path: Path,
+    change: Callable[[dict[str, Any]], None],
+    said: str,
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(exported, copy)
+    path = copy / "tb/vectors.json"
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+    done = run(copy)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert said in done.stdout, done.stdout
+
+
+def test_the_runner_refuses_an_unknown_simulator(exported: Path, run: Run) -> None:
+    done = run(exported, "--simulator", "spice")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == "There is no simulator 'spice'; choose one of icarus, verilator.\n"

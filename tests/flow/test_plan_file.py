@@ -1,0 +1,285 @@
+"""Plans of per-signal formats: written, built from again, edited by hand, refused."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.cosim.verify import verify
+from pinion.flow.build import GRAPH, RTLIL, build
+from pinion.flow.objective import OBJECTIVES, ObjectiveError
+from pinion.functions import FunctionError
+from pinion.hls.planfile import PLAN, PlanError, SavedPlan, read_plan
+from pinion.link import Manifest
+
+II = 4
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """rnea for the two-link arm, formats chosen."""
+    folder = tmp_path_factory.mktemp("plan") / "auto"
+    build("two_link", "rnea", folder, ii=II, formats="auto")
+    return folder
+
+
+def again(plan: Path, folder: Path, **options: Any) -> Manifest:
+    return build("two_link", "rnea", folder, **{"ii": II, "formats": str(plan), **options})
+
+
+def refused(error: type[ValueError], match: str, folder: Path, do: Callable[[], object]) -> None:
+    """One clear sentence or two on one line, and nothing is left behind."""
+    with pytest.raises(error, match=match) as raised:
+        do()
+    text = str(raised.value)
+    assert text[0].isupper() or text[0] == "'"
+    assert text.endswith(".") and "\n" not in text and len(text) < 400
+    assert not folder.exists()
+    assert not list(folder.parent.glob(f".{folder.name}-*")), "a scratch folder was left"
+
+
+# -- the file
+
+
+def test_an_auto_build_writes_its_plan(made: Path) -> None:
+    plan = read_plan(made / PLAN)
+    assert plan.distribution == "reference" and plan.max_error == 1e-3
+    values, ports = plan.signals.values, plan.signals.ports
+    assert {fmt.width for fmt in values.values()} <= {22, 27}
+    assert {fmt.width for row in ports.values() for fmt in row} == {18, 27}
+    assert set(ports) < set(values)
+    text = (made / PLAN).read_text()
+    for i, fmt in values.items():
+        section = text.partition(f"[signal.{i}]")[2].partition("[signal.")[0]
+        # The largest magnitude stands beside each format, which holds it.
+        ends = section.partition("# holds ")[2].splitlines()[0].split("; seen ")
+        assert float(ends[0]) == pytest.approx(fmt.max, rel=1e-3)
+        assert 0 < float(ends[1]) <= fmt.max
+    assert "tau[0]" in text and "rnea.py:" in text
+
+
+def test_a_uniform_build_writes_none(tmp_path: Path) -> None:
+    build("pendulum", "rnea", tmp_path / "b", ii=II)
+    assert not (tmp_path / "b" / PLAN).exists()
+
+
+def test_a_plan_makes_the_same_core_again(made: Path, tmp_path: Path) -> None:
+    second = again(made / PLAN, tmp_path / "b")
+    first = Manifest.read(made)
+    assert (first.formats, second.formats) == ("auto", PLAN)
+    assert first.hash != second.hash  # the name of the formats is part of it
+    assert replace(second, formats="auto") == first
+    assert replace(second, formats="auto").hash == first.hash
+    for name in (GRAPH, PLAN, "schedule.json", "model.json"):
+        assert (tmp_path / "b" / name).read_bytes() == (made / name).read_bytes(), name
+
+    def without_hash(folder: Path) -> list[str]:
+        return [x for x in (folder / RTLIL).read_text().splitlines() if "\\build_hash 64'" not in x]
+
+    assert without_hash(tmp_path / "b") == without_hash(made)
+
+
+def test_a_plan_is_known_by_its_content_not_its_name(made: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "mine.toml"
+    copy.write_text((made / PLAN).read_text())
+    manifest = again(copy, tmp_path / "b", objective="latency")
+    assert manifest.formats == "mine.toml"  # without the folder: builds are the same anywhere
+    assert manifest.objective == "latency"
+    assert manifest.latency_cycles < Manifest.read(made).latency_cycles
+    assert (tmp_path / "b" / GRAPH).read_text() == (made / GRAPH).read_text()
+
+
+# -- edits
+
+
+def section(text: str, *ops: str) -> tuple[int, str]:
+    """Number and text of the last signal that one of these operations makes."""
+    parts = text.split("\n[signal.")
+    chosen = next(part for part in reversed(parts[1:]) if part.split()[3] in ops)
+    return int(chosen.partition("]")[0]), chosen
+
+
+def coarser(text: str, *ops: str) -> tuple[str, int]:
+    """The plan with one signal a bit coarser, as its header says that it may be."""
+    number, old = section(text, *ops)
+    entry = tomllib.loads(text)["signal"][str(number)]
+    width, frac = entry["value"]
+    ports = [list(port) for port in entry["ports"]]
+    for k in range(len(ports)):
+        partner = ports[k ^ 1] if ops != ("add", "sub") else None
+        # Of a product one port, the wide one; of a sum all of them.
+        if partner is None or (ports[k][0], k % 2) > (partner[0], (k ^ 1) % 2):
+            ports[k][1] -= 1
+    head = old.partition("\n")[0]
+    new = f"{head}\nvalue = [{width}, {frac - 1}]\nports = {ports}\n"
+    return text.replace(old, new + "\n" if old.endswith("\n\n") else new), number
+
+
+@pytest.mark.parametrize("edits", [[("add", "sub")], [("dot",)], [("add", "sub"), ("dot",)]])
+def test_an_edited_plan_makes_another_core_that_is_as_good(
+    made: Path, tmp_path: Path, edits: list[tuple[str, ...]]
+) -> None:
+    before = read_plan(made / PLAN)
+    text, numbers = (made / PLAN).read_text(), set()
+    for ops in edits:
+        text, number = coarser(text, *ops)
+        numbers.add(number)
+    mine = tmp_path / "mine.toml"
+    mine.write_text(text)
+    wanted = read_plan(mine).signals
+    changed = {i for i, fmt in wanted.values.items() if before.signals.values[i] != fmt}
+    assert changed == numbers
+    assert {i for i, row in wanted.ports.items() if before.signals.ports[i] != row} == numbers
+    folder = tmp_path / "b"
+    manifest = again(mine, folder)
+    # What was asked for, not what would have been chosen, and it can be read back.
+    assert read_plan(folder / PLAN).signals == wanted
+    assert (folder / GRAPH).read_text() != (made / GRAPH).read_text()
+    assert manifest.content != Manifest.read(made).content
+    assert manifest.latency_cycles == Manifest.read(made).latency_cycles
+    fine, coarse = Manifest.read(made).budget, manifest.budget
+    assert all(coarse[word] >= fine[word] for word in fine) and coarse != fine
+    if len(edits) == 1:
+        return  # a simulation compiles for seconds: one has both edits
+    figures = verify(folder, samples=500, seed=2)
+    assert figures["ok"] and figures["mismatches"] == 0 and figures["flagged"] == 0
+    assert figures["budget_held"] and figures["wrong_unflagged"] == 0
+
+
+# -- plans that do not fit
+
+
+@pytest.mark.parametrize(
+    ("robot", "function", "ii"),
+    [("two_link", "aba", II), ("pendulum", "rnea", II), ("two_link", "rnea", 3)],
+)
+def test_a_plan_of_another_core_is_refused(
+    made: Path, tmp_path: Path, robot: str, function: str, ii: int
+) -> None:
+    folder = tmp_path / "deep" / "b"
+    refused(
+        PlanError,
+        r"belongs to another core: .*--formats auto",
+        folder,
+        lambda: build(robot, function, folder, ii=ii, formats=str(made / PLAN)),
+    )
+    assert not folder.parent.exists()
+
+
+def swap(old: str, new: str) -> Callable[[str], str]:
+    def edit(text: str) -> str:
+        assert old in text
+        return text.replace(old, new, 1)
+
+    return edit
+
+
+def first_value(new: str) -> Callable[[str], str]:
+    """The format of the first signal exchanged."""
+    return lambda text: re.sub(r"value = [^#]*", f"value = {new}  ", text, count=1)
+
+
+def without(key: str) -> Callable[[str], str]:
+    return lambda text: "\n".join(x for x in text.splitlines() if not x.startswith(f"{key} = "))
+
+
+BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
+    "no TOML": (swap("ports = [[", "ports = [("), "cannot be read: .*line"),
+    "twice": (swap("[signal.11]", "[signal.5]"), "cannot be read: .*twice"),
+    "empty": (lambda text: "", "is not whole .*distribution, max_error"),
+    **{
+        f"without {key}": (without(key), f"is not whole .*'{key}'")
+        for key in ("distribution", "max_error", "angle", "together", "dot_widths", "graph")
+    },
+    "without values": (without("value"), "is not whole .*'value'"),
+    "without signals": (lambda text: text.partition("[signal.")[0], "is not whole .*'signal'"),
+    "signal name": (swap("[signal.0]", "[signal.tau]"), "is not whole .*'tau'"),
+    "max_error text": (
+        swap("max_error = 0.001", "max_error = 'x'"),
+        "has the max_error x; give a number",
+    ),
+    "one number": (first_value("[27]"), r"Signal 0 of .* has the format \[27\]; write"),
+    "three numbers": (first_value("[27, 1, 2]"), r"has the format \[27, 1, 2\]; write"),
+    "a fraction": (first_value("[27, 1.5]"), r"has the format \[27, 1\.5\]; write"),
+    "a truth": (first_value("[true, 1]"), r"has the format \[True, 1\]; write"),
+    "a name": (first_value("'q5.22'"), r"has the format q5\.22; write"),
+    "too narrow": (first_value("[1, 0]"), r"has the format \[1, 0\]; write .* 2 to 36"),
+    "too wide": (first_value("[37, 24]"), r"has the format \[37, 24\]; write .* 2 to 36"),
+    "too fine": (first_value("[27, 101]"), r"has the format \[27, 101\]; write .* 100"),
+    "angle": (swap("angle = [27,", "angle = [99,"), r"Signal angle of .* \[99, \d+\]; write"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_plan_is_refused(made: Path, tmp_path: Path, case: str) -> None:
+    edit, match = BROKEN[case]
+    text = (made / PLAN).read_text()
+    broken = tmp_path / "broken.toml"
+    broken.write_text(edit(text))
+    assert broken.read_text() != text
+    refused(PlanError, match, tmp_path / "b", lambda: again(broken, tmp_path / "b"))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    missing, binary, folder = (tmp_path / f"{name}.toml" for name in ("none", "noise", "dir"))
+    binary.write_bytes(bytes(range(256)))
+    folder.mkdir()
+    for path in (missing, binary, folder):
+        match = f"{path.name}' cannot be read: "
+        refused(PlanError, match, tmp_path / "b", lambda path=path: again(path, tmp_path / "b"))
+
+
+def test_a_plan_checks_its_graph_by_digest(made: Path) -> None:
+    from pinion.flow.build import Build
+    from pinion.hls.planfile import graph_digest
+
+    plan: SavedPlan = read_plan(made / PLAN)
+    graph = Build.read(made).graph
+    with pytest.raises(PlanError, match="another core"):
+        plan.check(graph)  # the fixed graph is not the one that the plan was made for
+    # With its digest the signals are looked at, and they are others.
+    with pytest.raises(PlanError, match="The plan has"):
+        replace(plan, digest=graph_digest(graph)).check(graph)
+
+
+# -- options that do not go together
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"formats": "auto", "max_error": 0.0}, ObjectiveError, "error of 0 makes no sense"),
+        ({"formats": "auto", "max_error": 1.0}, ObjectiveError, "error of 1 makes no sense"),
+        ({"formats": "auto", "max_error": 2}, ObjectiveError, "between 0 and 1, such as 0.001"),
+        ({"formats": "auto", "max_error": -1e-3}, ObjectiveError, "error of -0.001 makes"),
+        ({"formats": "auto", "max_error": math.nan}, ObjectiveError, "error of nan makes"),
+        ({"formats": "auto", "max_error": math.inf}, ObjectiveError, "error of inf makes"),
+        ({"formats": "auto", "ranges": "moon"}, FunctionError, "'moon'; choose .* stress"),
+        ({"formats": "auto", "objective": "speed"}, ObjectiveError, "'speed'; choose one of"),
+        ({"objective": "Area"}, ObjectiveError, "'Area'; choose one of " + ", ".join(OBJECTIVES)),
+        ({"max_error": 1e-3}, ObjectiveError, r"q16\.16 is .*largest error \(0\.001\).*'auto'"),
+        ({"ranges": "stress"}, ObjectiveError, r"q16\.16 is .*ranges \(stress\).*'auto'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_had_is_refused(
+    tmp_path: Path, options: dict[str, Any], error: type[ValueError], match: str
+) -> None:
+    folder = tmp_path / "b"
+    refused(error, match, folder, lambda: build("pendulum", "rnea", folder, ii=II, **options))
+
+
+@pytest.mark.parametrize("options", [{"max_error": 1e-3}, {"ranges": "reference"}], ids=str)
+def test_a_plan_has_its_error_and_its_states(
+    made: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    match = r"plan\.toml' already says for which states and which error"
+    folder = tmp_path / "b"
+    refused(ObjectiveError, match, folder, lambda: again(made / PLAN, folder, **options))

@@ -1,0 +1,250 @@
+"""What the tests of pinion.hls share: traced robots, states, random graphs, sizes of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pinion.fixedpoint import Format, Ints
+from pinion.fixedpoint.float32 import float32_to_fixed
+from pinion.flow.build import make_design
+from pinion.functions import function, sample
+from pinion.gateware.library import timing_for
+from pinion.graph import Graph, Node
+from pinion.graph.check import verify
+from pinion.graph.evaluate import formats as node_formats
+from pinion.graph.graph import Param
+from pinion.graph.passes import fold
+from pinion.graph.ranges import measure_ranges
+from pinion.hls import Design, FormatPlan, design
+from pinion.hls.auto import AutoFormats
+from pinion.hls.design import known_words
+from pinion.hls.signals import TableFormats
+from pinion.hls.sums import gather_dots
+from pinion.robot import Model, load
+
+Arrays = dict[str, NDArray[np.float64]]
+
+ROBOTS = ("pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter", "atlas")
+
+Q16 = FormatPlan.parse("q16.16")
+TIMING = timing_for(Q16)
+
+
+@cache
+def model(robot: str) -> Model:
+    return load(robot)
+
+
+@cache
+def traced(robot: str, name: str = "rnea") -> Graph:
+    return function(name).trace(model(robot))
+
+
+@cache
+def folded(robot: str, name: str = "rnea") -> Graph:
+    return fold(traced(robot, name))
+
+
+def states(robot: str, count: int, *, seed: int, name: str = "rnea") -> Arrays:
+    """Requests of the reference distribution, float32 as they travel, by word, each (count,)."""
+    row = function(name)
+    arrays = sample(model(robot), row, count, distribution="reference", seed=seed)
+    columns: Arrays = {}
+    for block in row.inputs:
+        flat = arrays[block.name].astype(np.float64).reshape(count, -1)
+        columns |= {word: flat[:, at] for word, at in block.positions(model(robot)).items()}
+    return columns
+
+
+def integers(values: Mapping[str, Any], fmt: Format) -> dict[str, Ints]:
+    """Words as the hardware takes them: float32, rounded once to the format."""
+    return {
+        name: float32_to_fixed(np.asarray(x, np.float32).view(np.uint32), fmt)[0]
+        for name, x in values.items()
+    }
+
+
+@cache
+def designed(
+    robot: str, ii: int, formats: str = "q16.16", effort: int = 10, name: str = "rnea"
+) -> Design:
+    return design(
+        traced(robot, name),
+        ii=ii,
+        plan=FormatPlan.parse(formats),
+        timing=TIMING,
+        states=states(robot, 50, seed=1, name=name),
+        effort=effort,
+    )
+
+
+@cache
+def promised(robot: str, name: str, *, ii: int = 8, formats: str = "q16.16") -> Design:
+    """The design as a build has it: all restarts of the scheduler, budgets of many states."""
+    return make_design(model(robot), function(name), ii=ii, formats=formats)
+
+
+def auto_formats(graph: Graph, values: Mapping[str, Any], **changes: Any) -> AutoFormats:
+    """Formats per signal for a folded graph: these states are covered, and judged by."""
+    tables = TableFormats.of(graph, measure_ranges(graph, values))
+    return AutoFormats(**{"states": values, "judged": values, "tables": tables, **changes})
+
+
+@cache
+def gathered(robot: str, name: str, ii: int) -> Graph:
+    """The real graph of a robot's function, as a design with per-signal formats lowers it."""
+    folded_words = known_words(folded(robot, name), ())[0]
+    return gather_dots(folded_words, TIMING, widths=(4, 3, 2), ii=ii)
+
+
+def real_graph(traced_graph: Graph, ii: int = 2) -> Graph:
+    """A traced graph, folded, constant results left out, products gathered; rejects empty ones."""
+    graph = known_words(fold(traced_graph), ())[0]
+    constant = any(graph.nodes[node].op == "const" for _, node in graph.outputs)
+    assume(graph.inputs and not constant)
+    return gather_dots(graph, TIMING, widths=(4, 3, 2), ii=ii)
+
+
+@cache
+def auto_robot(robot: str, name: str, ii: int = 4, count: int = 800) -> tuple[Graph, AutoFormats]:
+    """A robot's real graph, and formats per signal over states of the reference distribution."""
+    real = gathered(robot, name, ii)
+    return real, auto_formats(real, states(robot, count, seed=3, name=name))
+
+
+def word_integers(graph: Graph, values: Mapping[str, Any]) -> dict[str, Ints]:
+    """Words as a core with per-signal formats takes them; float32, each in its own format."""
+    fmts = node_formats(graph)
+    ints: dict[str, Ints] = {}
+    for i, node in enumerate(graph.nodes):
+        if node.op == "input":
+            name = str(node.params[0])
+            ints |= integers({name: values[name]}, fmts[i])
+    return ints
+
+
+def magnitudes(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
+    """Sum of the absolute values of all terms of each node: what a relative error refers to."""
+    sizes: list[Any] = []
+    for node in graph.nodes:
+        x = [sizes[a] for a in node.args]
+        match node.op:
+            case "input":
+                sizes.append(np.abs(inputs[str(node.params[0])]))
+            case "const":
+                sizes.append(abs(float(node.params[0])))
+            case "add" | "sub":
+                sizes.append(x[0] + x[1])
+            case "neg" | "quantize":
+                sizes.append(x[0])
+            case "sin" | "cos" | "reciprocal":
+                # Of a reciprocal this is right where the operand is 1 or more, as in `graphs`.
+                sizes.append(1.0 + x[0])
+            case "mul" | "dot":
+                pairs = zip(x[::2], x[1::2], strict=True)
+                sizes.append(sum(a * b for a, b in pairs))
+    return sizes
+
+
+def edit(graph: Graph, i: int, **changes: Any) -> Graph:
+    """The graph with members of one node replaced; not verified."""
+    nodes = list(graph.nodes)
+    nodes[i] = replace(nodes[i], **changes)
+    return Graph(tuple(nodes), graph.outputs)
+
+
+def insert(graph: Graph, i: int, make: Any) -> Graph:
+    """The graph with a node between node ``i`` and its operand.
+
+    Parameters
+    ----------
+    make : takes the operand's number, returns the new node.
+    """
+    nodes: list[Node] = []
+    for k, node in enumerate(graph.nodes):
+        if k == i:
+            nodes.append(make(node.args[0]))
+            node = replace(node, args=(i,))
+        else:
+            node = replace(node, args=tuple(a + (a >= i) for a in node.args))
+        nodes.append(node)
+    outputs = tuple((name, n + (n >= i)) for name, n in graph.outputs)
+    return verify(Graph(tuple(nodes), outputs))
+
+
+_CONSTANTS = (0.0, -0.0, 1.0, -1.0, 2.0, -0.5, 0.75, 3.125, -1.7)
+_LABELS = ("", "forward[0]", "backward[12]")
+_LINES = ("", "rnea.py:57", "a-b_c.py:1")
+_DEGREE = 6  # no value is a higher power of the inputs, so that floats never overflow
+
+
+@st.composite
+def graphs(draw: st.DrawFn, *, trig: bool = True, dots: bool = False) -> Graph:
+    """Random graphs of the real dialect: every operation, constants 0 and 1, shared operands.
+
+    Operands of reciprocals are +-c +- sin(x) with c of 2 or more: never near zero.
+    """
+    count = draw(st.integers(1, 4))
+    nodes = [Node("input", (), (f"x[{k}]",)) for k in range(count)]
+    degree = [1] * count
+    ops = ["const", "add", "sub", "mul", "neg"]
+    ops += ["sin", "cos", "reciprocal"] * trig + ["dot"] * dots
+
+    def pick(limit: int = _DEGREE) -> int:
+        # Recent nodes more often: deep graphs, not wide ones.
+        low = draw(st.sampled_from((0, max(0, len(nodes) - 4))))
+        choice = draw(st.integers(low, len(nodes) - 1))
+        while degree[choice] > limit:
+            choice = (choice + 1) % len(nodes)  # inputs have degree 1: this ends
+        return choice
+
+    for _ in range(draw(st.integers(1, 30))):
+        op = draw(st.sampled_from(ops))
+        params: tuple[Param, ...] = ()
+        args: tuple[int, ...] = ()
+        grade = 0
+        if op == "reciprocal":
+            nodes.append(Node("sin", (pick(),)))
+            nodes.append(Node("const", (), (draw(st.sampled_from((2.0, -2.0, 3.125))),)))
+            pair = draw(st.sampled_from(((-2, -1), (-1, -2))))
+            sum_of = tuple(len(nodes) + k for k in pair)
+            nodes.append(Node(draw(st.sampled_from(("add", "sub"))), sum_of))
+            degree += [0, 0, 0]
+            args = (len(nodes) - 1,)
+        elif op == "const":
+            params = (draw(st.sampled_from(_CONSTANTS)),)
+        elif op in ("neg", "sin", "cos"):
+            args = (pick(),)
+            grade = degree[args[0]] if op == "neg" else 0
+        elif op in ("add", "sub"):
+            args = (pick(), pick())
+            grade = max(degree[a] for a in args)
+        else:
+            terms = 1 if op == "mul" else draw(st.integers(1, 4))
+            for _ in range(terms):
+                a = pick(_DEGREE - 1)
+                b = pick(_DEGREE - degree[a])
+                args += (a, b)
+                grade = max(grade, degree[a] + degree[b])
+            if op == "dot":
+                params = (1, *(draw(st.sampled_from((1, -1))) for _ in range(terms - 1)))
+        region, line = draw(st.sampled_from(_LABELS)), draw(st.sampled_from(_LINES))
+        nodes.append(Node(op, args, params, region, line))
+        degree.append(grade)
+    results = draw(st.lists(st.integers(0, len(nodes) - 1), min_size=1, max_size=4))
+    outputs = tuple((f"y[{k}]", node) for k, node in enumerate(results))
+    return verify(Graph(tuple(nodes), outputs))
+
+
+def random_inputs(graph: Graph, count: int, *, seed: int) -> Arrays:
+    """Numbers between -2 and 2 for every input word, (count,)."""
+    rng = np.random.default_rng(seed)
+    return {name: rng.uniform(-2.0, 2.0, count) for name in graph.inputs}

@@ -1,0 +1,222 @@
+"""Every row of the operation table, in every column."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.fixedpoint import Format, Overflow, Rounding, Wide, to_float
+from pinion.fixedpoint.reciprocal import Reciprocal
+from pinion.fixedpoint.sincos import SinCos
+from pinion.gateware.library import control_ports, make_unit, operand_ports
+from pinion.graph import OPS, Graph, GraphError, Node
+from pinion.graph.check import verify
+from pinion.graph.evaluate import formats
+from pinion.hls import lower, operations
+from tests.graph.helpers import Q16, TIMING
+
+QUANTIZE = (16, 8, Rounding.NEAREST.value, Overflow.SATURATE.value)
+
+# A node of each row; operands are numbers, fixed-dialect parameters where a row has them.
+EXAMPLES = {
+    "input": Node("input", (), ("x", 16, 8)),
+    "const": Node("const", (), (-1.75, 16, 8)),
+    "add": Node("add", (0, 1)),
+    "sum": Node("sum", (0, 1, 2), (1, -1, 1)),
+    "sub": Node("sub", (0, 1)),
+    "neg": Node("neg", (0,)),
+    "mul": Node("mul", (0, 1)),
+    "dot": Node("dot", (0, 1, 2, 3, 4, 5), (1, -1, 1)),
+    "sin": Node("sin", (0,), (16, 12)),
+    "cos": Node("cos", (0,), (16, 12)),
+    "reciprocal": Node("reciprocal", (0,), (16, 12)),
+    "quantize": Node("quantize", (0,), QUANTIZE),
+}
+WITH_OPERANDS = sorted(name for name, node in EXAMPLES.items() if node.args)
+
+
+def real(node: Node) -> Node:
+    """The node without its format."""
+    tables = dict.fromkeys(("sin", "cos", "reciprocal"), 0)
+    keep = {"input": 1, "const": 1, **tables}.get(node.op, len(node.params))
+    return Node(node.op, node.args, node.params[:keep])
+
+
+def test_the_examples_cover_the_table() -> None:
+    assert set(EXAMPLES) == set(OPS)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_row_has_a_name_a_doc_line_and_a_well_formed_example(name: str) -> None:
+    row = OPS[name]
+    assert row.name == name
+    assert row.doc.strip() and "\n" not in row.doc
+    assert row.complaint(EXAMPLES[name]) == ""
+    assert row.arity is None or row.arity == len(EXAMPLES[name].args)
+
+
+@pytest.mark.parametrize("name", WITH_OPERANDS)
+def test_the_derivative_is_that_of_the_float_rule(name: str) -> None:
+    node = EXAMPLES[name]
+    rng = np.random.default_rng(7)
+    # Not near zero, where a reciprocal has no difference quotient.
+    x = [rng.uniform(0.5, 2, 20) * rng.choice([-1.0, 1.0], 20) for _ in node.args]
+    partials = OPS[name].derivative(node, x)
+    assert len(partials) == len(node.args)
+    step = 1e-6
+    for k, partial in enumerate(partials):
+        up = [v + step * (j == k) for j, v in enumerate(x)]
+        down = [v - step * (j == k) for j, v in enumerate(x)]
+        slope = (OPS[name].floats(node, up) - OPS[name].floats(node, down)) / (2 * step)
+        assert np.all(np.abs(slope - partial) < 1e-8), f"{name}, operand {k}"
+
+
+@pytest.mark.parametrize("width", [16, 36])
+@pytest.mark.parametrize("name", ["add", "sub", "sum", "neg", "mul", "dot"])
+def test_exact_rows_give_the_same_number_as_python_integers(name: str, width: int) -> None:
+    node, fmt = EXAMPLES[name], Format(width, 8)
+    seed = 11
+    rng = np.random.default_rng(seed)
+    x = [rng.integers(fmt.min_int, fmt.max_int + 1, 50) for _ in node.args]
+    for operand in x:  # the ends of the range, in every combination of signs sooner or later
+        operand[:8] = rng.choice([fmt.min_int, fmt.max_int], 8)
+    exact, flags = OPS[name].integers(node, x, [fmt] * len(x))
+    result = OPS[name].fmt(node, [fmt] * len(x))
+    got = exact.to_objects() if isinstance(exact, Wide) else exact.astype(object)
+    want = OPS[name].floats(node, [v.astype(object) for v in x])
+    assert flags is None
+    assert list(got) == list(want), f"seed {seed}"
+    assert all(result.min_int <= v <= result.max_int for v in want), "the derived width is short"
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_trigonometric_rows_stay_inside_the_units_bound(name: str) -> None:
+    source = Format(16, 8)
+    x = np.arange(source.min_int, source.max_int + 1, 7)
+    value, _ = OPS[name].integers(EXAMPLES[name], [x], [source])
+    target = OPS[name].fmt(EXAMPLES[name], [source])
+    bound = SinCos(source=source, target=target).error_bound
+    error = to_float(np.asarray(value), target) - OPS[name].floats(
+        EXAMPLES[name], [to_float(x, source)]
+    )
+    assert np.max(np.abs(error)) <= bound
+
+
+def test_the_reciprocal_stays_inside_the_units_bound_or_is_flagged() -> None:
+    node, source = EXAMPLES["reciprocal"], Format(16, 8)
+    target = OPS["reciprocal"].fmt(node, [source])
+    unit = Reciprocal(source=source, target=target)
+    x = np.arange(source.min_int, source.max_int + 1)
+    value, flags = OPS["reciprocal"].integers(node, [x], [source])
+    assert flags is not None
+    got = to_float(np.asarray(value), target)
+    # The reciprocals of 31 / 256 and less are past 8, where the target ends.
+    assert np.array_equal(flags, (x > -32) & (x <= 32)), x[flags]
+    error = got[~flags] - OPS["reciprocal"].floats(node, [to_float(x[~flags], source)])
+    assert np.max(np.abs(error)) <= unit.error_bound < target.lsb
+    ends = np.where(x[flags] < 0, target.min_int, target.max_int)
+    assert np.array_equal(np.asarray(value)[flags], ends)
+
+
+@pytest.mark.parametrize("rounding", Rounding)
+@pytest.mark.parametrize("overflow", Overflow)
+@pytest.mark.parametrize("frac", [0, 3, 8, 14])
+def test_quantize_rounds_limits_and_flags(
+    frac: int, overflow: Overflow, rounding: Rounding
+) -> None:
+    source, target = Format(16, 8), Format(10, frac)
+    node = Node("quantize", (0,), (10, frac, rounding.value, overflow.value))
+    x = np.arange(source.min_int, source.max_int + 1, 3)
+    value, flags = OPS["quantize"].integers(node, [x], [source])
+    assert flags is not None
+    scale, half = 2.0 ** (frac - 8), 0.5 if rounding is Rounding.NEAREST else 0.0
+    whole = np.floor(x * scale + half)
+    inside = (whole >= target.min_int) & (whole <= target.max_int)
+    assert np.array_equal(flags, ~inside)
+    assert np.array_equal(np.asarray(value)[inside], whole[inside])
+    assert np.all((value >= target.min_int) & (value <= target.max_int))
+    if overflow is Overflow.SATURATE:
+        assert np.array_equal(value, np.clip(whole, target.min_int, target.max_int))
+    else:
+        assert np.all((value - whole) % 1024 == 0)
+
+
+def table_graph() -> Graph:
+    """A graph of the real dialect that uses every row of it."""
+    nodes = [Node("input", (), (f"x{k}",)) for k in range(6)]
+    outputs = []
+    for name in OPS:
+        if name in ("input", "quantize"):
+            continue
+        nodes.append(real(EXAMPLES[name]))
+        outputs.append((name, len(nodes) - 1))
+    return verify(Graph(tuple(nodes), tuple(outputs)))
+
+
+def test_every_kind_of_unit_exists_in_hardware() -> None:
+    fixed = lower(table_graph(), Q16)
+    wanted = {row.unit for row in OPS.values()} - {""}
+    kinds = {operation.kind for operation in operations(fixed, TIMING)}
+    # A quantization on its own: of an input.
+    lone = Graph((Node("input", (), ("x", 32, 16)), Node("quantize", (0,), QUANTIZE)), (("y", 1),))
+    kinds |= {operation.kind for operation in operations(verify(lone), TIMING)}
+    assert {kind.name for kind in kinds} == wanted
+    for kind in kinds:
+        unit = make_unit(kind, TIMING)
+        assert set(operand_ports(kind)) | set(control_ports(kind)) == set(unit.inputs)
+        assert unit.latency >= 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_c_column_compiles_and_agrees_with_the_float_rule(tmp_path: Path) -> None:
+    compiler = shutil.which("g++")
+    assert compiler, "g++ is missing"
+    lines = []
+    for k, (name, node) in enumerate(EXAMPLES.items()):
+        text = OPS[name].c(node, [f"v{a}" for a in node.args])
+        if name == "input":
+            text = "v0"
+            assert OPS[name].c(node, []) == "x"
+        lines.append(f"  y[{k}] = {text};")
+    variables = "".join(f"  const double v{k} = x[{k}];\n" for k in range(6))
+    body = "\n".join(lines)
+    source = tmp_path / "rows.cpp"
+    source.write_text(
+        "#include <cmath>\nusing std::sin;\nusing std::cos;\n"
+        f'extern "C" void rows(const double *x, double *y) {{\n{variables}{body}\n}}\n'
+    )
+    library = tmp_path / "rows.so"
+    flags = ["-O1", "-ffp-contract=off", "-shared", "-fPIC", "-Wall", "-Werror"]
+    subprocess.run([compiler, *flags, "-o", library, source], check=True)
+    rows = ctypes.CDLL(str(library)).rows
+    seed = 3
+    for x in np.random.default_rng(seed).uniform(-3, 3, (20, 6)):
+        y = np.zeros(len(EXAMPLES))
+        rows(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p))
+        for got, (name, node) in zip(y, EXAMPLES.items(), strict=True):
+            want = x[0] if name == "input" else OPS[name].floats(node, [x[a] for a in node.args])
+            assert abs(got - want) <= 1e-15 * max(1.0, abs(want)), f"{name}, seed {seed}: {got}"
+
+
+def test_formats_of_the_fixed_dialect_are_derived_by_the_rows() -> None:
+    fixed = lower(table_graph(), Q16)
+    for node, fmt in zip(fixed.nodes, formats(fixed), strict=True):
+        want = {
+            **dict.fromkeys(("input", "const", "quantize"), Format(32, 16)),
+            **dict.fromkeys(("sin", "cos", "reciprocal"), Format(32, 16)),
+            **dict.fromkeys(("add", "sub", "neg"), Format(33, 16)),
+            "sum": Format(34, 16),
+            "mul": Format(64, 32),
+            "dot": Format(66, 32),
+        }[node.op]
+        assert fmt == want, node.op
+
+
+def test_a_real_graph_has_no_formats() -> None:
+    with pytest.raises(GraphError, match=r"Node %0 \(input\) is not of the fixed dialect"):
+        formats(table_graph())

@@ -1,0 +1,184 @@
+"""Tracing: what a symbol does, what it refuses, what a node remembers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.functions import function
+from pinion.graph import Symbol, TraceError, Tracer, evaluate_floats
+from tests.graph.helpers import ROBOTS, model, states, traced
+
+
+def symbol() -> Symbol:
+    return Tracer().input("x")
+
+
+@pytest.mark.parametrize(
+    ("ask", "wanted"),
+    [
+        (bool, "truth value"),
+        (float, "float value"),
+        (operator.index, "integer value"),
+        (lambda x: [1, 2, 3][x], "integer value"),
+        (lambda x: x == 1.0, "equality"),
+        (lambda x: x == x, "equality"),
+        (lambda x: x != 1.0, "equality"),
+        (lambda x: x < 1.0, "order"),
+        (lambda x: x > 1.0, "order"),
+        (lambda x: x <= 1.0, "order"),
+        (lambda x: x >= 1.0, "order"),
+        (lambda x: max(x, 0.0), "order"),
+        (lambda x: 1 if x else 2, "truth value"),
+    ],
+)
+def test_a_symbol_has_no_value(ask: Callable[[Any], Any], wanted: str) -> None:
+    with pytest.raises(TraceError) as error:
+        ask(symbol())
+    text = str(error.value)
+    assert wanted in text
+    assert text.endswith(".") and "cannot branch" in text
+
+
+def test_a_symbol_is_no_key_and_no_boolean_operand() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        {symbol(): 1}
+    with pytest.raises(TypeError):
+        symbol() + True
+    with pytest.raises(TypeError):
+        symbol() * "2"  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        symbol() / "2"  # type: ignore[operator]
+
+
+def test_every_operator_gives_its_node_in_the_order_of_its_operands() -> None:
+    tracer = Tracer()
+    x, y = tracer.input("x"), tracer.input("y")
+    results: dict[str, Any] = {
+        "x+y": x + y,
+        "x-y": x - y,
+        "x*y": x * y,
+        "-x": -x,
+        "+x": +x,
+        "x-1": x - 1,
+        "1-x": 1 - x,
+        "2+x": 2 + x,
+        "2*x": 2 * x,
+        "np*x": np.float64(0.5) * x,
+        "sin": x.sin(),
+        "cos": y.cos(),
+        "1/y": 1 / y,
+        "x/y": x / y,
+        "3/y": 3.0 / y,
+        "x/2": x / 2,
+        "reciprocal": x.reciprocal(),
+        "constant": 7,
+    }
+    for name, value in results.items():
+        tracer.output(name, value)
+    graph = tracer.finish()
+    got = evaluate_floats(graph, {"x": 0.3, "y": -0.7})
+    want = {
+        "x+y": 0.3 + -0.7,
+        "x-y": 0.3 - -0.7,
+        "x*y": 0.3 * -0.7,
+        "-x": -0.3,
+        "+x": 0.3,
+        "x-1": 0.3 - 1,
+        "1-x": 1 - 0.3,
+        "2+x": 2 + 0.3,
+        "2*x": 2 * 0.3,
+        "np*x": 0.5 * 0.3,
+        "sin": np.sin(0.3),
+        "cos": np.cos(-0.7),
+        "1/y": 1 / -0.7,
+        "x/y": 0.3 * (1 / -0.7),
+        "3/y": 3.0 * (1 / -0.7),
+        "x/2": 0.15,
+        "reciprocal": 1 / 0.3,
+        "constant": 7.0,
+    }
+    assert {name: float(value) for name, value in got.items()} == pytest.approx(want, abs=0)
+    # A reciprocal for each division by a symbol, and a product where the dividend is not 1.
+    assert graph.count("reciprocal") == 4
+    assert graph.inputs == ("x", "y")
+    assert [name for name, _ in graph.outputs] == list(results)
+    assert all(isinstance(n.params[0], float) for n in graph.nodes if n.op == "const")
+
+
+def test_regions_nest_and_end() -> None:
+    tracer = Tracer()
+    x = tracer.input("x")
+    with tracer.region("forward[0]"):
+        a = x + 1.0
+        with tracer.region("forward[1]"):
+            b = a * x
+        c = a - b
+    with pytest.raises(ZeroDivisionError), tracer.region("broken"):
+        1 // 0  # noqa: B018 -- the region ends although its body fails
+    d = c + x
+    tracer.output("d", d)
+    nodes = tracer.finish().nodes
+    regions = [nodes[s.node].region for s in (x, a, b, c, d)]
+    assert regions == ["", "forward[0]", "forward[1]", "forward[0]", ""]
+
+
+def _helper(x: Symbol) -> Symbol:
+    return x * 2.0
+
+
+def test_a_node_keeps_the_line_that_made_it() -> None:
+    tracer = Tracer()
+    x = tracer.input("x")
+    y = _helper(x)
+    line = tracer.finish().nodes[y.node].line
+    name, number = line.split(":")
+    assert name == Path(__file__).name
+    assert "return x * 2.0" in Path(__file__).read_text().splitlines()[int(number) - 1]
+
+
+def test_skipped_files_are_looked_through() -> None:
+    tracer = Tracer(skip=(Path(__file__).name,))
+    y = tracer.input("x") + 1.0
+    line = tracer.finish().nodes[y.node].line
+    assert line and not line.startswith(Path(__file__).name)
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_retracing_gives_an_equal_graph(robot: str) -> None:
+    again = function("rnea").trace(model(robot))
+    assert again == traced(robot)
+    assert again is not traced(robot)
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_a_traced_robot_names_links_and_lines(robot: str) -> None:
+    graph = traced(robot)
+    work = [node for node in graph.nodes if node.op in ("add", "sub", "mul", "neg")]
+    assert work
+    assert all(node.line.startswith("rnea.py:") for node in work)
+    passes = {node.region.partition("[")[0] for node in work}
+    assert passes == {"forward", "backward"}
+    links = {node.region for node in graph.nodes if node.region.startswith("backward")}
+    assert len(links) <= model(robot).nv
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_the_trace_computes_what_the_float_model_computes(robot: str) -> None:
+    n, nv = 20, model(robot).nv
+    inputs = states(robot, n, seed=5)
+    arrays = {
+        block: np.stack([inputs[f"{block}[{k}]"] for k in range(nv)], axis=1)
+        for block in ("q", "qd", "qdd")
+    }
+    want = function("rnea").evaluate(model(robot), arrays)["tau"]
+    result = evaluate_floats(traced(robot), inputs)
+    got = np.stack([np.broadcast_to(result[f"tau[{k}]"], n) for k in range(nv)], axis=1)
+    scale = np.max(np.abs(want))
+    assert np.all(np.isfinite(want)) and scale > 0
+    assert np.max(np.abs(got - want)) <= 1e-13 * scale

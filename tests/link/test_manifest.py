@@ -1,0 +1,234 @@
+"""The manifest: written, read back, and refused when somebody changed it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pinion.link import Array, Manifest, ManifestError
+
+
+def manifest() -> Manifest:
+    return Manifest(
+        version="0.1.0",
+        robot="two_link",
+        robot_source="built-in",
+        function="rnea",
+        options={"derivatives": "column"},
+        formats="q16.16",
+        target="sim",
+        ii=4,
+        clock_mhz=250.0,
+        inputs=tuple(Array(name=n, shape=(2,), unit="rad") for n in ("q", "qd", "qdd")),
+        outputs=(
+            Array(name="tau", shape=(2,), unit="N m"),
+            Array(name="m", shape=(2, 2), unit="", sent=(2, 3), constants=((0, 0.25),)),
+            Array(name="minv", shape=(2, 2), unit="", sent=(0, 2, 3), symmetric=True),
+        ),
+        lanes_in=2,
+        beats_in=3,
+        lanes_out=2,
+        beats_out=4,
+        latency_cycles=27,
+        total_latency_cycles=60,
+        multipliers=5,
+        table_multipliers=9,
+        adders=3,
+        units={"add": 3, "dot1": 5},
+        ops={"mul": 8, "mul_const": 11, "add": 13, "reciprocal": 0, "trig": 4},
+        registers=44,
+        budget={"tau[0]": 1e-3, "tau[1]": 2.5e-4},
+        budget_distribution="reference",
+        objective="area",
+        max_error=0.0,
+        content="abc",
+    )
+
+
+def test_a_manifest_reads_back_equal(tmp_path: Path) -> None:
+    made = manifest()
+    made.write(tmp_path)
+    read = Manifest.read(tmp_path)
+    assert read == made
+    assert read.hash == made.hash
+    assert (made.words_in, made.words_out) == (6, 7)
+    assert read.outputs[1].constants == ((0, 0.25),) and read.outputs[2].sent == (0, 2, 3)
+    assert [array.sent for array in read.inputs] == [None] * 3
+    text = json.loads((tmp_path / "manifest.json").read_text())
+    assert text["hash"] == f"{made.hash:016x}" and len(text["hash"]) == 16
+    assert (text["words_in"], text["words_out"]) == (6, 7)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Manifest)])
+def test_every_member_is_part_of_the_hash(name: str) -> None:
+    made = manifest()
+    value = getattr(made, name)
+    other = {
+        str: lambda: value + "x",
+        int: lambda: value + 1,
+        float: lambda: value + 0.5,
+        dict: lambda: {**value, "other": 1},
+        tuple: lambda: value[:-1],
+    }[type(value)]()
+    assert replace(made, **{name: other}).hash != made.hash
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "M"},
+        {"shape": (4,)},
+        {"unit": "kg"},
+        {"sent": (1, 3)},
+        {"sent": (2,)},
+        {"sent": None},
+        {"constants": ()},
+        {"constants": ((0, 0.5),)},
+        {"constants": ((1, 0.25),)},
+        {"symmetric": True},
+    ],
+    ids=str,
+)
+def test_every_member_of_an_array_is_part_of_the_hash(change: dict[str, Any]) -> None:
+    made = manifest()
+    tau, m, minv = made.outputs
+    assert replace(made, outputs=(tau, replace(m, **change), minv)).hash != made.hash
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"symmetric": true', '"symmetric": false'),
+        ("0.25", "0.5"),
+        ('"derivatives": "column"', '"derivatives": "composite"'),
+    ],
+)
+def test_a_manifest_with_other_arrays_is_refused(tmp_path: Path, before: str, after: str) -> None:
+    manifest().write(tmp_path)
+    path = tmp_path / "manifest.json"
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+    with pytest.raises(ManifestError, match=r"was changed after it was built"):
+        Manifest.read(tmp_path)
+
+
+# -- what travels of an array --------------------------------------------------------------------
+
+
+def lower(n: int) -> tuple[int, ...]:
+    """Flat positions of the lower triangle, row by row."""
+    return tuple(i * n + j for i in range(n) for j in range(i + 1))
+
+
+def test_an_array_that_travels_whole_is_itself() -> None:
+    array = Array(name="q", shape=(3,), unit="rad")
+    values = np.arange(6.0).reshape(2, 3)
+    assert (array.words, array.record_shape) == (3, (3,))
+    assert array.gather(values) is values and array.scatter(values) is values
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch", [(), (1,), (5,)])
+def test_half_of_a_symmetric_matrix_travels(batch: tuple[int, ...], dtype: type) -> None:
+    array = Array(name="M", shape=(4, 4), unit="", sent=lower(4), symmetric=True)
+    seed = 3
+    half = np.random.default_rng(seed).normal(size=(*batch, 4, 4)).astype(dtype)
+    values = half + np.swapaxes(half, -1, -2)
+    assert (array.words, array.record_shape) == (10, (10,))
+    sent = array.gather(values)
+    rows, cols = np.tril_indices(4)
+    assert sent.shape == (*batch, 10) and np.array_equal(sent, values[..., rows, cols])
+    back = array.scatter(sent.reshape(-1, 10))
+    assert back.dtype == dtype and back.shape == (*(batch or (1,)), 4, 4)
+    assert np.array_equal(back.reshape(values.shape), values), f"seed {seed}"
+
+
+def test_constants_and_zeros_are_filled_in() -> None:
+    array = Array(name="d", shape=(2, 3), unit="", sent=(1, 5), constants=((0, 1.5), (4, -2.0)))
+    sent = np.array([[10.0, 20.0], [30.0, 40.0]])
+    whole = array.scatter(sent)
+    assert whole.tolist() == [[[1.5, 10, 0], [0, -2, 20]], [[1.5, 30, 0], [0, -2, 40]]]
+    assert np.array_equal(array.gather(whole), sent)
+    assert array.scatter(np.zeros((0, 2))).shape == (0, 2, 3)
+
+
+def test_constants_of_a_symmetric_matrix_stand_on_both_sides() -> None:
+    """The composite inertia of a branched robot: a constant pivot, a zero between the branches."""
+    constants = ((0, 0.5), (3, 0.25))
+    array = Array(
+        name="M", shape=(3, 3), unit="", sent=(4, 7, 8), constants=constants, symmetric=True
+    )
+    whole = array.scatter(np.array([[1.0, 2.0, 3.0]]))
+    assert whole.tolist() == [[[0.5, 0.25, 0], [0.25, 1, 2], [0, 2, 3]]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_what_was_gathered_is_scattered_back(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 5))
+    symmetric = data.draw(st.booleans())
+    shape = (n, n) if symmetric else (n, data.draw(st.integers(1, 4)))
+    free = lower(n) if symmetric else tuple(range(shape[0] * shape[1]))
+    kinds = data.draw(st.lists(st.sampled_from("sscz"), min_size=len(free), max_size=len(free)))
+    sent = tuple(at for at, kind in zip(free, kinds, strict=True) if kind == "s")
+    constants = tuple(
+        (at, float(k + 1)) for k, (at, kind) in enumerate(zip(free, kinds, strict=True))
+        if kind == "c"
+    )  # fmt: skip
+    array = Array(
+        name="x", shape=shape, unit="", sent=sent, constants=constants, symmetric=symmetric
+    )
+    words = np.random.default_rng(1).normal(size=(3, len(sent)))
+    whole = array.scatter(words)
+    assert whole.shape == (3, *shape)
+    assert np.array_equal(array.gather(whole), words)
+    if symmetric:
+        assert np.array_equal(whole, np.swapaxes(whole, 1, 2))
+    flat = whole.reshape(3, -1)
+    for at, value in constants:
+        assert np.all(flat[:, at] == value)
+    for at, kind in zip(free, kinds, strict=True):
+        assert kind != "z" or not flat[:, at].any()
+
+
+def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
+    manifest().write(tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(path.read_text().replace('"ii": 4', '"ii": 5'))
+    with pytest.raises(ManifestError, match=r"was changed after it was built .* build the folder"):
+        Manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "{]", '{"hash": "0"}', '"text"', "null"], ids=repr
+)
+def test_a_broken_manifest_is_a_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(ManifestError, match=r"cannot be read .*: build the folder again\."):
+        Manifest.read(tmp_path)
+
+
+def test_a_missing_or_an_extra_member_is_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    for change in ({"ii": None}, {"color": "red"}):
+        data = {**manifest().to_dict(), **change}
+        path.write_text(json.dumps({k: v for k, v in data.items() if v is not None}))
+        with pytest.raises(ManifestError, match=r"cannot be read|was changed"):
+            Manifest.read(tmp_path)
+
+
+def test_a_folder_that_is_no_build_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"not a build folder: .* 'pinion build ROBOT FUNCTION"):
+        Manifest.read(tmp_path / "nowhere")
+
+
+def test_a_budget_that_is_no_number_has_no_hash() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        replace(manifest(), budget={"tau[0]": float("nan")}).hash  # noqa: B018 -- asked for

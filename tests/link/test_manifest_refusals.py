@@ -1,0 +1,107 @@
+"""Manifests with a right hash that no build has: refused before anybody reckons with them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.link import Manifest, ManifestError
+from tests.support.fuzz.manifests import sample
+
+PLACE = Path("folder/manifest.json")
+
+
+def sealed(change: dict[str, Any], **words: Any) -> bytes:
+    """The sample with members changed, under a hash and numbers of words that fit it."""
+    data = {**sample().to_dict(), **change}
+    for key in ("hash", "words_in", "words_out"):
+        del data[key]
+    digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+    count = {"words_in": sample().words_in, "words_out": sample().words_out, **words}
+    return json.dumps({**data, **count, "hash": digest}).encode()
+
+
+def array(**change: Any) -> list[dict[str, Any]]:
+    """The sample's outputs, the second of them changed."""
+    first, second = sample().to_dict()["outputs"]
+    return [first, {**second, **change}]
+
+
+def test_the_seal_fits() -> None:
+    assert Manifest.parse(sealed({}), path=PLACE) == sample()
+    changed = Manifest.parse(sealed({"ii": 5}), path=PLACE)
+    assert changed.ii == 5 and changed.hash != sample().hash
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ii": 0}, "ii is 0"),
+        ({"ii": True}, "ii is True"),
+        ({"ii": "8"}, "ii is '8'"),
+        ({"ii": 8.0}, r"ii is 8\.0"),
+        ({"adders": -1}, "adders is -1"),
+        ({"registers": 10**30}, "registers is 10000"),
+        ({"robot": 5}, "robot is 5"),
+        ({"function": "\ud800"}, "surrogates not allowed"),
+        ({"clock_mhz": 0.0}, r"clock_mhz is 0\.0"),
+        ({"clock_mhz": 10**400}, "too large|very large"),
+        ({"max_error": float("nan")}, "max_error is nan"),
+        ({"units": [1]}, r"units is \[1\]"),
+        ({"units": {"add": -1}}, "units add is -1"),
+        ({"options": {"a": 1}}, "options a is 1"),
+        ({"budget": {"tau[0]": None}}, "budget tau.* is None"),
+        ({"lanes_out": 1, "beats_out": 1}, "1 beats of 1 hold 1"),
+        ({"outputs": array(name="tau")}, "share a name: tau, tau"),
+        ({"outputs": array(name="")}, "the name ''"),
+        ({"outputs": array(shape=[-1, 3])}, "shape of part holds -1"),
+        ({"outputs": array(shape=[10**6, 10**6])}, "shape of part holds 1000000"),
+        ({"outputs": array(shape=[2] * 17)}, "shape of part holds 2: too large"),
+        ({"outputs": array(shape="23")}, "a shape is '23'"),
+        ({"outputs": array(sent=[1, 1, 2])}, "outside of its shape, or twice"),
+        ({"outputs": array(sent=[1, 2, 6])}, "outside of its shape, or twice"),
+        ({"outputs": array(sent=[-1, 1, 2])}, "outside of its shape, or twice"),
+        ({"outputs": array(constants=[[1, 0.5]])}, "outside of its shape, or twice"),
+        ({"outputs": array(constants=[[0, 10**400]])}, "too large"),
+        ({"outputs": array(symmetric=True)}, r"symmetric with the shape \(2, 3\)"),
+        ({"outputs": array(symmetric=1)}, "symmetric is 1"),
+        ({"outputs": {"a": 1}}, "cannot be read"),
+    ],
+)
+def test_what_no_build_has_is_a_sentence(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(ManifestError, match=said) as raised:
+        Manifest.parse(sealed(change), path=PLACE)
+    assert "cannot be read (" in str(raised.value) and "build the folder again." in str(
+        raised.value
+    )
+    assert len(str(raised.value)) < 400
+
+
+def test_the_words_that_it_states_are_its_own() -> None:
+    for words in (0, 6, 5.0, None, "5"):
+        with pytest.raises(ManifestError, match="words_in is"):
+            Manifest.parse(sealed({}, words_in=words), path=PLACE)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"9" * 10_000,
+        b"\xff\xfe{}",
+        b"",
+        b'{"hash": 1e999}',
+        json.dumps({**sample().to_dict(), "hash": "x" * 100_000}).encode(),
+        json.dumps({**sample().to_dict(), "y" * 100_000: 1}).encode(),
+    ],
+    ids=lambda data: repr(data[:12]),
+)
+def test_files_that_are_meant_badly_are_a_sentence(data: bytes) -> None:
+    with pytest.raises(ManifestError) as raised:
+        Manifest.parse(data, path=PLACE)
+    assert len(str(raised.value)) < 400

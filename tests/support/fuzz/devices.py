@@ -1,0 +1,88 @@
+"""Spoilt responses into a whole device: every batch is right, or an error that says what was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.card.packets import PacketCard
+from pinion.card.transport import InProcessCard
+from pinion.driver import Device, DriverError, TransportError
+from pinion.driver.card import layout_of
+from pinion.link import Array, Manifest
+from tests.support.fuzz.manifests import sample
+from tests.support.fuzz.mutate import Mutator
+from tests.support.fuzz.packets import compute
+from tests.support.fuzz.tally import Tally, told
+
+SPOILT = 0.5
+"""Share of the responses that are spoilt."""
+
+
+def plain() -> Manifest:
+    """A function of seven words with five results."""
+    return replace(
+        sample(),
+        inputs=(Array(name="x", shape=(7,), unit=""),),
+        outputs=(Array(name="y", shape=(5,), unit=""),),
+        **{"lanes_in": 7, "beats_in": 1, "lanes_out": 5, "beats_out": 1},
+    )
+
+
+class SpoilingCard(InProcessCard):
+    """A card behind a bad cable.
+
+    Parameters
+    ----------
+    card : the model.
+    mutator : spoils responses; those that become shorter keep what stood in the host's memory.
+    """
+
+    def __init__(self, *, card: PacketCard, mutator: Mutator) -> None:
+        super().__init__(card=card, wait=0.05)
+        self._mutator = mutator
+        self._before = b"\0"
+
+    def receive(self, packet: NDArray[np.uint8]) -> None:
+        """A response, perhaps not as it was sent."""
+        super().receive(packet)
+        raw = packet.tobytes()
+        if self._mutator.random.random() < SPOILT:
+            spoilt = self._mutator.packet(raw, self._before)[: len(packet)]
+            packet[: len(spoilt)] = np.frombuffer(spoilt, dtype=np.uint8)
+        self._before = raw
+
+
+def fuzz_devices(*, cases: int, seed: int) -> Tally:
+    """Batches through a `pinion.driver.Device` of which half the responses are spoilt.
+
+    A batch has its own right results, or raises a `TransportError`; the next one is served.
+    """
+    tally = Tally(name="devices", seed=seed)
+    rng, manifest = np.random.default_rng(seed), plain()
+    card = PacketCard(layout=layout_of(manifest), compute=compute)
+    transport = SpoilingCard(card=card, mutator=Mutator(random=Random(seed)))
+    with Device(manifest=manifest, transport=transport) as device:
+        for _ in range(cases):
+            x = rng.normal(size=(int(rng.integers(1, 5)), 7)).astype(np.float32)
+            wanted = compute(x.view(np.uint32))
+            try:
+                result = device.run(x=x)
+            except TransportError:
+                tally.refuse()
+                continue
+            except DriverError as error:
+                tally.fail(f"the device was given up: {error}")
+                break
+            except Exception as error:
+                tally.fail(told(error))
+                continue
+            right = np.array_equal(result.y.view(np.uint32), wanted.words)
+            if right and np.array_equal(result.saturated, wanted.flagged):
+                tally.accept()
+            else:
+                tally.fail("a batch has results that are not its own, and no error")
+    return tally

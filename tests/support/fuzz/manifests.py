@@ -1,0 +1,140 @@
+"""Spoilt manifests into the host: a build folder is read as it was written, or refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from pinion.driver import request_dtype, result_dtype
+from pinion.link import Array, Layout, Manifest, ManifestError, function_id
+from pinion.link.manifest import MANIFEST
+from tests.support.fuzz.mutate import Mutator
+from tests.support.fuzz.tally import Tally, told
+
+FILES = 0.02
+"""Share of the cases that go through a file: writing one takes ten times as long as reading it."""
+
+
+def sample() -> Manifest:
+    """A small manifest with everything in it that a manifest can have."""
+    return Manifest(
+        **{"version": "0", "robot": "two_link", "robot_source": "generated", "function": "minv"},
+        **{"formats": "auto", "objective": "area", "target": "sim", "content": "0"},
+        **{"ii": 4, "latency_cycles": 20, "total_latency_cycles": 40, "registers": 7},
+        **{"multipliers": 5, "table_multipliers": 2, "adders": 3},
+        **{"max_error": 1e-3, "clock_mhz": 250.0, "budget_distribution": "reference"},
+        **{"lanes_in": 2, "beats_in": 3, "lanes_out": 4, "beats_out": 2},
+        options={"derivatives": "column"},
+        inputs=(
+            Array(name="q", shape=(2,), unit="rad"),
+            Array(name="minv", shape=(2, 2), unit="1/kg", sent=(0, 2, 3), symmetric=True),
+        ),
+        outputs=(
+            Array(name="tau", shape=(2,), unit="N m"),
+            Array(name="part", shape=(2, 3), unit="", sent=(1, 2, 4), constants=((0, 0.5),)),
+        ),
+        units={"add": 3, "dot1x18": 5},
+        ops={"mul": 8, "add": 13},
+        budget={"tau[0]": 1e-3, "part[0,1]": 2.5e-4},
+    )
+
+
+def fuzz_manifests(*, cases: int, seed: int, manifest: Manifest | None = None) -> Tally:
+    """Mutated manifests into `Manifest.parse`, and some from a file into `Manifest.read`.
+
+    A case is refused with a `ManifestError` of sensible length, or is the manifest that was
+    written. Some cases get a hash that is right after the change: those may be accepted, and then
+    the records that they describe must work.
+
+    Parameters
+    ----------
+    manifest : what the cases are made from; a small one by default.
+    """
+    tally = Tally(name="manifests", seed=seed)
+    r = Random(seed)
+    mutator = Mutator(random=r)
+    good = manifest or sample()
+    text = json.dumps(good.to_dict(), indent=2)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for _ in range(cases):
+            draw, resealed = r.random(), False
+            if draw < 0.3:
+                data = mutator.text(text)
+            else:
+                changed = mutator.json(json.loads(text))
+                resealed = draw < 0.8 and isinstance(changed, dict)
+                if resealed:
+                    _seal(changed)
+                data = json.dumps(changed).encode()
+            _one(tally, folder, data, good, resealed, file=r.random() < FILES)
+    return tally
+
+
+def _one(
+    tally: Tally, folder: Path, data: bytes, good: Manifest, resealed: bool, *, file: bool
+) -> None:
+    path = folder / MANIFEST
+    try:
+        if file:
+            path.write_bytes(data)
+        read = Manifest.read(folder) if file else Manifest.parse(data, path=path)
+        if resealed:
+            _use(read)
+    except ManifestError as error:
+        if len(str(error)) > 2000:
+            tally.fail(f"an error of {len(str(error))} characters")
+        else:
+            tally.refuse()
+    except Exception as error:
+        tally.fail(told(error))
+    else:
+        if read != good and not resealed:
+            tally.fail("a changed manifest was accepted with the old hash")
+        else:
+            tally.accept()
+
+
+def _seal(data: dict[str, Any]) -> None:
+    """Give a manifest the hash and the numbers of words that its content has, if it has any."""
+    for key in ("hash", "words_in", "words_out"):
+        data.pop(key, None)
+    text = json.dumps(data, sort_keys=True)
+    data["hash"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    for key, arrays in (("words_in", "inputs"), ("words_out", "outputs")):
+        try:
+            data[key] = sum(
+                math.prod(a["shape"]) if a["sent"] is None else len(a["sent"]) for a in data[arrays]
+            )
+        except (KeyError, TypeError, AttributeError):
+            data[key] = 0
+
+
+def _use(manifest: Manifest) -> None:
+    """Do with a manifest what the driver does."""
+    layout = Layout(
+        function=function_id(manifest.function),
+        build=manifest.hash,
+        words_in=manifest.words_in,
+        words_out=manifest.words_out,
+    )
+    records = (
+        (request_dtype(manifest), layout.words_in),
+        (result_dtype(manifest), manifest.words_out),
+    )
+    for dtype, words in records:
+        if dtype.itemsize != 4 * words:
+            raise AssertionError(f"{dtype.itemsize} bytes in a record of {words} words")
+    layout.request_bytes(1), layout.response_bytes(16384)
+    for array in (*manifest.inputs, *manifest.outputs):
+        sent = np.zeros((2, *array.record_shape), dtype=np.float32)
+        whole = array.scatter(sent)
+        if whole.shape != (2, *array.shape) or array.gather(whole).shape != sent.shape:
+            raise AssertionError(f"an array of shape {whole.shape} instead of {array.shape}")

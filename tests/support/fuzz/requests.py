@@ -1,0 +1,99 @@
+"""Good requests that the card's cases are made from, and what may come back for them."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.link import (
+    BEAT,
+    HEADER,
+    FrameError,
+    Layout,
+    Status,
+    read_response,
+    seal_request,
+)
+from tests.support.fuzz.mutate import Mutator
+
+Words = NDArray[np.uint32]
+Flags = NDArray[np.bool_]
+
+_NOTHING = np.zeros(0, dtype=np.uint32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A good request; `words` are its records."""
+
+    sequence: int
+    words: Words
+    raw: bytes
+
+
+def good_request(layout: Layout, words: Words, sequence: int) -> Question:
+    """A sealed request of words (count, words_in)."""
+    packet = np.zeros(layout.request_bytes(len(words)), dtype=np.uint8)
+    layout.request_words(packet, len(words))[:] = words
+    seal_request(layout, packet, len(words), sequence)
+    return Question(sequence=sequence, words=words, raw=packet.tobytes())
+
+
+def spoilt_request(question: Question, other: Question, mutator: Mutator) -> bytes:
+    """A request with something wrong in it, or nothing by chance; any length.
+
+    A quarter has a field of its header changed under a checksum that fits, so that the checks
+    behind the checksum must notice.
+    """
+    r = mutator.random
+    if r.random() < 0.75:
+        return mutator.packet(question.raw, other.raw)
+    packet = bytearray(question.raw)
+    name = r.choice(("magic", "version", "function", "count", "words", "build", "payload_crc"))
+    dtype, offset = HEADER.fields[name][:2]  # type: ignore[index]
+    # Low bytes more often: a count near the right one goes further than a huge one.
+    at = offset + (0 if r.random() < 0.5 else r.randrange(dtype.itemsize))
+    packet[at] ^= 1 << r.randrange(8)
+    packet[BEAT - 4 : BEAT] = bytes(4)
+    packet[BEAT - 4 : BEAT] = zlib.crc32(packet[:BEAT]).to_bytes(4, "little")
+    return bytes(packet)
+
+
+def judge(
+    layout: Layout, packet: NDArray[np.uint8], expected: dict[int, tuple[Words, Flags]]
+) -> str | None:
+    """What is wrong with a whole response, None where it is right or says itself that it is not.
+
+    Parameters
+    ----------
+    packet : (n,) uint8, up to and with TLAST.
+    expected : results and flags of the good requests by sequence number.
+    """
+    head = packet[:BEAT].view(HEADER)[0]
+    count, sequence = int(head["count"]), int(head["sequence"])
+    try:
+        found = read_response(layout, packet, count, sequence)
+    except FrameError as error:
+        return f"a response of {len(packet)} bytes is malformed: {error}"
+    if found.status & (Status.PAYLOAD_CRC | Status.CORE_ERROR):
+        return None
+    words, flags = expected.get(sequence, (_NOTHING, _NOTHING.astype(np.bool_)))
+    # A sealed header may count a record more or less and still bound the same beats.
+    if not len(words) or layout.request_bytes(count) != layout.request_bytes(len(words)):
+        return f"a response of status {found.status!r} answers {count} requests of nobody"
+    both = min(count, len(words))
+    if not np.array_equal(layout.response_words(packet, count)[:both], words[:both]):
+        return f"the results of request {sequence:#x} are wrong, and the status is good"
+    if not np.array_equal(layout.response_flags(packet, count)[:both], flags[:both]):
+        return f"the flags of request {sequence:#x} are wrong, and the status is good"
+    return None
+
+
+def registers_to_touch(r: Random) -> tuple[int, int]:
+    """An offset and a value that somebody may access by mistake; the offset is aligned."""
+    offset = 4 * r.randrange(64) if r.random() < 0.9 else 4 * r.randrange(1 << 20)
+    return offset, r.choice((0, 1, 2, 0xFFFF_FFFF, r.getrandbits(32)))

@@ -1,0 +1,179 @@
+"""What can be said about a board's folder without the vendor tool.
+
+Yosys reads and maps the whole design with the DMA engine and the primitives as black boxes; the
+constraints are held against the ports of that design and against the board's table of pins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pinion.boards.xilinx.board import Board
+from pinion.boards.xilinx.clocking import Mmcm
+from pinion.boards.xilinx.top import CORE_CLOCK_CELL, LINK_CELL, TOP, XDMA_CELL
+from pinion.boards.xilinx.xdc import pads
+from pinion.boards.xilinx.xdma import MODULE, black_box
+from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.synthesis.resources import Resources
+from pinion.synthesis.synth import FAMILY, MAP_LUTS
+from tests.support.vivado.rehearse import Design, Rehearsal
+
+_MARK = re.compile(r'\(\* ASYNC_REG = "TRUE" \*\)\s*reg (?:\[\d+:0\] )?stage0 ')
+_FLAGS = f"-family {FAMILY} -top {TOP} -noiopad -noclkbuf"
+
+# Cells that must survive into the mapped netlist, once each; the second lot only with a clock of
+# the core's own.
+_ALWAYS = (MODULE, "IBUFDS_GTE4", "IBUF")
+_CROSSING = ("IBUFDS", "MMCME4_ADV", "BUFGCE")
+
+
+def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> Design:
+    """What the written Verilog really holds, as Yosys reads it.
+
+    Raises
+    ------
+    pinion.gateware.yosys.YosysError
+        When a module or a port is missing.
+    """
+    verilog = folder / f"{TOP}.v"
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".check-") as scratch:
+        work = Path(scratch)
+        commands = ["proc", f"select {TOP}", "write_json -selected ports.json", "select -clear"]
+        _read(work, verilog, board, *commands)
+        modules = json.loads((work / "ports.json").read_text())["modules"]
+    top = modules[TOP]
+    pins = {f"{XDMA_CELL}/axi_aclk": 1000.0 / board.link.clock_mhz}
+    if core_clock is not None:
+        pins[f"{CORE_CLOCK_CELL}/O"] = 1000.0 / core_clock.mhz
+    return Design(
+        ports=tuple(bit for name, port in top["ports"].items() for bit in _bits(name, port)),
+        cells=tuple(name for name in top["cells"] if "$" not in name),
+        pins={name: round(period, 3) for name, period in pins.items()},
+        tops=(TOP,),
+        synchronisers=len(_MARK.findall(verilog.read_text())),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapped:
+    """A design in the part's cells.
+
+    Members
+    -------
+    top : cells of the top module by type.
+    totals : ``dsp, lut, ff, bram`` and the like of everything, counted as by
+        `pinion.synthesis.resources`.
+    """
+
+    top: Mapping[str, int]
+    totals: Mapping[str, float]
+
+
+def map_design(folder: Path, *, board: Board) -> Mapped:
+    """Map the whole design to the part's cells.
+
+    Raises
+    ------
+    pinion.gateware.yosys.YosysError
+        When it cannot be mapped.
+    """
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".check-") as scratch:
+        work = Path(scratch)
+        _read(
+            work,
+            folder / f"{TOP}.v",
+            board,
+            f"synth_xilinx {_FLAGS} -run begin:map_luts",
+            *MAP_LUTS,
+            f"synth_xilinx {_FLAGS} -run finalize:",
+            "tee -q -o stat.json stat -json",
+        )
+        stat = json.loads((work / "stat.json").read_text())
+    cells = {
+        name.removeprefix("\\"): dict(module["num_cells_by_type"])
+        for name, module in stat["modules"].items()
+    }
+    return Mapped(top=cells[TOP], totals=Resources(cells, TOP).total())
+
+
+def cell_problems(mapped: Mapped, *, core_clock: Mmcm | None) -> list[str]:
+    """What is wrong with the cells of a mapped design; empty when nothing is."""
+    wanted = dict.fromkeys(_ALWAYS, 1) | dict.fromkeys(_CROSSING, int(core_clock is not None))
+    return [
+        f"the mapped top has {mapped.top.get(name, 0)} cells {name}, not {number}"
+        for name, number in wanted.items()
+        if mapped.top.get(name, 0) != number
+    ]
+
+
+def constraint_problems(rehearsal: Rehearsal, design: Design, *, board: Board) -> list[str]:
+    """What is wrong between constraints, design and table of pins; empty when nothing is."""
+    problems = [f"refused: {text}" for text in rehearsal.refused]
+    places: dict[str, list[str]] = {port: [] for port in design.ports}
+    standards: dict[str, str] = {}
+    for kind, name, key, value in rehearsal.of("set"):
+        if kind == "port" and key == "PACKAGE_PIN":
+            places.setdefault(name, []).append(value)
+        elif kind == "port" and key == "IOSTANDARD":
+            standards[name] = value
+    crossing = f"{CORE_CLOCK_CELL}/O" in design.pins
+    table = {pad.port: pad.pin for pad in pads(board, crossing=crossing)}
+    for port, pins in places.items():
+        if port not in design.ports:
+            problems.append(f"the port {port} is constrained and does not exist")
+        elif len(pins) != 1:
+            problems.append(f"the port {port} has {len(pins)} pins")
+        elif port not in table:
+            problems.append(f"the port {port} stands in no board's table")
+        elif pins[0] != table[port].package_pin:
+            problems.append(f"the port {port} is on {pins[0]}, not on {table[port].package_pin}")
+        elif standards.get(port, "") != table[port].iostandard:
+            problems.append(f"the port {port} has another I/O standard than the table")
+    used = Counter(pin for pins in places.values() for pin in pins)
+    problems += [f"the pin {pin} is used twice" for pin, times in used.items() if times > 1]
+    problems += _timing_problems(rehearsal, board, crossing=crossing)
+    return problems
+
+
+def _timing_problems(rehearsal: Rehearsal, board: Board, *, crossing: bool) -> Iterable[str]:
+    clocks = {port for port, _ in rehearsal.of("clock")}
+    for port in ("pcie_refclk_p", *(("sysclk_p",) if crossing else ())):
+        if port not in clocks:
+            yield f"no clock comes in at {port}"
+    ways = {(source, target) for source, target, _ in rehearsal.of("max_delay")}
+    if crossing and len(ways) != 2:
+        yield f"{len(ways)} of 2 ways between the clocks have a limit"
+    if not crossing and ways:
+        yield "there is a crossing where there is one clock"
+    if [cell for _, cell in rehearsal.of("placed")] != [f"cell:{LINK_CELL}"]:
+        yield "the core is in no die's block, or not alone"
+    if [die for _, die in rehearsal.of("region")] != [board.floorplan.slr]:
+        yield f"the core is not in {board.floorplan.slr}"
+
+
+def _read(work: Path, verilog: Path, board: Board, *commands: str) -> None:
+    (work / "xdma.v").write_text(black_box(board))
+    run_yosys(
+        [
+            "read_verilog xdma.v",
+            "read_verilog -lib -specify +/xilinx/cells_sim.v",
+            "read_verilog -lib +/xilinx/cells_xtra.v",
+            f"read_verilog {yosys_path(verilog, folder=work)}",
+            f"hierarchy -check -top {TOP}",
+            f"select -assert-count 1 {TOP}/c:{LINK_CELL}",
+            *commands,
+        ],
+        folder=work,
+        name="check",
+    )
+
+
+def _bits(name: str, port: dict[str, list[int]]) -> list[str]:
+    width = len(port["bits"])
+    return [name] if width == 1 else [f"{name}[{index}]" for index in range(width)]

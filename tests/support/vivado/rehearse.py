@@ -1,0 +1,171 @@
+"""A rehearsal: the vendor tool's scripts run under ``tclsh`` against stand-ins for its commands.
+
+The stand-ins (``stand_ins.tcl``) know the table of names and the design's ports, cells and clocks.
+They refuse an unknown command, option, property or value, a port that is not there, a constraints
+file that is a script, and commands in an order that cannot work.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pinion.boards.xilinx.names import Names, load_names
+from pinion.boards.xilinx.script import OUT
+from pinion.boards.xilinx.xdma import IP
+
+STAND_INS = "stand_ins.tcl"
+CORE = "core.v"
+REFUSED = 99
+"""Exit code of a rehearsal in which anything was refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """What the stand-ins know of a design.
+
+    Members
+    -------
+    ports : every bit, ``led[0]`` and ``pcie_perst_n``.
+    cells : of the top level.
+    pins : pins with a clock on them, and its period [ns].
+    tops : modules that may be synthesised.
+    synchronisers : how many have registers that carry the mark of one.
+    """
+
+    ports: tuple[str, ...]
+    cells: tuple[str, ...]
+    pins: Mapping[str, float]
+    tops: tuple[str, ...]
+    synchronisers: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal:
+    """What came of it.
+
+    Members
+    -------
+    code : exit code of the script; `REFUSED` if anything was refused.
+    output : what the script printed.
+    refused : sentences of the stand-ins.
+    journal : what happened, a tuple of words each: ``call``, ``set``, ``property``, ...
+    """
+
+    code: int
+    output: str
+    refused: tuple[str, ...]
+    journal: tuple[tuple[str, ...], ...]
+
+    def of(self, kind: str) -> list[tuple[str, ...]]:
+        """Entries of one kind, without that word."""
+        return [entry[1:] for entry in self.journal if entry[0] == kind]
+
+
+def rehearse(
+    script: Path,
+    *,
+    design: Design,
+    tclsh: str,
+    setup_slack: float | None = 0.1,
+    hold_slack: float | None = 0.01,
+    arguments: Sequence[str] = (),
+    names: Names | None = None,
+) -> Rehearsal:
+    """Run a script of a board's folder against the stand-ins.
+
+    Parameters
+    ----------
+    script : ``build.tcl`` or ``synth_core.tcl``.
+    design : what it is about.
+    tclsh : the interpreter.
+    setup_slack, hold_slack : what timing shall come out as [ns]; None for no path at all.
+    arguments : as after ``-tclargs``.
+    names : the table; that of the repository by default.
+    """
+    with tempfile.TemporaryDirectory(prefix="rehearsal-") as scratch:
+        log, prelude = Path(scratch) / "journal", Path(scratch) / "prelude.tcl"
+        # A copy: the scripts delete and write files, and a real result may be there.
+        stage = Path(scratch) / "build" / script.parent.name
+        shutil.copytree(script.parent, stage, ignore=shutil.ignore_patterns(OUT))
+        if (core := script.parents[1] / CORE).is_file():
+            shutil.copy(core, stage.parent)
+        slack = {"max": setup_slack, "min": hold_slack}
+        prelude.write_text(
+            "\n".join(
+                [
+                    _commands(names or load_names()),
+                    _properties(names or load_names()),
+                    _facts(design, slack),
+                    f"set ::log {_word(str(log))}",
+                    f"source {_word(str(Path(__file__).with_name(STAND_INS)))}",
+                    f"set argv {_words(arguments)}",
+                    f"source {_word(str(stage / script.name))}",
+                    "exit 0",
+                ]
+            )
+        )
+        done = subprocess.run(
+            [tclsh, str(prelude)],
+            cwd=stage,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        lines = log.read_text().splitlines() if log.exists() else []
+    journal = tuple(tuple(line.split("\t")) for line in lines)
+    refused = tuple(entry[1] for entry in journal if entry[0] == "refused")
+    output = done.stdout + done.stderr
+    return Rehearsal(code=done.returncode, output=output, refused=refused, journal=journal)
+
+
+def _commands(names: Names) -> str:
+    rows = []
+    for name, command in names.commands.items():
+        flags = _words([text for flag, takes in command.flags.items() for text in (flag, takes)])
+        row = [command.least, command.most, command.returns or "{}", int(command.xdc)]
+        rows.append(f"    {name} {{{flags} {' '.join(map(str, row))}}}")
+    return "set ::commands {\n" + "\n".join(rows) + "\n}"
+
+
+def _properties(names: Names) -> str:
+    rows = [
+        f"    {{{kind} {name}}} {_word(row.values)}"
+        for kind, properties in names.properties.items()
+        for name, row in properties.items()
+    ]
+    return "set ::properties {\n" + "\n".join(rows) + "\n}"
+
+
+def _facts(design: Design, slack: Mapping[str, float | None]) -> str:
+    pins = _words([text for name, period in design.pins.items() for text in (name, period)])
+    slacks = " ".join(f"{kind} {'{}' if x is None else x}" for kind, x in slack.items())
+    facts = {
+        "ip": IP,
+        "ports": _words(design.ports),
+        "cells": _words(design.cells),
+        "pins": pins,
+        "tops": _words(design.tops),
+        "slack": f"{{{slacks}}}",
+        "ASYNC_REG": str(design.synchronisers),
+    }
+    return "set ::facts {\n" + "\n".join(f"    {k} {v}" for k, v in facts.items()) + "\n}"
+
+
+def _words(items: Iterable[object]) -> str:
+    return "{" + " ".join(_word(_text(item)) for item in items) + "}"
+
+
+def _text(item: object) -> str:
+    return str(int(item)) if isinstance(item, bool) else str(item)
+
+
+def _word(text: str) -> str:
+    if text.count("{") != text.count("}") or text[-1:] == "\\":
+        raise ValueError(f"{text!r} cannot be put into a Tcl list.")
+    return f"{{{text}}}"
