@@ -116,7 +116,7 @@ def schedule_rows(plan: Design, core: Core) -> dict[str, Any]:
                 "unit": binding.unit[i],
                 "start": modulo.start[i],
                 "latency": operation.latency,
-                "region": operation.region,
+                "region": str(operation.region or ""),
                 "line": operation.line,
             }
             for i, operation in enumerate(modulo.operations)

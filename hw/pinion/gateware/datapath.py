@@ -21,7 +21,7 @@ from amaranth.hdl import C, Cat, ClockSignal, Instance, Module, Signal, Value, s
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from pinion.graph import Graph
+from pinion.graph import Graph, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer
 from pinion.hls.binding import Binding
@@ -287,7 +287,7 @@ class Datapath(wiring.Component):
             for out in self.binding.outputs:
                 if out.lane == lane:
                     node = self.graph.nodes[out.node]
-                    constant = self._constant(out.node) if node.op == "const" else None
+                    constant = self._constant(out.node) if node.op == names.CONST else None
                     reads.append((out.cycle, Operand(out.node, constant)))
             value, _ = self._port(m, reads, self.lane_width, f"lane{lane}_i")
             m.d.comb += getattr(self, f"lane{lane}").eq(value)

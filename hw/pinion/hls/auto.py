@@ -9,6 +9,7 @@ import numpy as np
 
 from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints
+from pinion.graph.ops import OPS, Family
 from pinion.graph.ranges import Ranges, measure_ranges, rounded_floats
 
 from .planfile import SavedPlan
@@ -169,7 +170,7 @@ class AutoFormats:
                 bars = adjoints(real, values, real.outputs[w][1])
                 for i, ports in plan.ports.items():
                     node = real.nodes[i]
-                    if node.op not in ("mul", "dot"):
+                    if OPS[node.op].family is not Family.PRODUCT:
                         continue
                     share = 0.0
                     for k, other in enumerate(node.args):
@@ -178,7 +179,7 @@ class AutoFormats:
                             lost = bars[i] / scale * values[other] * ports[k ^ 1].lsb
                             share += float(np.mean(lost**2))
                     weight[i] = max(weight[i], share)
-        products = (i for i, node in enumerate(real.nodes) if node.op in ("mul", "dot"))
+        products = (i for i, node in enumerate(real.nodes) if OPS[node.op].family is Family.PRODUCT)
         return {i: float(weight[i]) for i in products}
 
 
@@ -206,8 +207,8 @@ def _unit_loads(graph: Graph, weights: Mapping[int, float], ii: int) -> list[lis
 
 
 def _blocks(graph: Graph) -> dict[str, list[int]]:
-    """Positions of the result words of each block: those that share a name before the bracket."""
+    """Positions of the result words of each block."""
     blocks: dict[str, list[int]] = {}
-    for position, (name, _) in enumerate(graph.outputs):
-        blocks.setdefault(name.partition("[")[0], []).append(position)
+    for position, (word, _) in enumerate(graph.outputs):
+        blocks.setdefault(word.block, []).append(position)
     return blocks

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from pinion.graph import Graph
+from pinion.graph import Graph, names
 
 from .schedule import Schedule
 
@@ -104,7 +104,7 @@ def _stage(plan: Schedule, ready: int, cycle: int, is_input: bool) -> int:
 
 def bind(graph: Graph, plan: Schedule) -> Binding:
     """Bind a schedule's operations to units, its values to registers, its words to lanes."""
-    inputs = tuple(i for i, node in enumerate(graph.nodes) if node.op == "input")
+    inputs = tuple(i for i, node in enumerate(graph.nodes) if node.op == names.INPUT)
     lanes_in, beats_in = lanes(len(inputs), plan.ii)
     lanes_out, beats_out = lanes(len(graph.outputs), plan.ii)
     ready = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.sincos import SinCos
-from pinion.graph import Graph, node_floats
+from pinion.graph import Graph, names, node_floats
 from pinion.graph.evaluate import Floats, adjoints, formats
 from pinion.graph.ops import constant_format, constant_integer, quantizer, reciprocal_unit
 
@@ -30,15 +30,15 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
     fmts = formats(graph)
     errors = np.zeros(len(graph.nodes))
     for i, node in enumerate(graph.nodes):
-        if node.op == "input":
+        if node.op == names.INPUT:
             errors[i] = 0.5 * fmts[i].lsb
-        elif node.op == "const":
+        elif node.op == names.CONST:
             errors[i] = abs(constant_integer(node) * fmts[i].lsb - float(node.params[0]))
-        elif node.op in ("sin", "cos"):
+        elif node.op in names.TRIG:
             errors[i] = SinCos(source=fmts[node.args[0]], target=constant_format(node)).error_bound
-        elif node.op == "reciprocal":
+        elif node.op == names.RECIPROCAL:
             errors[i] = reciprocal_unit(node, fmts[node.args[0]]).error_bound
-        elif node.op == "quantize":
+        elif node.op == names.QUANTIZE:
             target, rounding, _ = quantizer(node)
             if fmts[node.args[0]].frac > target.frac:
                 errors[i] = rounding.error * target.lsb

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinion.fixedpoint import Format
-from pinion.graph import Graph
+from pinion.graph import Graph, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer
 
@@ -19,7 +19,7 @@ from .schedule import Schedule
 from .timing import Timing
 
 # Operations whose exact value exists inside a unit only.
-_EXACT = ("add", "sub", "sum", "neg", "mul", "dot")
+_EXACT = (names.ADD, names.SUB, names.SUM, names.NEG, names.MUL, names.DOT)
 
 
 class CheckError(AssertionError):
@@ -31,7 +31,7 @@ def check_operation(
 ) -> None:
     """The operation reads what its node reads, and takes as long as its unit does."""
     op, args = graph.nodes[operation.node].op, graph.nodes[operation.node].args
-    if op == "quantize":  # the exact operation in front of it is done by the same unit
+    if op == names.QUANTIZE:  # the exact operation in front of it is done by the same unit
         exact = graph.nodes[args[0]]
         if exact.op in _EXACT:
             op, args = exact.op, exact.args
@@ -43,23 +43,23 @@ def check_operation(
         raise CheckError(f"%{operation.node} reads {reads} in the schedule, {args} in the graph.")
     for operand in operation.operands:
         node = graph.nodes[operand.node] if operand.node >= 0 else None
-        known = 0 if node is None else constant_integer(node) if node.op == "const" else None
+        known = 0 if node is None else constant_integer(node) if node.op == names.CONST else None
         if operand.constant != known:
             raise CheckError(
                 f"%{operation.node} takes {operand.constant} for the constant {known} "
                 f"(%{operand.node})."
             )
     signs = graph.nodes[operation.node].params
-    if graph.nodes[operation.node].op == "quantize":
+    if graph.nodes[operation.node].op == names.QUANTIZE:
         signs = graph.nodes[graph.nodes[operation.node].args[0]].params
     control = {
-        "add": (0,),
-        "sub": (1,),
-        "neg": (1,),
-        "sin": (0,),
-        "cos": (1,),
-        "dot": tuple(int(sign == -1) for sign in signs[1:]),
-        "sum": tuple(int(sign == -1) for sign in signs[1:]),
+        names.ADD: (0,),
+        names.SUB: (1,),
+        names.NEG: (1,),
+        names.SIN: (0,),
+        names.COS: (1,),
+        names.DOT: tuple(int(sign == -1) for sign in signs[1:]),
+        names.SUM: tuple(int(sign == -1) for sign in signs[1:]),
     }.get(op, ())
     if operation.control != control:
         raise CheckError(
@@ -76,7 +76,7 @@ def _value_behind(graph: Graph, node: int) -> int:
     """The value that a chain of wrapping quantize nodes shifts for a port, or the node itself."""
     value = node
     while (
-        graph.nodes[value].op == "quantize"
+        graph.nodes[value].op == names.QUANTIZE
         and graph.nodes[value].params[3] == "wrap"
         and graph.nodes[graph.nodes[value].args[0]].op not in _EXACT
     ):
@@ -114,11 +114,11 @@ def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> N
     target, source = fmts[operation.node], fmts[node.args[0]]
     want: tuple[object, ...]
     have: tuple[object, ...]
-    if node.op == "quantize":
+    if node.op == names.QUANTIZE:
         _, _, rounding, overflow = node.params
         want = (target.width, source.frac - target.frac, rounding, overflow)
         have = (kind.width, kind.shift, kind.rounding, kind.overflow)
-    elif node.op == "reciprocal":
+    elif node.op == names.RECIPROCAL:
         smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
         want = (target.width, source.width, source.frac + target.frac, smallest * 2.0**source.frac)
         have = (kind.width, kind.widths[0], kind.source_frac + kind.frac, kind.minimum)
@@ -137,7 +137,7 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
     ready: dict[int, int] = {}
     fmts = formats(graph)
     for i, node in enumerate(graph.nodes):
-        if node.op in ("input", "const"):
+        if node.op in names.LEAVES:
             ready[i] = 0
     used: dict[tuple[object, int], int] = {}
     for operation, start in zip(plan.operations, plan.start, strict=True):
@@ -160,7 +160,7 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
             )
     for name, result in graph.outputs:
         if result not in ready and not (
-            graph.nodes[result].op == "neg" and graph.nodes[result].args[0] in ready
+            graph.nodes[result].op == names.NEG and graph.nodes[result].args[0] in ready
         ):
             raise CheckError(f"The output '{name}' (%{result}) is never computed.")
     if ready and max(ready.values()) != plan.length:
@@ -190,7 +190,8 @@ def check_binding(graph: Graph, binding: Binding) -> None:
     for w, (out, result) in enumerate(zip(binding.outputs, graph.outputs, strict=True)):
         beat, lane = divmod(w, binding.lanes_out)
         name, node = result
-        turned = graph.nodes[node].op == "neg"  # by the converter, so the lane reads its operand
+        # A negation is the converter's, so the lane reads its operand.
+        turned = graph.nodes[node].op == names.NEG
         if turned:
             node = graph.nodes[node].args[0]
         want = (name, node, lane, beat, turned)
@@ -199,7 +200,7 @@ def check_binding(graph: Graph, binding: Binding) -> None:
         if out.cycle != first + beat:
             raise CheckError(f"'{out.name}' leaves in cycle {out.cycle}, not {first + beat}.")
     born = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
-    inputs = {i for i, node in enumerate(graph.nodes) if node.op == "input"}
+    inputs = {i for i, node in enumerate(graph.nodes) if node.op == names.INPUT}
     for read in binding.reads():
         if read.node in inputs:
             # Loaded into stage 0 in the cycle before 0, moved on every ii cycles.

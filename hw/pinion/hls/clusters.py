@@ -9,7 +9,6 @@ link.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,8 +21,6 @@ CLUSTERS = (NONE, LINK)
 
 # Where operations go that nothing ties to a link, and what is left over from several trees.
 _BASE = 0
-
-_REGION = re.compile(r"\w+\[(\d+)\]")
 
 
 class ClusterError(ValueError):
@@ -50,22 +47,13 @@ def link_parents(clusters: str, parents: Sequence[int]) -> tuple[int, ...]:
     return tuple(parent + 1 for parent in parents) if clusters == LINK else ()
 
 
-def region_link(region: str) -> int | None:
-    """The link of a region: the number in brackets, counted from 1 (``forward[3]``: link 3).
-
-    Every pass names its regions so: ``column[3]`` and ``solve[3]`` are the column and the row of
-    joint 3, which moves link 3. A region without a number belongs to no link.
-    """
-    match = _REGION.fullmatch(region)
-    return int(match[1]) if match else None
-
-
 def clustered(
     operations: tuple[Operation, ...], *, parents: Sequence[int], ii: int
 ) -> tuple[Operation, ...]:
     """The same operations, each with a kind that only the units of its cluster have.
 
-    An operation belongs to the link of its region, one without a link to the cluster of most of its
+    An operation belongs to the link of its region (every pass names the body that it is at; column
+    and row of joint 3 move link 3), one without a link to the cluster of most of its
     producers and users. Then, kind by kind, a link may hand operations to its parent, as many as
     leave no unit of its own partly used, where that takes fewer units in all; those go that have
     the most to do with the parent's cluster.
@@ -111,7 +99,7 @@ def _homes(operations: Sequence[Operation], near: Sequence[Sequence[int]], links
     """Each operation's link, before any is handed on."""
     home: list[int | None] = []
     for operation in operations:
-        link = region_link(operation.region)
+        link = operation.region.body if operation.region else None
         home.append(link if link is not None and 1 <= link <= links else None)
     lost = [i for i, link in enumerate(home) if link is None]
     while lost:

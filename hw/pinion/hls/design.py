@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pinion.graph import Graph, node_floats, op_counts
+from pinion.graph import Graph, names, node_floats, op_counts
 from pinion.graph.evaluate import Floats
 from pinion.graph.passes import fold
 from pinion.graph.passes.simplify import without_inputs
@@ -175,7 +175,7 @@ def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
     Pivots of a robot have a lower bound above zero; one that is far below all of these comes from
     rounding or from a state outside the ranges, and what is divided by it is useless.
     """
-    pivots = [node.args[0] for node in graph.nodes if node.op == "reciprocal"]
+    pivots = [node.args[0] for node in graph.nodes if node.op == names.RECIPROCAL]
     if not pivots:
         return 0.0
     values = node_floats(graph, states)
@@ -190,18 +190,18 @@ def known_words(graph: Graph, droppable: Collection[str]) -> tuple[Graph, dict[s
     -------
     The graph of what travels, and the value of each constant result.
     """
-    constants = {
+    constants: dict[str, float] = {
         name: float(graph.nodes[node].params[0])
         for name, node in graph.outputs
-        if graph.nodes[node].op == "const"
+        if graph.nodes[node].op == names.CONST
     }
     if len(constants) == len(graph.outputs):
         constants = {}  # nothing to compute at all: keep the words, so that there is a record
-    outputs = tuple((name, node) for name, node in graph.outputs if name not in constants)
+    outputs = tuple(out for out in graph.outputs if out.word not in constants)
     uses = graph.uses()
     unread = {
         str(node.params[0])
         for i, node in enumerate(graph.nodes)
-        if node.op == "input" and not uses[i] and str(node.params[0]) in droppable
+        if node.op == names.INPUT and not uses[i] and str(node.params[0]) in droppable
     }
     return without_inputs(Graph(graph.nodes, outputs), unread), constants

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
-from pinion.graph import OPS, Graph, Node
+from pinion.graph import Graph, Node, names
 from pinion.graph.evaluate import formats
+from pinion.graph.ops import OPS, Family
 from pinion.graph.passes.rewrite import Rewriter, rebuild
 from pinion.graph.passes.simplify import dead_code
-
-_EDGE = ("input", "const")
-_TABLES = ("sin", "cos")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +70,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
 
     def rounded(exact: int, fmt: Format, like: Node) -> int:
         params = (*shape(fmt), plan.rounding.value, plan.overflow.value)
-        return to.emit("quantize", (exact,), params, like=like)
+        return to.emit(names.QUANTIZE, (exact,), params, like=like)
 
     def aligned(args: tuple[int, ...], like: Node) -> tuple[int, ...]:
         fmts = [_own_format(to.nodes[a]) for a in args]
@@ -88,12 +86,12 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         count += 1
         if count - 1 in negated:
             return to.emit(node.op, args, node.params, like=node)  # exact
-        if node.op == "reciprocal":
+        if node.op == names.RECIPROCAL:
             smallest = (plan.smallest_pivot,) if plan.smallest_pivot else ()
             return to.emit(node.op, args, (*shape(fmt), *smallest), like=node)
-        if node.op in _EDGE or node.op in _TABLES:
+        if node.op in (*names.LEAVES, *names.TRIG):
             return to.emit(node.op, args, (*node.params, *shape(fmt)), like=node)
-        if node.op in ("add", "sub", "sum"):
+        if OPS[node.op].family is Family.SUM:
             args = aligned(args, node)
         if not OPS[node.op].unit:
             raise ValueError(f"Lowering does not know the operation '{node.op}'.")
@@ -106,5 +104,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
 
 def _own_format(node: Node) -> Format:
     """Format of a node of the fixed dialect that carries one."""
-    width, frac = node.params[:2] if node.op in ("quantize", "reciprocal") else node.params[-2:]
+    width, frac = (
+        node.params[:2] if node.op in (names.QUANTIZE, names.RECIPROCAL) else node.params[-2:]
+    )
     return Format(int(width), int(frac))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pinion.fixedpoint import Format, Overflow
-from pinion.graph import OPS, Graph, GraphError
+from pinion.graph import OPS, Graph, GraphError, Region, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer, quantizer
 
@@ -122,7 +122,7 @@ class Operation:
     operands: tuple[Operand, ...]
     control: tuple[int, ...]
     latency: int
-    region: str
+    region: Region | None
     line: str
 
 
@@ -145,16 +145,16 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             high = there.width - there.frac > here.width - here.frac
             return Operand(source, shift=there.frac - here.frac, narrows=high)
         node = graph.nodes[node_id]
-        return Operand(node_id, constant_integer(node) if node.op == "const" else None)
+        return Operand(node_id, constant_integer(node) if node.op == names.CONST else None)
 
     result: list[Operation] = []
     for i, node in enumerate(graph.nodes):
-        if node.op in ("input", "const") or i in negated:
+        if node.op in names.LEAVES or i in negated:
             continue
         if i not in outputs and port_source(graph, i) is not None:
             continue  # done by the ports that read it
-        if node.op != "quantize" and OPS[node.op].unit not in TABLES:
-            quantized = all(graph.nodes[u].op == "quantize" for u in users[i])
+        if node.op != names.QUANTIZE and OPS[node.op].unit not in TABLES:
+            quantized = all(graph.nodes[u].op == names.QUANTIZE for u in users[i])
             if i in outputs or not quantized:
                 raise GraphError(
                     f"Node %{i} ({node.op}) is exact but used without a quantize node behind it."
@@ -172,20 +172,20 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
                 kind = replace(
                     kind, source_frac=0, frac=together, minimum=smallest * 2.0**source.frac
                 )
-            control = (int(node.op == "cos"),) if unit == "sincos" else ()
+            control = (int(node.op == names.COS),) if unit == "sincos" else ()
             latency = timing.latency(node.op)
         else:
             target, rounding, overflow = quantizer(node)
             exact = graph.nodes[args[0]]
             shift = fmts[args[0]].frac - target.frac
             unit = OPS[exact.op].unit
-            if unit in ("", *TABLES) or exact.op == "quantize":
+            if unit in ("", *TABLES) or exact.op == names.QUANTIZE:
                 unit = "align"
-            elif exact.op == "neg":
+            elif exact.op == names.NEG:
                 args, control = (_ZERO, exact.args[0]), (1,)  # 0 - x
             elif unit == "add":
-                args, control = exact.args, (int(exact.op == "sub"),)
-                if exact.op == "sum":
+                args, control = exact.args, (int(exact.op == names.SUB),)
+                if exact.op == names.SUM:
                     control = tuple(int(int(sign) < 0) for sign in exact.params[1:])
             else:
                 args = exact.args
@@ -222,12 +222,12 @@ def port_source(graph: Graph, node_id: int) -> int | None:
     of units that round have the adder for it.
     """
     node = graph.nodes[node_id]
-    if node.op != "quantize" or quantizer(node)[2] is not Overflow.WRAP:
+    if node.op != names.QUANTIZE or quantizer(node)[2] is not Overflow.WRAP:
         return None
     source = graph.nodes[node.args[0]]
-    if source.op == "input" or OPS[source.op].unit in TABLES:
+    if source.op == names.INPUT or OPS[source.op].unit in TABLES:
         return node.args[0]
-    if source.op != "quantize":
+    if source.op != names.QUANTIZE:
         return None
     return node.args[0] if (below := port_source(graph, node.args[0])) is None else below
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pinion.fixedpoint import Format, FormatError
-from pinion.graph import Graph, Node, format_graph
+from pinion.graph import Graph, Node, format_graph, names
 
 from .signals import NARROW, SignalPlan, TableFormats
 
@@ -69,7 +69,7 @@ class SavedPlan:
             )
         negated = graph.negated_results()
         signals = {
-            i for i, node in enumerate(graph.nodes) if node.op != "const" and i not in negated
+            i for i, node in enumerate(graph.nodes) if node.op != names.CONST and i not in negated
         }
         if strays := sorted(set(self.signals.values) ^ signals):
             raise PlanError(
@@ -77,7 +77,7 @@ class SavedPlan:
                 if strays[0] in signals
                 else f"The plan has a signal {strays[0]}, and its core has none of that number."
             )
-        angles = {node.args[0] for node in graph.nodes if node.op in ("sin", "cos")}
+        angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         for i in sorted(signals):
             node = graph.nodes[i]
             if rule := self._broken_rule(i, node, angle=i in angles):
@@ -92,20 +92,20 @@ class SavedPlan:
         if angle and value != self.tables.angle:
             return "every angle has the format that stands at the top as `angle`"
         match node.op:
-            case "sin" | "cos":
+            case names.SIN | names.COS:
                 if value != self.tables.turn or ports[0] != self.tables.angle:
                     return "a sine reads `angle` and has the format `turn`, both at the top"
-            case "reciprocal":
+            case names.RECIPROCAL:
                 together = value.frac + ports[0].frac
                 if {value.width, ports[0].width} != {stored} or together != self.tables.together:
                     return (
                         f"a reciprocal and its port have {stored} bits each and `together` "
                         "fraction bits in all"
                     )
-            case "add" | "sub" | "sum" | "neg":
+            case names.ADD | names.SUB | names.SUM | names.NEG:
                 if {*ports, value} != {value} or value.width != stored:
                     return f"ports and value of an addition have one format of {stored} bits"
-            case "mul" | "dot":
+            case names.MUL | names.DOT:
                 pairs = list(zip(ports[::2], ports[1::2], strict=True))
                 narrow = {min(a.width, b.width) for a, b in pairs}
                 wide = {max(a.width, b.width) for a, b in pairs} | {value.width}
@@ -136,7 +136,7 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
     graph : the real graph that the plan is for.
     reach : largest magnitude seen of each node, for the reader.
     """
-    names = {node: name for name, node in reversed(graph.outputs)}
+    results = {node: word for word, node in reversed(graph.outputs)}
     lines = [
         _HEAD.format(name=PLAN),
         f"distribution = {json.dumps(plan.distribution)}",
@@ -149,8 +149,8 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
     ]
     for i, fmt in sorted(plan.signals.values.items()):
         node = graph.nodes[i]
-        about = [f"%{i}", node.op, node.region, node.line, names.get(i, "")]
-        if node.op == "input":
+        about = [f"%{i}", node.op, str(node.region or ""), node.line, results.get(i, "")]
+        if node.op == names.INPUT:
             about.append(str(node.params[0]))
         lines += [
             "",

@@ -22,8 +22,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pinion.fixedpoint import Format, Overflow, Rounding
-from pinion.graph import Graph, Node
+from pinion.graph import Graph, Node, Output, names
 from pinion.graph.evaluate import Floats, formats
+from pinion.graph.ops import OPS, Family
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.ranges import Ranges
 
@@ -104,8 +105,8 @@ class TableFormats:
         stored: int = STORED,
     ) -> TableFormats:
         """The finest angles and pivots that fit the ranges of a graph, in `stored` bits."""
-        angles = {node.args[0] for node in graph.nodes if node.op in ("sin", "cos")}
-        pivots = {node.args[0] for node in graph.nodes if node.op == "reciprocal"}
+        angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
+        pivots = {node.args[0] for node in graph.nodes if node.op == names.RECIPROCAL}
         reach = ranges.largest * margin
         return cls(
             angle=Format(stored, min((tight(reach[i], stored) for i in angles), default=0)),
@@ -142,7 +143,7 @@ class _Planner:
         self.ports: dict[int, tuple[Format, ...]] = {}
 
     def constant(self, i: int) -> bool:
-        return self.graph.nodes[i].op == "const"
+        return self.graph.nodes[i].op == names.CONST
 
     def summand(self, i: int) -> int:
         """Most fraction bits with which an adder reads a value."""
@@ -158,22 +159,22 @@ class _Planner:
 
     def run(self) -> None:
         nodes = self.graph.nodes
-        angles = {node.args[0] for node in nodes if node.op in ("sin", "cos")}
+        angles = {node.args[0] for node in nodes if node.op in names.TRIG}
         for i, node in enumerate(nodes):
             own = tight(float(self.reach[i]), self.stored)
             match node.op:
-                case "const":
+                case names.CONST:
                     continue
-                case "input":
+                case names.INPUT:
                     self.values[i] = self.tables.angle if i in angles else Format(self.stored, own)
-                case "sin" | "cos":
+                case names.SIN | names.COS:
                     self.ports[i] = (self.values[node.args[0]],)
                     self.values[i] = self.tables.turn
-                case "reciprocal":
+                case names.RECIPROCAL:
                     frac = _inverse(self.ranges, node.args[0], self.margin, self.stored)[0]
                     self.ports[i] = (Format(self.stored, frac),)
                     self.values[i] = Format(self.stored, self.tables.together - frac)
-                case "add" | "sub" | "sum" | "neg":
+                case names.ADD | names.SUB | names.SUM | names.NEG:
                     # Each operand must fit as well: a small result may be a difference.
                     fine = [self.summand(a) for a in node.args]
                     if i in angles:
@@ -252,12 +253,12 @@ def lower_signals(
 
     def quantized(source: int, fmt: Format, rounding: Rounding, like: Node) -> int:
         params = (fmt.width, fmt.frac, rounding.value, Overflow.WRAP.value)
-        return to.emit("quantize", (source,), params, like=like)
+        return to.emit(names.QUANTIZE, (source,), params, like=like)
 
     def read(arg: int, fmt: Format, like: Node) -> int:
         node = graph.nodes[arg]
-        if node.op == "const":
-            return to.emit("const", (), (node.params[0], fmt.width, fmt.frac), like=node)
+        if node.op == names.CONST:
+            return to.emit(names.CONST, (), (node.params[0], fmt.width, fmt.frac), like=node)
         if plan.values[arg] == fmt:
             return place[arg]
         if fmt.width == stored:
@@ -271,31 +272,32 @@ def lower_signals(
 
     results = {node for _, node in graph.outputs}
     for i, node in enumerate(graph.nodes):
-        if node.op == "const":
+        if node.op == names.CONST:
             if i in results:
                 fmt = Format(stored, tight(abs(float(node.params[0])), stored))
-                place[i] = to.emit("const", (), (node.params[0], fmt.width, fmt.frac), like=node)
+                params = (node.params[0], fmt.width, fmt.frac)
+                place[i] = to.emit(names.CONST, (), params, like=node)
             continue
         if i in negated:
             place[i] = to.emit(node.op, (place[node.args[0]],), like=node)  # exact
             continue
         fmt = plan.values[i]
-        if node.op == "input":
-            place[i] = to.emit("input", (), (*node.params, fmt.width, fmt.frac), like=node)
+        if node.op == names.INPUT:
+            place[i] = to.emit(names.INPUT, (), (*node.params, fmt.width, fmt.frac), like=node)
             continue
         reads = [read(a, f, node) for a, f in zip(node.args, plan.ports[i], strict=True)]
-        if node.op in ("sin", "cos", "reciprocal"):
+        if OPS[node.op].family is Family.TABLE:
             place[i] = to.emit(node.op, tuple(reads), (fmt.width, fmt.frac), like=node)
             continue
         op, signs = node.op, node.params
-        if op in ("mul", "dot"):
+        if OPS[op].family is Family.PRODUCT:
             for k in range(0, len(reads), 2):
                 if plan.ports[i][k].width < plan.ports[i][k + 1].width:
                     reads[k : k + 2] = reads[k + 1], reads[k]
             # A dot also where there is one product: its operands keep their order.
-            op, signs = "dot", signs or (1,)
+            op, signs = names.DOT, signs or (1,)
         exact = to.emit(op, tuple(reads), signs, like=node)
         place[i] = quantized(exact, fmt, Rounding.FLOOR, node)
-    lowered = to.finish([(name, place[node]) for name, node in graph.outputs])
+    lowered = to.finish(Output(word, place[node]) for word, node in graph.outputs)
     formats(lowered)  # every width can be derived
     return lowered, place

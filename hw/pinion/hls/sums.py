@@ -13,14 +13,14 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from pinion.graph import Graph, Node
+from pinion.graph import OPS, Graph, Node, Output, names
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.passes.simplify import common_subexpressions, dead_code
 
 from .timing import Timing
 
 Signed = tuple[int, int]  # sign, node
-_SUMS = ("add", "sub")
+_SUMS = (names.ADD, names.SUB)
 
 
 @dataclass
@@ -109,7 +109,7 @@ class _Builder:
             node = self.graph.nodes[i]
             single = self.uses[i] == 1 and i not in results
             if single and self.graph.nodes[users[0]].op in _SUMS:
-                inner[i] = node.op in _SUMS or node.op == "mul"
+                inner[i] = node.op in _SUMS or node.op == names.MUL
         return inner
 
     def emit(self, op: str, args: tuple[int, ...], params: tuple, like: Node) -> int:  # type: ignore[type-arg]
@@ -127,20 +127,20 @@ class _Builder:
                 continue
             sign, args = 1, tuple(self.new[a][1] for a in node.args)
             signs = [self.new[a][0] for a in node.args]
-            if node.op == "mul":
+            if node.op == names.MUL:
                 sign = signs[0] * signs[1]
-            elif node.op == "neg":
+            elif node.op == names.NEG:
                 self.new[i] = (-signs[0], args[0])
                 continue
             elif signs and signs[0] < 0:
-                sign = 1 if node.op == "cos" else -1
+                sign = OPS[node.op].parity
             self.new[i] = (sign, self.emit(node.op, args, node.params, node))
-        outputs = []
+        outputs: list[Output] = []
         for name, old in self.graph.outputs:
             sign, number = self.new[old]
             if sign < 0:
-                number = self.emit("neg", (number,), (), self.graph.nodes[old])
-            outputs.append((name, number))
+                number = self.emit(names.NEG, (number,), (), self.graph.nodes[old])
+            outputs.append(Output(name, number))
         return self.to.finish(outputs)
 
     def terms(self, root: int) -> tuple[list[_Term], list[_Term]]:
@@ -153,8 +153,8 @@ class _Builder:
             node = self.graph.nodes[i]
             if node.op in _SUMS and (i == root or self.inner[i]):
                 a, b = node.args
-                stack += [(-sign if node.op == "sub" else sign, b), (sign, a)]
-            elif node.op == "mul" and self.inner[i]:
+                stack += [(-sign if node.op == names.SUB else sign, b), (sign, a)]
+            elif node.op == names.MUL and self.inner[i]:
                 (sa, a), (sb, b) = (self.new[x] for x in node.args)
                 ready = max(self.ready[a], self.ready[b])
                 products.append(_Term(sign * sa * sb, ready, factors=((1, a), (1, b)), like=node))
@@ -195,7 +195,7 @@ class _Builder:
         if last is None or self.to.nodes[last.node].op not in _SUMS:
             return others
         node = self.to.nodes[last.node]
-        signs = last.sign, last.sign * (-1 if node.op == "sub" else 1)
+        signs = last.sign, last.sign * (-1 if node.op == names.SUB else 1)
         parts = [
             _Term(sign, self.ready[arg], node=arg)
             for sign, arg in zip(signs, node.args, strict=True)
@@ -244,10 +244,10 @@ class _Builder:
             if self._chains(heap[0][0] if heap else None, ready):
                 signed = self.three((a, b, heapq.heappop(heap)[2]), like)
             elif a[0] == b[0]:
-                signed = a[0], self.emit("add", (a[1], b[1]), (), like)
+                signed = a[0], self.emit(names.ADD, (a[1], b[1]), (), like)
             else:
                 plus, minus = (a, b) if a[0] > 0 else (b, a)
-                signed = 1, self.emit("sub", (plus[1], minus[1]), (), like)
+                signed = 1, self.emit(names.SUB, (plus[1], minus[1]), (), like)
             heapq.heappush(heap, (self.ready[signed[1]], counter, signed))
             counter += 1
         return heap[0][2]
@@ -257,7 +257,7 @@ class _Builder:
         front = 1 if any(sign > 0 for sign, _ in terms) else -1
         ordered = sorted(terms, key=lambda term: -front * term[0])
         signs = tuple(front * sign for sign, _ in ordered)
-        return front, self.emit("sum", tuple(node for _, node in ordered), signs, like)
+        return front, self.emit(names.SUM, tuple(node for _, node in ordered), signs, like)
 
     def dot(self, group: list[_Term], like: Node) -> Signed:
         """One dot of a group; a sign moves into a constant factor, else in front of the dot."""
@@ -266,22 +266,22 @@ class _Builder:
             assert term.factors is not None
             (_, a), (_, b) = term.factors
             sign = term.sign
-            if self.to.nodes[a].op == "const":
+            if self.to.nodes[a].op == names.CONST:
                 a, b = b, a
             constant = self.to.nodes[b]
-            if sign < 0 and constant.op == "const" and len(group) > 1:
-                b = self.emit("const", (), (-float(constant.params[0]),), constant)
+            if sign < 0 and constant.op == names.CONST and len(group) > 1:
+                b = self.emit(names.CONST, (), (-float(constant.params[0]),), constant)
                 sign = 1
             terms.append((sign, a, b))
         if len(group) == 1:
             sign, a, b = terms[0]
             assert group[0].like is not None
-            return sign, self.emit("mul", (a, b), (), group[0].like)
+            return sign, self.emit(names.MUL, (a, b), (), group[0].like)
         front = 1 if any(sign > 0 for sign, _, _ in terms) else -1
         terms.sort(key=lambda term: -front * term[0])
         args = tuple(x for _, a, b in terms for x in (a, b))
         signs = tuple(front * sign for sign, _, _ in terms)
-        return front, self.emit("dot", args, signs, like)
+        return front, self.emit(names.DOT, args, signs, like)
 
 
 def _split(products: list[_Term], parts: list[int]) -> list[list[_Term]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pinion.graph import names
+
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
@@ -58,14 +60,14 @@ class Timing:
     def latency(self, op: str, operands: int = 2) -> int:
         """Latency of an operation of the table; 0 for what needs no unit."""
         match op:
-            case "mul" | "dot":
+            case names.MUL | names.DOT:
                 return self.dot(max(1, operands // 2))
-            case "add" | "sub" | "sum" | "neg":
+            case names.ADD | names.SUB | names.SUM | names.NEG:
                 return self.add
-            case "sin" | "cos":
+            case names.SIN | names.COS:
                 return self.sincos
-            case "reciprocal":
+            case names.RECIPROCAL:
                 return self.reciprocal
-            case "quantize":
+            case names.QUANTIZE:
                 return self.align
         return 0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pinion.fixedpoint import Flags, Format
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.build import Build
-from pinion.graph import Graph, node_integers
+from pinion.graph import Graph, names, node_integers
 from pinion.graph.evaluate import FixedValues, formats
 from pinion.link import Manifest
 
@@ -35,7 +35,7 @@ class Reference:
         self.build = build
         self.graph: Graph = build.graph
         self.formats = formats(build.graph)
-        nodes = [i for i, node in enumerate(self.graph.nodes) if node.op == "input"]
+        nodes = [i for i, node in enumerate(self.graph.nodes) if node.op == names.INPUT]
         self.input_formats: list[Format] = [self.formats[i] for i in nodes]
         self.budget = np.array([build.manifest.budget[name] for name, _ in self.graph.outputs])
 

@@ -106,7 +106,7 @@ def first_divergence(
             if got != expected:
                 node = reference.graph.nodes[row["node"]]
                 op = node.op
-                if op == "quantize":
+                if op == names.QUANTIZE:
                     op = reference.graph.nodes[node.args[0]].op
                 return Divergence(
                     request, row["node"], op, unit, cycle, node.region, node.line,

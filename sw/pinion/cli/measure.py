@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pinion.graph import names
+
 FLOAT_NOISE = 1e-12
 """Errors below it are those of the float model: some results are 0 for reasons that neither model
 sees in its formulas, and floats miss that by a few last bits."""
@@ -42,7 +44,7 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     fmts = formats(graph)
     inputs, flags = {}, np.zeros(states, dtype=np.bool_)
     for node, fmt in zip(graph.nodes, fmts, strict=True):
-        if node.op == "input":
+        if node.op == names.INPUT:
             name = str(node.params[0])
             bits = np.ascontiguousarray(sent[name], dtype=np.float32).view(np.uint32)
             inputs[name], bad = float32_to_fixed(bits, fmt)

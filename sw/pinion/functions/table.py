@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.graph import Graph, Tracer
+from pinion.graph import Graph, Tracer, Word
 from pinion.robot import Model
 
 Floats = NDArray[np.float64]
@@ -50,18 +50,18 @@ class Block:
         """Axes as numbers for a model."""
         return tuple({"nq": model.nq, "nv": model.nv}[axis] for axis in self.shape)
 
-    def positions(self, model: Model) -> dict[str, int]:
+    def positions(self, model: Model) -> dict[Word, int]:
         """Its words in record order (row by row), ``tau[0]`` or ``minv[1,0]``, and for each the
         flat position of its element in the array.
         """
         dims = self.dims(model)
         return {
-            f"{self.name}[{','.join(map(str, index))}]": position
+            Word(self.name, index): position
             for position, index in enumerate(np.ndindex(*dims))
             if not self.symmetric or index[0] >= index[1]
         }
 
-    def words(self, model: Model) -> list[str]:
+    def words(self, model: Model) -> list[Word]:
         """Names of its words in record order."""
         return list(self.positions(model))
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from .counts import op_counts
 from .evaluate import evaluate_floats, evaluate_integers, node_floats, node_integers
-from .graph import Graph, GraphError, Node
+from .graph import Graph, GraphError, Node, Output, Region
 from .ops import OPS, Op
 from .text import format_graph, parse_graph
 from .trace import Symbol, TraceError, Tracer
+from .words import Word
 
 __all__ = [
     "OPS",
@@ -19,9 +20,12 @@ __all__ = [
     "GraphError",
     "Node",
     "Op",
+    "Output",
+    "Region",
     "Symbol",
     "TraceError",
     "Tracer",
+    "Word",
     "evaluate_floats",
     "evaluate_integers",
     "format_graph",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import names
 from .graph import Graph, GraphError
 from .ops import OPS
 
@@ -15,7 +16,7 @@ def verify(graph: Graph) -> Graph:
         On an unknown operation, a wrong number of operands or parameters, an operand that does
         not come earlier, a repeated input or output name, or an output that does not exist.
     """
-    names: set[str] = set()
+    known: set[str] = set()
     for i, node in enumerate(graph.nodes):
         if node.op not in OPS:
             raise GraphError(
@@ -27,10 +28,10 @@ def verify(graph: Graph) -> Graph:
         for arg in node.args:
             if not 0 <= arg < i:
                 raise GraphError(f"Node %{i} ({node.op}) uses %{arg}, which is not before it.")
-        if node.op == "input":
-            if node.params[0] in names:
+        if node.op == names.INPUT:
+            if node.params[0] in known:
                 raise GraphError(f"Node %{i} repeats the input '{node.params[0]}'.")
-            names.add(str(node.params[0]))
+            known.add(str(node.params[0]))
     seen: set[str] = set()
     for name, node_id in graph.outputs:
         if not 0 <= node_id < len(graph.nodes):

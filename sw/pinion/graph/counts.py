@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from . import names
 from .graph import Graph
-from .ops import OPS
+from .ops import OPS, Family
 
 
 def op_counts(graph: Graph) -> dict[str, int]:
@@ -14,18 +15,25 @@ def op_counts(graph: Graph) -> dict[str, int]:
     ``mul`` (products of two variables), ``mul_const``, ``add`` (additions inside dots included),
     ``reciprocal`` and ``trig``.
     """
-    counts = {"mul": 0, "mul_const": 0, "add": 0, "reciprocal": 0, "trig": 0}
+    products = multiples = additions = reciprocals = trig = 0
     for node in graph.nodes:
-        unit = OPS[node.op].unit
-        if unit == "dot":
-            constant = [graph.nodes[a].op == "const" for a in node.args]
-            for pair in zip(constant[::2], constant[1::2], strict=True):
-                counts["mul_const" if any(pair) else "mul"] += 1
-            counts["add"] += len(node.args) // 2 - 1
-        elif unit == "add":
-            counts["add"] += max(1, len(node.args) - 1)
-        elif unit == "sincos":
-            counts["trig"] += 1
-        elif unit == "reciprocal":
-            counts["reciprocal"] += 1
-    return counts
+        family = OPS[node.op].family
+        if family is Family.PRODUCT:
+            constant = [graph.nodes[a].op == names.CONST for a in node.args]
+            pairs = [any(pair) for pair in zip(constant[::2], constant[1::2], strict=True)]
+            multiples += sum(pairs)
+            products += len(pairs) - sum(pairs)
+            additions += len(pairs) - 1
+        elif family in (Family.SUM, Family.NEGATION):
+            additions += max(1, len(node.args) - 1)
+        elif node.op in names.TRIG:
+            trig += 1
+        elif family is Family.TABLE:
+            reciprocals += 1
+    return {
+        "mul": products,
+        "mul_const": multiples,
+        "add": additions,
+        "reciprocal": reciprocals,
+        "trig": trig,
+    }

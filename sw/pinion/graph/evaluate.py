@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint import Flags, Format, Ints, Wide
 
+from . import names
 from .graph import Graph, GraphError
 from .ops import OPS
 from .rules import Exact
@@ -34,7 +35,7 @@ def node_floats(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
     """
     values: list[Any] = []
     for node in graph.nodes:
-        if node.op == "input":
+        if node.op == names.INPUT:
             values.append(np.asarray(_input(inputs, str(node.params[0])), dtype=np.float64))
         else:
             values.append(OPS[node.op].floats(node, [values[a] for a in node.args]))
@@ -93,7 +94,7 @@ def node_integers(graph: Graph, inputs: Mapping[str, Ints]) -> FixedValues:
     values: list[Exact] = []
     flags: list[Flags | None] = []
     for node in graph.nodes:
-        if node.op == "input":
+        if node.op == names.INPUT:
             operands: list[Exact] = [np.asarray(_input(inputs, str(node.params[0])), np.int64)]
         else:
             operands = [values[a] for a in node.args]
@@ -107,7 +108,7 @@ def evaluate_integers(graph: Graph, inputs: Mapping[str, Ints]) -> tuple[dict[st
     """Result words as integers by name, and the flag of each request."""
     run = node_integers(graph, inputs)
     count = max((np.size(v) for v in inputs.values()), default=1)
-    results = {}
+    results: dict[str, Ints] = {}
     for name, node in graph.outputs:
         value = run.nodes[node]
         if isinstance(value, Wide):

@@ -6,21 +6,68 @@ before their users, so the sequence is its own evaluation order. Two dialects sh
 real
     What tracing gives: exact real arithmetic, constants as floats.
 fixed
-    What :func:`pinion.hls.lower.lower` gives: inputs, constants and ``quantize`` nodes carry a
-    format; products and sums are exact integers whose widths are derived, and ``quantize`` is the
-    only operation that loses information.
+    What a choice of formats gives (:mod:`pinion.hls.lower`): inputs, constants and ``quantize``
+    nodes carry a format; products and sums are exact integers whose widths are derived, and
+    ``quantize`` is the only operation that loses information.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from .names import INPUT, NEG
+from .words import Word
 
 Param = float | int | str
+
+_REGION = re.compile(r"(?P<name>[^\s\[\]]+)(?:\[(?P<body>\d+)\])?")
 
 
 class GraphError(ValueError):
     """A graph breaks its own rules; the message names the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The part of an algorithm that made a node, ``forward[3]``.
+
+    Members
+    -------
+    name : of the pass over the robot's bodies, such as ``forward``.
+    body : the body that the pass was at, counted from 1; None for what belongs to none.
+    """
+
+    name: str
+    body: int | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.body is None else f"{self.name}[{self.body}]"
+
+    @classmethod
+    def of(cls, text: str) -> Region:
+        """The region that prints as this text.
+
+        Raises
+        ------
+        GraphError
+            When none does.
+        """
+        match = _REGION.fullmatch(text)
+        if match is None:
+            raise GraphError(
+                f"{text!r} names no region: write the name of a pass and a body, 'forward[3]'."
+            )
+        return cls(match["name"], None if match["body"] is None else int(match["body"]))
+
+
+class Output(NamedTuple):
+    """A result word and the node that makes it."""
+
+    word: Word
+    node: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +79,14 @@ class Node:
     op : a row of the operation table (:mod:`pinion.graph.ops`).
     args : positions of the operands.
     params : the row's parameters (a constant's value, a dot's signs, a format).
-    region : link and pass that made it, such as ``forward[3]``.
+    region : pass and body that made it.
     line : the source line that made it, such as ``rnea.py:57``.
     """
 
     op: str
     args: tuple[int, ...] = ()
     params: tuple[Param, ...] = ()
-    region: str = ""
+    region: Region | None = None
     line: str = ""
 
 
@@ -50,16 +97,22 @@ class Graph:
     Members
     -------
     nodes : operations in evaluation order.
-    outputs : name and node of each result word, in the order of the result record.
+    outputs : word and node of each result, in the order of the result record; plain pairs of a
+        name and a node are taken as well.
     """
 
     nodes: tuple[Node, ...]
-    outputs: tuple[tuple[str, int], ...]
+    outputs: tuple[Output, ...]
+
+    def __post_init__(self) -> None:
+        if not all(type(out) is Output and type(out.word) is Word for out in self.outputs):
+            outputs = tuple(Output(Word.of(name), node) for name, node in self.outputs)
+            object.__setattr__(self, "outputs", outputs)
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names of the input words, in the order of the request record."""
-        return tuple(str(n.params[0]) for n in self.nodes if n.op == "input")
+    def inputs(self) -> tuple[Word, ...]:
+        """The input words, in the order of the request record."""
+        return tuple(Word.of(str(n.params[0])) for n in self.nodes if n.op == INPUT)
 
     def count(self, *ops: str) -> int:
         """How many nodes have one of these operations."""
@@ -87,7 +140,7 @@ class Graph:
         """Negations that nothing but results reads: the converters do them, no unit."""
         users = self.users()
         results = {node_id for _, node_id in self.outputs}
-        return frozenset(i for i in results if self.nodes[i].op == "neg" and not users[i])
+        return frozenset(i for i in results if self.nodes[i].op == NEG and not users[i])
 
     def operands(self, i: int) -> Iterator[Node]:
         """The operand nodes of node ``i``."""

@@ -16,3 +16,7 @@ SIN: Final = "sin"
 COS: Final = "cos"
 RECIPROCAL: Final = "reciprocal"
 QUANTIZE: Final = "quantize"
+
+# What is given, not computed; functions of an angle.
+LEAVES: Final = (INPUT, CONST)
+TRIG: Final = (SIN, COS)

@@ -15,9 +15,10 @@ import numpy as np
 
 from pinion.fixedpoint import Rounding
 
+from . import names
 from .evaluate import Floats, node_floats
 from .graph import Graph
-from .ops import OPS, constant_format, constant_integer, quantizer
+from .ops import OPS, Family, constant_format, constant_integer, quantizer
 
 # States at a time: all nodes of a large graph over all states would not fit into memory.
 CHUNK = 2000
@@ -69,15 +70,15 @@ def rounded_floats(graph: Graph, states: Mapping[str, Floats]) -> list[Floats]:
     values: list[Floats] = []
     for node in graph.nodes:
         operands = [values[a] for a in node.args]
-        if node.op == "input":
+        if node.op == names.INPUT:
             exact = np.asarray(states[str(node.params[0])], dtype=np.float64)
             values.append(_rounded(exact, constant_format(node).frac, Rounding.NEAREST))
-        elif node.op == "const":
+        elif node.op == names.CONST:
             values.append(np.asarray(constant_integer(node) * constant_format(node).lsb))
-        elif node.op == "quantize":
+        elif node.op == names.QUANTIZE:
             target, rounding, _ = quantizer(node)
             values.append(_rounded(operands[0], target.frac, rounding))
-        elif node.op in ("sin", "cos", "reciprocal"):
+        elif OPS[node.op].family is Family.TABLE:
             exact = np.asarray(OPS[node.op].floats(node, operands))
             values.append(_rounded(exact, int(node.params[1]), Rounding.NEAREST))
         else:

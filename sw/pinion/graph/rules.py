@@ -7,7 +7,9 @@ from typing import Any
 
 from pinion.fixedpoint import Flags, Format, Ints, Wide
 
+from . import names
 from .graph import Node
+from .ops import OPS, Family
 
 # Integers wider than this are carried in two limbs.
 NARROW = 62
@@ -39,8 +41,8 @@ def pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
 
 def term_signs(node: Node) -> tuple[int, ...]:
     """Sign of each summand."""
-    if node.op in ("add", "sub"):
-        return 1, 1 if node.op == "add" else -1
+    if OPS[node.op].family is Family.SUM:
+        return 1, 1 if node.op == names.ADD else -1
     return tuple(int(sign) for sign in node.params)
 
 

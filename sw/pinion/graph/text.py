@@ -10,7 +10,8 @@ import json
 import re
 
 from .check import verify
-from .graph import Graph, GraphError, Node
+from .graph import Graph, GraphError, Node, Output, Region
+from .words import Word
 
 _NODE = re.compile(
     r"%(?P<id>\d+) = (?P<op>\w+)(?P<args>(?: %\d+)*)(?: (?P<params>\[.*?\]))?"
@@ -44,13 +45,13 @@ def parse_graph(text: str) -> Graph:
         With the line's number when a line is neither a node nor an output.
     """
     nodes: list[Node] = []
-    outputs: list[tuple[str, int]] = []
+    outputs: list[Output] = []
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
         if not line or line.startswith(";"):
             continue
         if match := _OUT.fullmatch(line):
-            outputs.append((match["name"], int(match["id"])))
+            outputs.append(Output(Word.of(match["name"]), int(match["id"])))
             continue
         match = _NODE.fullmatch(line)
         if match is None or int(match["id"]) != len(nodes):
@@ -66,7 +67,7 @@ def parse_graph(text: str) -> Graph:
                 op=match["op"],
                 args=tuple(int(a) for a in re.findall(r"%(\d+)", match["args"])),
                 params=tuple(params),
-                region=match["region"] or "",
+                region=Region.of(match["region"]) if match["region"] else None,
                 line=match["line"] or "",
             )
         )

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import NoReturn
 
+from . import names
 from .check import verify
-from .graph import Graph, Node, Param
+from .graph import Graph, Node, Output, Param, Region
+from .words import Word
 
 
 class TraceError(TypeError):
@@ -40,40 +42,40 @@ class Symbol:
         return self._tracer.emit(op, pair)
 
     def __add__(self, other: object) -> Symbol:
-        return self._binary("add", other)
+        return self._binary(names.ADD, other)
 
     def __radd__(self, other: object) -> Symbol:
-        return self._binary("add", other, swap=True)
+        return self._binary(names.ADD, other, swap=True)
 
     def __sub__(self, other: object) -> Symbol:
-        return self._binary("sub", other)
+        return self._binary(names.SUB, other)
 
     def __rsub__(self, other: object) -> Symbol:
-        return self._binary("sub", other, swap=True)
+        return self._binary(names.SUB, other, swap=True)
 
     def __mul__(self, other: object) -> Symbol:
-        return self._binary("mul", other)
+        return self._binary(names.MUL, other)
 
     def __rmul__(self, other: object) -> Symbol:
-        return self._binary("mul", other, swap=True)
+        return self._binary(names.MUL, other, swap=True)
 
     def __neg__(self) -> Symbol:
-        return self._tracer.emit("neg", (self.node,))
+        return self._tracer.emit(names.NEG, (self.node,))
 
     def __pos__(self) -> Symbol:
         return self
 
     def sin(self) -> Symbol:
         """Sine of an angle in radians."""
-        return self._tracer.emit("sin", (self.node,))
+        return self._tracer.emit(names.SIN, (self.node,))
 
     def cos(self) -> Symbol:
         """Cosine of an angle in radians."""
-        return self._tracer.emit("cos", (self.node,))
+        return self._tracer.emit(names.COS, (self.node,))
 
     def reciprocal(self) -> Symbol:
         """One divided by this; hardware has a unit for it."""
-        return self._tracer.emit("reciprocal", (self.node,))
+        return self._tracer.emit(names.RECIPROCAL, (self.node,))
 
     def __truediv__(self, other: object) -> Symbol:
         if isinstance(other, Symbol):
@@ -123,8 +125,8 @@ class Tracer:
     def __init__(self, *, skip: tuple[str, ...] = ()) -> None:
         self.skip = (PurePath(__file__).name, *skip)
         self._nodes: list[Node] = []
-        self._outputs: list[tuple[str, int]] = []
-        self._region = ""
+        self._outputs: list[Output] = []
+        self._region: Region | None = None
 
     def emit(self, op: str, args: tuple[int, ...] = (), params: tuple[Param, ...] = ()) -> Symbol:
         """Append a node and return its symbol."""
@@ -143,24 +145,24 @@ class Tracer:
                 return f"{name}:{frame.f_lineno}"
             depth += 1
 
-    def input(self, name: str) -> Symbol:
+    def input(self, word: str) -> Symbol:
         """A word of the request record; the order of calls is the order of the record."""
-        return self.emit("input", params=(name,))
+        return self.emit(names.INPUT, params=(Word.of(word),))
 
     def constant(self, value: float) -> Symbol:
         """A constant."""
-        return self.emit("const", params=(value,))
+        return self.emit(names.CONST, params=(value,))
 
-    def output(self, name: str, value: Symbol | float) -> None:
+    def output(self, word: str, value: Symbol | float) -> None:
         """Name a result word; the order of calls is the order of the record."""
         if not isinstance(value, Symbol):
             value = self.constant(float(value))
-        self._outputs.append((name, value.node))
+        self._outputs.append(Output(Word.of(word), value.node))
 
     @contextmanager
-    def region(self, label: str) -> Iterator[None]:
-        """Label the nodes made inside with link and pass."""
-        before, self._region = self._region, label
+    def region(self, name: str, body: int | None = None) -> Iterator[None]:
+        """Label the nodes made inside with a pass and the body that it is at, counted from 1."""
+        before, self._region = self._region, Region(name, body)
         try:
             yield
         finally:

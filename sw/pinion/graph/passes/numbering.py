@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import names
 from ..costs import Costs
 from ..graph import Graph
 from .samples import TOLERANCE, Samples, States, arrivals
@@ -40,11 +41,11 @@ def number_values(graph: Graph, search: States, check: States, *, costs: Costs) 
     new: list[Signed] = [(1, -1)] * len(graph.nodes)
     for i in order:
         node = graph.nodes[i]
-        if node.op == "input":
+        if node.op == names.INPUT:
             new[i] = folder.visit(node, [])
         elif samples.vanishes(i):
             new[i] = folder.constant(0.0, node)
-        elif node.op != "const" and samples.steady(i):
+        elif node.op != names.CONST and samples.steady(i):
             new[i] = folder.constant(float(np.median(samples.search[i])), node)
         elif same[i] != (1, i):
             sign, kept = same[i]
@@ -68,7 +69,7 @@ def _classes(graph: Graph, samples: Samples, order: list[int]) -> list[Signed]:
         low = int(np.searchsorted(sizes, first[i] - TOLERANCE * largest))
         high = int(np.searchsorted(sizes, first[i] + TOLERANCE * largest, side="right"))
         for j in map(int, by_size[low:high]):
-            if place[j] <= place[i] or same[j] != (1, j) or graph.nodes[j].op == "input":
+            if place[j] <= place[i] or same[j] != (1, j) or graph.nodes[j].op == names.INPUT:
                 continue
             sign = 1 if samples.search[i, 0] * samples.search[j, 0] >= 0 else -1
             if samples.agree(j, sign * samples.search[i], sign * samples.check[i]):

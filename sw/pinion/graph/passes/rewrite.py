@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ..check import verify
-from ..graph import Graph, Node, Param
-
-COMMUTATIVE = frozenset({"add", "mul"})
+from ..graph import Graph, Node, Output, Param
+from ..ops import OPS
 
 
 class Rewriter:
@@ -27,7 +26,7 @@ class Rewriter:
         self, op: str, args: tuple[int, ...], params: tuple[Param, ...] = (), *, like: Node
     ) -> int:
         """Append a node with the region and line of ``like``, or find its equal."""
-        if self.intern and op in COMMUTATIVE:
+        if self.intern and OPS[op].commutative:
             args = tuple(sorted(args))
         key = (op, args, params)
         if self.intern and key in self._numbers:
@@ -36,7 +35,7 @@ class Rewriter:
         self._numbers[key] = len(self.nodes) - 1
         return len(self.nodes) - 1
 
-    def finish(self, outputs: list[tuple[str, int]]) -> Graph:
+    def finish(self, outputs: Iterable[Output]) -> Graph:
         """The new graph, verified."""
         return verify(Graph(tuple(self.nodes), tuple(outputs)))
 
@@ -46,4 +45,4 @@ def rebuild(graph: Graph, visit: Callable[[Node, tuple[int, ...]], int], to: Rew
     numbers: list[int] = []
     for node in graph.nodes:
         numbers.append(visit(node, tuple(numbers[a] for a in node.args)))
-    return to.finish([(name, numbers[node]) for name, node in graph.outputs])
+    return to.finish(Output(word, numbers[node]) for word, node in graph.outputs)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import names
 from ..costs import Costs
 from ..evaluate import node_floats
 from ..graph import Graph
-from ..ops import OPS
+from ..ops import OPS, Family
 
 Floats = NDArray[np.float64]
 States = Mapping[str, Floats]
@@ -45,7 +46,7 @@ class Samples:
         values, others = (_columns(graph, states) for states in (search, check))
         terms = np.zeros(len(graph.nodes))
         for i, node in enumerate(graph.nodes):
-            if node.op in ("add", "sub"):
+            if OPS[node.op].family is Family.SUM:
                 terms[i] = max(np.max(np.abs(values[a])) for a in node.args)
         return cls(values, others, terms)
 
@@ -130,7 +131,7 @@ class Errors:
         for i, node in enumerate(graph.nodes):
             operands: list[Any] = [values[a] for a in node.args]
             partials = OPS[node.op].derivative(node, operands) if node.args else []
-            if node.op == "const" and is_short(float(node.params[0])):
+            if node.op == names.CONST and is_short(float(node.params[0])):
                 for errors in both:
                     errors.append(np.zeros(values.shape[1]))
                 continue

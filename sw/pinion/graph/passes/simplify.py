@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
+from .. import names
 from ..check import verify
-from ..graph import Graph, Node
+from ..graph import Graph, Node, Output
+from ..ops import OPS
 from .rewrite import Rewriter, rebuild
 
 Signed = tuple[int, int]  # sign, node
@@ -24,35 +26,35 @@ class Folder:
     def constant(self, value: float, like: Node) -> Signed:
         """A constant, its sign apart."""
         sign = -1 if value < 0 else 1
-        return sign, self.to.emit("const", (), (abs(value),), like=like)
+        return sign, self.to.emit(names.CONST, (), (abs(value),), like=like)
 
     def value(self, node: int) -> float | None:
         """What a rebuilt node always is, if it is a constant."""
         new = self.to.nodes[node]
-        return float(new.params[0]) if new.op == "const" else None
+        return float(new.params[0]) if new.op == names.CONST else None
 
     def visit(self, node: Node, x: list[Signed]) -> Signed:
         """Rebuild a node from its rebuilt operands."""
         match node.op:
-            case "const":
+            case names.CONST:
                 return self.constant(float(node.params[0]), node)
-            case "neg":
+            case names.NEG:
                 return -x[0][0], x[0][1]
-            case "add":
+            case names.ADD:
                 return self.sum(x[0], x[1], node)
-            case "sub":
+            case names.SUB:
                 return self.sum(x[0], (-x[1][0], x[1][1]), node)
-            case "mul":
+            case names.MUL:
                 return self.product(x[0], x[1], node)
-            case "sin" | "cos":
+            case names.SIN | names.COS:
                 return self.trig(node, x[0])
-            case "reciprocal":
+            case names.RECIPROCAL:
                 value = self.value(x[0][1])
                 if value is not None:
                     return self.constant(x[0][0] / value, node)
-                return x[0][0], self.to.emit("reciprocal", (x[0][1],), like=node)
-            case "input":
-                return 1, self.to.emit("input", (), node.params, like=node)
+                return x[0][0], self.to.emit(names.RECIPROCAL, (x[0][1],), like=node)
+            case names.INPUT:
+                return 1, self.to.emit(names.INPUT, (), node.params, like=node)
         raise ValueError(f"Folding knows traced operations; '{node.op}' comes from a later pass.")
 
     def sum(self, a: Signed, b: Signed, like: Node) -> Signed:
@@ -67,12 +69,12 @@ class Folder:
         if a[1] == b[1]:
             if a[0] != b[0]:
                 return self.constant(0.0, like)
-            return a[0], self.to.emit("add", (a[1], b[1]), like=like)
+            return a[0], self.to.emit(names.ADD, (a[1], b[1]), like=like)
         if a[0] == b[0]:
-            return a[0], self.to.emit("add", (a[1], b[1]), like=like)
+            return a[0], self.to.emit(names.ADD, (a[1], b[1]), like=like)
         # x - y and y - x are one node with a sign.
         first, second = (a, b) if a[1] < b[1] else (b, a)
-        return first[0], self.to.emit("sub", (first[1], second[1]), like=like)
+        return first[0], self.to.emit(names.SUB, (first[1], second[1]), like=like)
 
     def product(self, a: Signed, b: Signed, like: Node) -> Signed:
         """The product of two rebuilt nodes."""
@@ -83,27 +85,27 @@ class Folder:
         if va is not None:
             (a, va), (b, vb) = (b, vb), (a, va)
         if vb is None:
-            return sign, self.to.emit("mul", (a[1], b[1]), like=like)
+            return sign, self.to.emit(names.MUL, (a[1], b[1]), like=like)
         if vb == 0.0:
             return self.constant(0.0, like)
         if vb == 1.0:
             return sign, a[1]
         inner = self.to.nodes[a[1]]
-        if inner.op == "mul":
+        if inner.op == names.MUL:
             for factor, other in (inner.args, inner.args[::-1]):
                 known = self.value(factor)
                 if known is not None:  # c * (d * x) = (c d) * x
                     s, c = self.constant(known * vb, like)
-                    return sign * s, self.to.emit("mul", (other, c), like=like)
-        return sign, self.to.emit("mul", (a[1], b[1]), like=like)
+                    return sign * s, self.to.emit(names.MUL, (other, c), like=like)
+        return sign, self.to.emit(names.MUL, (a[1], b[1]), like=like)
 
     def trig(self, node: Node, x: Signed) -> Signed:
         """A sine or cosine of a rebuilt node."""
         value = self.value(x[1])
         if value is not None:
             angle = x[0] * value
-            return self.constant(math.sin(angle) if node.op == "sin" else math.cos(angle), node)
-        sign = x[0] if node.op == "sin" else 1
+            return self.constant(math.sin(angle) if node.op == names.SIN else math.cos(angle), node)
+        sign = x[0] if OPS[node.op].parity < 0 else 1
         return sign, self.to.emit(node.op, (x[1],), like=node)
 
     def finish(self, graph: Graph, new: Sequence[Signed]) -> Graph:
@@ -114,15 +116,15 @@ class Folder:
         graph : what was rebuilt.
         new : what each of its nodes became.
         """
-        outputs: list[tuple[str, int]] = []
+        outputs: list[Output] = []
         for name, old in graph.outputs:
             sign, number = new[old]
             known = self.value(number)
             if sign < 0 and known is not None:
-                number = self.to.emit("const", (), (-known,), like=graph.nodes[old])
+                number = self.to.emit(names.CONST, (), (-known,), like=graph.nodes[old])
             elif sign < 0:
-                number = self.to.emit("neg", (number,), like=graph.nodes[old])
-            outputs.append((name, number))
+                number = self.to.emit(names.NEG, (number,), like=graph.nodes[old])
+            outputs.append(Output(name, number))
         return dead_code(self.to.finish(outputs))
 
 
@@ -152,7 +154,7 @@ def dead_code(graph: Graph) -> Graph:
 
 def without_inputs(graph: Graph, unread: Collection[str]) -> Graph:
     """Drop nodes that no result needs, and of the inputs those that are named and not read."""
-    live = [node.op == "input" and node.params[0] not in unread for node in graph.nodes]
+    live = [node.op == names.INPUT and node.params[0] not in unread for node in graph.nodes]
     for _, result in graph.outputs:
         live[result] = True
     for i in range(len(graph.nodes) - 1, -1, -1):
@@ -166,5 +168,5 @@ def without_inputs(graph: Graph, unread: Collection[str]) -> Graph:
             numbers[i] = len(nodes)
             args = tuple(numbers[a] for a in node.args)
             nodes.append(Node(node.op, args, node.params, node.region, node.line))
-    outputs = tuple((name, numbers[result]) for name, result in graph.outputs)
+    outputs = tuple(Output(word, numbers[result]) for word, result in graph.outputs)
     return verify(Graph(tuple(nodes), outputs))
