@@ -114,18 +114,20 @@ def test_every_operator_gives_its_node_in_the_order_of_its_operands() -> None:
 def test_regions_nest_and_end() -> None:
     tracer = Tracer()
     x = tracer.input("x")
-    with tracer.region("forward[0]"):
+    with tracer.region("forward", 0):
         a = x + 1.0
-        with tracer.region("forward[1]"):
+        with tracer.region("forward", 1):
             b = a * x
         c = a - b
+    with tracer.region("whole"):
+        e = c * x
     with pytest.raises(ZeroDivisionError), tracer.region("broken"):
         1 // 0  # noqa: B018 -- the region ends although its body fails
-    d = c + x
+    d = e + x
     tracer.output("d", d)
     nodes = tracer.finish().nodes
-    regions = [nodes[s.node].region for s in (x, a, b, c, d)]
-    assert regions == ["", "forward[0]", "forward[1]", "forward[0]", ""]
+    regions = [nodes[s.node].region for s in (x, a, b, c, e, d)]
+    assert regions == ["", "forward[0]", "forward[1]", "forward[0]", "whole", ""]
 
 
 def _helper(x: Symbol) -> Symbol:

@@ -73,7 +73,8 @@ def aba_scalars(
     q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and efforts [N m | N].
     f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
         about its origin [N m, N].
-    region : called with ``bias[i]``, ``backward[i]`` and ``forward[i]``, i = 1 for the first body.
+    region : as for :func:`.rnea.rnea_scalars`; the passes are ``bias``, ``backward`` and
+        ``forward``.
 
     Returns
     -------
@@ -87,7 +88,7 @@ def aba_scalars(
     moments: list[Vector] = []
     forces: list[Vector] = []
     for i, body in enumerate(bodies):
-        with region(f"bias[{i + 1}]"):
+        with region("bias", i + 1):
             X = joint_transform(body.joint, q[i])
             parent = base if body.parent < 0 else motions[body.parent]
             motion = forward_step(body.joint, parent, X, qd[i], 0.0)
@@ -105,7 +106,7 @@ def aba_scalars(
     efforts: list[Scalar] = [0.0] * n
     for i in reversed(range(n)):
         body, X = bodies[i], transforms[i]
-        with region(f"backward[{i + 1}]"):
+        with region("backward", i + 1):
             pivot, behind = eliminate(body.joint, inertias[i])
             pivots.insert(0, pivot)
             efforts[i] = sub(tau[i], along_axis(body.joint, moments[i], forces[i]))
@@ -127,7 +128,7 @@ def aba_scalars(
     qdd: list[Scalar] = []
     accelerations: list[tuple[Vector, Vector]] = []
     for i, body in enumerate(bodies):
-        with region(f"forward[{i + 1}]"):
+        with region("forward", i + 1):
             angular, linear = (ZERO, ZERO) if body.parent < 0 else accelerations[body.parent]
             angular, linear = transforms[i].motion_to_child(angular, linear)
             free = mul(efforts[i], pivots[i].D_inverse)

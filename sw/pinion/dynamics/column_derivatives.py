@@ -108,7 +108,7 @@ def rnea_state(
     state = State(X=[], v_before=[], v=[], a_before=[], momentum=[], f=[])
     a: list[Spatial] = []
     for i, body in enumerate(model.bodies):
-        with region(f"forward[{i + 1}]"):
+        with region("forward", i + 1):
             X = joint_transform(body.joint, q[i])
             v_before = NOTHING if body.parent < 0 else X.motion_to_child(*state.v[body.parent])
             a_before = X.motion_to_child(*(gravity if body.parent < 0 else a[body.parent]))
@@ -130,7 +130,7 @@ def rnea_state(
             state.f.append(f)
     for i in reversed(range(model.nv)):
         parent = model.bodies[i].parent
-        with region(f"backward[{i + 1}]"):
+        with region("backward", i + 1):
             if parent >= 0:
                 state.f[parent] = plus(state.f[parent], state.X[i].force_to_parent(*state.f[i]))
     return state
@@ -189,7 +189,7 @@ def column_derivatives_scalars(
     state = rnea_state(model, q, qd, qdd, f_ext, region)
     dtau_dq, dtau_dqd = empty_square(model.nv), empty_square(model.nv)
     for j in range(model.nv):
-        with region(f"column[{j + 1}]"):
+        with region("column", j + 1):
             by_q = column_of(model, qd, state, j, by_rate=False)
             by_qd = column_of(model, qd, state, j, by_rate=True)
             for i in range(model.nv):

@@ -46,8 +46,7 @@ def crba_scalars(
     Arguments
     ---------
     q : (nv,) scalars, joint positions [rad | m].
-    region : called with ``composite[i]`` and ``column[i]``, i = 1 for the first body; returns a
-        context manager around that step of the algorithm.
+    region : as for :func:`.rnea.rnea_scalars`; the passes are ``composite`` and ``column``.
 
     Returns
     -------
@@ -58,16 +57,16 @@ def crba_scalars(
     composites = [own_composite(body.inertia) for body in bodies]
     transforms: list[JointTransform] = []
     for i, body in enumerate(bodies):
-        with region(f"composite[{i + 1}]"):
+        with region("composite", i + 1):
             transforms.append(joint_transform(body.joint, q[i]))
     M = empty_square(model.nv)
     for i in reversed(range(model.nv)):
         parent = bodies[i].parent
         if parent >= 0:
-            with region(f"composite[{i + 1}]"):
+            with region("composite", i + 1):
                 carried = composite_to_parent(transforms[i], composites[i])
                 composites[parent] = joined(composites[parent], carried)
-        with region(f"column[{i + 1}]"):
+        with region("column", i + 1):
             moment, force = axis_momentum(bodies[i].joint, composites[i])
             M[i][i] = along_axis(bodies[i].joint, moment, force)
             j = i

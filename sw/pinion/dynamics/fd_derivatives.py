@@ -60,22 +60,22 @@ def fd_derivatives_scalars(
     Arguments
     ---------
     q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and efforts [N m | N].
-    f_ext, region, method : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`; labels are
-        those of the algorithms used and ``solve[i]``.
+    f_ext, region, method : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`; passes are
+        those of the algorithms used and ``solve``.
     """
     n = model.nv
     factored = factors(model.parents, crba_scalars(model, q, region=region), region)
-    with region("solve[1]"):
+    with region("solve", 1):
         scaled = scaled_rows(factored)
     bias = rnea_scalars(model, q, qd, [0.0] * n, f_ext, region)
-    with region("solve[1]"):
+    with region("solve", 1):
         qdd = solve(factored, scaled, [sub(tau[k], bias[k]) for k in range(n)])
     by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method)
     found: list[Rows] = []
     for gradient in (by_q, by_qd):
         columns: Rows = []
         for j in range(n):
-            with region(f"solve[{j + 1}]"):
+            with region("solve", j + 1):
                 column = solve(factored, scaled, [gradient[k][j] for k in range(n)])
                 columns.append([sub(0.0, entry) for entry in column])
         found.append([[columns[j][i] for j in range(n)] for i in range(n)])
@@ -101,8 +101,8 @@ def fd_derivatives_from_minv_scalars(
     q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
     minv : (nv, nv) scalars, the inverse of the joint-space inertia matrix at q. Only its lower
         triangle is read, and no entry of two joints that share no joint on their ways to the base.
-    f_ext, region, method : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`; ``solve[i]``
-        labels the product.
+    f_ext, region, method : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`; ``solve`` is
+        the pass of the product, by rows.
     """
     by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method)
     known = structured(model, minv)
@@ -133,7 +133,7 @@ def minus_product(model: Model, minv: Rows, gradient: Rows, region: Region) -> R
     n = model.nv
     result: Rows = []
     for i in range(n):
-        with region(f"solve[{i + 1}]"):
+        with region("solve", i + 1):
             row: list[Scalar] = []
             for j in range(n):
                 total: Scalar = 0.0

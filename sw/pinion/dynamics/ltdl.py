@@ -47,7 +47,7 @@ def factors(
     ---------
     parents : (nv,) parent of each joint, -1 for the base.
     M : (nv, nv) scalars; only the entries ``M[i][j]`` with j an ancestor of i or i itself are read.
-    region : called with ``factor[i]``, i = 1 for the first body.
+    region : called with ``factor`` and ``inverse`` and the number of a body, 1 for the first.
 
     The inverse of L is made row by row while the elimination runs, not after it: row i of X needs
     L's rows of the joints above it in the order in which the elimination finishes them.
@@ -58,7 +58,7 @@ def factors(
     L: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
     D_inverse: list[Scalar] = [0.0] * n
     for k in reversed(range(n)):
-        with region(f"factor[{k + 1}]"):
+        with region("factor", k + 1):
             D_inverse[k] = reciprocal(work[k][k])
             path = ancestors(parents, k)
             for i in path:
@@ -68,7 +68,7 @@ def factors(
                     work[i][j] = sub(work[i][j], mul(L[k][i], work[k][j]))
     for i in range(n):
         path = ancestors(parents, i)
-        with region(f"inverse[{i + 1}]"):
+        with region("inverse", i + 1):
             for place, j in enumerate(path):
                 entry = L[i][j]
                 for k in path[:place]:
@@ -83,14 +83,14 @@ def inverse(
     """Return ``M^-1 = X D^-1 X^T``, (nv, nv) scalars, symmetric.
 
     Joints that share no joint on their ways to the base have the constant zero. ``region`` is
-    called with ``inverse[i]``.
+    called with ``inverse`` and the number of a body.
     """
     n = len(parents)
     X = factored.X
     minv: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
     scaled = scaled_rows(factored)
     for i in range(n):
-        with region(f"inverse[{i + 1}]"):
+        with region("inverse", i + 1):
             for j in range(i + 1):
                 entry: Scalar = 0.0
                 for k in range(j + 1):

@@ -46,7 +46,8 @@ def minv_scalars(
     Arguments
     ---------
     q : (nv,) scalars, joint positions [rad | m].
-    region : called with a label such as ``factor[i]`` for each step, i = 1 for the first body.
+    region : as for :func:`.rnea.rnea_scalars`; the passes are those of the algorithms used:
+        ``composite``, ``column``, ``factor``, ``inverse``; or ``articulated`` and ``column``.
     method : ``ltdl`` or ``aba``.
 
     Returns
@@ -71,12 +72,12 @@ def minv_by_articulated_bodies(
     n = model.nv
     transforms: list[JointTransform] = []
     for i, body in enumerate(model.bodies):
-        with region(f"articulated[{i + 1}]"):
+        with region("articulated", i + 1):
             transforms.append(joint_transform(body.joint, q[i]))
     pivots = articulated_pivots(model, transforms, region)
     minv = empty_square(n)
     for j in range(n):
-        with region(f"column[{j + 1}]"):
+        with region("column", j + 1):
             column = unit_response(model, transforms, pivots, j)
             for i, entry in enumerate(column):
                 minv[i][j] = minv[j][i] = entry
@@ -91,7 +92,7 @@ def articulated_pivots(
     pivots: list[Pivot] = []
     for i in reversed(range(model.nv)):
         body = model.bodies[i]
-        with region(f"articulated[{i + 1}]"):
+        with region("articulated", i + 1):
             pivot, behind = eliminate(body.joint, inertias[i])
             pivots.insert(0, pivot)
             if body.parent >= 0:

@@ -63,12 +63,14 @@ from pinion.dynamics.spatial import (
 )
 from pinion.robot.model import Inertia, Joint, JointKind, Model
 
-Region = Callable[[str], AbstractContextManager[object]]
+Region = Callable[[str, int], AbstractContextManager[object]]
+"""What an algorithm calls around each step: with the name of the pass and the number of the body, 1
+for the first, such as ``region("forward", 3)``."""
 
 
-def no_region(label: str) -> AbstractContextManager[object]:
-    """Accept a label such as ``forward[3]`` and do nothing with it."""
-    return nullcontext(label)
+def no_region(pass_name: str, body: int) -> AbstractContextManager[object]:
+    """Accept a pass and a body and do nothing with them."""
+    return nullcontext((pass_name, body))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,8 +205,9 @@ def rnea_scalars(
     q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
     f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
         about its origin [N m, N]; subtracted, as in Algorithm 1.
-    region : called with ``forward[i]`` and ``backward[i]``, i = 1 for the first body; returns a
-        context manager around that step of the algorithm.
+    region : called with the name of a pass and the number of a body, 1 for the first; returns a
+        context manager around that step of the algorithm. The passes are ``forward`` and
+        ``backward``.
 
     Returns
     -------
@@ -216,7 +219,7 @@ def rnea_scalars(
     moments: list[Vector] = []
     forces: list[Vector] = []
     for i, body in enumerate(model.bodies):
-        with region(f"forward[{i + 1}]"):
+        with region("forward", i + 1):
             parent = base if body.parent < 0 else motions[body.parent]
             X = joint_transform(body.joint, q[i])
             motion = forward_step(body.joint, parent, X, qd[i], qdd[i])
@@ -232,7 +235,7 @@ def rnea_scalars(
     tau: list[Scalar] = [0.0] * len(model.bodies)
     for i in reversed(range(len(model.bodies))):
         body = model.bodies[i]
-        with region(f"backward[{i + 1}]"):
+        with region("backward", i + 1):
             tau[i], moment, force = backward_step(body.joint, transforms[i], moments[i], forces[i])
             if body.parent >= 0:
                 moments[body.parent] = vadd(moments[body.parent], moment)

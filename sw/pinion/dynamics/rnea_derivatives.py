@@ -194,7 +194,7 @@ def composite_derivatives_scalars(
     nets: list[tuple[Vector, Vector]] = []
     coriolis: list[Coriolis] = []
     for i, body in enumerate(bodies):
-        with region(f"forward[{i + 1}]"):
+        with region("forward", i + 1):
             parent = base if body.parent < 0 else motions[body.parent]
             X = joint_transform(body.joint, q[i])
             motion = forward_step(body.joint, parent, X, qd[i], qdd[i])
@@ -212,7 +212,7 @@ def composite_derivatives_scalars(
     M, dtau_dq, dtau_dqd = (empty_square(model.nv) for _ in range(3))
     for i in reversed(range(model.nv)):
         joint, above, X = bodies[i].joint, bodies[i].parent, transforms[i]
-        with region(f"backward[{i + 1}]"):
+        with region("backward", i + 1):
             if above >= 0:
                 inertia = composite_to_parent(X, inertias[i])
                 carried = coriolis_to_parent(X, drifts[i], inertias[i], coriolis[i])
@@ -220,7 +220,7 @@ def composite_derivatives_scalars(
                 coriolis[above] = joined_coriolis(coriolis[above], carried)
                 moment, force = X.force_to_parent(*nets[i])
                 nets[above] = vadd(nets[above][0], moment), vadd(nets[above][1], force)
-        with region(f"column[{i + 1}]"):
+        with region("column", i + 1):
             by_q, by_qd = columns(joint, motions[i])
             row = axis_row(joint, inertias[i], coriolis[i])
             M[i][i] = along_axis(joint, row.g_al, row.g_a)
@@ -258,8 +258,8 @@ def rnea_derivatives_scalars(
     q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
     f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
         about its origin [N m, N]; constant in those coordinates, it turns with the body.
-    region : called with ``forward[i]``, ``backward[i]`` and ``column[i]``, i = 1 for the first
-        body; returns a context manager around that step of the algorithm.
+    region : as for :func:`.rnea.rnea_scalars`; the passes are ``forward``, ``backward`` and
+        ``column``.
     method : ``composite`` for the closed form of this module, ``column`` for Algorithm 2 of
         Plancher et al. 2021.
 
