@@ -24,38 +24,17 @@ from pinion.dynamics.articulated import (
     Articulated,
     Pivot,
     articulated_to_parent,
+    effort_to_parent,
     eliminate,
     joined_articulated,
+    joint_response,
     own_articulated,
-    pivot_response,
 )
-from pinion.dynamics.crba import along_axis
-from pinion.dynamics.rnea import (
-    BodyMotion,
-    Region,
-    base_motion,
-    body_force,
-    forward_step,
-    no_region,
-)
-from pinion.dynamics.scalar import Scalar, add, mul, sub
-from pinion.dynamics.spatial import (
-    ZERO,
-    JointTransform,
-    Vector,
-    joint_transform,
-    scale,
-    vadd,
-    vsub,
-)
-from pinion.robot.model import Joint, JointKind, Model
-
-
-def with_axis(joint: Joint, angular: Vector, linear: Vector, x: Scalar) -> tuple[Vector, Vector]:
-    """Return ``[angular; linear] + S x`` in the coordinates of the joint's body."""
-    if joint.kind is JointKind.PRISMATIC:
-        return angular, (linear[0], linear[1], add(linear[2], x))
-    return (angular[0], angular[1], add(angular[2], x)), linear
+from pinion.dynamics.axis import axis_effort
+from pinion.dynamics.rnea import Region, forward_pass, no_region
+from pinion.dynamics.scalar import Scalar, sub
+from pinion.dynamics.spatial import NOTHING, Spatial, plus
+from pinion.robot.model import Model
 
 
 def aba_scalars(
@@ -82,56 +61,30 @@ def aba_scalars(
     """
     bodies = model.bodies
     n = len(bodies)
-    base = base_motion(model)
-    transforms: list[JointTransform] = []
-    motions: list[BodyMotion] = []
-    moments: list[Vector] = []
-    forces: list[Vector] = []
-    for i, body in enumerate(bodies):
-        with region("bias", i + 1):
-            X = joint_transform(body.joint, q[i])
-            parent = base if body.parent < 0 else motions[body.parent]
-            motion = forward_step(body.joint, parent, X, qd[i], 0.0)
-            moment, force = body_force(body.inertia, motion)
-            if f_ext is not None:
-                moment = vsub(moment, (f_ext[i][0], f_ext[i][1], f_ext[i][2]))
-                force = vsub(force, (f_ext[i][3], f_ext[i][4], f_ext[i][5]))
-            transforms.append(X)
-            motions.append(motion)
-            moments.append(moment)
-            forces.append(force)
-
+    states = forward_pass(model, q, qd, [0.0] * n, f_ext, region, name="bias")
+    p = [state.f for state in states]
     inertias: list[Articulated] = [own_articulated(body.inertia) for body in bodies]
     pivots: list[Pivot] = []
     efforts: list[Scalar] = [0.0] * n
     for i in reversed(range(n)):
-        body, X = bodies[i], transforms[i]
+        body, X = bodies[i], states[i].X
         with region("backward", i + 1):
             pivot, behind = eliminate(body.joint, inertias[i])
             pivots.insert(0, pivot)
-            efforts[i] = sub(tau[i], along_axis(body.joint, moments[i], forces[i]))
+            efforts[i] = sub(tau[i], axis_effort(body.joint, p[i]))
             if body.parent < 0:
                 continue
             carried = articulated_to_parent(X, behind)
             inertias[body.parent] = joined_articulated(inertias[body.parent], carried)
-            moment = vadd(moments[i], scale(efforts[i], pivot.angular))
-            force = vadd(forces[i], scale(efforts[i], pivot.linear))
-            # The joint transmits its effort and no more: said outright, one addition is saved.
-            if body.joint.kind is JointKind.PRISMATIC:
-                force = (force[0], force[1], tau[i])
-            else:
-                moment = (moment[0], moment[1], tau[i])
-            moment, force = X.force_to_parent(moment, force)
-            moments[body.parent] = vadd(moments[body.parent], moment)
-            forces[body.parent] = vadd(forces[body.parent], force)
+            push = effort_to_parent(body.joint, X, pivot, p[i], efforts[i], tau[i])
+            p[body.parent] = plus(p[body.parent], push)
 
     qdd: list[Scalar] = []
-    accelerations: list[tuple[Vector, Vector]] = []
+    da: list[Spatial] = []
     for i, body in enumerate(bodies):
         with region("forward", i + 1):
-            angular, linear = (ZERO, ZERO) if body.parent < 0 else accelerations[body.parent]
-            angular, linear = transforms[i].motion_to_child(angular, linear)
-            free = mul(efforts[i], pivots[i].D_inverse)
-            qdd.append(sub(free, pivot_response(pivots[i], angular, linear)))
-            accelerations.append(with_axis(body.joint, angular, linear, qdd[i]))
+            before = NOTHING if body.parent < 0 else da[body.parent]
+            own, own_da = joint_response(body.joint, states[i].X, pivots[i], efforts[i], before)
+            qdd.append(own)
+            da.append(own_da)
     return qdd

@@ -21,8 +21,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.dynamics.scalar import Scalar, add, mul, reciprocal, sub
-from pinion.dynamics.spatial import JointTransform, Matrix, Vector, cross, dot
+from pinion.dynamics.axis import axis_effort, axis_motion, plus_axis, with_axis
+from pinion.dynamics.scalar import Scalar, add, is_zero, mul, reciprocal, sub
+from pinion.dynamics.spatial import (
+    JointTransform,
+    Matrix,
+    Spatial,
+    Vector,
+    cross,
+    dot,
+    scale,
+    vadd,
+)
 from pinion.dynamics.tensor import (
     Symmetric,
     flipped,
@@ -34,7 +44,7 @@ from pinion.dynamics.tensor import (
     times,
     upper,
 )
-from pinion.robot.model import Inertia, Joint, JointKind
+from pinion.robot.model import Inertia, Joint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,16 +62,11 @@ class Articulated:
     H: Matrix
     m: Symmetric
 
-    def times(self, angular: Vector, linear: Vector) -> tuple[Vector, Vector]:
+    def times(self, angular: Vector, linear: Vector) -> Spatial:
         """Return the wrench ``IA [angular; linear]``, moment first."""
-        moment = add3(times(full(self.A), angular), times(self.H, linear))
-        force = add3(times(flipped(self.H), angular), times(full(self.m), linear))
+        moment = vadd(times(full(self.A), angular), times(self.H, linear))
+        force = vadd(times(flipped(self.H), angular), times(full(self.m), linear))
         return moment, force
-
-
-def add3(a: Vector, b: Vector) -> Vector:
-    """Return ``a + b``, (3,)."""
-    return add(a[0], b[0]), add(a[1], b[1]), add(a[2], b[2])
 
 
 def own_articulated(inertia: Inertia) -> Articulated:
@@ -94,43 +99,29 @@ class Pivot:
 
 def eliminate(joint: Joint, body: Articulated) -> tuple[Pivot, Articulated]:
     """Return the joint's pivot and ``Ia = IA - U U^T / D``, the subtree as the parent feels it."""
-    if joint.kind is JointKind.PRISMATIC:
-        (_, _, ux), (_, _, uy), (_, _, uz) = body.H
-        _, _, fx, _, fy, D = body.m
-    else:
-        _, _, ux, _, uy, D = body.A
-        fx, fy, fz = body.H[2]
-    D_inverse = reciprocal(D)
-    wx, wy = mul(ux, D_inverse), mul(uy, D_inverse)
-    lx, ly = mul(fx, D_inverse), mul(fy, D_inverse)
-    if joint.kind is JointKind.PRISMATIC:
-        wz = mul(uz, D_inverse)
-        pivot = Pivot(D_inverse=D_inverse, angular=(wx, wy, wz), linear=(lx, ly, 1.0))
-        U = (ux, uy, uz), (fx, fy, D)
-    else:
-        lz = mul(fz, D_inverse)
-        pivot = Pivot(D_inverse=D_inverse, angular=(wx, wy, 1.0), linear=(lx, ly, lz))
-        U = (ux, uy, D), (fx, fy, fz)
+    U = body.times(*axis_motion(joint, 1.0))
+    D_inverse = reciprocal(axis_effort(joint, U))
+    # The axis's own entry of U / D is one: a zero in its place costs no product.
+    (ux, uy, uz), (fx, fy, fz) = with_axis(joint, U, 0.0)
+    wx, wy, lx, ly, wz, lz = (mul(x, D_inverse) for x in (ux, uy, fx, fy, uz, fz))
+    angular, linear = with_axis(joint, ((wx, wy, wz), (lx, ly, lz)), 1.0)
+    pivot = Pivot(D_inverse=D_inverse, angular=angular, linear=linear)
     return pivot, downdated(joint, body, U, pivot)
 
 
-def downdated(
-    joint: Joint, body: Articulated, U: tuple[Vector, Vector], pivot: Pivot
-) -> Articulated:
+def downdated(joint: Joint, body: Articulated, U: Spatial, pivot: Pivot) -> Articulated:
     """Return ``IA - U (U / D)^T``, with the joint's row and column as constant zeros."""
-    prismatic = joint.kind is JointKind.PRISMATIC
-    angular = 3 if prismatic else 2
-    linear = 2 if prismatic else 3
+    angular, linear = ([is_zero(x) for x in half] for half in axis_motion(joint, 1.0))
     A = [list(row) for row in full(body.A)]
     H = [list(row) for row in body.H]
     m = [list(row) for row in full(body.m)]
     for i in range(3):
         for j in range(3):
-            free = i < angular and j < angular
+            free = angular[i] and angular[j]
             A[i][j] = sub(A[i][j], mul(U[0][i], pivot.angular[j])) if free else 0.0
-            free = i < angular and j < linear
+            free = angular[i] and linear[j]
             H[i][j] = sub(H[i][j], mul(U[0][i], pivot.linear[j])) if free else 0.0
-            free = i < linear and j < linear
+            free = linear[i] and linear[j]
             m[i][j] = sub(m[i][j], mul(U[1][i], pivot.linear[j])) if free else 0.0
     return Articulated(A=upper(rows(A)), H=rows(H), m=upper(rows(m)))
 
@@ -164,6 +155,33 @@ def articulated_to_parent(X: JointTransform, body: Articulated) -> Articulated:
     return levered_articulated(X.tree.r, placed)
 
 
-def pivot_response(pivot: Pivot, angular: Vector, linear: Vector) -> Scalar:
-    """Return ``(U / D)^T [angular; linear]``: how the joint yields to its body's acceleration."""
-    return add(dot(pivot.angular, angular), dot(pivot.linear, linear))
+def effort_to_parent(
+    joint: Joint, X: JointTransform, pivot: Pivot, f: Spatial, effort: Scalar, transmitted: Scalar
+) -> Spatial:
+    """Return ``X^T (f + U c / D)``: what a body's force is to its parent, the joint yielding.
+
+    Arguments
+    ---------
+    f : force on the body while its joint does not accelerate.
+    effort : c, the joint's own effort less ``S^T f``.
+    transmitted : the joint's own effort, which is all that it transmits along its axis: said
+        outright, one addition is saved.
+    """
+    moment = vadd(f[0], scale(effort, pivot.angular))
+    force = vadd(f[1], scale(effort, pivot.linear))
+    return X.force_to_parent(*with_axis(joint, (moment, force), transmitted))
+
+
+def joint_response(
+    joint: Joint, X: JointTransform, pivot: Pivot, effort: Scalar, a_parent: Spatial
+) -> tuple[Scalar, Spatial]:
+    """Return a joint's acceleration and its body's, from the parent's acceleration.
+
+    They are ``c / D - (U / D)^T X a_parent`` and ``X a_parent + S qdd``; ``effort`` is c, as in
+    :func:`effort_to_parent`.
+    """
+    angular, linear = a = X.motion_to_child(*a_parent)
+    free = mul(effort, pivot.D_inverse)
+    yielded = add(dot(pivot.angular, angular), dot(pivot.linear, linear))
+    qdd = sub(free, yielded)
+    return qdd, plus_axis(joint, a, qdd)

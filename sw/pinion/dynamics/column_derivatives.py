@@ -17,60 +17,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinion.dynamics.crba import along_axis, empty_square
+from pinion.dynamics.axis import (
+    axis_cross_force,
+    axis_effort,
+    axis_motion,
+    cross_axis,
+    joint_transform,
+    plus_axis,
+)
+from pinion.dynamics.crba import empty_square
 from pinion.dynamics.ltdl import ancestors
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, mul, sub
+from pinion.dynamics.rnea import Region, less_external, no_region
+from pinion.dynamics.scalar import Scalar
 from pinion.dynamics.spatial import (
+    NOTHING,
     ZERO,
     JointTransform,
-    Vector,
-    cross,
+    Spatial,
+    cross_force,
     inertia_times,
-    joint_transform,
-    vadd,
-    vsub,
+    plus,
 )
-from pinion.robot.model import Joint, JointKind, Model
+from pinion.robot.model import Model
 
-Spatial = tuple[Vector, Vector]
 Rows = list[list[Scalar]]
-
-NOTHING: Spatial = (ZERO, ZERO)
-
-
-def plus(a: Spatial, b: Spatial) -> Spatial:
-    """Return the sum of two spatial vectors."""
-    return vadd(a[0], b[0]), vadd(a[1], b[1])
-
-
-def axis(joint: Joint, x: Scalar) -> Spatial:
-    """Return ``S x``."""
-    own: Vector = (0.0, 0.0, x)
-    return (ZERO, own) if joint.kind is JointKind.PRISMATIC else (own, ZERO)
-
-
-def cross_axis(joint: Joint, v: Spatial, x: Scalar) -> Spatial:
-    """Return ``v x S x``: the motion cross product with a joint's axis, scaled."""
-    (wx, wy, _), (vx, vy, _) = v
-    angular: Vector = (mul(wy, x), sub(0.0, mul(wx, x)), 0.0)
-    if joint.kind is JointKind.PRISMATIC:
-        return ZERO, angular
-    return angular, (mul(vy, x), sub(0.0, mul(vx, x)), 0.0)
-
-
-def axis_cross_force(joint: Joint, f: Spatial) -> Spatial:
-    """Return ``S x* f``: how a force that turns with the joint changes."""
-    (nx, ny, _), (fx, fy, _) = f
-    turned: Vector = (sub(0.0, fy), fx, 0.0)
-    if joint.kind is JointKind.PRISMATIC:
-        return turned, ZERO
-    return (sub(0.0, ny), nx, 0.0), turned
-
-
-def cross_force(v: Spatial, f: Spatial) -> Spatial:
-    """Return ``v x* f = [w x n + v x f; w x f]``."""
-    return vadd(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,22 +82,17 @@ def rnea_state(
             X = joint_transform(body.joint, q[i])
             v_before = NOTHING if body.parent < 0 else X.motion_to_child(*state.v[body.parent])
             a_before = X.motion_to_child(*(gravity if body.parent < 0 else a[body.parent]))
-            v = plus(v_before, axis(body.joint, qd[i]))
-            own = plus(axis(body.joint, qdd[i]), cross_axis(body.joint, v_before, qd[i]))
+            v = plus_axis(body.joint, v_before, qd[i])
+            own = plus(axis_motion(body.joint, qdd[i]), cross_axis(body.joint, v_before, qd[i]))
             a.append(plus(a_before, own))
             momentum = inertia_times(body.inertia, *v)
             f = plus(inertia_times(body.inertia, *a[i]), cross_force(v, momentum))
-            if f_ext is not None:
-                f = (
-                    vsub(f[0], (f_ext[i][0], f_ext[i][1], f_ext[i][2])),
-                    vsub(f[1], (f_ext[i][3], f_ext[i][4], f_ext[i][5])),
-                )
             state.X.append(X)
             state.v_before.append(v_before)
             state.v.append(v)
             state.a_before.append(a_before)
             state.momentum.append(momentum)
-            state.f.append(f)
+            state.f.append(less_external(f, f_ext, i))
     for i in reversed(range(model.nv)):
         parent = model.bodies[i].parent
         with region("backward", i + 1):
@@ -153,7 +118,7 @@ def column_of(
             da[i] = X.motion_to_child(*da[body.parent])
             da[i] = plus(da[i], cross_axis(body.joint, dv[i], qd[i]))
         elif by_rate:
-            dv[i] = axis(body.joint, 1.0)
+            dv[i] = axis_motion(body.joint, 1.0)
             da[i] = cross_axis(body.joint, state.v_before[i], 1.0)
         else:
             dv[i] = cross_axis(body.joint, state.v_before[i], 1.0)
@@ -165,7 +130,7 @@ def column_of(
     dtau: list[Scalar] = [0.0] * n
     for i in reversed(sorted({*subtree, *ancestors(model.parents, j)})):
         body = bodies[i]
-        dtau[i] = along_axis(body.joint, *df[i])
+        dtau[i] = axis_effort(body.joint, df[i])
         if body.parent >= 0:
             if i == j and not by_rate:
                 df[i] = plus(df[i], axis_cross_force(body.joint, state.f[i]))

@@ -31,6 +31,7 @@ from pinion.dynamics.spatial import (
     ZERO,
     JointTransform,
     Matrix,
+    Spatial,
     Vector,
     cross,
     scale,
@@ -40,10 +41,13 @@ from pinion.dynamics.tensor import (
     NO_MATRIX,
     NO_SYMMETRIC,
     Symmetric,
+    flipped,
+    full,
     matrix_sum,
     matrix_to_parent,
     symmetric_sum,
     symmetric_to_parent,
+    times,
 )
 from pinion.robot.model import Inertia
 
@@ -63,6 +67,11 @@ class Composite:
     h: Vector = ZERO
     I: Symmetric = NO_SYMMETRIC  # noqa: E741 - the field's name for it
 
+    def times(self, angular: Vector, linear: Vector) -> Spatial:
+        """Return ``IC [angular; linear]``, moment first; an axis's constants cost no product."""
+        moment = vadd(times(full(self.I), angular), cross(self.h, linear))
+        return moment, vadd(scale(self.mass, linear), cross(angular, self.h))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Coriolis:
@@ -76,6 +85,12 @@ class Coriolis:
 
     l: Vector = ZERO  # noqa: E741 - the field's name for it
     Q: Matrix = NO_MATRIX
+
+    def row(self, angular: Vector, linear: Vector) -> Vector:
+        """Return ``Q^T angular + l x linear``: what ``[angular; linear]`` reads of the wrench
+        ``[Q dw; dw x l]`` for each component of dw.
+        """
+        return vadd(times(flipped(self.Q), angular), cross(self.l, linear))
 
 
 def own_composite(inertia: Inertia) -> Composite:

@@ -9,28 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.dynamics.composite import Composite, composite_to_parent, joined, own_composite
+from pinion.dynamics.axis import axis_effort, axis_motion, joint_transform
+from pinion.dynamics.composite import composite_to_parent, joined, own_composite
 from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, sub
-from pinion.dynamics.spatial import JointTransform, Vector, joint_transform
-from pinion.robot.model import Joint, JointKind, Model
-
-
-def axis_momentum(joint: Joint, composite: Composite) -> tuple[Vector, Vector]:
-    """Return ``IC S``, moment first: the momentum of a subtree for a unit rate of its joint.
-
-    A revolute joint's is ``[I z; z x h]``, a prismatic joint's ``[h x z; m z]``.
-    """
-    hx, hy, _ = composite.h
-    if joint.kind is JointKind.PRISMATIC:
-        return (hy, sub(0.0, hx), 0.0), (0.0, 0.0, composite.mass)
-    _, _, xz, _, yz, zz = composite.I
-    return (xz, yz, zz), (sub(0.0, hy), hx, 0.0)
-
-
-def along_axis(joint: Joint, moment: Vector, force: Vector) -> Scalar:
-    """Return ``S^T [moment; force]`` in the coordinates of the joint's body."""
-    return force[2] if joint.kind is JointKind.PRISMATIC else moment[2]
+from pinion.dynamics.scalar import Scalar
+from pinion.dynamics.spatial import JointTransform
+from pinion.robot.model import Model
 
 
 def empty_square(n: int) -> list[list[Scalar]]:
@@ -67,11 +51,11 @@ def crba_scalars(
                 carried = composite_to_parent(transforms[i], composites[i])
                 composites[parent] = joined(composites[parent], carried)
         with region("column", i + 1):
-            moment, force = axis_momentum(bodies[i].joint, composites[i])
-            M[i][i] = along_axis(bodies[i].joint, moment, force)
+            momentum = composites[i].times(*axis_motion(bodies[i].joint, 1.0))
+            M[i][i] = axis_effort(bodies[i].joint, momentum)
             j = i
             while bodies[j].parent >= 0:
-                moment, force = transforms[j].force_to_parent(moment, force)
+                momentum = transforms[j].force_to_parent(*momentum)
                 j = bodies[j].parent
-                M[i][j] = M[j][i] = along_axis(bodies[j].joint, moment, force)
+                M[i][j] = M[j][i] = axis_effort(bodies[j].joint, momentum)
     return M

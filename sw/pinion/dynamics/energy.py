@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pinion.dynamics.axis import joint_transform, plus_axis
 from pinion.dynamics.scalar import Scalar, add, mul, sub
-from pinion.dynamics.spatial import ZERO, Vector, dot, inertia_times, joint_transform, vadd
-from pinion.robot.model import JointKind, Model
+from pinion.dynamics.spatial import NOTHING, Spatial, Vector, dot, inertia_times
+from pinion.robot.model import Model
 
 
 def kinetic_energy_scalars(model: Model, q: Sequence[Scalar], qd: Sequence[Scalar]) -> Scalar:
@@ -19,17 +20,13 @@ def kinetic_energy_scalars(model: Model, q: Sequence[Scalar], qd: Sequence[Scala
     ``q``, ``qd`` : (nv,) scalars, joint positions [rad | m] and rates. Velocities are spatial, by
     ``v_i = Xup v_parent + S qd`` (Featherstone 2008, the first line of his RNEA).
     """
-    velocities: list[tuple[Vector, Vector]] = []
+    velocities: list[Spatial] = []
     twice: Scalar = 0.0
     for i, body in enumerate(model.bodies):
-        angular, linear = (ZERO, ZERO) if body.parent < 0 else velocities[body.parent]
-        angular, linear = joint_transform(body.joint, q[i]).motion_to_child(angular, linear)
-        own: Vector = (0.0, 0.0, qd[i])
-        if body.joint.kind is JointKind.REVOLUTE:
-            angular = vadd(angular, own)
-        else:
-            linear = vadd(linear, own)
-        velocities.append((angular, linear))
+        v = NOTHING if body.parent < 0 else velocities[body.parent]
+        v = joint_transform(body.joint, q[i]).motion_to_child(*v)
+        angular, linear = v = plus_axis(body.joint, v, qd[i])
+        velocities.append(v)
         moment, momentum = inertia_times(body.inertia, angular, linear)
         twice = add(twice, add(dot(angular, moment), dot(linear, momentum)))
     return mul(0.5, twice)

@@ -25,6 +25,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pinion.dynamics.axis import axis_part, joint_transform, plus_axis, turns
 from pinion.dynamics.checks import (
     Array,
     DynamicsError,
@@ -35,21 +36,21 @@ from pinion.dynamics.checks import (
 )
 from pinion.dynamics.general import kinematics as general
 from pinion.dynamics.general.arrays import request
-from pinion.dynamics.scalar import Scalar, add
+from pinion.dynamics.scalar import Scalar
 from pinion.dynamics.spatial import (
+    NOTHING,
     ZERO,
     Matrix,
     Vector,
     cross,
     dot,
-    joint_transform,
     rotate,
     scale,
     times_constant,
     vadd,
     vsub,
 )
-from pinion.robot.model import Frame, JointKind, Model
+from pinion.robot.model import Frame, Model
 
 Reference = Literal["world", "local", "local_world_aligned"]
 
@@ -158,9 +159,9 @@ def frame_jacobian_scalars(
     J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
     point = ZERO if reference == "world" else pose.p
     for j in path:
-        angular, linear = ZERO, poses[j].z
-        if model.bodies[j].joint.kind is JointKind.REVOLUTE:
-            angular = poses[j].z
+        joint = model.bodies[j].joint
+        angular, linear = axis_part(joint, poses[j].z)
+        if turns(joint):
             linear = cross(angular, vsub(point, poses[j].p))
         if reference == "local":
             angular, linear = pose.from_base(angular), pose.from_base(linear)
@@ -185,14 +186,11 @@ def frame_velocity_scalars(
     check_choice("reference", reference, REFERENCES)
     named = frame_of(model, frame)
     path = path_to(model, named.body)
-    angular, linear = ZERO, ZERO
+    v = NOTHING
     for i in path:
         joint = model.bodies[i].joint
-        angular, linear = joint_transform(joint, q[i]).motion_to_child(angular, linear)
-        if joint.kind is JointKind.REVOLUTE:
-            angular = (angular[0], angular[1], add(angular[2], qd[i]))
-        else:
-            linear = (linear[0], linear[1], add(linear[2], qd[i]))
+        v = plus_axis(joint, joint_transform(joint, q[i]).motion_to_child(*v), qd[i])
+    angular, linear = v
     E, r = named.placement.E, named.placement.r
     angular, linear = rotate(E, angular), rotate(E, vsub(linear, cross(r, angular)))
     if reference == "local":
@@ -232,7 +230,7 @@ def com_jacobian_scalars(model: Model, q: Sequence[Scalar]) -> list[list[Scalar]
         if body.parent >= 0:
             masses[body.parent] += masses[j]
             moments[body.parent] = vadd(moments[body.parent], moments[j])
-        if body.joint.kind is JointKind.REVOLUTE:
+        if turns(body.joint):
             column = scale(share, cross(pose.z, vsub(moments[j], scale(masses[j], pose.p))))
         else:
             column = scale(share * masses[j], pose.z)

@@ -30,8 +30,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.dynamics.axis import turns
 from pinion.dynamics.checks import check_single_dof
-from pinion.robot.model import Body, Inertia, Joint, JointKind, Model, Transform, Vec3
+from pinion.robot.model import Body, Inertia, Joint, Model, Transform, Vec3
 
 Array = NDArray[np.float64]
 
@@ -130,7 +131,7 @@ def regrouped_model(model: Model) -> Model:
     inertias = [parameters(body.inertia) for body in model.bodies]
     for i in reversed(range(len(inertias))):
         body = model.bodies[i]
-        if body.joint.kind is JointKind.REVOLUTE:
+        if turns(body.joint):
             whole = inertias[i]
             round_part = Parameters(
                 m=whole.m,
@@ -180,7 +181,7 @@ def rescaled_model(model: Model) -> Model:
 
 def unit_of_length(model: Model) -> float:
     """Return the lever [m] whose components the most joints hang on, 1.0 without a usable one."""
-    if any(body.joint.kind is not JointKind.REVOLUTE for body in model.bodies):
+    if not all(turns(body.joint) for body in model.bodies):
         return 1.0
     # Joints that a body carries: its own and those of its descendants.
     carried = [1] * len(model.bodies)

@@ -11,29 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.dynamics.aba import with_axis
 from pinion.dynamics.articulated import (
     Articulated,
     Pivot,
     articulated_to_parent,
+    effort_to_parent,
     eliminate,
     joined_articulated,
+    joint_response,
     own_articulated,
-    pivot_response,
 )
-from pinion.dynamics.crba import along_axis, crba_scalars, empty_square
+from pinion.dynamics.axis import axis_effort, joint_transform
+from pinion.dynamics.crba import crba_scalars, empty_square
 from pinion.dynamics.ltdl import ancestors, factors, inverse
 from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, mul, sub
-from pinion.dynamics.spatial import (
-    ZERO,
-    JointTransform,
-    Vector,
-    joint_transform,
-    scale,
-    vadd,
-)
-from pinion.robot.model import JointKind, Model
+from pinion.dynamics.scalar import Scalar, sub
+from pinion.dynamics.spatial import NOTHING, JointTransform, Spatial
+from pinion.robot.model import Model
 
 MINV_METHODS = ("ltdl", "aba")
 
@@ -109,27 +103,18 @@ def unit_response(
     Later joints follow from symmetry.
     """
     efforts: list[Scalar] = [0.0] * model.nv
-    moment, force = ZERO, ZERO
-    transmitted = 1.0
+    f = NOTHING
+    own = 1.0  # effort at joint j, and none at those above it
     for i in (j, *ancestors(model.parents, j)):
-        body = model.bodies[i]
-        efforts[i] = sub(transmitted, along_axis(body.joint, moment, force))
-        moment = vadd(moment, scale(efforts[i], pivots[i].angular))
-        force = vadd(force, scale(efforts[i], pivots[i].linear))
-        # The joint transmits its own effort along its axis: one at joint j, none at the others.
-        if body.joint.kind is JointKind.PRISMATIC:
-            force = (force[0], force[1], transmitted)
-        else:
-            moment = (moment[0], moment[1], transmitted)
-        moment, force = transforms[i].force_to_parent(moment, force)
-        transmitted = 0.0
+        joint = model.bodies[i].joint
+        efforts[i] = sub(own, axis_effort(joint, f))
+        f = effort_to_parent(joint, transforms[i], pivots[i], f, efforts[i], own)
+        own = 0.0
     column: list[Scalar] = []
-    accelerations: list[tuple[Vector, Vector]] = []
-    for i in range(j + 1):
-        body = model.bodies[i]
-        angular, linear = (ZERO, ZERO) if body.parent < 0 else accelerations[body.parent]
-        angular, linear = transforms[i].motion_to_child(angular, linear)
-        free = mul(efforts[i], pivots[i].D_inverse)
-        column.append(sub(free, pivot_response(pivots[i], angular, linear)))
-        accelerations.append(with_axis(body.joint, angular, linear, column[i]))
+    a: list[Spatial] = []
+    for i, body in enumerate(model.bodies[: j + 1]):
+        before = NOTHING if body.parent < 0 else a[body.parent]
+        qdd, own_a = joint_response(body.joint, transforms[i], pivots[i], efforts[i], before)
+        column.append(qdd)
+        a.append(own_a)
     return column

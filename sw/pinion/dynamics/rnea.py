@@ -46,22 +46,24 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from pinion.dynamics.axis import axis_effort, joint_transform, turns
 from pinion.dynamics.scalar import Scalar, add, mul, scaled_sum, sub
 from pinion.dynamics.spatial import (
     ZERO,
     JointTransform,
     Matrix,
+    Spatial,
     Vector,
     conjugate,
     cross,
-    joint_transform,
+    plus,
     rotate,
     scale,
     times_constant,
     vadd,
     vsub,
 )
-from pinion.robot.model import Inertia, Joint, JointKind, Model
+from pinion.robot.model import Inertia, Joint, Model
 
 Region = Callable[[str, int], AbstractContextManager[object]]
 """What an algorithm calls around each step: with the name of the pass and the number of the body, 1
@@ -106,9 +108,9 @@ def forward_step(
     acceleration [rad/s^2 | m/s^2].
     """
     a = rotate(joint.tree.E, vadd(parent.a, times_constant(parent.B, joint.tree.r)))
-    if joint.kind is JointKind.PRISMATIC:
-        return across_prismatic(joint, parent, X.slide, a, qd, qdd)
-    return across_revolute(joint, parent, X, a, qd, qdd)
+    if turns(joint):
+        return across_revolute(joint, parent, X, a, qd, qdd)
+    return across_prismatic(joint, parent, X.slide, a, qd, qdd)
 
 
 def across_revolute(
@@ -152,7 +154,7 @@ def across_prismatic(
     return BodyMotion(w=w, al=rotate(E, parent.al), B=B, a=a_child)
 
 
-def body_force(inertia: Inertia, motion: BodyMotion) -> tuple[Vector, Vector]:
+def body_force(inertia: Inertia, motion: BodyMotion) -> Spatial:
     """Return the moment about the origin [N m] and the force [N] that a body's motion needs.
 
     Products of inertia multiply entries of B, moments of inertia multiply al and ``wy wz`` and so
@@ -177,17 +179,85 @@ def body_force(inertia: Inertia, motion: BodyMotion) -> tuple[Vector, Vector]:
     return moment, force
 
 
-def backward_step(
-    joint: Joint, X: JointTransform, moment: Vector, force: Vector
-) -> tuple[Scalar, Vector, Vector]:
+def less_external(f: Spatial, f_ext: Sequence[Sequence[Scalar]] | None, body: int) -> Spatial:
+    """Return the force that a body's joint has to give when an external force acts on the body.
+
+    ``f`` : what its motion needs; ``f_ext`` : for each body the external force on it, ``[angular;
+    linear]``; both in the body's coordinates about its origin [N m, N].
+    """
+    if f_ext is None:
+        return f
+    given = f_ext[body]
+    return vsub(f[0], (given[0], given[1], given[2])), vsub(f[1], (given[3], given[4], given[5]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyState:
+    """What the forward pass finds for a body, in the body's own coordinates.
+
+    Members
+    -------
+    X : the transform of the body's joint.
+    motion : how the body moves.
+    f : moment about its origin [N m] and force [N] that this asks of its joint and its children,
+        less the external force.
+    """
+
+    X: JointTransform
+    motion: BodyMotion
+    f: Spatial
+
+
+def forward_body(
+    model: Model,
+    i: int,
+    before: Sequence[BodyState],
+    q: Scalar,
+    qd: Scalar,
+    qdd: Scalar,
+    f_ext: Sequence[Sequence[Scalar]] | None,
+) -> BodyState:
+    """Return the state of body i from its parent's, which is among the states ``before``.
+
+    ``q``, ``qd``, ``qdd`` : position [rad | m], rate and acceleration of the body's own joint;
+    ``f_ext`` as for :func:`rnea_scalars`.
+    """
+    body = model.bodies[i]
+    X = joint_transform(body.joint, q)
+    parent = base_motion(model) if body.parent < 0 else before[body.parent].motion
+    motion = forward_step(body.joint, parent, X, qd, qdd)
+    f = less_external(body_force(body.inertia, motion), f_ext, i)
+    return BodyState(X=X, motion=motion, f=f)
+
+
+def forward_pass(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    f_ext: Sequence[Sequence[Scalar]] | None,
+    region: Region,
+    *,
+    name: str = "forward",
+) -> list[BodyState]:
+    """Return the states of all bodies, parents first; ``region`` is told ``name`` as the pass.
+
+    Arguments as for :func:`rnea_scalars`.
+    """
+    states: list[BodyState] = []
+    for i in range(len(model.bodies)):
+        with region(name, i + 1):
+            states.append(forward_body(model, i, states, q[i], qd[i], qdd[i], f_ext))
+    return states
+
+
+def backward_step(joint: Joint, X: JointTransform, f: Spatial) -> tuple[Scalar, Spatial]:
     """Read one joint's effort and carry the force through it, from the child to the parent.
 
-    ``moment`` and ``force`` act on the child about its origin, child coordinates. Returns tau
-    [N m | N] and the moment and force on the parent about the parent's origin.
+    ``f`` acts on the child about its origin, child coordinates. Returns tau [N m | N] and the
+    moment and force on the parent about the parent's origin.
     """
-    tau = moment[2] if joint.kind is JointKind.REVOLUTE else force[2]
-    moment_parent, force_parent = X.force_to_parent(moment, force)
-    return tau, moment_parent, force_parent
+    return axis_effort(joint, f), X.force_to_parent(*f)
 
 
 def rnea_scalars(
@@ -213,31 +283,13 @@ def rnea_scalars(
     -------
     tau : (nv,) scalars [N m | N].
     """
-    base = base_motion(model)
-    motions: list[BodyMotion] = []
-    transforms: list[JointTransform] = []
-    moments: list[Vector] = []
-    forces: list[Vector] = []
-    for i, body in enumerate(model.bodies):
-        with region("forward", i + 1):
-            parent = base if body.parent < 0 else motions[body.parent]
-            X = joint_transform(body.joint, q[i])
-            motion = forward_step(body.joint, parent, X, qd[i], qdd[i])
-            moment, force = body_force(body.inertia, motion)
-            if f_ext is not None:
-                moment = vsub(moment, (f_ext[i][0], f_ext[i][1], f_ext[i][2]))
-                force = vsub(force, (f_ext[i][3], f_ext[i][4], f_ext[i][5]))
-            motions.append(motion)
-            transforms.append(X)
-            moments.append(moment)
-            forces.append(force)
-
-    tau: list[Scalar] = [0.0] * len(model.bodies)
-    for i in reversed(range(len(model.bodies))):
+    states = forward_pass(model, q, qd, qdd, f_ext, region)
+    f = [state.f for state in states]
+    tau: list[Scalar] = [0.0] * len(states)
+    for i in reversed(range(len(states))):
         body = model.bodies[i]
         with region("backward", i + 1):
-            tau[i], moment, force = backward_step(body.joint, transforms[i], moments[i], forces[i])
+            tau[i], carried = backward_step(body.joint, states[i].X, f[i])
             if body.parent >= 0:
-                moments[body.parent] = vadd(moments[body.parent], moment)
-                forces[body.parent] = vadd(forces[body.parent], force)
+                f[body.parent] = plus(f[body.parent], carried)
     return tau

@@ -42,6 +42,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pinion.dynamics.axis import (
+    axis_effort,
+    axis_motion,
+    axis_part,
+    cross_axis,
+    plus_axis_cross_force,
+)
 from pinion.dynamics.column_derivatives import column_derivatives_scalars
 from pinion.dynamics.composite import (
     Composite,
@@ -54,29 +61,24 @@ from pinion.dynamics.composite import (
     own_composite,
     own_coriolis,
 )
-from pinion.dynamics.crba import along_axis, axis_momentum, empty_square
-from pinion.dynamics.rnea import (
-    BodyMotion,
-    Region,
-    base_motion,
-    body_force,
-    forward_step,
-    no_region,
-)
-from pinion.dynamics.scalar import Scalar, add, mul, sub
+from pinion.dynamics.crba import empty_square
+from pinion.dynamics.rnea import BodyMotion, BodyState, Region, forward_body, no_region
+from pinion.dynamics.scalar import Scalar, add
 from pinion.dynamics.spatial import (
     ZERO,
     JointTransform,
+    Spatial,
     Vector,
     cross,
+    cross_z,
     dot,
-    joint_transform,
+    plus,
     scale,
     vadd,
     vsub,
 )
 from pinion.dynamics.tensor import full, times
-from pinion.robot.model import Joint, JointKind, Model
+from pinion.robot.model import Joint, Model
 
 Rows = list[list[Scalar]]
 
@@ -100,19 +102,21 @@ class Column:
 
 
 def columns(joint: Joint, motion: BodyMotion) -> tuple[Column, Column]:
-    """Return the columns of a joint's position and of its rate, from its body's motion."""
-    x, y, _ = motion.w
-    psi: Vector = (y, sub(0.0, x), 0.0)
+    """Return the columns of a joint's position and of its rate, from its body's motion.
+
+    The table above has ``B z`` and ``2 psi`` in the part where S has its z, angular or linear, and
+    ``a x z`` where ``[0; a] x S`` has it; ``psi`` and ``z`` change w where the joint turns.
+    """
+    psi = cross_z(motion.w, 1.0)
     phi: Vector = (motion.B[0][2], motion.B[1][2], motion.B[2][2])
     twice = vadd(psi, psi)
-    if joint.kind is JointKind.PRISMATIC:
-        return Column(dw=ZERO, dal=ZERO, da=phi), Column(dw=ZERO, dal=ZERO, da=twice)
-    a_cross_z: Vector = (motion.a[1], sub(0.0, motion.a[0]), 0.0)
-    z: Vector = (0.0, 0.0, 1.0)
-    return Column(dw=psi, dal=phi, da=a_cross_z), Column(dw=z, dal=twice, da=ZERO)
+    dal, da = plus(axis_part(joint, phi), cross_axis(joint, (ZERO, motion.a), 1.0))
+    by_q = Column(dw=axis_part(joint, psi)[0], dal=dal, da=da)
+    dal, da = axis_part(joint, twice)
+    return by_q, Column(dw=axis_motion(joint, 1.0)[0], dal=dal, da=da)
 
 
-def wrench(column: Column, inertia: Composite, coriolis: Coriolis) -> tuple[Vector, Vector]:
+def wrench(column: Column, inertia: Composite, coriolis: Coriolis) -> Spatial:
     """Return the moment and the force that a column's change of motion asks of a subtree."""
     moment = vadd(times(full(inertia.I), column.dal), times(coriolis.Q, column.dw))
     moment = vadd(moment, vsub(ZERO, cross(column.da, inertia.h)))
@@ -136,11 +140,9 @@ class Row:
 
 def axis_row(joint: Joint, inertia: Composite, coriolis: Coriolis) -> Row:
     """Return the row of a joint in its own body: the wrench along its axis."""
-    g_al, g_a = axis_momentum(joint, inertia)
-    if joint.kind is JointKind.PRISMATIC:
-        lx, ly, _ = coriolis.l
-        return Row(g_w=(ly, sub(0.0, lx), 0.0), g_al=g_al, g_a=g_a)
-    return Row(g_w=coriolis.Q[2], g_al=g_al, g_a=g_a)
+    S = axis_motion(joint, 1.0)
+    g_al, g_a = inertia.times(*S)
+    return Row(g_w=coriolis.row(*S), g_al=g_al, g_a=g_a)
 
 
 def row_to_parent(X: JointTransform, drift: Drift, row: Row) -> Row:
@@ -150,28 +152,17 @@ def row_to_parent(X: JointTransform, drift: Drift, row: Row) -> Row:
     return Row(g_w=vadd(g_w, cross(drift.tree, g_a)), g_al=g_al, g_a=g_a)
 
 
-def turned_with_joint(
-    joint: Joint, own: tuple[Vector, Vector], moment: Vector, force: Vector
-) -> tuple[Vector, Vector]:
-    """Return a joint's own column as its parent sees it: ``own + S x* [moment; force]``."""
-    if joint.kind is JointKind.PRISMATIC:
-        x, y, _ = force
-        return vadd(own[0], (sub(0.0, y), x, 0.0)), own[1]
-    (nx, ny, _), (fx, fy, _) = moment, force
-    return vadd(own[0], (sub(0.0, ny), nx, 0.0)), vadd(own[1], (sub(0.0, fy), fx, 0.0))
-
-
 def joint_drift(joint: Joint, w: Vector, parent_w: Vector, qd: Scalar, slide: Scalar) -> Drift:
     """Return twice the velocities of the ends of a joint's two levers.
 
-    ``w`` is the child's angular velocity, ``parent_w`` the parent's, each in its own coordinates.
+    ``w`` is the child's angular velocity, ``parent_w`` the parent's, each in its own coordinates;
+    the lever along the joint's axis turns by w and grows by qd where the joint slides.
     """
     x, y, z = joint.tree.r
     tree = vsub(ZERO, cross((2.0 * x, 2.0 * y, 2.0 * z), parent_w))
-    if joint.kind is JointKind.PRISMATIC:
-        twice = add(slide, slide)
-        return Drift(tree=tree, slide=(mul(w[1], twice), sub(0.0, mul(w[0], twice)), add(qd, qd)))
-    return Drift(tree=tree, slide=ZERO)
+    _, growth = axis_motion(joint, qd)
+    turned = cross_z(w, add(slide, slide))
+    return Drift(tree=tree, slide=vadd(turned, vadd(growth, growth)))
 
 
 def composite_derivatives_scalars(
@@ -187,57 +178,49 @@ def composite_derivatives_scalars(
     Arguments as for :func:`rnea_derivatives_scalars`.
     """
     bodies = model.bodies
-    base = base_motion(model)
-    motions: list[BodyMotion] = []
-    transforms: list[JointTransform] = []
+    states: list[BodyState] = []
     drifts: list[Drift] = []
-    nets: list[tuple[Vector, Vector]] = []
     coriolis: list[Coriolis] = []
     for i, body in enumerate(bodies):
         with region("forward", i + 1):
-            parent = base if body.parent < 0 else motions[body.parent]
-            X = joint_transform(body.joint, q[i])
-            motion = forward_step(body.joint, parent, X, qd[i], qdd[i])
-            moment, force = body_force(body.inertia, motion)
-            if f_ext is not None:
-                moment = vsub(moment, (f_ext[i][0], f_ext[i][1], f_ext[i][2]))
-                force = vsub(force, (f_ext[i][3], f_ext[i][4], f_ext[i][5]))
-            motions.append(motion)
-            transforms.append(X)
-            drifts.append(joint_drift(body.joint, motion.w, parent.w, qd[i], X.slide))
-            nets.append((moment, force))
-            coriolis.append(own_coriolis(body.inertia, motion.w))
+            state = forward_body(model, i, states, q[i], qd[i], qdd[i], f_ext)
+            states.append(state)
+            w = state.motion.w
+            parent_w = ZERO if body.parent < 0 else states[body.parent].motion.w
+            drifts.append(joint_drift(body.joint, w, parent_w, qd[i], state.X.slide))
+            coriolis.append(own_coriolis(body.inertia, w))
 
+    nets = [state.f for state in states]
     inertias = [own_composite(body.inertia) for body in bodies]
     M, dtau_dq, dtau_dqd = (empty_square(model.nv) for _ in range(3))
     for i in reversed(range(model.nv)):
-        joint, above, X = bodies[i].joint, bodies[i].parent, transforms[i]
+        joint, above, X = bodies[i].joint, bodies[i].parent, states[i].X
         with region("backward", i + 1):
             if above >= 0:
                 inertia = composite_to_parent(X, inertias[i])
                 carried = coriolis_to_parent(X, drifts[i], inertias[i], coriolis[i])
                 inertias[above] = joined(inertias[above], inertia)
                 coriolis[above] = joined_coriolis(coriolis[above], carried)
-                moment, force = X.force_to_parent(*nets[i])
-                nets[above] = vadd(nets[above][0], moment), vadd(nets[above][1], force)
+                nets[above] = plus(nets[above], X.force_to_parent(*nets[i]))
         with region("column", i + 1):
-            by_q, by_qd = columns(joint, motions[i])
+            by_q, by_qd = columns(joint, states[i].motion)
             row = axis_row(joint, inertias[i], coriolis[i])
-            M[i][i] = along_axis(joint, row.g_al, row.g_a)
+            M[i][i] = axis_effort(joint, (row.g_al, row.g_a))
             dtau_dq[i][i], dtau_dqd[i][i] = row.times(by_q), row.times(by_qd)
-            own_q = turned_with_joint(joint, wrench(by_q, inertias[i], coriolis[i]), *nets[i])
+            own_q = wrench(by_q, inertias[i], coriolis[i])
+            own_q = plus_axis_cross_force(joint, own_q, nets[i])
             own_qd = wrench(by_qd, inertias[i], coriolis[i])
             j = i
             while bodies[j].parent >= 0:
-                row = row_to_parent(transforms[j], drifts[j], row)
-                own_q = transforms[j].force_to_parent(*own_q)
-                own_qd = transforms[j].force_to_parent(*own_qd)
+                row = row_to_parent(states[j].X, drifts[j], row)
+                own_q = states[j].X.force_to_parent(*own_q)
+                own_qd = states[j].X.force_to_parent(*own_qd)
                 j = bodies[j].parent
-                by_q, by_qd = columns(bodies[j].joint, motions[j])
-                M[i][j] = M[j][i] = along_axis(bodies[j].joint, row.g_al, row.g_a)
+                by_q, by_qd = columns(bodies[j].joint, states[j].motion)
+                M[i][j] = M[j][i] = axis_effort(bodies[j].joint, (row.g_al, row.g_a))
                 dtau_dq[i][j], dtau_dqd[i][j] = row.times(by_q), row.times(by_qd)
-                dtau_dq[j][i] = along_axis(bodies[j].joint, *own_q)
-                dtau_dqd[j][i] = along_axis(bodies[j].joint, *own_qd)
+                dtau_dq[j][i] = axis_effort(bodies[j].joint, own_q)
+                dtau_dqd[j][i] = axis_effort(bodies[j].joint, own_qd)
     return dtau_dq, dtau_dqd, M
 
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.dynamics.scalar import Scalar, add, cos, mul, scaled_sum, sin, sub
-from pinion.robot.model import Inertia, Joint, JointKind, Mat3, Transform, Vec3
+from pinion.dynamics.scalar import Scalar, add, mul, scaled_sum, sub
+from pinion.robot.model import Inertia, Mat3, Transform, Vec3
 
 Vector = tuple[Scalar, Scalar, Scalar]
 Matrix = tuple[Vector, Vector, Vector]
+Spatial = tuple[Vector, Vector]
+"""A motion ``[angular; linear]`` or a force ``[moment; force]``."""
 
 ZERO: Vector = (0.0, 0.0, 0.0)
+NOTHING: Spatial = (ZERO, ZERO)
 
 
 def vadd(a: Vector, b: Vector) -> Vector:
@@ -47,6 +50,21 @@ def cross(a: Vector, b: Vector) -> Vector:
         sub(mul(a[2], b[0]), mul(a[0], b[2])),
         sub(mul(a[0], b[1]), mul(a[1], b[0])),
     )
+
+
+def cross_z(a: Vector, x: Scalar) -> Vector:
+    """Return ``a x z x``, (3,): the cross product with a multiple of the unit vector z."""
+    return mul(a[1], x), sub(0.0, mul(a[0], x)), 0.0
+
+
+def plus(a: Spatial, b: Spatial) -> Spatial:
+    """Return the sum of two spatial vectors."""
+    return vadd(a[0], b[0]), vadd(a[1], b[1])
+
+
+def cross_force(v: Spatial, f: Spatial) -> Spatial:
+    """Return ``v x* f = [w x n + v x f; w x f]``."""
+    return vadd(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
 
 
 def transpose(matrix: Mat3) -> Mat3:
@@ -130,18 +148,6 @@ class JointTransform:
         force_parent = self.to_parent(force)
         moment_parent = self.to_parent(vadd(moment, cross(along_z, force)))
         return vadd(moment_parent, cross(self.tree.r, force_parent)), force_parent
-
-
-def joint_transform(joint: Joint, q: Scalar) -> JointTransform:
-    """Return the transform of a revolute or prismatic joint at position ``q`` [rad | m]."""
-    if joint.kind is JointKind.PRISMATIC:
-        return JointTransform(tree=joint.tree, slide=q)
-    if joint.kind is not JointKind.REVOLUTE:
-        raise ValueError(
-            f"The joint {joint.name!r} is of the kind {joint.kind.value!r}; the algorithms over "
-            "scalars take revolute and prismatic joints: use the functions on arrays."
-        )
-    return JointTransform(tree=joint.tree, c=cos(q), s=sin(q))
 
 
 def inertia_times(inertia: Inertia, angular: Vector, linear: Vector) -> tuple[Vector, Vector]:

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Scalars = Sequence[Any]
 
 # Helpers whose source lines say nothing about the algorithm.
-_HELPERS = ("spatial.py", "scalar.py", "tensor.py")
+_HELPERS = ("axis.py", "spatial.py", "scalar.py", "tensor.py")
 
 
 class FunctionError(ValueError):
