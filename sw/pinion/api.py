@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from pinion import driver
 from pinion.driver import Device, DriverError, Result, check_arrays, find_transport
-from pinion.functions import Function, function
+from pinion.functions import BuiltFunction, Function
+from pinion.functions import function as named_function
 from pinion.robot import Model, load, model_to_dict
 
 from .flow.build import Build, build
@@ -141,7 +142,7 @@ def _quiet(message: str) -> None:
 
 def backend(
     robot: str,
-    function_name: str,
+    function: str | Function,
     *,
     device: str = "sim",
     ii: int = 8,
@@ -154,7 +155,7 @@ def backend(
     Parameters
     ----------
     robot : a built-in name or a URDF path.
-    function_name : a row of the table of functions.
+    function : a row of the table of functions by its name, or a row of your own.
     device : ``float`` (the float model on the host), ``sim`` (the simulated card) or another
         transport of the driver with its address, such as ``xdma:0``.
     ii, formats : of the build, for cards; the float model has neither.
@@ -172,14 +173,14 @@ def backend(
             f"The device '{device}' is not there yet: take 'float' for the float model on the "
             f"host, or 'sim' for the simulated card."
         )
-    row = function(function_name)
+    row = named_function(function) if isinstance(function, str) else function
     if device in HOST_DEVICES:
         return FloatBackend(model=load(robot), function=row)
     find_transport(device)  # before minutes of building
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
     try:
-        if not _holds(path, robot=robot, function_name=function_name, ii=ii, formats=formats):
-            build(robot, function_name, path, ii=ii, formats=formats, report=report)
+        if not _holds(path, robot=robot, row=row, ii=ii, formats=formats):
+            build(robot, row, path, ii=ii, formats=formats, report=report)
         opened = driver.open(path, device=device)
     except BaseException:
         if folder is None:
@@ -188,13 +189,15 @@ def backend(
     return CardBackend(device=opened, folder=path, temporary=folder is None)
 
 
-def _holds(folder: Path, *, robot: str, function_name: str, ii: int, formats: str) -> bool:
+def _holds(folder: Path, *, robot: str, row: Function, ii: int, formats: str) -> bool:
     """Whether a folder holds an intact build of exactly this, the robot's numbers included."""
     try:
         found = Build.read(folder)
     except ManifestError:
         return False
-    m = found.manifest
-    asked = (function_name, ii, formats)
-    same = (m.function, m.ii, m.formats) == asked
-    return same and model_to_dict(found.model) == model_to_dict(load(robot))
+    m, model = found.manifest, load(robot)
+    if (m.function, m.ii, m.formats) != (row.name, ii, formats):
+        return False
+    if model_to_dict(found.model) != model_to_dict(model):
+        return False
+    return found.function == BuiltFunction.of(row, model)

@@ -62,7 +62,7 @@ def test_the_reduced_graph_is_the_float_model(row: Function, name: str) -> None:
     assert graph.inputs == row.trace(model).inputs
     assert [word for word, _ in graph.outputs] == [word for word, _ in row.trace(model).outputs]
     got, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
-    for block in row.outputs:
+    for block in row.results:
         flat = want[block.name].reshape(count, -1)
         scale = np.abs(flat).max()
         for word, position in block.positions(model).items():

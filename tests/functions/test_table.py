@@ -63,12 +63,12 @@ def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
     arrays = {word: values.astype(np.float64) for word, values in drawn.items()}
     graph = row.trace(model)
     assert list(graph.inputs) == [w for block in row.inputs for w in block.words(model)]
-    words = [w for block in row.outputs for w in block.words(model)]
+    words = [w for block in row.results for w in block.words(model)]
     assert [word for word, _ in graph.outputs] == words
     got = evaluate_floats(graph, columns(row, model, arrays))
     want = row.evaluate(model, arrays)
-    assert list(want) == [block.name for block in row.outputs]
-    for block in row.outputs:
+    assert list(want) == [block.name for block in row.results]
+    for block in row.results:
         values = want[block.name]
         assert values.shape == (count, *block.dims(model)) and np.isfinite(values).all()
         flat = values.reshape(count, -1)
@@ -107,7 +107,7 @@ def test_what_travels_and_the_constants_make_the_whole_result(row: Function, nam
     want = row.evaluate(model, {k: x.astype(np.float64) for k, x in drawn.items()})
     computed = {word for word, _ in real.outputs}
     assert not computed & set(constants)
-    for block in row.outputs:
+    for block in row.results:
         array = array_of(block, model, computed, constants)
         sent = [got[word] for word in block.positions(model) if word in computed]
         flat = np.stack(sent, axis=1) if sent else np.zeros((count, 0))

@@ -17,7 +17,7 @@ from pinion.fixedpoint.float32 import float32_to_fixed
 from pinion.flow.build import make_design
 from pinion.functions import function, sample
 from pinion.gateware.library import timing_for
-from pinion.graph import Graph, Node
+from pinion.graph import Graph, Node, Region
 from pinion.graph.check import verify
 from pinion.graph.evaluate import formats as node_formats
 from pinion.graph.graph import Param
@@ -181,7 +181,7 @@ def insert(graph: Graph, i: int, make: Any) -> Graph:
 
 
 _CONSTANTS = (0.0, -0.0, 1.0, -1.0, 2.0, -0.5, 0.75, 3.125, -1.7)
-_LABELS = ("", "forward[0]", "backward[12]")
+_REGIONS = (None, Region("forward", 0), Region("backward", 12), Region("whole"))
 _LINES = ("", "rnea.py:57", "a-b_c.py:1")
 _DEGREE = 6  # no value is a higher power of the inputs, so that floats never overflow
 
@@ -236,7 +236,7 @@ def graphs(draw: st.DrawFn, *, trig: bool = True, dots: bool = False) -> Graph:
                 grade = max(grade, degree[a] + degree[b])
             if op == "dot":
                 params = (1, *(draw(st.sampled_from((1, -1))) for _ in range(terms - 1)))
-        region, line = draw(st.sampled_from(_LABELS)), draw(st.sampled_from(_LINES))
+        region, line = draw(st.sampled_from(_REGIONS)), draw(st.sampled_from(_LINES))
         nodes.append(Node(op, args, params, region, line))
         degree.append(grade)
     results = draw(st.lists(st.integers(0, len(nodes) - 1), min_size=1, max_size=4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from pinion.graph import Graph, GraphError, Node, format_graph, parse_graph
+from pinion.graph import Graph, GraphError, Node, Region, format_graph, parse_graph
 from pinion.graph.check import verify
 from pinion.hls import lower
 from pinion.hls.sums import gather_dots
@@ -20,7 +20,7 @@ X, Y = Node("input", (), ("x",)), Node("input", (), ("y",))
         ((X, Node("div", (0, 0))), (), r"Node %1 has the unknown operation 'div'; the table has "),
         ((X, Node("add", (0,))), (), r"Node %1 \(add, no line\): add takes 2 operands, not 1\."),
         (
-            (X, Node("mul", (0, 0), (2,), "", "f.py:3")),
+            (X, Node("mul", (0, 0), (2,), None, "f.py:3")),
             (),
             r"Node %1 \(mul, f\.py:3\): mul takes 0 parameters, not 1\.",
         ),
@@ -60,7 +60,8 @@ def test_a_good_graph_verifies_to_itself_and_answers_about_itself() -> None:
 
 def test_the_documented_line_reads_as_documented() -> None:
     graph = Graph(
-        (X, Y, Node("dot", (0, 1, 1, 1), (1, -1), "forward[3]", "rnea.py:57")), (("tau[0]", 2),)
+        (X, Y, Node("dot", (0, 1, 1, 1), (1, -1), Region("forward", 3), "rnea.py:57")),
+        (("tau[0]", 2),),
     )
     text = format_graph(graph)
     assert text.splitlines() == [

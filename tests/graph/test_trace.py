@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pinion.functions import function
-from pinion.graph import Symbol, TraceError, Tracer, evaluate_floats
+from pinion.graph import Region, Symbol, TraceError, Tracer, evaluate_floats
 from tests.graph.helpers import ROBOTS, model, states, traced
 
 
@@ -127,7 +127,9 @@ def test_regions_nest_and_end() -> None:
     tracer.output("d", d)
     nodes = tracer.finish().nodes
     regions = [nodes[s.node].region for s in (x, a, b, c, e, d)]
-    assert regions == ["", "forward[0]", "forward[1]", "forward[0]", "whole", ""]
+    first, second, whole = Region("forward", 0), Region("forward", 1), Region("whole")
+    assert regions == [None, first, second, first, whole, None]
+    assert [str(region) for region in (first, whole)] == ["forward[0]", "whole"]
 
 
 def _helper(x: Symbol) -> Symbol:
@@ -164,10 +166,11 @@ def test_a_traced_robot_names_links_and_lines(robot: str) -> None:
     work = [node for node in graph.nodes if node.op in ("add", "sub", "mul", "neg")]
     assert work
     assert all(node.line.startswith("rnea.py:") for node in work)
-    passes = {node.region.partition("[")[0] for node in work}
-    assert passes == {"forward", "backward"}
-    links = {node.region for node in graph.nodes if node.region.startswith("backward")}
-    assert len(links) <= model(robot).nv
+    regions = {node.region for node in work if node.region}
+    assert all(node.region for node in work)
+    assert {region.name for region in regions} == {"forward", "backward"}
+    bodies = {region.body for region in regions if region.name == "backward"}
+    assert bodies <= set(range(1, model(robot).nv + 1))
 
 
 @pytest.mark.parametrize("robot", ROBOTS)

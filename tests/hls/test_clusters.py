@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from pinion.functions import function
-from pinion.graph import Graph
+from pinion.graph import Graph, Region
 from pinion.hls import Operand, Operation, UnitKind, design, operations
-from pinion.hls.clusters import ClusterError, cluster_name, clustered, link_parents, region_link
+from pinion.hls.clusters import ClusterError, cluster_name, clustered, link_parents
 from pinion.hls.lower import lower
 from pinion.hls.operations import kind_names
 from pinion.hls.schedule import unit_counts
@@ -21,7 +21,7 @@ from tests.graph.helpers import Q16, TIMING, folded, model, states, traced
 ADD = UnitKind("add", 0, (32, 32), 0, 0, 32, 0, "floor", "saturate")
 
 
-def operation(node: int, region: str, *reads: int, kind: UnitKind = ADD) -> Operation:
+def operation(node: int, region: Region | None, *reads: int, kind: UnitKind = ADD) -> Operation:
     """An operation that reads other operations; negative numbers are inputs."""
     operands = tuple(Operand(1000 - r if r < 0 else r) for r in reads)
     return Operation(node, kind, operands, (), 1, region, "")
@@ -39,17 +39,11 @@ def robot_parents(robot: str) -> tuple[int, ...]:
     return link_parents("link", model(robot).parents)
 
 
-def test_a_region_names_its_link() -> None:
-    assert region_link("forward[3]") == 3 and region_link("column[12]") == 12
-    assert region_link("") is None and region_link("setup") is None
-    assert region_link("forward[3] again") is None
-
-
 def test_every_region_of_the_algorithms_has_a_link_of_the_robot() -> None:
     for name in ("rnea", "rnea_derivatives", "aba", "minv", "crba", "fd_derivatives"):
         graph: Graph = function(name).trace(model("chain_3"))
         made = {n.region for n in graph.nodes if n.op not in ("input", "const") and n.region}
-        assert made and {region_link(region) for region in made} <= {1, 2, 3}, name
+        assert made and {region.body for region in made} <= {1, 2, 3}, name
 
 
 def test_parents_are_numbered_from_one() -> None:
@@ -83,8 +77,8 @@ def test_operations_stay_at_their_link_or_go_towards_the_base(robot: str) -> Non
     after = clustered(before, parents=parents, ii=4)
     stayed = 0
     for old, new in zip(before, after, strict=True):
-        link = region_link(old.region)
-        assert link is not None
+        assert old.region is not None and old.region.body is not None
+        link = old.region.body
         path = [link]
         while path[-1]:
             path.append(parents[path[-1] - 1])
@@ -96,20 +90,20 @@ def test_operations_stay_at_their_link_or_go_towards_the_base(robot: str) -> Non
 def test_with_an_interval_of_one_nothing_moves() -> None:
     before = robot_operations("iiwa14")
     after = clustered(before, parents=robot_parents("iiwa14"), ii=1)
-    assert links(after) == [cluster_name(region_link(o.region) or 0) for o in before]
+    assert links(after) == [cluster_name(o.region.body or 0) for o in before]
 
 
 def test_operations_without_a_link_go_where_their_neighbours_are() -> None:
     made = clustered(
         (
-            operation(0, "forward[1]", -1, -2),
-            operation(1, "forward[2]", -1, -2),
-            operation(2, "", 0, 4),  # reads link 1 once, is read by link 2 twice
-            operation(3, "forward[2]", 2, 2),
-            operation(4, "", 1, -1),  # reads link 2 once
-            operation(5, "", 4, -1),  # has a link's operation behind its neighbour only
-            operation(6, "", -1, -2),  # nothing ties it to a link
-            operation(7, "forward[9]", 0, -2),  # the robot has no such link
+            operation(0, Region("forward", 1), -1, -2),
+            operation(1, Region("forward", 2), -1, -2),
+            operation(2, None, 0, 4),  # reads link 1 once, is read by link 2 twice
+            operation(3, Region("forward", 2), 2, 2),
+            operation(4, None, 1, -1),  # reads link 2 once
+            operation(5, None, 4, -1),  # has a link's operation behind its neighbour only
+            operation(6, None, -1, -2),  # nothing ties it to a link
+            operation(7, Region("forward", 9), 0, -2),  # the robot has no such link
         ),
         parents=(0, 1),
         ii=1,
@@ -120,16 +114,16 @@ def test_operations_without_a_link_go_where_their_neighbours_are() -> None:
 
 
 def test_what_is_handed_up_reads_the_parents_values() -> None:
-    child = [operation(i, "forward[2]", -1, -2) for i in range(4)]
-    parent = [operation(i, "forward[1]", -1, -2) for i in range(4, 7)]
-    near = operation(7, "forward[2]", 5, 6)
+    child = [operation(i, Region("forward", 2), -1, -2) for i in range(4)]
+    parent = [operation(i, Region("forward", 1), -1, -2) for i in range(4, 7)]
+    near = operation(7, Region("forward", 2), 5, 6)
     made = clustered((*child, *parent, near), parents=(0, 1), ii=4)
     assert Counter(links(made)) == {"link1": 4, "link2": 4}
     assert made[7].kind.cluster == "link1"
 
 
 def test_where_no_unit_is_saved_nothing_moves() -> None:
-    regions = ["forward[1]"] * 7 + ["forward[2]"] * 6
+    regions = [Region("forward", 1)] * 7 + [Region("forward", 2)] * 6
     before = tuple(operation(i, region, -1, -2) for i, region in enumerate(regions))
     made = clustered(before, parents=(0, 1), ii=4)
     assert links(made) == ["link1"] * 7 + ["link2"] * 6
@@ -142,7 +136,7 @@ def test_units_and_moves_are_the_fewest_of_all_ways(seed: int) -> None:
     size, ii = random.randint(1, 5), random.randint(2, 4)
     parents = tuple(random.randint(0, link) for link in range(size))
     counts = [random.randint(0, 6) for _ in range(size)]
-    regions = [f"forward[{link + 1}]" for link, n in enumerate(counts) for _ in range(n)]
+    regions = [Region("forward", link + 1) for link, n in enumerate(counts) for _ in range(n)]
     before = tuple(operation(i, region, -1, -2) for i, region in enumerate(regions))
 
     def cost(choice: tuple[bool, ...]) -> tuple[int, int]:
@@ -163,8 +157,8 @@ def test_units_and_moves_are_the_fewest_of_all_ways(seed: int) -> None:
     assert moved <= best[1], f"seed {seed}"
 
 
-def _home(region: str) -> str:
-    return cluster_name(region_link(region) or 0)
+def _home(region: Region) -> str:
+    return cluster_name(region.body or 0)
 
 
 def test_names_tell_clusters_apart_and_share_the_units_name() -> None:

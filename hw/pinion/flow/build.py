@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pinion.functions import Function, function, reduced_graph
+from pinion.functions import BuiltFunction, Function, reduced_graph
+from pinion.functions import function as named_function
+from pinion.functions.table import DERIVATIVES
 from pinion.gateware.core import Core
 from pinion.gateware.emit import RTLIL, core_rtlil
 from pinion.gateware.verilog import emit_verilog
@@ -26,13 +28,14 @@ from pinion.link import Manifest, ManifestError
 from pinion.link.manifest import MANIFEST
 from pinion.robot import Model, load, model_from_dict, model_to_dict
 
-from .description import build_manifest, content_digest, schedule_rows
+from .description import build_manifest, content_digest, function_text, schedule_rows
 from .interval import choose_interval
 from .objective import format_plan, objective_timing
 from .states import REFERENCE, budget_states
 from .targets import SIM, find_target
 
-MODEL, GRAPH, SCHEDULE, VERILOG = "model.json", "graph.txt", "schedule.json", "core.v"
+MODEL, FUNCTION, GRAPH = "model.json", "function.json", "graph.txt"
+SCHEDULE, VERILOG = "schedule.json", "core.v"
 
 
 _SCHEDULE_KEYS = {"ii", "length", "first_operand", "last_beat", "units", "operations", "outputs"}
@@ -59,6 +62,8 @@ class Build:
     folder : where it is.
     manifest : the build in numbers.
     model : the robot.
+    function : what it computes, with its float model; as it was when it was built, so that nothing
+        is looked up by name.
     graph : the fixed graph; its integer evaluation is what the core computes.
     schedule : ``schedule.json``: operations with unit, start, latency, region, line.
     """
@@ -66,16 +71,9 @@ class Build:
     folder: Path
     manifest: Manifest
     model: Model
+    function: BuiltFunction
     graph: Graph
     schedule: dict[str, Any]
-
-    @property
-    def function(self) -> Function:
-        """The function's row of the table, in the variant that was built."""
-        options = self.manifest.options
-        outputs = options["outputs"].split(",") if "outputs" in options else ()
-        derivatives = options.get("derivatives", "composite")
-        return function(self.manifest.function, derivatives=derivatives, outputs=outputs)
 
     @classmethod
     def read(cls, folder: Path) -> Build:
@@ -90,17 +88,18 @@ class Build:
         manifest = Manifest.read(folder)
         try:
             model = model_from_dict(json.loads((folder / MODEL).read_text()))
+            computed = BuiltFunction.from_json(json.loads((folder / FUNCTION).read_text()))
             graph = parse_graph((folder / GRAPH).read_text())
             rows = json.loads((folder / SCHEDULE).read_text())
             if missing := _SCHEDULE_KEYS - set(rows):
                 raise KeyError(f"{SCHEDULE} lacks {', '.join(sorted(missing))}")
-            if content_digest(graph, rows) != manifest.content:
-                raise ValueError(f"{GRAPH} and {SCHEDULE} are not those of {MANIFEST}")
+            if content_digest(computed, graph, rows) != manifest.content:
+                raise ValueError(f"{FUNCTION}, {GRAPH} and {SCHEDULE} are not those of {MANIFEST}")
         except (OSError, ValueError, KeyError) as error:
             raise ManifestError(
                 f"The build folder '{folder}' is not intact ({error}): build it again."
             ) from None
-        return cls(folder, manifest, model, graph, rows)
+        return cls(folder, manifest, model, computed, graph, rows)
 
 
 def make_design(
@@ -133,8 +132,8 @@ def make_design(
     """
     parents = link_parents(clusters, model.parents)
     report(f"Tracing {row.name} for {model.name}")
-    if row.options.get("derivatives") == "column":
-        traced = row.trace(model, minimal=False)  # the formulation as it was published
+    if row.published:
+        traced = row.trace(model, minimal=False)
     else:
         report("Taking out superfluous operations")
         traced = reduced_graph(model, row, costs=DatapathCosts())
@@ -164,7 +163,7 @@ def make_design(
 
 def build(
     robot: str | Model,
-    function_name: str,
+    function: str | Function,
     folder: Path,
     *,
     ii: int | None = 8,
@@ -187,7 +186,7 @@ def build(
     Parameters
     ----------
     robot : a built-in name, a URDF path, or a model that was loaded and edited.
-    function_name : a row of the table of functions.
+    function : a row of the table of functions by its name, or a row of your own.
     folder : the build folder to make.
     ii : cycles between results; None to choose, with a report that explains it.
     formats : ``q16.16``, ``q12.20`` or any other uniform format; ``auto`` for formats by signal,
@@ -202,7 +201,8 @@ def build(
         None for the target's.
     clusters : ``link`` gives every link units of its own, so that wires stay short
         (:mod:`pinion.hls.clusters`); with ``none`` all operations share them.
-    derivatives, outputs : variant of the function (:func:`pinion.functions.function`).
+    derivatives, outputs : variant of a function that is named
+        (:func:`pinion.functions.function`).
     report : called with a short line at each step.
 
     Raises
@@ -210,7 +210,7 @@ def build(
     ValueError
         Subclasses with a sentence, for everything that the caller can mend.
     """
-    row = function(function_name, derivatives=derivatives, outputs=outputs)
+    row = _row(function, derivatives, outputs)
     board = find_target(target)
     formats = board.formats if formats is None else formats
     clock_mhz = board.clock_mhz if clock_mhz is None else clock_mhz
@@ -241,9 +241,11 @@ def build(
     # The hash covers the latencies of the core that will hold it.
     probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
     rows = schedule_rows(plan, probe)
+    computed = BuiltFunction.of(row, model)
     manifest = build_manifest(
-        model, row, plan, probe, rows, formats, objective, clusters, target, clock_mhz
-    )
+        model, row, plan, probe, rows, formats, objective, clusters, target, clock_mhz,
+        content=content_digest(computed, plan.fixed, rows),
+    )  # fmt: skip
     core = Core(graph=plan.fixed, binding=plan.binding, build_hash=manifest.hash)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
@@ -251,6 +253,7 @@ def build(
         parts.mkdir()
         manifest.write(parts)
         (parts / MODEL).write_text(json.dumps(model_to_dict(model), indent=1) + "\n")
+        (parts / FUNCTION).write_text(function_text(computed))
         (parts / GRAPH).write_text(format_graph(plan.fixed))
         (parts / SCHEDULE).write_text(json.dumps(rows, indent=1) + "\n")
         if plan.saved is not None:
@@ -264,6 +267,18 @@ def build(
             shutil.rmtree(folder)
         parts.rename(folder)
     return manifest
+
+
+def _row(function: str | Function, derivatives: str, outputs: Sequence[str]) -> Function:
+    if isinstance(function, str):
+        return named_function(function, derivatives=derivatives, outputs=outputs)
+    if derivatives != DERIVATIVES[0] or outputs:
+        raise BuildError(
+            f"The function '{function.name}' is given as an object, so derivatives ({derivatives}) "
+            f"and outputs ({', '.join(outputs) or 'none'}) cannot be chosen beside it: choose them "
+            "on the object, with its methods formulated and asked."
+        )
+    return function
 
 
 def _keep_made(old: Path, new: Path, manifest: Manifest) -> None:

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pinion.functions import Block, Function
+from pinion.functions import Block, BuiltFunction, Function
 from pinion.gateware.core import Core
 from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
@@ -34,6 +34,8 @@ def build_manifest(
     clusters: str,
     target: str,
     clock_mhz: float,
+    *,
+    content: str,
 ) -> Manifest:
     """The manifest of a design in its core."""
     binding, modulo = plan.binding, plan.binding.schedule
@@ -57,7 +59,7 @@ def build_manifest(
         inputs=tuple(array_of(b, model, set(plan.fixed.inputs), {}) for b in row.inputs),
         outputs=tuple(
             array_of(b, model, {name for name, _ in plan.fixed.outputs}, plan.constants)
-            for b in row.outputs
+            for b in row.results
         ),
         lanes_in=binding.lanes_in,
         beats_in=binding.beats_in,
@@ -73,13 +75,18 @@ def build_manifest(
         registers=binding.registers,
         budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
         budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
-        content=content_digest(plan.fixed, rows),
+        content=content,
     )
 
 
-def content_digest(graph: Graph, rows: dict[str, Any]) -> str:
-    """Digest of what the gateware is made of."""
-    text = format_graph(graph) + json.dumps(rows, sort_keys=True)
+def function_text(function: BuiltFunction) -> str:
+    """The file of what a build computes."""
+    return json.dumps(function.to_json(), allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def content_digest(function: BuiltFunction, graph: Graph, rows: dict[str, Any]) -> str:
+    """Digest of what a build computes and of what its gateware is made of."""
+    text = function_text(function) + format_graph(graph) + json.dumps(rows, sort_keys=True)
     return sha256(text.encode()).hexdigest()
 
 

@@ -52,14 +52,14 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     values = node_integers(graph, inputs)
     good = ~(flags | values.any_saturated(states))
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
-    floats = _words(row.outputs, model, row.evaluate(model, doubles))
+    floats = _words(row.results, model, row.evaluate(model, doubles))
     error: dict[str, NDArray[Any]] = {}
     for name, number in graph.outputs:
         integers = np.broadcast_to(np.asarray(values.nodes[number]), (states,))
         bits = np.ascontiguousarray(fixed_to_float32(integers, fmts[number]), dtype=np.uint32)
         error[name] = np.abs(bits.view(np.float32).astype(np.float64) - floats[name])[good]
     blocks = {
-        block.name: [word for word in block.words(model) if word in error] for block in row.outputs
+        block.name: [word for word in block.words(model) if word in error] for block in row.results
     }
     blocks = {name: words for name, words in blocks.items() if words}
     relative = relative_errors(

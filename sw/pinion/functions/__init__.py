@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from .blocks import Block, Quantity, Uniform
+from .built import BuiltFunction
+from .errors import FunctionError
 from .reduced import Saving, independent_states, reduced_graph, savings
+from .row import Function, Variant
 from .samples import DISTRIBUTIONS, position_limits, sample, velocity_limits
-from .table import FUNCTIONS, Block, Function, FunctionError, function
+from .table import FUNCTIONS, function
 
 __all__ = [
     "DISTRIBUTIONS",
     "FUNCTIONS",
     "Block",
+    "BuiltFunction",
     "Function",
     "FunctionError",
+    "Quantity",
     "Saving",
+    "Uniform",
+    "Variant",
     "function",
     "independent_states",
     "position_limits",

@@ -17,8 +17,9 @@ from pinion.graph.costs import Costs
 from pinion.graph.passes import fold, number_values, resubstitute
 from pinion.robot import JointKind, Model
 
+from .blocks import Quantity
+from .row import Function
 from .samples import sample
-from .table import Function
 
 # An identity holds everywhere; that many states of each batch tell it from a coincidence.
 STATES = 24
@@ -60,7 +61,7 @@ def independent_states(
     states: dict[str, NDArray[np.float64]] = {}
     for block in function.inputs:
         columns = drawn[block.name].astype(np.float64).reshape(count, -1)
-        if block.name == "q":
+        if block.sampling is Quantity.POSITION:
             columns = np.where(turns, rng.uniform(-np.pi, np.pi, columns.shape), columns)
         elif len(block.shape) > 1:
             columns = columns * rng.uniform(0.5, 1.5, columns.shape)

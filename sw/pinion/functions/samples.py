@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from pinion import dynamics
 from pinion.robot import JointKind, Model
 
-from .table import Floats, Function, FunctionError, check_traceable
+from .blocks import Block, Quantity, Uniform
+from .built import BuiltFunction
+from .errors import FunctionError
+from .row import Floats, Function, check_traceable
 
 DISTRIBUTIONS = ("reference", "stress", "beyond")
 
@@ -49,7 +52,7 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
 
 def sample(
     model: Model,
-    function: Function,
+    function: Function | BuiltFunction,
     count: int,
     *,
     distribution: str,
@@ -80,17 +83,44 @@ def sample(
     def unit() -> Floats:
         return rng.choice([-1.0, 1.0], shape) if corners else rng.uniform(-1.0, 1.0, shape)
 
-    state = {
-        "q": rng.uniform(low, high, (count, model.nq)) * scale,
-        "qd": unit() * speed,
-        "qdd": unit() * QDD_RANGE * scale,
-    }
     # What follows from a state follows from the state as it travels, in float32.
-    sent = {name: array.astype(np.float32) for name, array in state.items()}
-    wanted = {block.name for block in function.inputs}
-    q, qd, qdd = (sent[name].astype(np.float64) for name in ("q", "qd", "qdd"))
-    if "tau" in wanted:
-        sent["tau"] = dynamics.rnea(model, q, qd, qdd).astype(np.float32)
-    if "minv" in wanted:
-        sent["minv"] = dynamics.minv(model, q).astype(np.float32)
-    return {block.name: sent[block.name] for block in function.inputs}
+    q, qd, qdd = (
+        array.astype(np.float32).astype(np.float64)
+        for array in (
+            rng.uniform(low, high, (count, model.nq)) * scale,
+            unit() * speed,
+            unit() * QDD_RANGE * scale,
+        )
+    )
+
+    def drawn(block: Block) -> Floats:
+        match block.sampling:
+            case Quantity.POSITION:
+                return q
+            case Quantity.VELOCITY:
+                return qd
+            case Quantity.ACCELERATION:
+                return qdd
+            case Quantity.EFFORT:
+                return dynamics.rnea(model, q, qd, qdd)
+            case Quantity.INVERSE_INERTIA:
+                return dynamics.minv(model, q)
+            case Uniform(low=start, high=end):
+                middle, half = (start + end) / 2, scale * (end - start) / 2
+                return rng.uniform(middle - half, middle + half, (count, *block.dims(model)))
+        raise FunctionError(
+            f"The input '{block.name}' of '{function.name}' does not say how it is drawn: give its "
+            "block a sampling, a quantity of the state or two ends."
+        )
+
+    sent: dict[str, NDArray[np.float32]] = {}
+    for block in function.inputs:
+        array = drawn(block)
+        if array.shape != (count, *block.dims(model)):
+            raise FunctionError(
+                f"The input '{block.name}' of '{function.name}' has the shape "
+                f"{block.dims(model)}, and {block.sampling} has {array.shape[1:]}: give it that "
+                "shape, or draw it between two ends."
+            )
+        sent[block.name] = array.astype(np.float32)
+    return sent

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pinion.fixedpoint import Flags, Format, Ints, Wide
 
 from . import names
-from .graph import Graph, GraphError
+from .graph import Graph, GraphError, Node
 from .ops import OPS
 from .rules import Exact
 
@@ -35,17 +35,31 @@ def node_floats(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
     """
     values: list[Any] = []
     for node in graph.nodes:
-        if node.op == names.INPUT:
-            values.append(np.asarray(_input(inputs, str(node.params[0])), dtype=np.float64))
-        else:
-            values.append(OPS[node.op].floats(node, [values[a] for a in node.args]))
+        values.append(_float(node, inputs, values))
     return values
 
 
+def _float(node: Node, inputs: Mapping[str, Any], values: list[Any]) -> Any:
+    if node.op == names.INPUT:
+        return np.asarray(_input(inputs, str(node.params[0])), dtype=np.float64)
+    return OPS[node.op].floats(node, [values[a] for a in node.args])
+
+
 def evaluate_floats(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Result words in float64, by name."""
-    values = node_floats(graph, inputs)
-    return {name: values[node] for name, node in graph.outputs}
+    """Result words in float64, by name; other values are given up after their last use."""
+    last = list(range(len(graph.nodes)))
+    for i, node in enumerate(graph.nodes):
+        for arg in node.args:
+            last[arg] = i
+    for _, result in graph.outputs:
+        last[result] = len(graph.nodes)
+    values: list[Any] = []
+    for i, node in enumerate(graph.nodes):
+        values.append(_float(node, inputs, values))
+        for arg in node.args:
+            if last[arg] == i:
+                values[arg] = None
+    return {word: values[node] for word, node in graph.outputs}
 
 
 def formats(graph: Graph) -> list[Format]:

@@ -9,7 +9,6 @@ from pinion.fixedpoint import Flags, Format, Ints, Wide
 
 from . import names
 from .graph import Node
-from .ops import OPS, Family
 
 # Integers wider than this are carried in two limbs.
 NARROW = 62
@@ -41,7 +40,7 @@ def pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
 
 def term_signs(node: Node) -> tuple[int, ...]:
     """Sign of each summand."""
-    if OPS[node.op].family is Family.SUM:
+    if node.op in (names.ADD, names.SUB):
         return 1, 1 if node.op == names.ADD else -1
     return tuple(int(sign) for sign in node.params)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 
+from . import names
 from .check import verify
 from .graph import Graph, GraphError, Node, Output, Region
 from .words import Word
@@ -62,6 +63,8 @@ def parse_graph(text: str) -> Graph:
             params = json.loads(match["params"] or "[]")
         except json.JSONDecodeError as error:
             raise GraphError(f"Line {number} has unreadable parameters: {error}.") from None
+        if match["op"] == names.INPUT and params and isinstance(params[0], str):
+            params[0] = Word.of(params[0])
         nodes.append(
             Node(
                 op=match["op"],

@@ -1,0 +1,173 @@
+"""A function as it travels with a build: its row's data and its float graph, without any code.
+
+Whoever opens a build folder evaluates, samples and verifies by this file alone: no table is looked
+up, nothing of the row's module is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.graph import Graph, GraphError, evaluate_floats
+from pinion.graph.interchange import graph_from_json, graph_to_json
+from pinion.robot import Model
+
+from .blocks import Block, Quantity, Sampling, Uniform
+from .errors import FunctionError
+from .row import Function
+
+Floats = NDArray[np.float64]
+
+FORMAT = "pinion.function"
+VERSION = 1
+
+# States at a time: all words of a large result over all states would not fit into memory.
+_CHUNK = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltFunction:
+    """A function for one robot.
+
+    Members
+    -------
+    name, doc : of the row.
+    options : how it differs from the row's default.
+    inputs, results : blocks in record order, every axis a number.
+    graph : the algorithm as it was traced for the robot as loaded: the float model.
+    """
+
+    name: str
+    doc: str
+    options: Mapping[str, str]
+    inputs: tuple[Block, ...]
+    results: tuple[Block, ...]
+    graph: Graph
+
+    @classmethod
+    def of(cls, row: Function, model: Model) -> BuiltFunction:
+        """Trace a row for a robot."""
+        return cls(
+            name=row.name,
+            doc=row.doc,
+            options=row.options,
+            inputs=tuple(block.resolved(model) for block in row.inputs),
+            results=tuple(block.resolved(model) for block in row.results),
+            graph=row.trace(model, minimal=False),
+        )
+
+    def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The float model in float64 on a batch of arrays (n, ...), by block name."""
+        count = len(arrays[self.inputs[0].name])
+        columns: dict[str, Floats] = {}
+        for block in self.inputs:
+            flat = np.asarray(arrays[block.name], dtype=np.float64).reshape(count, -1)
+            columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
+        results = {b.name: np.zeros((count, *b.dims(model))) for b in self.results}
+        for start in range(0, count, _CHUNK):
+            part = {word: column[start : start + _CHUNK] for word, column in columns.items()}
+            values = evaluate_floats(self.graph, part)
+            for block in self.results:
+                flat = results[block.name].reshape(count, -1)
+                for word, at in block.positions(model).items():
+                    flat[start : start + _CHUNK, at] = values[word]
+        for block in self.results:
+            if block.symmetric:
+                whole = results[block.name]
+                whole += np.swapaxes(np.tril(whole, -1), -1, -2)
+        return results
+
+    def to_json(self) -> dict[str, Any]:
+        """As data that JSON can hold, with its version."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "doc": self.doc,
+            "options": dict(self.options),
+            "inputs": [_block_to_json(block) for block in self.inputs],
+            "results": [_block_to_json(block) for block in self.results],
+            "graph": graph_to_json(self.graph),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> BuiltFunction:
+        """The function of its JSON form.
+
+        Raises
+        ------
+        FunctionError
+            When the data is no function, or of a later version.
+        """
+        kind, version = (
+            (data.get("format"), data.get("version")) if isinstance(data, dict) else (None, None)
+        )
+        if kind != FORMAT or version != VERSION:
+            raise FunctionError(
+                f"This is no function that this Pinion reads (format {kind!r}, version "
+                f"{version!r}; wanted are {FORMAT!r}, {VERSION}): build the folder again."
+            )
+        try:
+            made = cls(
+                name=_text(data["name"]),
+                doc=_text(data["doc"]),
+                options={_text(k): _text(v) for k, v in data["options"].items()},
+                inputs=tuple(_block_from_json(block) for block in data["inputs"]),
+                results=tuple(_block_from_json(block) for block in data["results"]),
+                graph=graph_from_json(data["graph"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, GraphError):
+                raise FunctionError(f"The function's float graph is not whole: {error}") from None
+            raise FunctionError(
+                f"The function cannot be read ({type(error).__name__}: {str(error)[:100]}): build "
+                "the folder again."
+            ) from None
+        return made
+
+
+def _block_to_json(block: Block) -> dict[str, Any]:
+    sampling: Any = None
+    if isinstance(block.sampling, Quantity):
+        sampling = block.sampling.value
+    elif isinstance(block.sampling, Uniform):
+        sampling = [block.sampling.low, block.sampling.high]
+    return {
+        "name": block.name,
+        "shape": list(block.shape),
+        "unit": block.unit,
+        "symmetric": block.symmetric,
+        "sampling": sampling,
+    }
+
+
+def _block_from_json(data: Any) -> Block:
+    drawn, shape = data["sampling"], data["shape"]
+    sampling: Sampling | None = None
+    if isinstance(drawn, str):
+        sampling = Quantity(drawn)
+    elif drawn is not None:
+        low, high = drawn
+        sampling = Uniform(float(low), float(high))
+    if not isinstance(shape, list) or any(type(axis) is not int or axis < 0 for axis in shape):
+        raise ValueError(f"a shape is {shape!r}")
+    if type(data["symmetric"]) is not bool:
+        raise ValueError(f"symmetric is {data['symmetric']!r}")
+    return Block(
+        name=_text(data["name"]),
+        shape=tuple(shape),
+        unit=_text(data["unit"]),
+        symmetric=data["symmetric"],
+        sampling=sampling,
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text is {value!r}")
+    return value

@@ -1,0 +1,224 @@
+"""A function of a robot as one frozen object: what goes in, what comes out, how it is computed.
+
+One row serves every backend: the float model, the hardware core, the host driver. Those of the
+literature stand in :mod:`.table`; CONTRIBUTING.md says how to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion import dynamics
+from pinion.dynamics.rnea import no_region
+from pinion.graph import Graph, Tracer
+from pinion.robot import Model
+
+from .blocks import Block
+from .errors import FunctionError
+
+Floats = NDArray[np.float64]
+Scalars = Callable[..., Sequence[Any]]
+
+# Helpers whose source lines say nothing about the algorithm.
+_HELPERS = ("spatial.py", "scalar.py", "tensor.py", "axis.py")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """Another formulation of the same function.
+
+    Members
+    -------
+    name, doc : as on the command line.
+    scalars : the algorithm, as that of `Function`.
+    published : it is kept as it was published: traced for the robot as it is, and no operation
+        taken out but by folding.
+    """
+
+    name: str
+    doc: str
+    scalars: Scalars
+    published: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Function:
+    """A function of a robot.
+
+    Members
+    -------
+    name, doc : as on the command line.
+    inputs : blocks in record order.
+    outputs : all that the algorithm returns, in record order.
+    scalars : the algorithm over scalars; takes the model, one scalar, sequence of scalars or
+        sequence of rows an input block, and ``region``; returns one such thing an output block.
+    floats : the float model; takes the model and one array (n, ...) an input block and returns one
+        array an output block. None: `scalars` on arrays.
+    formulation : what the algorithm is called where there are others.
+    variants : other formulations.
+    optional : names of results that come only when they are asked for.
+    added : those that were asked for.
+    variant : the other formulation that this is, if it is one.
+    joint_space : results depend on the robot only through its equations of motion in the joints'
+        coordinates. False for a row that takes or gives anything of a link: external forces,
+        poses, energies.
+    """
+
+    name: str
+    doc: str
+    inputs: tuple[Block, ...]
+    outputs: tuple[Block, ...]
+    scalars: Scalars
+    floats: Callable[..., Sequence[Floats]] | None = None
+    formulation: str = ""
+    variants: tuple[Variant, ...] = ()
+    optional: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    variant: Variant | None = None
+    joint_space: bool = True
+
+    def __post_init__(self) -> None:
+        names = [block.name for block in (*self.inputs, *self.outputs)]
+        for name in names:
+            if not name.isidentifier():
+                raise FunctionError(
+                    f"The function '{self.name}' has an array {name!r}: give it a name of letters, "
+                    "digits and underscores."
+                )
+        for blocks in (self.inputs, self.outputs):
+            if len({block.name for block in blocks}) != len(blocks):
+                raise FunctionError(f"The function '{self.name}' names an array twice: {names}.")
+
+    @property
+    def results(self) -> tuple[Block, ...]:
+        """The outputs that come: all but optional ones that nobody asked for."""
+        return tuple(b for b in self.outputs if b.name not in self.optional or b.name in self.added)
+
+    @property
+    def published(self) -> bool:
+        """Whether this is a formulation that is kept as it was published."""
+        return self.variant is not None and self.variant.published
+
+    @property
+    def options(self) -> dict[str, str]:
+        """How this differs from the row's default, for the manifest."""
+        options = {} if self.variant is None else {"derivatives": self.variant.name}
+        if self.added:
+            options["outputs"] = ",".join(self.added)
+        return options
+
+    def formulated(self, name: str) -> Function:
+        """The same function in another formulation.
+
+        Raises
+        ------
+        FunctionError
+            When the row has none of that name.
+        """
+        if name == self.formulation:
+            return replace(self, variant=None)
+        for variant in self.variants:
+            if variant.name == name:
+                return replace(self, variant=variant)
+        known = [self.formulation, *(variant.name for variant in self.variants)]
+        raise FunctionError(
+            f"'{self.name}' has no formulation '{name}'; choose one of {', '.join(known)}."
+        )
+
+    def asked(self, outputs: Sequence[str]) -> Function:
+        """The same function with the optional results of these names.
+
+        Raises
+        ------
+        FunctionError
+            When it has no such result.
+        """
+        known = {block.name for block in self.outputs}
+        for output in outputs:
+            if output not in known:
+                raise FunctionError(
+                    f"'{self.name}' has no result '{output}'; its results are "
+                    f"{', '.join(sorted(known))}."
+                )
+        return replace(self, added=tuple(name for name in self.optional if name in outputs))
+
+    def trace(self, model: Model, *, minimal: bool = True) -> Graph:
+        """Run the algorithm on symbols for one robot: a graph with its constants inside.
+
+        Parameters
+        ----------
+        minimal : trace :func:`pinion.dynamics.minimal_model`, which has the same joint-space
+            dynamics and fewer constants, where the row allows it; else the robot as it is.
+
+        Raises
+        ------
+        FunctionError
+            When the robot has a joint that is neither revolute nor prismatic.
+        """
+        check_traceable(model)
+        if minimal and self.joint_space:
+            model = dynamics.minimal_model(model)
+        tracer = Tracer(skip=_HELPERS)
+        arguments = [
+            b.nested({at: tracer.input(w) for w, at in b.positions(model).items()}, model)
+            for b in self.inputs
+        ]
+        algorithm = self.scalars if self.variant is None else self.variant.scalars
+        results = algorithm(model, *arguments, region=tracer.region)
+        coming = self.results
+        for block, values in zip(self.outputs, results, strict=True):
+            if block in coming:
+                flat = _flat(values)
+                for word, position in block.positions(model).items():
+                    tracer.output(word, flat[position])
+        return tracer.finish()
+
+    def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The float model in float64 on a batch of arrays (n, ...), by block name."""
+        given = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
+        if self.floats is None:
+            results: Sequence[Floats] = self._on_arrays(model, given)
+        else:
+            results = self.floats(model, *given)
+        named = zip(self.outputs, results, strict=True)
+        coming = self.results
+        return {block.name: result for block, result in named if block in coming}
+
+    def _on_arrays(self, model: Model, given: Sequence[Floats]) -> list[Floats]:
+        """The algorithm over scalars with a batch in the place of each scalar."""
+        count = len(given[0]) if given else 1
+        arguments = []
+        for block, array in zip(self.inputs, given, strict=True):
+            columns = array.reshape(count, -1)
+            arguments.append(block.nested(dict(enumerate(columns.T)), model))
+        results = self.scalars(model, *arguments, region=no_region)
+        made = []
+        for block, values in zip(self.outputs, results, strict=True):
+            flat = [np.broadcast_to(np.asarray(x, np.float64), (count,)) for x in _flat(values)]
+            made.append(np.stack(flat, axis=1).reshape(count, *block.dims(model)))
+        return made
+
+
+def check_traceable(model: Model) -> None:
+    """Raise for a robot whose joints only the float models know, naming the joints."""
+    odd = [body.joint for body in model.bodies if not body.joint.kind.simple]
+    if not odd:
+        return
+    shown = ", ".join(f"'{joint.name}' ({joint.kind.value})" for joint in odd[:4])
+    more = f" and {len(odd) - 4} more" if len(odd) > 4 else ""
+    raise FunctionError(
+        f"Cores take revolute and prismatic joints alone, but the robot '{model.name}' has "
+        f"{shown}{more}: load it with a fixed base and without such joints, or use the float "
+        "models of pinion.dynamics."
+    )
+
+
+def _flat(values: Any) -> list[Any]:
+    if not isinstance(values, (list, tuple)):
+        return [values]
+    return [element for value in values for element in _flat(value)]
