@@ -12,17 +12,7 @@ from typing import NamedTuple
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.aba import aba_scalars
-from pinion.dynamics.checks import (
-    Array,
-    check_choice,
-    checked,
-    checked_forces,
-    checked_states,
-    columns_of,
-    matrix_of,
-    spread,
-    vector_of,
-)
+from pinion.dynamics.checks import Array, check_choice, checked, columns_of, split, spread
 from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.energy import kinetic_energy_scalars, potential_energy_scalars
 from pinion.dynamics.fd_derivatives import (
@@ -91,12 +81,8 @@ def rnea(
         return general.rnea(
             model, q, qd, qdd, f_ext, joint_terms=joint_terms, friction_width=friction_width
         )
-    states = checked_states(model, q=q, qd=qd, qdd=qdd)
-    columns = {name: columns_of(array) for name, array in states.items()}
-    batch = states["q"].shape[:-1]
-    forces = checked_forces(model, f_ext, batch)
-    tau = rnea_scalars(model, columns["q"], columns["qd"], columns["qdd"], forces)
-    return vector_of(tau, batch)
+    x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
+    return x.vector(rnea_scalars(model, x["q"], x["qd"], x["qdd"], x.f_ext))
 
 
 def crba(model: Model, q: ArrayLike, *, joint_terms: bool = False) -> Array:
@@ -107,8 +93,8 @@ def crba(model: Model, q: ArrayLike, *, joint_terms: bool = False) -> Array:
     """
     if joint_terms or not model.single_dof:
         return general.crba(model, q, joint_terms=joint_terms)
-    states = checked_states(model, q=q)
-    return matrix_of(crba_scalars(model, columns_of(states["q"])), states["q"].shape[:-1])
+    x = split(model, q=q)
+    return x.matrix(crba_scalars(model, x["q"]))
 
 
 def minv(model: Model, q: ArrayLike, *, method: str = "ltdl", joint_terms: bool = False) -> Array:
@@ -122,9 +108,8 @@ def minv(model: Model, q: ArrayLike, *, method: str = "ltdl", joint_terms: bool 
     check_choice("method", method, MINV_METHODS)
     if joint_terms or not model.single_dof:
         return general.minv(model, q, method=method, joint_terms=joint_terms)
-    states = checked_states(model, q=q)
-    rows = minv_scalars(model, columns_of(states["q"]), method=method)
-    return matrix_of(rows, states["q"].shape[:-1])
+    x = split(model, q=q)
+    return x.matrix(minv_scalars(model, x["q"], method=method))
 
 
 def aba(
@@ -159,12 +144,8 @@ def aba(
         return general.aba(
             model, q, qd, tau, f_ext, joint_terms=joint_terms, friction_width=friction_width
         )
-    states = checked_states(model, q=q, qd=qd, tau=tau)
-    columns = {name: columns_of(array) for name, array in states.items()}
-    batch = states["q"].shape[:-1]
-    forces = checked_forces(model, f_ext, batch)
-    qdd = aba_scalars(model, columns["q"], columns["qd"], columns["tau"], forces)
-    return vector_of(qdd, batch)
+    x = split(model, f_ext, q=q, qd=qd, tau=tau)
+    return x.vector(aba_scalars(model, x["q"], x["qd"], x["tau"], x.f_ext))
 
 
 def rnea_derivatives(
@@ -210,14 +191,9 @@ def rnea_derivatives(
             joint_terms=joint_terms,
             friction_width=friction_width,
         )
-    states = checked_states(model, q=q, qd=qd, qdd=qdd)
-    columns = {name: columns_of(array) for name, array in states.items()}
-    batch = states["q"].shape[:-1]
-    forces = checked_forces(model, f_ext, batch)
-    by_q, by_qd = rnea_derivatives_scalars(
-        model, columns["q"], columns["qd"], columns["qdd"], forces, method=method
-    )
-    return matrix_of(by_q, batch), matrix_of(by_qd, batch)
+    x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
+    by_q, by_qd = rnea_derivatives_scalars(model, x["q"], x["qd"], x["qdd"], x.f_ext, method=method)
+    return x.matrix(by_q), x.matrix(by_qd)
 
 
 def fd_derivatives(
@@ -259,18 +235,13 @@ def fd_derivatives(
             friction_width=friction_width,
         )
         return ForwardDerivatives(*parts)
-    states = checked_states(model, q=q, qd=qd, tau=tau)
-    columns = {name: columns_of(array) for name, array in states.items()}
-    batch = states["q"].shape[:-1]
-    forces = checked_forces(model, f_ext, batch)
-    found = fd_derivatives_scalars(
-        model, columns["q"], columns["qd"], columns["tau"], forces, method=method
-    )
+    x = split(model, f_ext, q=q, qd=qd, tau=tau)
+    found = fd_derivatives_scalars(model, x["q"], x["qd"], x["tau"], x.f_ext, method=method)
     return ForwardDerivatives(
-        qdd=vector_of(found.qdd, batch),
-        dqdd_dq=matrix_of(found.dqdd_dq, batch),
-        dqdd_dqd=matrix_of(found.dqdd_dqd, batch),
-        minv=matrix_of(found.minv, batch),
+        qdd=x.vector(found.qdd),
+        dqdd_dq=x.matrix(found.dqdd_dq),
+        dqdd_dqd=x.matrix(found.dqdd_dqd),
+        minv=x.matrix(found.minv),
     )
 
 
@@ -318,16 +289,13 @@ def fd_derivatives_from_minv(
             joint_terms=joint_terms,
             friction_width=friction_width,
         )
-    states = checked_states(model, q=q, qd=qd, qdd=qdd)
-    columns = {name: columns_of(array) for name, array in states.items()}
-    batch = states["q"].shape[:-1]
-    forces = checked_forces(model, f_ext, batch)
-    inverse = checked("minv", minv, (*batch, model.nv, model.nv))
+    x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
+    inverse = checked("minv", minv, (*x.batch, model.nv, model.nv))
     rows = [columns_of(inverse[..., i, :]) for i in range(model.nv)]
     by_q, by_qd = fd_derivatives_from_minv_scalars(
-        model, columns["q"], columns["qd"], columns["qdd"], rows, forces, method=method
+        model, x["q"], x["qd"], x["qdd"], rows, x.f_ext, method=method
     )
-    return matrix_of(by_q, batch), matrix_of(by_qd, batch)
+    return x.matrix(by_q), x.matrix(by_qd)
 
 
 def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
@@ -338,9 +306,8 @@ def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
     """
     if not model.single_dof:
         return general.kinetic_energy(model, q, qd)
-    states = checked_states(model, q=q, qd=qd)
-    energy = kinetic_energy_scalars(model, columns_of(states["q"]), columns_of(states["qd"]))
-    return spread(energy, states["q"].shape[:-1])
+    x = split(model, q=q, qd=qd)
+    return spread(kinetic_energy_scalars(model, x["q"], x["qd"]), x.batch)
 
 
 def potential_energy(model: Model, q: ArrayLike) -> Array:
@@ -351,6 +318,5 @@ def potential_energy(model: Model, q: ArrayLike) -> Array:
     """
     if not model.single_dof:
         return general.potential_energy(model, q)
-    states = checked_states(model, q=q)
-    energy = potential_energy_scalars(model, columns_of(states["q"]))
-    return spread(energy, states["q"].shape[:-1])
+    x = split(model, q=q)
+    return spread(potential_energy_scalars(model, x["q"]), x.batch)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,48 @@ def checked_forces(
     if found is None:
         return None
     return [columns_of(found[..., i, :]) for i in range(len(model.bodies))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Checked arguments of a robot whose joints are revolute or prismatic, split for scalars.
+
+    Members
+    -------
+    columns : for each argument, by its name, a list with one element a joint.
+    f_ext : for each body the external force on it, six elements; None where there is none.
+    batch : shape of an element, () for one state or (n,).
+    """
+
+    columns: Mapping[str, list[Scalar]]
+    f_ext: Sequence[Sequence[Scalar]] | None
+    batch: tuple[int, ...]
+
+    def __getitem__(self, name: str) -> list[Scalar]:
+        """Return the elements of an argument."""
+        return self.columns[name]
+
+    def vector(self, elements: Sequence[Scalar]) -> Array:
+        """Return results as an array (*batch, len(elements))."""
+        return vector_of(elements, self.batch)
+
+    def matrix(self, rows: Sequence[Sequence[Scalar]]) -> Array:
+        """Return a square matrix of results as an array (*batch, len(rows), len(rows))."""
+        return matrix_of(rows, self.batch)
+
+
+def split(model: Model, f_ext: ArrayLike | None = None, **arguments: ArrayLike) -> Split:
+    """Check arrays with one entry a joint, and external forces, and split them into elements.
+
+    Raises
+    ------
+    DynamicsError : as :func:`checked_states`, or the forces have a wrong shape or value.
+    """
+    states = checked_states(model, **arguments)
+    batch = next(iter(states.values())).shape[:-1]
+    forces = checked_forces(model, f_ext, batch)
+    columns = {name: columns_of(array) for name, array in states.items()}
+    return Split(columns=columns, f_ext=forces, batch=batch)
 
 
 def columns_of(array: Array) -> list[Scalar]:

@@ -26,14 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.axis import axis_part, joint_transform, plus_axis, turns
-from pinion.dynamics.checks import (
-    Array,
-    DynamicsError,
-    check_choice,
-    checked_states,
-    columns_of,
-    vector_of,
-)
+from pinion.dynamics.checks import Array, DynamicsError, check_choice, split, vector_of
 from pinion.dynamics.general import kinematics as general
 from pinion.dynamics.general.arrays import request
 from pinion.dynamics.scalar import Scalar
@@ -260,9 +253,9 @@ def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Arra
         given = request(model, q=q)
         R, p = general.frame_placement(model, given.states["q"], frame_of(model, frame))
         return given.shaped(R), given.shaped(p)
-    columns, batch = _checked(model, q=q)
-    rows, origin = frame_placement_scalars(model, columns["q"], frame)
-    return _array(rows, batch), vector_of(origin, batch)
+    x = split(model, q=q)
+    rows, origin = frame_placement_scalars(model, x["q"], frame)
+    return _array(rows, x.batch), x.vector(origin)
 
 
 def frame_jacobian(
@@ -291,8 +284,9 @@ def frame_jacobian(
         given = request(model, q=q)
         named = frame_of(model, frame)
         return given.shaped(general.frame_jacobian(model, given.states["q"], named, reference))
-    columns, batch = _checked(model, q=q)
-    return _array(frame_jacobian_scalars(model, columns["q"], frame, reference=reference), batch)
+    x = split(model, q=q)
+    J = frame_jacobian_scalars(model, x["q"], frame, reference=reference)
+    return _array(J, x.batch)
 
 
 def frame_velocity(
@@ -307,11 +301,9 @@ def frame_velocity(
         rates = request(model, q=q, qd=qd).states["qd"]
         J = frame_jacobian(model, q, frame, reference=reference)
         return (J @ rates.reshape((*J.shape[:-2], model.nv, 1)))[..., 0]
-    columns, batch = _checked(model, q=q, qd=qd)
-    angular, linear = frame_velocity_scalars(
-        model, columns["q"], columns["qd"], frame, reference=reference
-    )
-    return vector_of((*angular, *linear), batch)
+    x = split(model, q=q, qd=qd)
+    angular, linear = frame_velocity_scalars(model, x["q"], x["qd"], frame, reference=reference)
+    return x.vector((*angular, *linear))
 
 
 def centre_of_mass(model: Model, q: ArrayLike) -> Array:
@@ -324,8 +316,8 @@ def centre_of_mass(model: Model, q: ArrayLike) -> Array:
     if not model.single_dof:
         given = request(model, q=q)
         return given.shaped(general.centre_of_mass(model, given.states["q"], _total_mass(model)))
-    columns, batch = _checked(model, q=q)
-    return vector_of(centre_of_mass_scalars(model, columns["q"]), batch)
+    x = split(model, q=q)
+    return x.vector(centre_of_mass_scalars(model, x["q"]))
 
 
 def com_jacobian(model: Model, q: ArrayLike) -> Array:
@@ -337,8 +329,8 @@ def com_jacobian(model: Model, q: ArrayLike) -> Array:
     if not model.single_dof:
         given = request(model, q=q)
         return given.shaped(general.com_jacobian(model, given.states["q"], _total_mass(model)))
-    columns, batch = _checked(model, q=q)
-    return _array(com_jacobian_scalars(model, columns["q"]), batch)
+    x = split(model, q=q)
+    return _array(com_jacobian_scalars(model, x["q"]), x.batch)
 
 
 def _in_body(frame: Frame, body: Pose) -> Pose:
@@ -362,14 +354,6 @@ def _total_mass(model: Model) -> float:
             "a centre of mass needs at least one body with mass."
         )
     return total
-
-
-def _checked(
-    model: Model, **arguments: ArrayLike
-) -> tuple[dict[str, list[Scalar]], tuple[int, ...]]:
-    """Check arrays with one entry a joint; return their columns and the shape of the batch."""
-    states = checked_states(model, **arguments)
-    return {name: columns_of(array) for name, array in states.items()}, states["q"].shape[:-1]
 
 
 def _array(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pinion.dynamics.general.spatial import Array, times
-from pinion.dynamics.general.state import Pose, placements, velocities
+from pinion.dynamics.general.state import Pose, first_moments, placements, velocities
 from pinion.robot.model import Model
 
 
@@ -21,7 +21,6 @@ def potential_energy(model: Model, q: Array) -> Array:
     """Return ``-sum m g . c`` over the bodies' centres of mass c [J]: (n,)."""
     R, p = placements(model, q)
     energy = np.zeros(len(q))
-    for body, turn, origin in zip(model.bodies, R, p, strict=True):
-        moment = body.inertia.mass * origin + times(turn, np.array(body.inertia.h))
+    for moment in first_moments(model, R, p):
         energy -= moment @ np.array(model.gravity)
     return energy

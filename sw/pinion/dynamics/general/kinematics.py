@@ -6,7 +6,7 @@ import numpy as np
 
 from pinion.dynamics.general.joints import subspace
 from pinion.dynamics.general.spatial import Array, blocks, motion_to_base, skew, times, transposed
-from pinion.dynamics.general.state import placements
+from pinion.dynamics.general.state import first_moments, placements
 from pinion.robot.model import Frame, Model
 
 
@@ -38,21 +38,16 @@ def frame_jacobian(model: Model, q: Array, frame: Frame, reference: str) -> Arra
 def centre_of_mass(model: Model, q: Array, total: float) -> Array:
     """Return the centre of mass (n, 3), base coordinates [m]; total : mass of the bodies [kg]."""
     R, p = placements(model, q)
-    moments = [
-        body.inertia.mass * origin + times(turn, np.array(body.inertia.h))
-        for body, turn, origin in zip(model.bodies, R, p, strict=True)
-    ]
-    return np.asarray(np.sum(moments, axis=0) / total)
+    return np.asarray(np.sum(first_moments(model, R, p), axis=0) / total)
 
 
 def com_jacobian(model: Model, q: Array, total: float) -> Array:
     """Return J (n, 3, nv) with the centre of mass's velocity ``J v``, base axes."""
     R, p = placements(model, q)
     result = np.zeros((len(q), 3, model.nv))
-    for i, body in enumerate(model.bodies):
-        moment = body.inertia.mass * p[i] + times(R[i], np.array(body.inertia.h))
+    for i, moment in enumerate(first_moments(model, R, p)):
         J = _columns(model, R, p, i)
-        result += body.inertia.mass * J[:, 3:] - skew(moment) @ J[:, :3]
+        result += model.bodies[i].inertia.mass * J[:, 3:] - skew(moment) @ J[:, :3]
     return np.asarray(result / total)
 
 

@@ -17,12 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from pinion.dynamics.checks import DynamicsError
-from pinion.dynamics.general.spatial import Array, cross_force, cross_motion, times, transposed
+from pinion.dynamics.general.spatial import Array, times, transposed
 from pinion.dynamics.general.state import (
     Pose,
     body_forces,
     columns_above,
+    drifts,
     gathered,
+    gyroscopic,
+    less_external,
     motion_of,
     velocities,
     weight,
@@ -153,14 +156,8 @@ def response(
 def aba(pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: Terms) -> Array:
     """Forward dynamics by articulated bodies: qdd (n, nv)."""
     v = velocities(pose, qd)
-    bias, drift = [], []
-    for i, inertia in enumerate(pose.I):
-        force = cross_force(v[i], times(inertia, v[i]))
-        if f_ext is not None:
-            force = force - times(pose.to_base[i], f_ext[:, i])
-        bias.append(force[..., None])
-        own = times(pose.S[i], qd[:, pose.slices[i]])
-        drift.append(times(cross_motion(v[i]), own)[..., None])
+    bias = [force[..., None] for force in less_external(pose, gyroscopic(pose, v), f_ext)]
+    drift = [own[..., None] for own in drifts(pose, v, qd)]
     efforts = (tau - terms.efforts(qd))[..., None]
     bodies = articulated(pose, terms)
     base = weight(pose)[:, None]

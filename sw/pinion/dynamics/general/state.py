@@ -87,6 +87,14 @@ def placements(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
     return R, p
 
 
+def first_moments(model: Model, R: list[Array], p: list[Array]) -> list[Array]:
+    """Return mass times centre of mass of every body placed at R and p, (n, 3) each [kg m]."""
+    return [
+        body.inertia.mass * origin + times(turn, np.array(body.inertia.h))
+        for body, turn, origin in zip(model.bodies, R, p, strict=True)
+    ]
+
+
 def pose_of(model: Model, q: Array) -> Pose:
     """Place the bodies at checked positions q (n, nq)."""
     R, p = placements(model, q)
@@ -116,31 +124,47 @@ def velocities(pose: Pose, qd: Array) -> list[Array]:
     return v
 
 
+def drifts(pose: Pose, v: list[Array], qd: Array) -> list[Array]:
+    """Return ``v_i x S_i qd_i`` of every body: how its joint's rate accelerates it."""
+    return [
+        times(cross_motion(v[i]), times(S, qd[:, own]))
+        for i, (S, own) in enumerate(zip(pose.S, pose.slices, strict=True))
+    ]
+
+
 def motion_of(pose: Pose, qd: Array, qdd: Array) -> Motion:
     """Return velocities, and ``a_i = a_parent + S_i qdd_i + v_i x S_i qd_i``."""
     v = velocities(pose, qd)
+    drift = drifts(pose, v, qd)
     a: list[Array] = []
     for i, parent in enumerate(pose.parents):
-        own = pose.slices[i]
-        drift = times(cross_motion(v[i]), times(pose.S[i], qd[:, own]))
         before = weight(pose) if parent < 0 else a[parent]
-        a.append(before + times(pose.S[i], qdd[:, own]) + drift)
+        a.append(before + times(pose.S[i], qdd[:, pose.slices[i]]) + drift[i])
     return Motion(v=v, a=a)
 
 
 def body_forces(pose: Pose, motion: Motion, f_ext: Array | None) -> list[Array]:
     """Return ``I a + v x* I v`` less the external force, (n, 6) for each body.
 
+    ``f_ext`` as for :func:`less_external`.
+    """
+    parts = zip(pose.I, motion.a, gyroscopic(pose, motion.v), strict=True)
+    return less_external(pose, [times(inertia, a) + force for inertia, a, force in parts], f_ext)
+
+
+def gyroscopic(pose: Pose, v: list[Array]) -> list[Array]:
+    """Return ``v x* I v``, (n, 6) for each body: the force that its velocity needs."""
+    return [cross_force(v[i], times(inertia, v[i])) for i, inertia in enumerate(pose.I)]
+
+
+def less_external(pose: Pose, forces: list[Array], f_ext: Array | None) -> list[Array]:
+    """Return the bodies' forces less the external ones, (n, 6) each.
+
     f_ext : (n, bodies, 6) in body coordinates about the bodies' origins, or None.
     """
-    forces = []
-    for i, inertia in enumerate(pose.I):
-        v = motion.v[i]
-        force = times(inertia, motion.a[i]) + cross_force(v, times(inertia, v))
-        if f_ext is not None:
-            force = force - times(pose.to_base[i], f_ext[:, i])
-        forces.append(force)
-    return forces
+    if f_ext is None:
+        return forces
+    return [force - times(pose.to_base[i], f_ext[:, i]) for i, force in enumerate(forces)]
 
 
 def gathered(pose: Pose, own: list[Array]) -> list[Array]:
