@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 
@@ -52,6 +53,22 @@ class Symbol:
     __lt__ = __le__ = __gt__ = __ge__ = refuse
     __eq__ = __ne__ = refuse
     __hash__ = None  # type: ignore[assignment]
+
+
+class Steps:
+    """A region that keeps the steps it is called for; a step inside another is an error."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int]] = []
+        self._open = False
+
+    @contextmanager
+    def __call__(self, pass_name: str, body: int) -> Iterator[None]:
+        assert not self._open, "regions must not nest"
+        self._open = True
+        self.seen.append((pass_name, body))
+        yield
+        self._open = False
 
 
 def reachable(outputs: Iterable[Any]) -> list[tuple[str, tuple[Any, ...]]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from pinion.dynamics.scalar import reciprocal
 from pinion.robot import load
 from pinion.robot.model import Model
 from tests.dynamics.models import random_model, random_states, relative_error
-from tests.dynamics.symbols import Symbol, count, evaluate, reachable
+from tests.dynamics.symbols import Steps, Symbol, count, evaluate, reachable
 
 Trace = Callable[..., list[Any]]
 
@@ -190,21 +189,10 @@ def test_separate_branches_give_constant_zeros(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_operation_stands_in_one_labelled_step(name: str) -> None:
-    depth = 0
-    labels: list[tuple[str, int]] = []
-
-    @contextmanager
-    def region(pass_name: str, body: int) -> Iterator[None]:
-        nonlocal depth
-        assert depth == 0, "regions must not nest"
-        depth += 1
-        labels.append((pass_name, body))
-        yield
-        depth -= 1
-
-    trace(random_model(np.random.default_rng(4), 3), name, region)
-    assert labels
-    for pass_name, body in labels:
+    steps = Steps()
+    trace(random_model(np.random.default_rng(4), 3), name, steps)
+    assert steps.seen
+    for pass_name, body in steps.seen:
         assert pass_name.isidentifier() and body in (1, 2, 3)
 
 

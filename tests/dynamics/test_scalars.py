@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from pinion import dynamics
 from pinion.dynamics.scalar import add, cos, mul, scaled_sum, sin, sub
 from pinion.robot.model import Model
 from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
-from tests.dynamics.symbols import Symbol, count, evaluate
+from tests.dynamics.symbols import Steps, Symbol, count, evaluate
 
 
 def inputs(prefix: str, n: int) -> list[Any]:
@@ -54,22 +52,11 @@ def test_a_pendulum_costs_three_products_by_constants_and_one_sum() -> None:
 
 
 def test_every_step_is_labelled_once_and_in_order() -> None:
-    labels: list[tuple[str, int]] = []
-    depth = 0
-
-    @contextmanager
-    def region(pass_name: str, body: int) -> Iterator[None]:
-        nonlocal depth
-        assert depth == 0, "regions must not nest"
-        depth += 1
-        labels.append((pass_name, body))
-        yield
-        depth -= 1
-
+    steps = Steps()
     model = random_model(np.random.default_rng(4), 3)
     q, qd, qdd = (inputs(name, 3) for name in ("q", "qd", "qdd"))
-    dynamics.rnea_scalars(model, q, qd, qdd, region=region)
-    assert labels == [("forward", i) for i in (1, 2, 3)] + [("backward", i) for i in (3, 2, 1)]
+    dynamics.rnea_scalars(model, q, qd, qdd, region=steps)
+    assert steps.seen == [("forward", i) for i in (1, 2, 3)] + [("backward", i) for i in (3, 2, 1)]
 
 
 def test_constants_zero_and_one_leave_no_operation() -> None:

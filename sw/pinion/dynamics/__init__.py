@@ -3,6 +3,22 @@
 The array functions take float arrays of one state ``(nq,)`` or a batch ``(n, nq)``. The functions
 called ``*_scalars`` are the algorithms themselves and run on floats, batches, complex steps and
 tracing symbols alike.
+
+**Two formulations stand side by side** (docs/adr/0008), and the functions on arrays choose by
+robot:
+
+*The minimal one* is the ``*_scalars``, for revolute and prismatic joints. Each of its operations
+becomes one in hardware, so that it is written for the fewest of them: bodies' own coordinates, an
+axis that is always z, classical accelerations without linear velocities, rotations and levers one
+after the other in place of 6x6 matrices, constants zero and one left out.
+
+*The general one* is :mod:`pinion.dynamics.general`, for every joint. A joint of several degrees of
+freedom has no single axis to be left out, and its positions are no vector; so it is textbook
+spatial algebra with dense matrices in base axes, batched in NumPy. Traced, it would cost several
+times the operations.
+
+They share what a robot is and how arguments are checked, but no recursion: on robots that both can
+take, each is the other's check.
 """
 
 from __future__ import annotations

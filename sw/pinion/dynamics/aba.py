@@ -14,6 +14,9 @@ the bias forces and of ``z`` in equation (8), are carried as one:
     forward:   qdd_i = c_i / D_i - (U_i / D_i)^T X_i da_parent,    da_i = X_i da_parent + S qdd_i
 
 with no velocity-product accelerations and no ``IA c`` terms left.
+
+This form and the blocks of :mod:`.articulated` save operations, each of which becomes hardware, for
+joints of one degree of freedom. The textbook's, for every joint, is in :mod:`.general.recursion`.
 """
 
 from __future__ import annotations

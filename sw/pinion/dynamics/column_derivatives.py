@@ -10,6 +10,10 @@ Robot Dynamics Gradients on a CPU, GPU, and FPGA", 2021. With u the position or 
 
 where the braces hold the terms of the position | of the rate and stand at i = j only. A column is
 empty above its joint on the way down and off the joint's branch; those constant zeros cost nothing.
+
+It is kept, and can be built, to compare with: one chain of operations a joint, as in the paper's
+accelerators. Its forward pass is not :mod:`.rnea`'s because a column needs the spatial velocities
+and accelerations that :mod:`.rnea` is written to do without.
 """
 
 from __future__ import annotations

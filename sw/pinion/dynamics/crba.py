@@ -3,6 +3,9 @@
 Source: Featherstone 2008, chapter 6: with the composite inertia ``IC_i`` of the subtree that joint
 i moves, ``M_ij = S_j^T X^T ... X^T (IC_i S_i)`` for every joint j between body i and the base. The
 momentum ``IC_i S_i`` is read off the composite (the axis is z), not multiplied.
+
+For hardware, which pays for each operation, and therefore for revolute and prismatic joints alone;
+:mod:`.general.recursion` has the dense form for every joint.
 """
 
 from __future__ import annotations

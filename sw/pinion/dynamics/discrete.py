@@ -16,7 +16,9 @@ these four stages by the chain rule, not the continuous one multiplied by h.
 Both are of the step as it is computed, so that ``x+(x + d) = x+ + A d`` holds to first order in d
 whatever h is. Positions of revolute and prismatic joints add, and an angle is not wrapped; those of
 other joints move by ``integrate`` and their changes are tangent, nv of them, in both methods:
-:mod:`pinion.dynamics.general.discrete` has the equations for all joints.
+:mod:`pinion.dynamics.general.discrete` has the equations for all joints, and the functions on
+arrays use them for every robot. :func:`discrete_dynamics_scalars` is the step where positions add,
+over any scalar, so that it can be traced.
 """
 
 from __future__ import annotations

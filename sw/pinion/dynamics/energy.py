@@ -1,7 +1,8 @@
 """Kinetic and potential energy of a robot, over any scalar.
 
 Inverse dynamics must satisfy the power identity ``qd . tau = d/dt (kinetic + potential)``; these
-two functions share no recursion with it.
+two functions share no recursion with it. They can be traced, and are for revolute and prismatic
+joints; :mod:`.general.energy` is for every joint.
 """
 
 from __future__ import annotations

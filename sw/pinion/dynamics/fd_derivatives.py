@@ -13,6 +13,9 @@ controller keeps them from its last step. :func:`fd_derivatives_scalars` starts 
 with M^-1 b from the inverse factors (:func:`.ltdl.solve`): M^-1 itself is no step on the way, and
 costs nothing where nobody reads it. CRBA's composites are those of the gradient: a graph
 of operations holds them once.
+
+Both are for hardware, and leave out what is zero in a tree; :mod:`.general.derivatives` is
+Algorithm 3 for every joint, with dense products.
 """
 
 from __future__ import annotations

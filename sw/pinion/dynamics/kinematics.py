@@ -13,6 +13,10 @@ in base coordinates, a column of the Jacobian is (Featherstone 2008, section 2.4
 for the frame's origin in base axes. ``REFERENCES`` says which point and which axes a caller may
 choose; the three have the meaning of Pinocchio's ``ReferenceFrame`` constants of the same names,
 here in the order ``[angular; linear]``.
+
+The functions over scalars can be traced: they visit the bodies between the frame and the base
+alone, one axis each. :mod:`.general.kinematics` serves robots with other joints, whose columns are
+those of a 6x k motion subspace.
 """
 
 from __future__ import annotations

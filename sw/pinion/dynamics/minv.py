@@ -5,6 +5,9 @@ r"""Inverse of the joint-space inertia matrix, by two algorithms.
 ``aba``: the articulated-body algorithm for a unit effort at each joint and no velocities or
 gravity, all columns sharing the articulated inertias (Carpentier and Mansard, "Analytical
 Derivatives of Rigid Body Dynamics Algorithms", 2018). The inertia matrix itself is never formed.
+
+For hardware, where a tree's zeros save operations; :mod:`.general.recursion` has both methods
+dense, for every joint.
 """
 
 from __future__ import annotations

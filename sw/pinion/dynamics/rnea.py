@@ -6,7 +6,12 @@ Dynamics Gradients on a CPU, GPU, and FPGA", 2021:
     v_i = X v_p + S qd        a_i = X a_p + S qdd + v_i x S qd        f_i = I a_i + v_i x* I v_i
 
 The same result is computed here from fewer operations, because each one becomes hardware. All
-quantities of a body are in its own coordinates, about the origin O of its frame.
+quantities of a body are in its own coordinates, about the origin O of its frame. The forward pass
+is that of forward dynamics' bias (:mod:`.aba`) and of the gradient (:mod:`.rnea_derivatives`) too.
+
+Algorithm 1 as it stands is in :mod:`.general.recursion`, for every joint: what makes this form
+small, an axis that is z and one rate about or along it, is true of revolute and prismatic joints
+alone.
 
 **Classical acceleration.** Let ``a' = a_lin + w x v_lin`` be the acceleration of O as an observer
 sees it. With ``I = (m, h, I_O)`` the force of Algorithm 1 is

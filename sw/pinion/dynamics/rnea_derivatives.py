@@ -35,6 +35,10 @@ goes back as ``g_al + r x g_a`` and ``g_w + 2 rdot x g_a``; (g_al, g_a) is CRBA'
 (or shifts) with the joint, by ``S x* f``, f being the net force on the subtree.
 
 The joint-space inertia matrix is a result on the way.
+
+Hardware is made from this form, of the fewest operations. :mod:`.column_derivatives` stands beside
+it as the formulation of Plancher et al., and :mod:`.general.derivatives` as the one for every
+joint, in base axes with 6x6 matrices.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ transform is a constant placement, a rotation about z and a shift along z: three
 applied one after the other and never multiplied out into a matrix of variables. A constant rotation
 that only exchanges axes costs nothing, a rotation about z costs four products, and no 6x6 matrix is
 formed anywhere (Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 2 for the notation).
+:mod:`.general.spatial` is the same algebra with 6x6 arrays, for joints of any kind, where
+operations are NumPy's and not hardware.
 """
 
 from __future__ import annotations

@@ -12,6 +12,10 @@ order 4 on a manifold (Munthe-Kaas 1999). Where positions add, ``u' = qd`` and i
 method itself.
 
 Changes of positions are tangent: along the axes that each body has at q, and at q+ for the result.
+
+Where positions add, the same step over any scalar is
+:func:`pinion.dynamics.discrete.discrete_dynamics_scalars`: it needs no exponential, and can be
+traced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Energies of a robot with joints of any kind."""
+"""Energies of a robot with joints of any kind.
+
+:mod:`pinion.dynamics.energy` has them over scalars, which can be traced, for joints with one axis.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Frames and the centre of mass of a robot with joints of any kind; columns are in order of v."""
+"""Frames and the centre of mass of a robot with joints of any kind; columns are in order of v.
+
+:mod:`pinion.dynamics.kinematics` has them over scalars, for joints with one axis.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,10 @@ about one point, where nothing has to be transformed between bodies:
     U   = I_i^A S_i,  D = S_i^T U               I_parent^A += I_i^A - U D^-1 U^T
 
 Arguments are checked arrays with a batch: q (n, nq), the others (n, nv).
+
+:mod:`pinion.dynamics.rnea`, ``crba``, ``minv`` and ``aba`` have forms with far fewer operations,
+for hardware; they rest on joints of one degree of freedom whose axis is z, and cannot serve every
+joint.
 """
 
 from __future__ import annotations

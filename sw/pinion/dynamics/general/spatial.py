@@ -1,4 +1,8 @@
-"""Spatial vectors and matrices as arrays with any number of leading axes: ``[angular; linear]``."""
+"""Spatial vectors and matrices as arrays with any number of leading axes: ``[angular; linear]``.
+
+:mod:`pinion.dynamics.spatial` and :mod:`pinion.dynamics.axis` have the same algebra in 3-vectors of
+scalars, for hardware, which pays for the zeros of a 6x6 matrix.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 The point is the origin of the first body at the moment in question: no equation of motion sees
 which fixed point of space it is, and a robot that has floated far from the base loses no digits.
+
+The forward pass of :mod:`pinion.dynamics.rnea` is another formulation of :func:`motion_of` and
+:func:`body_forces`: in the bodies' own coordinates and with classical accelerations, which is less
+to compute where each joint has one axis, and is what hardware is made from.
 """
 
 from __future__ import annotations
