@@ -156,7 +156,12 @@ def rescaled_model(model: Model) -> Model:
 
     Levers outside :data:`UNITS` stay: their unit would move all accelerations and forces far from
     the magnitudes that number formats are made for.
+
+    Raises
+    ------
+    DynamicsError : a joint is neither revolute nor prismatic.
     """
+    check_single_dof(model)
     unit = unit_of_length(model)
     if unit == 1.0:
         return model
