@@ -192,7 +192,7 @@ def test_what_does_not_fit_is_a_sentence(model: Model, tmp_path: Path) -> None:
         row(outputs=(Block(name="a b", shape=(), unit="1"),))
     with pytest.raises(FunctionError, match="names an array twice"):
         row(outputs=(REACH.outputs[0], REACH.outputs[0]))
-    with pytest.raises(FunctionError, match="cannot be drawn between 1.0 and 0.0"):
+    with pytest.raises(FunctionError, match=r"cannot be drawn between 1\.0 and 0\.0"):
         Uniform(1.0, 0.0)
     with pytest.raises(BuildError, match=r"given as an object, so derivatives \(column\)"):
         build(model, row(), tmp_path / "d", derivatives="column")
