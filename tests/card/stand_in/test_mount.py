@@ -78,6 +78,38 @@ def test_packets_travel_through_the_files(card):
     assert not stand.at.exists()
 
 
+def test_an_opening_waits_until_a_closed_file_is_released(card):
+    """The kernel releases a file some time after `close` has returned: no second program yet."""
+    from pinion.cosim.card.files import CardFiles
+
+    path = "/xdma0_c2h_0"
+    files = CardFiles(model=card.model())
+    first = files.open(path, os.O_RDONLY)
+    with pytest.raises(OSError, match=os.strerror(errno.EBUSY)):
+        files.open(path, os.O_RDONLY)
+    files.flush(path, first)
+    opened: list = []
+
+    def again() -> None:
+        try:
+            opened.append(files.open(path, os.O_RDONLY))
+        except OSError as error:
+            opened.append(error)
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    _until(lambda: files._released._waiters or not thread.is_alive())
+    files.release(path, first)
+    thread.join()
+    assert opened == [first + 1]
+
+
+def test_a_stream_opens_again_as_soon_as_it_is_closed():
+    with stand_in() as stand:
+        for _ in range(300):
+            os.close(os.open(stand.prefix + "_c2h_0", os.O_RDONLY))
+
+
 def test_faults_arrive_and_are_logged(card):
     faults = (
         Fault(kind="etimedout", at=(1,), side="response"),

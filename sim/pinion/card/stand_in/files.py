@@ -18,17 +18,22 @@ from .xdma import ERESTARTSYS, XdmaModel
 
 H2C, C2H, USER = "h2c_0", "c2h_0", "user"
 
+RELEASE = 20.0
+"""Seconds that an opening waits for the release of a file that its program has closed."""
+
 
 @dataclass(kw_only=True)
 class _Opened:
     """An open file, and the system call that is under way on it.
 
-    The kernel cuts long calls into pieces; each comes as a call of its own.
+    The kernel cuts long calls into pieces; each comes as a call of its own. After a program has
+    closed its file, its release follows at any later time.
     """
 
     node: str
     left: int = 0
     next: int = 0
+    closed: bool = False
 
 
 class CardFiles(mfusepy.Operations):  # type: ignore[misc]  # mfusepy is not typed
@@ -46,6 +51,7 @@ class CardFiles(mfusepy.Operations):  # type: ignore[misc]  # mfusepy is not typ
         self.model = model
         self._nodes = {f"/{name}_{node}": node for node in (H2C, C2H, USER)}
         self._lock = threading.Lock()
+        self._released = threading.Condition(self._lock)
         self._opened: dict[int, _Opened] = {}
         self._count = 0
         self._now = time.time_ns()
@@ -64,21 +70,34 @@ class CardFiles(mfusepy.Operations):  # type: ignore[misc]  # mfusepy is not typ
         return [".", "..", *(name[1:] for name in self._nodes)]
 
     def open(self, path: str, flags: int) -> int:
-        """Open a file; the stream to the host opens once."""
+        """Open a file; the stream to the host opens once.
+
+        The kernel tells of the end of a file after `close` has returned. With the vendor's driver
+        that has happened by then, so a program that opens again waits for it here.
+        """
         node = self._node(path)
         if node == C2H:
+            with self._released:
+                self._released.wait_for(lambda: not self._closing(), RELEASE)
             self._call(self.model.open_c2h)
         with self._lock:
             self._count += 1
             self._opened[self._count] = _Opened(node=node)
             return self._count
 
-    def release(self, path: str, fh: int) -> int:
-        """Close a file."""
+    def flush(self, path: str, fh: int) -> int:
+        """A program closes a file, or a copy of it that a child has inherited."""
         with self._lock:
-            opened = self._opened.pop(fh)
-        if opened.node == C2H:
+            self._opened[fh].closed = True
+        return 0
+
+    def release(self, path: str, fh: int) -> int:
+        """No program has the file any more."""
+        if self._opened[fh].node == C2H:
             self.model.close_c2h()
+        with self._released:
+            del self._opened[fh]
+            self._released.notify_all()
         return 0
 
     def truncate(self, path: str, length: int, fh: int | None = None) -> int:
@@ -109,6 +128,10 @@ class CardFiles(mfusepy.Operations):  # type: ignore[misc]  # mfusepy is not typ
         address = self._begin(opened, len(data))
         return int(self._call(self.model.write, data, address=address, opened=opened))
 
+    def _closing(self) -> bool:
+        """Whether a stream to the host is closed and not released; holds the lock."""
+        return any(opened.closed for opened in self._opened.values() if opened.node == C2H)
+
     def _node(self, path: str) -> str:
         try:
             return self._nodes[path]
@@ -126,6 +149,7 @@ class CardFiles(mfusepy.Operations):  # type: ignore[misc]  # mfusepy is not typ
 
     def _begin(self, opened: _Opened, size: int) -> int:
         """The address of a piece's first byte, as far as it can be known; checks the caller."""
+        opened.closed = False  # it was a copy that was closed
         if opened.left:
             address, opened.left, opened.next = opened.next, opened.left - size, opened.next + size
             return address
