@@ -42,7 +42,7 @@ LASTING = ("other_build",)
 """Faults that may hit many batches."""
 
 RECOVERY = 2.0
-"""Seconds that the device's recovery from a fault may take."""
+"""Seconds that the device's recovery from a fault takes at most."""
 
 
 @dataclass(kw_only=True)

@@ -69,7 +69,7 @@ class CardTools:
         return PacketBackend(card=PacketCard(layout=LAYOUT, compute=compute), depth=depth)
 
     def model(self, plan: FaultPlan | None = None, *, depth: int = 512, **options) -> XdmaModel:
-        options = {"timeout": 0.6, "plan": plan or FaultPlan()} | options
+        options = {"timeout": 0.1, "sound_timeout": 60.0, "plan": plan or FaultPlan()} | options
         return XdmaModel(backend=self.backend(depth=depth), layout=LAYOUT, **options)
 
     def request(self, count: int, sequence: int, *, seed: int = 0) -> np.ndarray:

@@ -40,7 +40,6 @@ def test_thousands_of_requests_with_a_fault_every_hundred(card):
         requests=4000,
         every=100,
         seed=1,
-        timeout=0.4,
         model=card.echo,
         workload=card.workload(512, seed=1),
         rounds=3,
@@ -56,7 +55,7 @@ def test_a_card_that_lies_is_noticed(card):
     """The soak's own comparison can fail: one bit of what it expects is changed."""
     workload = card.workload(64, seed=2)
     workload.words[7, 3] ^= 1 << 12
-    with StandIn(folder=".", model=card.echo, timeout=2.0) as stand:
+    with StandIn(folder=".", model=card.echo, sound_timeout=60.0) as stand:
         figures = Soak(card=stand, workload=workload, requests=600, rounds=1).run()
     assert figures["wrong"] > 0 and not figures["usable"]
     assert any("wrong without an exception" in line for line in figures["complaints"])
@@ -65,7 +64,7 @@ def test_a_card_that_lies_is_noticed(card):
 @needs_fuse
 def test_an_exception_without_a_fault_is_noticed(card):
     plan = FaultPlan(faults=(Fault(kind="etimedout", at=(3,)),))
-    with StandIn(folder=".", model=card.echo, faults=plan, timeout=2.0) as stand:
+    with StandIn(folder=".", model=card.echo, faults=plan, sound_timeout=60.0) as stand:
         run = Soak(card=stand, workload=card.workload(64, seed=3), requests=600, rounds=1)
         stand.log = lambda start=0: []
         figures = run.run()

@@ -17,6 +17,9 @@ from pinion.link.registers import HALTED, OPEN, RESET
 
 ERROR, STATUS, CONTROL = (register(name).offset for name in ("ERROR", "STATUS", "CONTROL"))
 
+SOON = 0.1
+"""Seconds after which a transfer ends that must end so, although the card is sound."""
+
 
 @contextmanager
 def fails_with(number: int):
@@ -105,12 +108,42 @@ def test_a_packet_closes_its_page_and_leaves_a_hole():
 
 
 def test_a_read_longer_than_the_packet_waits_for_the_timeout(card):
-    _, found = exchange(card.model(), card, 1, 0, length=8192)
+    _, found = exchange(card.model(sound_timeout=SOON), card, 1, 0, length=8192)
     assert found[0].errno == errno.ETIMEDOUT
 
 
+def test_a_sound_card_waits_for_a_busy_host(card, monkeypatch):
+    """Its own timeout ends a transfer only once something has gone wrong."""
+    model = card.model(timeout=0.01)
+    late = threading.Event()
+    ask = model._given_up
+
+    def given_up(still: float) -> bool:
+        if still >= 2 * model.timeout:
+            late.set()
+        return ask(still)
+
+    monkeypatch.setattr(model, "_given_up", given_up)
+    response = card.layout.response_bytes(64)
+    found: list = []
+    thread = threading.Thread(target=lambda: found.append(model.read(response)))
+    thread.start()
+    assert late.wait(300)
+    packet = card.request(64, 0)
+    model.write(packet.data)
+    thread.join()
+    check(card, packet, found[0], 64, 0)
+    model.write_register(CONTROL, RESET.to_bytes(4, "little"))
+    with fails_with(errno.ETIMEDOUT):
+        model.read(response)
+    model.write_register(CONTROL, bytes(4))
+    model.write(np.zeros(64, np.uint8).data)  # no header: the card halts
+    with fails_with(errno.ETIMEDOUT):
+        model.read(response)
+
+
 def test_a_write_beyond_the_buffers_waits_for_a_read(card):
-    model = card.model(depth=16)
+    model = card.model(depth=16, sound_timeout=SOON)
     with fails_with(errno.ETIMEDOUT):
         model.write(card.request(700, 0).data)
     model = card.model(depth=16)
@@ -119,7 +152,7 @@ def test_a_write_beyond_the_buffers_waits_for_a_read(card):
 
 def test_the_timeout_has_another_number_in_older_drivers(card):
     with fails_with(512):
-        card.model(timeout_errno=512).read(256)
+        card.model(timeout_errno=512, sound_timeout=SOON).read(256)
 
 
 def test_the_stream_to_the_host_opens_once(card):

@@ -19,8 +19,8 @@ from .mountpoint import StandInError, clear, fresh, unmount, why_no_fuse
 from .xdma import NO_FAULTS
 
 NAME = "xdma0"
-PATIENCE = 10.0
-"""Seconds that the process has to end."""
+PATIENCE = 60.0
+"""Seconds that the process has to answer, and to end."""
 
 
 class StandIn:
@@ -36,6 +36,7 @@ class StandIn:
         `pinion.card.stand_in.build.make_card`.
     at : folder for the device files, made if it is not there; a temporary one by default.
     start : seconds that the start may take: a core may have to be compiled.
+    sound_timeout : as of `XdmaModel`.
 
     Members
     -------
@@ -58,6 +59,7 @@ class StandIn:
         model: str = "packet",
         at: str | Path | None = None,
         start: float = 600.0,
+        sound_timeout: float | None = None,
     ) -> None:
         if reason := why_no_fuse():
             raise StandInError(reason)
@@ -73,6 +75,7 @@ class StandIn:
             "plan": plan.text(),
             "timeout": timeout,
             "timeout_errno": timeout_errno,
+            "sound_timeout": sound_timeout,
         }
         self._lock = threading.Lock()
         self._process = subprocess.Popen(

@@ -41,6 +41,7 @@ def main() -> None:
             plan=FaultPlan.parse(task["plan"]),
             timeout=task["timeout"],
             timeout_errno=task["timeout_errno"],
+            sound_timeout=task["sound_timeout"],
         )
         import mfusepy
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from pinion.cosim.stream import Flags, Words
 from pinion.link import BEAT, Layout, register
-from pinion.link.registers import RESET
+from pinion.link.registers import HALTED, IN_RESET, RESET
 
 from .answer_trace import AnswerTrace
-from .engine import CONTROL, Backend, Keep
+from .engine import CONTROL, STATUS, Backend, Keep
 from .faults import Fault, FaultPlan, Injector, Record
 from .packet_trace import OTHER, PacketTrace
 from .transfer import EMPTY, NO_FLAGS, NO_KEEP, STALE, Reading, request_beats, transfers
@@ -31,6 +31,13 @@ ERESTARTSYS = 512
 
 PAUSE = 0.002
 """Seconds between two looks at a card that stands still."""
+
+LONGEST_PAUSE = 5 * PAUSE
+"""Seconds that one pause counts as at most: the rest of a longer one is the machine's, which had
+something else to do, the card's other callers included."""
+
+STOPPING = ("etimedout", "errno512", "lost_tail", "card_reset")
+"""Faults after which a transfer may stand still although the card has not halted."""
 
 BUILD = {
     register("BUILD_LOW").offset: OTHER & 0xFFFFFFFF,
@@ -53,6 +60,9 @@ class XdmaModel:
     plan : faults to inject.
     timeout : seconds that a transfer may stand still.
     timeout_errno : what it ends with then.
+    sound_timeout : the same while the card is sound, which it is until a fault of `STOPPING`, a
+        halt or a reset; by default ``timeout``. With a short ``timeout`` and a long one of these,
+        stopped transfers end soon and a busy host is no fault.
     """
 
     def __init__(
@@ -63,9 +73,11 @@ class XdmaModel:
         plan: FaultPlan = NO_FAULTS,
         timeout: float = 10.0,
         timeout_errno: int = errno.ETIMEDOUT,
+        sound_timeout: float | None = None,
     ) -> None:
         self.layout = layout
         self.timeout = timeout
+        self.sound_timeout = timeout if sound_timeout is None else sound_timeout
         self.timeout_errno = timeout_errno
         self._backend = backend
         self._changed = threading.Condition()
@@ -82,6 +94,7 @@ class XdmaModel:
         self._other_until = 0.0
         self._refuse_open = False
         self._opened = False
+        self._disturbed = False
         self._stopped = False
 
     # ---- what a program calls ----
@@ -160,6 +173,8 @@ class XdmaModel:
             self._backend.write(offset, value)
             if offset == CONTROL and value & RESET:
                 self._answers.forget()
+            elif offset == CONTROL:
+                self._disturbed = False
             self._changed.notify_all()
         return 4
 
@@ -176,6 +191,7 @@ class XdmaModel:
             self._trace = PacketTrace(injector=Injector(plan=plan), emit=self._planned)
             self._answers = AnswerTrace(layout=self.layout)
             self._refuse_open = False
+            self._disturbed = False
 
     def note(self, kind: str, detail: str) -> None:
         """Record something that another part of the stand-in saw."""
@@ -217,19 +233,29 @@ class XdmaModel:
 
     def _pump(self, done: Callable[[], bool]) -> bool:
         """Let the card work until something is done; holds the lock but while it stands still."""
-        end = time.monotonic() + self.timeout
+        still = 0.0
         while not done():
             if self._stopped:
                 raise _error(errno.ENODEV)
             if self._advance():
-                end = time.monotonic() + self.timeout
+                still = 0.0
                 self._changed.notify_all()
                 continue
-            left = end - time.monotonic()
-            if left <= 0:
+            if self._given_up(still):
                 return False
-            self._changed.wait(min(left, PAUSE))
+            began = time.monotonic()
+            self._changed.wait(PAUSE)
+            still += min(time.monotonic() - began, LONGEST_PAUSE)
         return True
+
+    def _given_up(self, still: float) -> bool:
+        """Whether a transfer that has stood still for so long ends with an error."""
+        if still < self.timeout:
+            return False
+        if still >= self.sound_timeout:
+            return True
+        status = self._backend.read(STATUS)
+        return self._disturbed or bool(status & (HALTED | IN_RESET))
 
     def _advance(self) -> bool:
         """One step of the card; says whether anything moved."""
@@ -302,6 +328,7 @@ class XdmaModel:
             self._errno = ERESTARTSYS
 
     def _record(self, kind: str, packet: int, sequence: int, detail: str) -> None:
+        self._disturbed |= kind in STOPPING
         self._records.append(
             Record(
                 kind=kind, packet=packet, sequence=sequence, time=time.monotonic(), detail=detail
