@@ -176,6 +176,7 @@ class Soak:
                 self._mend(device)
             self.tally.add(retried=1, failed=0 if batch.again else size)
             return self._submit(device, batch.rows, again=True)
+        self.tally.succeed(batch.began)
         wrong = self.workload.wrong(batch.rows, result)
         self.tally.add(wrong=wrong, recovered=int(batch.again))
         if not batch.again:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -41,18 +42,35 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 LASTING = ("other_build",)
 """Faults that may hit many batches."""
 
-RECOVERY = 2.0
-"""Seconds that the device's recovery from a fault takes at most."""
+TEARING = ("lost_tail", "card_reset")
+"""Faults that may hit two batches: beats of the next packet fill the place of those that are lost,
+and both packets are damaged when the driver notices the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Success:
+    """A batch whose results came: in which time."""
+
+    began: float
+    ended: float
 
 
 @dataclass(kw_only=True)
 class Failure:
-    """A batch that ended with an error: which, what it said, and in which time."""
+    """A batch that ended with an error: which, what it said, and in which time.
+
+    Members
+    -------
+    name : of the cause that the card gives, or of the error.
+    host : of the error on the host that a cause was found for; the cause is the first of the card's
+        since its reset, so with two faults at a time it may be the other one's.
+    """
 
     name: str
     text: str
     began: float
     ended: float
+    host: str = ""
 
 
 @dataclass(kw_only=True)
@@ -67,6 +85,7 @@ class Tally:
     mended : resets of a device that refused batches.
     opened, refused : devices that were opened, and second ones that were not.
     failures : batches that ended with an error.
+    successes : batches whose results came.
     broken : what ended threads of the soak itself.
     """
 
@@ -81,6 +100,7 @@ class Tally:
     opened: int = 0
     refused: int = 0
     failures: list[Failure] = field(default_factory=list)
+    successes: list[Success] = field(default_factory=list)
     broken: list[BaseException] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -90,27 +110,44 @@ class Tally:
             for name, value in more.items():
                 setattr(self, name, getattr(self, name) + value)
 
+    def succeed(self, began: float) -> None:
+        """Note a batch whose results came."""
+        ended = time.monotonic()
+        with self.lock:
+            self.successes.append(Success(began=began, ended=ended))
+
     def fail(self, error: BaseException, began: float) -> None:
         """Note an error."""
-        name, ended = type(error).__name__, time.monotonic()
+        name, host, ended = type(error).__name__, "", time.monotonic()
         if isinstance(error, CardFaultError):
             name = error.cause.name
+            host = "" if error.__cause__ is None else type(error.__cause__).__name__
+        failure = Failure(name=name, text=str(error), began=began, ended=ended, host=host)
         with self.lock:
-            self.failures.append(Failure(name=name, text=str(error), began=began, ended=ended))
+            self.failures.append(failure)
 
 
-def unexplained(failures: Sequence[Failure], records: Sequence[Record]) -> list[Failure]:
+def unexplained(
+    failures: Sequence[Failure], records: Sequence[Record], successes: Sequence[Success] = ()
+) -> list[Failure]:
     """Failures without a fault of their own: of their name, in their time, of no other failure.
 
-    A card of another build is there for a while, and explains any number of them. The others are
-    matched one to one, as many as can be (H. W. Kuhn, The Hungarian method, 1955).
+    A fault's time ends with the first batch that was submitted after it and got its results: they
+    come in order, so the fault has been noticed and the card works again by then. What is submitted
+    later has not met it. No clock decides, so a busy machine cannot make a fault look too old.
+
+    A card of another build is there for a while, and explains any number of them, a fault of
+    `TEARING` two. The others are matched one to one, as many as can be (H. W. Kuhn, The Hungarian
+    method, 1955).
     """
-    causes = [[k for k, r in enumerate(records) if _may_come_from(f, r)] for f in failures]
+    faults = [fault for fault in records for _ in range(1 + (fault.kind in TEARING))]
+    over = [_over(fault, successes) for fault in faults]
+    causes = [_causes(failure, faults, over) for failure in failures]
     owner: dict[int, int] = {}
 
     def matched(number: int, seen: set[int]) -> bool:
         for k in causes[number]:
-            if records[k].kind in LASTING:
+            if faults[k].kind in LASTING:
                 return True
             if k not in seen:
                 seen.add(k)
@@ -122,11 +159,24 @@ def unexplained(failures: Sequence[Failure], records: Sequence[Record]) -> list[
     return [failure for number, failure in enumerate(failures) if not matched(number, set())]
 
 
-def _may_come_from(failure: Failure, record: Record) -> bool:
-    if failure.name not in NAMES.get(record.kind, ()) or record.time > failure.ended:
-        return False
-    # A recovery from the fault may have held this batch up, and an armed EBUSY waits.
-    return record.time >= failure.began - 1.5 * RECOVERY or record.kind == "ebusy"
+def _over(record: Record, successes: Sequence[Success]) -> float:
+    """When a fault was over: the end of the first batch after it that got its results."""
+    if record.kind == "ebusy":  # armed until somebody opens the card
+        return math.inf
+    return min((s.ended for s in successes if s.began > record.time), default=math.inf)
+
+
+def _causes(failure: Failure, faults: Sequence[Record], over: Sequence[float]) -> list[int]:
+    """Numbers of the faults that a failure may come from; none if its name comes from none."""
+    near = [
+        k
+        for k, fault in enumerate(faults)
+        if fault.time <= failure.ended and failure.began <= over[k]
+    ]
+    if not any(failure.name in NAMES.get(faults[k].kind, ()) for k in near):
+        return []
+    names = {failure.name, failure.host}
+    return [k for k in near if names & {*NAMES.get(faults[k].kind, ())}]
 
 
 def figures_of(
@@ -144,7 +194,7 @@ def figures_of(
     """
     faults = Counter(record.kind for record in records if record.kind in KINDS)
     rules = [record for record in records if record.kind not in KINDS]
-    foundlings = unexplained(tally.failures, records)
+    foundlings = unexplained(tally.failures, records, tally.successes)
     settled = tally.right + tally.failed
     complaints = [f"A thread of the soak ended with {error!r}." for error in tally.broken]
     if tally.wrong:

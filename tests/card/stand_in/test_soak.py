@@ -6,7 +6,7 @@ import pytest
 
 from pinion.card.stand_in import KINDS, Fault, FaultPlan, Record, StandIn, why_no_fuse
 from tests.support.soak import Soak, soak
-from tests.support.tally import HARMLESS, NAMES, Failure, unexplained
+from tests.support.tally import HARMLESS, NAMES, Failure, Success, unexplained
 
 needs_fuse = pytest.mark.skipif(why_no_fuse() is not None, reason=str(why_no_fuse()))
 
@@ -21,16 +21,46 @@ def test_an_exception_needs_a_fault_of_its_name_and_time():
     def record(kind: str, time: float) -> Record:
         return Record(kind=kind, packet=0, sequence=0, time=time, detail="")
 
-    def explained(*records: Record) -> bool:
-        return not unexplained([failure], records)
+    def explained(*records: Record, right: tuple[Success, ...] = ()) -> bool:
+        return not unexplained([failure], records, right)
 
+    between = Success(began=6.0, ended=9.0)
     assert explained(record("etimedout", 10.5))
     assert not explained(record("etimedout", 11.5))
-    assert not explained(record("etimedout", 5.0))
+    assert explained(record("etimedout", 5.0))
+    assert not explained(record("etimedout", 5.0), right=(between,))
+    assert explained(record("etimedout", 6.5), right=(between,))
+    assert explained(record("etimedout", 5.0), right=(Success(began=6.0, ended=10.5),))
     assert not explained(record("short_read", 10.5), record("delay", 10.5))
     assert not explained(record("partial_tkeep", 10.5))
     assert unexplained([failure] * 2, [record("etimedout", 10.5)]) == [failure]
     assert unexplained([failure] * 2, [record("etimedout", 10.5)] * 2) == []
+    busy = Failure(name="BusyError", text="", began=10.0, ended=11.0)
+    assert not unexplained([busy], [record("ebusy", 5.0)], [between]), "it waits for an opening"
+
+
+def test_the_card_and_the_host_may_name_two_faults():
+    """The card's cause is the first since its reset, so it may be another packet's."""
+    damaged = Failure(name="PAYLOAD_CRC", text="", began=10.0, ended=11.0)
+    late = Failure(name="PAYLOAD_CRC", host="CardTimeoutError", text="", began=10.0, ended=11.0)
+
+    def record(kind: str) -> Record:
+        return Record(kind=kind, packet=0, sequence=0, time=10.5, detail="")
+
+    both = [record("corrupt_beat"), record("etimedout")]
+    assert unexplained([late, damaged], both) == []
+    assert unexplained([damaged, damaged], both) == [damaged]
+    assert unexplained([late], both[1:]) == [late], "no fault gives the card this cause"
+
+
+def test_a_torn_stream_may_spoil_two_batches_and_no_more():
+    torn = Failure(name="TornStreamError", text="", began=10.0, ended=11.0)
+
+    def record(kind: str) -> Record:
+        return Record(kind=kind, packet=0, sequence=0, time=10.5, detail="")
+
+    assert unexplained([torn] * 3, [record("lost_tail")]) == [torn]
+    assert unexplained([torn] * 2, [record("short_read")]) == [torn]
 
 
 @needs_fuse
