@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +17,14 @@ from pinion.card.packets import PacketCard
 from pinion.driver.card import layout_of
 from pinion.driver.nodes import C2H, Nodes
 from pinion.link import BEAT, register
-from pinion.link.registers import RESET
-from tests.driver.cards import compute, manifest
+from pinion.link.registers import HALTED, IN_RESET, RESET
+from tests.driver.cards import WAIT, compute, manifest
 
 PAGE = 4096
-CONTROL = register("CONTROL").offset
+CONTROL, STATUS = register("CONTROL").offset, register("STATUS").offset
+
+PAUSE = 0.01
+"""Seconds between two looks at a transfer that stands still."""
 
 
 def failure(number: int, path: str | None = None) -> OSError:
@@ -35,7 +39,8 @@ class StrictNodes(Nodes):
     ----------
     card : behind them.
     depth : beats of a request that the card takes while no read is posted.
-    wait : seconds of the kernel's own timeout.
+    wait : seconds of the kernel's own timeout, once a transfer cannot go on by itself.
+    sound : the same while it can, so that a slow thread of the driver is no fault.
 
     Members
     -------
@@ -46,12 +51,18 @@ class StrictNodes(Nodes):
     """
 
     def __init__(
-        self, *, card: PacketCard | None = None, depth: int = 32, wait: float = 0.25
+        self,
+        *,
+        card: PacketCard | None = None,
+        depth: int = 32,
+        wait: float = 0.1,
+        sound: float = WAIT,
     ) -> None:
         self.prefix = "/dev/xdma0"
         self.card = card or PacketCard(layout=layout_of(manifest()), compute=compute)
         self.depth = depth
         self.wait = wait
+        self.sound = sound
         self.on_write: Callable[[int, memoryview], int | None] = lambda call, data: None
         self.on_read: Callable[[int, memoryview], int | None] = lambda call, data: None
         self.spoil: Callable[[int, np.ndarray], None] = lambda call, packet: None
@@ -63,6 +74,8 @@ class StrictNodes(Nodes):
         self.wedged = False
         self._moved = threading.Condition()
         self._posted = False
+        # Reads begun and requests fed since the last reset: of one each, the packet is answered.
+        self._begun = self._fed = 0
         self._out: deque[np.ndarray] = deque()
 
     def open_user(self) -> None:
@@ -88,6 +101,8 @@ class StrictNodes(Nodes):
         if offset == CONTROL and value & RESET:
             with self._moved:
                 self._out.clear()
+        elif offset == CONTROL:
+            self._begun = self._fed = 0
         return 4
 
     def write_stream(self, data: memoryview) -> int:
@@ -100,7 +115,7 @@ class StrictNodes(Nodes):
         with self._moved:
             # Trap 6: beyond its buffers the card takes nothing while nobody reads.
             room = self.depth * BEAT
-            if len(data) > room and not self._moved.wait_for(lambda: self._posted, self.wait):
+            if len(data) > room and not self._until(lambda: self._posted):
                 self._feed(data[:room])
                 raise failure(errno.ETIMEDOUT)
         self._feed(data)
@@ -112,9 +127,10 @@ class StrictNodes(Nodes):
         moved = self.on_read(self.reads, data)
         with self._moved:
             self._posted = True
+            self._begun += 1
             self._moved.notify_all()
             try:
-                if not self._moved.wait_for(lambda: self._out, self.wait):
+                if not self._until(lambda: bool(self._out)):
                     raise failure(errno.ETIMEDOUT)
             finally:
                 self._posted = False
@@ -143,6 +159,23 @@ class StrictNodes(Nodes):
             self._out.append(packet)
             self._moved.notify_all()
 
+    def hopeless(self) -> bool:
+        """Whether a transfer that stands still will not go on, whatever the driver does."""
+        stopped = self.card.read_register(STATUS) & (HALTED | IN_RESET)
+        return bool(stopped) or (self._posted and self._fed >= self._begun)
+
+    def _until(self, done: Callable[[], bool]) -> bool:
+        """Wait for something, as long as the kernel's timeout; holds the lock."""
+        still = 0.0
+        while not done():
+            if still >= self.sound or (still >= self.wait and self.hopeless()):
+                return False
+            began = time.perf_counter()
+            self._moved.wait(PAUSE)
+            # The rest of a long pause is the machine's, which had something else to do.
+            still += min(time.perf_counter() - began, 2 * PAUSE)
+        return True
+
     def _check(self, data: memoryview) -> None:
         assert "streams" in self.opened and "close" not in self.opened
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -162,6 +195,7 @@ class StrictNodes(Nodes):
             whole[(PAGE - start % PAGE) // BEAT :: PAGE // BEAT] = False
         responses = self.card.feed(data, whole=whole)
         with self._moved:
+            self._fed += 1
             self._out.extend(responses)
             self._moved.notify_all()
 

@@ -12,9 +12,7 @@ from pinion.driver import Device, DriverError
 from pinion.link import MAX_COUNT
 from tests.driver import cards
 from tests.driver import test_unsent_words as unsent
-from tests.driver.cards import BIG, Card, expected, manifest, states
-
-WAIT = 30
+from tests.driver.cards import BIG, WAIT, Card, expected, manifest, states
 
 
 @pytest.fixture

@@ -26,15 +26,14 @@ from pinion.driver.card import layout_of
 from pinion.driver.nodes import ERESTARTSYS
 from pinion.driver.xdma import XdmaTransport
 from pinion.link import Cause
-from tests.driver.cards import compute, expected, manifest, states
+from tests.driver.cards import WAIT, compute, expected, manifest, states
 from tests.driver.strict import StrictNodes, failure
 
-WAIT = 30  # seconds until a hanging test fails
 LAYOUT = layout_of(manifest())
 
 
 def open_device(nodes: StrictNodes, **options: Any) -> Device:
-    options = {"timeout": 2.0, "chunk": 8, **options}
+    options = {"timeout": WAIT, "patience": WAIT, "chunk": 8, **options}
     transport = XdmaTransport(nodes=nodes, layout=LAYOUT)
     return Device(manifest=manifest(), transport=transport, **options)
 
@@ -290,7 +289,7 @@ def test_random_faults_lose_and_swap_nothing(seed: int) -> None:
     nodes.on_write = nodes.on_read = on_transfer
     nodes.spoil = spoil
     outcome = {"good": 0, "failed": 0}
-    with open_device(nodes, timeout=1.0) as device:
+    with open_device(nodes) as device:
 
         def work(k: int) -> None:
             count = 1 + k % 40

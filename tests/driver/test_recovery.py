@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,11 @@ from pinion.driver import (
     keeper,
 )
 from pinion.link import Cause
-from tests.driver.cards import states
-from tests.driver.strict import StrictNodes, failure, raising
+from pinion.link.registers import IN_RESET
+from tests.driver.cards import WAIT, states
+from tests.driver.conftest import Clock
+from tests.driver.strict import STATUS, StrictNodes, failure, raising
 from tests.driver.test_faults import (
-    WAIT,
     check,
     damaged_request,
     once,
@@ -32,27 +34,46 @@ from tests.driver.test_faults import (
 )
 
 
-def test_the_future_fails_at_the_deadline_although_the_call_goes_on() -> None:
-    nodes = StrictNodes(wait=1.5)
+def test_the_future_fails_at_the_deadline_although_the_call_goes_on(clock: Clock) -> None:
+    nodes = StrictNodes()
+    inside, sent, go = threading.Event(), threading.Event(), threading.Event()
+
+    def held() -> None:
+        inside.set()
+        assert go.wait(WAIT)
+
     nodes.card.feed = swallow(nodes.card, 3)  # type: ignore[method-assign]
-    with open_device(nodes, timeout=0.2) as device:
-        futures = [device.submit(**states(8, seed=seed)) for seed in range(3)]
-        error = futures[2].exception(1.2)  # before the call returns
-        assert isinstance(error, CardTimeoutError) and "within 0.2 s" in str(error)
+    nodes.on_read = once(3, held)
+    nodes.on_write = once(4, sent.set)
+    with open_device(nodes, timeout=60.0) as device:
+        futures = [device.submit(**states(8, seed=seed)) for seed in range(4)]
+        assert inside.wait(WAIT) and sent.wait(WAIT)
+        clock.forward(61.0)
+        error = futures[2].exception(WAIT)  # before the call returns
+        assert isinstance(error, CardTimeoutError) and "within 60 s" in str(error)
         assert "all of it was sent" in str(error)
-        futures += [device.submit(**states(8, seed=seed)) for seed in range(3, 6)]
+        go.set()
+        futures += [device.submit(**states(8, seed=seed)) for seed in range(4, 6)]
         for seed in (0, 1, 3, 4, 5):
             check(futures[seed].result(WAIT), seed)
         assert device.profile.recoveries == 1
 
 
+class Unhurried(StrictNodes):
+    """The kernel's timeout ends no read of a card that has stopped, only one of a card in reset."""
+
+    def hopeless(self) -> bool:
+        return bool(self.card.read_register(STATUS) & IN_RESET)
+
+
 def test_a_stopped_card_is_noticed_before_the_time_is_up() -> None:
-    nodes = StrictNodes(wait=3.0)
+    nodes = Unhurried()
     damaged_request(4)(nodes)
-    with open_device(nodes, timeout=60.0) as device:
+    with open_device(nodes) as device:
         futures = [device.submit(**states(8, seed=seed)) for seed in range(6)]
-        error = futures[4].exception(2.5)
+        error = futures[4].exception(WAIT)
         assert isinstance(error, CardFaultError) and error.cause is Cause.VERSION
+        assert "The card stopped" in str(error) and error.__cause__ is None
 
 
 @pytest.mark.parametrize(
@@ -108,12 +129,20 @@ def test_registers_that_cannot_be_read_are_a_card_that_is_gone() -> None:
     device.close(wait=False)
 
 
-def test_a_call_that_never_returns_breaks_the_device_but_not_the_program() -> None:
+def test_a_call_that_never_returns_breaks_the_device_but_not_the_program(clock: Clock) -> None:
     nodes = StrictNodes()
-    stuck = threading.Event()
-    device = open_device(nodes, timeout=0.2, patience=0.5)
-    nodes.on_read = once(3, lambda: stuck.wait(WAIT) and None)
+    inside, stuck = threading.Event(), threading.Event()
+
+    def held() -> None:
+        inside.set()
+        assert stuck.wait(WAIT)
+
+    # No call but this one takes as long as the driver's patience, so nothing else can meet it.
+    device = open_device(nodes, timeout=60.0, patience=0.5)
+    nodes.on_read = once(3, held)
     futures = [device.submit(**states(8, seed=seed)) for seed in range(6)]
+    assert inside.wait(WAIT)
+    clock.forward(61.0)
     assert isinstance(futures[2].exception(WAIT), CardTimeoutError)
     for future in futures[3:]:
         error = future.exception(WAIT)
@@ -121,7 +150,17 @@ def test_a_call_that_never_returns_breaks_the_device_but_not_the_program() -> No
     with pytest.raises(CardTimeoutError, match="still blocked"):
         device.recover()
     stuck.set()
-    device.recover()
+    end = time.perf_counter() + WAIT
+
+    def blocked() -> bool:
+        try:
+            device.recover()
+        except CardTimeoutError as error:
+            return "still blocked" in str(error)
+        return False
+
+    while blocked():  # until the call has ended
+        assert time.perf_counter() < end
     check(device.run(**states(8, seed=5)), 5)
     device.close()
 

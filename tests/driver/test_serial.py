@@ -16,7 +16,14 @@ import pytest
 
 from pinion.card.packets import PacketCard
 from pinion.card.serial import ModelPort
-from pinion.driver import Device, DriverError, MissingCardError, TransportError, WrongBuildError
+from pinion.driver import (
+    Device,
+    DriverError,
+    MissingCardError,
+    TransportError,
+    WrongBuildError,
+    serial,
+)
 from pinion.driver.card import layout_of
 from pinion.driver.errors import CardTimeoutError, LinkError
 from pinion.driver.serial import SerialTransport, open_transport, split_address
@@ -33,7 +40,7 @@ from pinion.link.serial import (
     unwrap,
     wrap,
 )
-from tests.driver.cards import compute, expected, manifest, states
+from tests.driver.cards import WAIT, compute, expected, manifest, states
 
 LAYOUT = layout_of(manifest())
 
@@ -43,14 +50,29 @@ def model(**changes: object) -> ModelPort:
     return ModelPort(card=card, **changes)  # type: ignore[arg-type] # of the keywords alone
 
 
-def device(port: object, *, patience: float = 5.0) -> Device:
-    transport = SerialTransport(
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers that nothing holds up may take their time; a test that loses one says `hasty`."""
+    monkeypatch.setattr(serial, "ANSWER", WAIT)
+
+
+@pytest.fixture
+def hasty(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost answer is asked for again soon."""
+    monkeypatch.setattr(serial, "ANSWER", 0.2)
+
+
+def line_to(port: object, **options: Any) -> SerialTransport:
+    return SerialTransport(
         port=port,  # type: ignore[arg-type] # what a test gives
         layout=LAYOUT,
         where="the line",
-        patience=patience,
+        **{"patience": WAIT, **options},
     )
-    return Device(manifest=manifest(), transport=transport, chunk=40)
+
+
+def device(port: object) -> Device:
+    return Device(manifest=manifest(), transport=line_to(port), chunk=40)
 
 
 def check(result: Any, given: dict[str, np.ndarray]) -> None:
@@ -113,7 +135,7 @@ def test_many_threads_and_registers_beside_them() -> None:
         futures = [(given, card.submit(**given)) for given in (requests(n) for n in (90, 7, 300))]
         assert int.from_bytes(b"PNIN", "little") == card.registers.IDENTITY
         for given, future in futures:
-            check(future.result(20), given)
+            check(future.result(WAIT), given)
 
 
 class Hoarder(ModelPort):
@@ -142,7 +164,7 @@ class Hoarder(ModelPort):
 
 def test_no_more_is_under_way_than_there_is_room_for() -> None:
     port = Hoarder()
-    transport = SerialTransport(port=port, layout=LAYOUT, where="the line", slots=port.slots)
+    transport = line_to(port, slots=port.slots)
     stop = threading.Event()
 
     def work() -> None:
@@ -184,22 +206,26 @@ class Line:
 @pytest.mark.parametrize("by", [b"\x5a", None, b"a\0\0b"])
 def test_a_damaged_batch_fails_and_the_next_succeeds(way: str, back: int, by: bytes | None) -> None:
     line = Line()
-    with device(model(**{way: line}), patience=0.5) as card:
+    transport = line_to(model(**{way: line}))
+    with Device(manifest=manifest(), transport=transport, chunk=40) as card:
         given = requests(20)
         line.next = [(back, by)]
+        transport._patience = 0.1  # as long as the line is bad
         with pytest.raises(TransportError):
             card.run(**given)
+        transport._patience = WAIT
         check(card.run(**given), given)
 
 
 def test_garbage_before_the_first_frame_does_no_harm() -> None:
     port = model()
-    port.write(os.urandom(500).replace(b"\0", b"\1"))
+    port.write(np.random.default_rng(500).integers(1, 256, size=500, dtype=np.uint8).tobytes())
     with device(port) as card:
         given = requests(5)
         check(card.run(**given), given)
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_register_access_that_is_lost_is_sent_again() -> None:
     port = model()
     with device(port) as card:
@@ -213,6 +239,7 @@ def test_a_register_access_that_is_lost_is_sent_again() -> None:
         assert not lost
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_dead_line_is_a_sentence() -> None:
     def silent(data: bytes) -> bytes:
         return b""
@@ -223,7 +250,7 @@ def test_a_dead_line_is_a_sentence() -> None:
 
 def test_a_line_that_goes_away_is_a_sentence() -> None:
     port = model()
-    with device(port, patience=1.0) as card:
+    with device(port) as card:
 
         def gone() -> bytes:
             raise OSError("unplugged")
@@ -258,8 +285,12 @@ def line() -> Iterator[tuple[str, int]]:
     os.close(card)
 
 
-def test_a_device_works_through_a_terminal(line: tuple[str, int]) -> None:
+def test_a_device_works_through_a_terminal(
+    line: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("serial", reason="pyserial is not installed")
+    # A terminal may lose what is written to it while it is opened.
+    monkeypatch.setattr(serial, "ANSWER", 10.0)
     path, descriptor = line
     port = model()
     stop = threading.Event()
@@ -281,9 +312,7 @@ def test_a_device_works_through_a_terminal(line: tuple[str, int]) -> None:
     thread = threading.Thread(target=card)
     thread.start()
     try:
-        transport = SerialTransport(
-            port=TtyPort(path=path, baud=3_000_000), layout=LAYOUT, where=path
-        )
+        transport = line_to(TtyPort(path=path, baud=3_000_000))
         with Device(manifest=manifest(), transport=transport) as opened:
             given = requests(100)
             check(opened.run(**given), given)

@@ -40,10 +40,9 @@ from pinion.driver.nodes import FileNodes, translate
 from pinion.driver.session import Session
 from pinion.driver.xdma import XdmaTransport
 from pinion.link import Cause
-from tests.driver.cards import compute, expected, manifest, states
+from tests.driver.cards import WAIT, compute, expected, manifest, states
 from tests.driver.strict import StrictNodes, failure
 
-WAIT = 30  # seconds until a hanging test fails
 LAYOUT = layout_of(manifest())
 LARGE = 400  # requests whose packets are several pages, and more than the strict card's buffers
 
@@ -51,7 +50,7 @@ LARGE = 400  # requests whose packets are several pages, and more than the stric
 def run(nodes: StrictNodes, transport: type[XdmaTransport] = XdmaTransport) -> None:
     """Some batches through the driver; every result is looked at."""
     card = transport(nodes=nodes, layout=LAYOUT)
-    with Device(manifest=manifest(), transport=card, timeout=3.0, patience=5.0) as device:
+    with Device(manifest=manifest(), transport=card, timeout=WAIT, patience=WAIT) as device:
         sizes = (1, LARGE, 7, 2 * LARGE, LARGE)
         futures = [device.submit(**states(n, seed=i)) for i, n in enumerate(sizes)]
         for i, (n, future) in enumerate(zip(sizes, futures, strict=True)):
@@ -186,15 +185,17 @@ def test_trap_6_a_write_before_its_read(monkeypatch: pytest.MonkeyPatch) -> None
         written = threading.Semaphore(0)
 
         def send(self, packet: Any) -> None:
-            super().send(packet)
-            self.written.release()
+            try:
+                super().send(packet)
+            finally:
+                self.written.release()
 
         def receive(self, packet: Any) -> None:
-            self.written.acquire(timeout=1.0)
+            assert self.written.acquire(timeout=WAIT)
             super().receive(packet)
 
     with pytest.raises(CardTimeoutError, match="took nothing more"):
-        run(StrictNodes(), Obedient)
+        run(StrictNodes(sound=0.1), Obedient)
 
 
 @pytest.mark.parametrize("mutant", [False, True])
@@ -219,11 +220,13 @@ def test_trap_6_the_writer_waits_for_the_reader(
 
         monkeypatch.setattr(Session, "_posted", lambda self: True)
         monkeypatch.setattr(Session, "_pump", hasty)
-    nodes = StrictNodes()
+    nodes, written = StrictNodes(), threading.Event()
+    nodes.on_write = lambda call, data: written.set()
     card = XdmaTransport(nodes=nodes, layout=LAYOUT)
-    with Device(manifest=manifest(), transport=card) as device:
+    with Device(manifest=manifest(), transport=card, timeout=WAIT) as device:
         future = device.submit(**states(3, seed=1))
-        threading.Event().wait(0.2)
+        # What the mutant does is waited for; that nothing happens takes some time to believe.
+        written.wait(WAIT if mutant else 0.2)
         early = nodes.writes
         go.set()
         assert early == (1 if mutant else 0)
