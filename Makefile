@@ -8,7 +8,7 @@ BUILD := build
 
 # The packages that hold plain Python and are typed strictly. Amaranth has no type stubs, so
 # gateware, boards and cosim, which are made of it, are not among them.
-PURE := fixedpoint robot dynamics graph functions hls link driver
+PURE := fixedpoint installation robot dynamics graph functions hls link driver
 
 # What to hand to pytest besides: make test ARGS='tests/hls -k schedule'.
 ARGS ?=

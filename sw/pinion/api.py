@@ -12,16 +12,18 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion import driver
+from pinion import driver, installation
 from pinion.driver import Device, DriverError, Result, check_arrays, find_transport
 from pinion.functions import BuiltFunction, Function
 from pinion.functions import function as named_function
 from pinion.robot import Model, load, model_to_dict
 
-from .flow.build import Build, build
 from .link.manifest import Array, ManifestError
 
-__all__ = ["Backend", "CardBackend", "FloatBackend", "backend"]
+__all__ = ["Backend", "CardBackend", "FloatBackend", "__version__", "backend"]
+
+__version__ = installation.version()
+"""The version of the installed distribution."""
 
 HOST_DEVICES = ("float",)
 PLANNED_DEVICES = ("cpu", "cuda")
@@ -177,6 +179,10 @@ def backend(
     if device in HOST_DEVICES:
         return FloatBackend(model=load(robot), function=row)
     find_transport(device)  # before minutes of building
+    try:
+        from .flow.build import build  # not at the top: the float model needs NumPy alone
+    except ModuleNotFoundError as error:
+        raise DriverError(installation.missing_module(error) or str(error)) from error
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
     try:
         if not _holds(path, robot=robot, row=row, ii=ii, formats=formats):
@@ -191,6 +197,8 @@ def backend(
 
 def _holds(folder: Path, *, robot: str, row: Function, ii: int, formats: str) -> bool:
     """Whether a folder holds an intact build of exactly this, the robot's numbers included."""
+    from .flow.build import Build
+
     try:
         found = Build.read(folder)
     except ManifestError:

@@ -95,8 +95,8 @@ def test_an_interrupt_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_which_errors_are_the_users() -> None:
     assert errors.sentence(RobotError("A\n  robot.")) == "A robot."
     missing = ModuleNotFoundError("No module named 'amaranth'", name="amaranth.hdl")
-    assert "pip install 'pinion[hw]'" in str(errors.sentence(missing))
-    assert "pinion[cli]" in str(errors.sentence(ModuleNotFoundError(name="matplotlib")))
+    assert "install the extra 'hw' with `pip install 'amaranth" in str(errors.sentence(missing))
+    assert "the extra 'cli'" in str(errors.sentence(ModuleNotFoundError(name="matplotlib")))
     assert errors.sentence(ModuleNotFoundError(name="pinion.nowhere")) is None
     denied = PermissionError(13, "Permission denied", "some/file")
     assert "'some/file'" in str(errors.sentence(denied))

@@ -155,7 +155,7 @@ def test_without_the_library_the_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "mujoco", None)  # what an import of a missing library meets
     with pytest.raises(RobotError) as error:
         load(written(tmp_path, ARM))
-    check(error, "arm.xml", "pinion[mjcf]")
+    check(error, "arm.xml", "the extra 'mjcf'", "pip install")
 
 
 def test_an_xml_file_may_be_a_urdf(tmp_path: Path) -> None:

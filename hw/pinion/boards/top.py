@@ -11,7 +11,7 @@ from pathlib import Path
 
 from amaranth.back import rtlil
 
-from pinion import gateware, link
+from pinion import gateware, installation, link
 from pinion.gateware.emit import RTLIL as CORE_RTLIL
 from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.top import TOP, Top
@@ -118,7 +118,7 @@ def _core(folder: Path) -> str:
 def _headline(parameters: TopParameters, core: str) -> str:
     """Generator, version, and a digest of everything that the text depends on."""
     content = "\n".join((repr(parameters), version("amaranth"), _sources(), core))
-    return f"# pinion.boards.top {version('pinion')} {sha256(content.encode()).hexdigest()}"
+    return f"# pinion.boards.top {installation.version()} {sha256(content.encode()).hexdigest()}"
 
 
 @cache

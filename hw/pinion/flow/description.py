@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Mapping
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pinion.functions import Block, BuiltFunction, Function
+from pinion import installation
 from pinion.gateware.core import Core
 from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
@@ -45,7 +45,7 @@ def build_manifest(
         if kind.name in TABLES
     )
     return Manifest(
-        version=_version(),
+        version=installation.version(),
         robot=model.name,
         robot_source=Path(model.source).name,
         function=row.name,
@@ -133,10 +133,3 @@ def schedule_rows(plan: Design, core: Core) -> dict[str, Any]:
             for o in binding.outputs
         ],
     }
-
-
-def _version() -> str:
-    try:
-        return version("pinion")
-    except PackageNotFoundError:
-        return "0+unknown"

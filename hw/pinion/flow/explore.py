@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import pinion
+from pinion import installation
 from pinion.functions import function
 from pinion.robot import Model, model_to_dict
 
@@ -157,11 +157,7 @@ def code_version() -> str:
         for portion in sorted(pinion.__path__):
             for path in sorted((Path(portion) / package).rglob("*.py")):
                 digest.update(path.name.encode() + path.read_bytes())
-    try:
-        number = version("pinion")
-    except PackageNotFoundError:
-        number = "0"
-    return f"{number}+{digest.hexdigest()[:12]}"
+    return f"{installation.version()}+{digest.hexdigest()[:12]}"
 
 
 def best(rows: Sequence[Mapping[str, Any]]) -> list[bool]:

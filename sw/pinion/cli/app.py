@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import signal
 import sys
 from typing import Annotated
 
 import typer
 
+from .. import installation
 from . import (
     bench,
     bitstream,
@@ -62,7 +62,7 @@ _COMPLAINT: type[Exception] = typer.BadParameter.__mro__[2]
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"pinion {importlib.metadata.version('pinion')}")
+        print(f"pinion {installation.version()}")
         raise typer.Exit
 
 

@@ -8,9 +8,9 @@ and keeps its traceback.
 
 from __future__ import annotations
 
-import importlib.metadata
-import re
 import sys
+
+from ..installation import missing_module
 
 BAD_INPUT = 2
 """Exit code: the input or the environment is wrong."""
@@ -26,7 +26,7 @@ class UsageError(ValueError):
 def sentence(error: BaseException) -> str | None:
     """What to tell the user, on one line, or None where the error is a defect of Pinion."""
     if isinstance(error, ModuleNotFoundError):
-        text = _missing(error)
+        text = missing_module(error)
     elif type(error).__module__.partition(".")[0] == "pinion":
         # Assertions and wrong types that Pinion's packages define speak to programmers.
         text = str(error) if isinstance(error, ValueError | RuntimeError | OSError) else None
@@ -42,20 +42,3 @@ def sentence(error: BaseException) -> str | None:
 def complain(text: str) -> None:
     """Put one line on standard error."""
     print(text, file=sys.stderr)
-
-
-def _missing(error: ModuleNotFoundError) -> str | None:
-    """A package of an optional extra is not installed: name the extra."""
-    package = (error.name or "").partition(".")[0]
-    if package in ("", "pinion") or package in sys.stdlib_module_names:
-        return None
-    for requirement in importlib.metadata.requires("pinion") or ():
-        name = re.match(r"[\w.-]+", requirement)
-        extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
-        if name and extra and extra[1] != "dev" and _module(name.group()) == package:
-            return f"{package} is missing: install it with `pip install 'pinion[{extra[1]}]'`."
-    return f"The Python package {package} is missing: install it with pip."
-
-
-def _module(requirement: str) -> str:
-    return requirement.lower().replace("-", "_")

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.installation import install_hint
 from pinion.link import BEAT, Manifest
 
 from .errors import DriverError
@@ -150,8 +151,8 @@ def open_transport(folder: Path, manifest: Manifest, device: str) -> Transport:
         factory = point.load()
     except (ImportError, AttributeError) as error:
         raise DriverError(
-            f"The transport '{point.name}' cannot be loaded ({error}): install what it needs, "
-            f"for the simulated card `pip install 'pinion[hw]'`."
+            f"The transport '{point.name}' cannot be loaded ({error}): install what it needs; "
+            f"for the simulated card, {install_hint('hw')}."
         ) from error
     transport = factory(folder, manifest, split_device(device)[1])
     if not isinstance(transport, Transport):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 
+from pinion.installation import install_hint
+
 from .errors import AccessError, BusyError, DriverError, MissingCardError
 
 
@@ -20,9 +22,7 @@ class TtyPort:
         try:
             serial = importlib.import_module("serial")
         except ImportError:
-            raise DriverError(
-                "Serial ports need pyserial: install it with `pip install 'pinion[serial]'`."
-            ) from None
+            raise DriverError(f"Serial ports need pyserial: {install_hint('serial')}.") from None
         try:
             self._port = serial.Serial(path, baud, timeout=0.1, exclusive=True)
         except (OSError, ValueError) as error:

