@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pinion.functions import Block, BuiltFunction, Function
 from pinion import installation
+from pinion.functions import Block, BuiltFunction, Function
 from pinion.gateware.core import Core
 from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
