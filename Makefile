@@ -75,7 +75,7 @@ ulx3s: setup
 	  $(BIN)/pinion verify $(BUILD)/ulx3s/$$function --netlist; done
 	@$(BIN)/pinion report $(BUILD)/ulx3s/*
 
-# All four speak, also after one of them has failed.
+# All of them speak, also after one of them has failed.
 lint: setup
 	@failed=''; \
 	echo 'lint: ruff (bug patterns)'; \
@@ -86,6 +86,8 @@ lint: setup
 	$(BIN)/mypy $(PURE:%=-p pinion.%) || failed="$$failed mypy"; \
 	echo 'lint: import-linter (floors)'; \
 	$(BIN)/lint-imports --no-logo || failed="$$failed floors"; \
+	echo 'lint: import cycles between modules, and what a host loads'; \
+	$(BIN)/python -m tests.support.imports || failed="$$failed imports"; \
 	if [ -n "$$failed" ]; then echo "lint: failed:$$failed" >&2; exit 1; fi
 
 format: setup

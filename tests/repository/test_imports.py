@@ -1,0 +1,46 @@
+"""The check of imports can fail: it finds cycles of any length, and hardware that a host loads."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.support import imports
+
+
+@pytest.mark.parametrize(
+    ("edges", "found"),
+    [
+        ({"a": [], "b": ["a"], "c": ["a", "b"]}, []),
+        ({"a": ["b"], "b": ["a"]}, [["a", "b"]]),
+        ({"a": ["a"]}, [["a"]]),
+        ({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]}, [["a", "b", "c"]]),
+        ({"a": ["b", "x"], "b": ["a"], "c": ["d"], "d": ["c", "a"]}, [["a", "b"], ["c", "d"]]),
+        ({"a": ["b"], "b": ["c"], "c": ["b"], "d": ["a"]}, [["b", "c"]]),
+    ],
+)
+def test_cycles_are_found(edges: dict[str, list[str]], found: list[list[str]]) -> None:
+    assert imports.cycles(edges) == found
+
+
+def test_a_long_chain_needs_no_deep_stack() -> None:
+    names = [f"m{i:05}" for i in range(5000)]
+    edges = {a: [b] for a, b in pairwise(names)} | {names[-1]: []}
+    assert imports.cycles(edges) == []
+    assert imports.cycles(edges | {names[-1]: [names[0]]}) == [names]
+
+
+def test_what_is_loaded_is_seen() -> None:
+    host = imports.loaded("pinion.driver")
+    assert "pinion.driver.device" in host and "pinion.link.manifest" in host
+    assert imports.hardware(host) == []
+    assert imports.hardware(imports.loaded("pinion.hls")) != []
+
+
+def test_the_names_of_hardware_packages_are_all_there_are(packages: dict[str, object]) -> None:
+    """A package that is added to hw/ or sim/ has to be named in the check."""
+    roots = {"fixedpoint", "robot", "dynamics", "graph", "functions", "link", "driver"}
+    above = {"report", "cli", "control", "compute"}
+    names = {name.removeprefix("pinion.") for name in packages}
+    assert names - roots - above == set(imports.HARDWARE)

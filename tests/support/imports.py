@@ -1,0 +1,100 @@
+"""What `make lint` checks of imports besides the floors: ``python -m tests.support.imports``.
+
+No module takes part in an import cycle, not even with modules of its own package, and a host that
+only drives a card loads nothing of the hardware compiler. Imports for type checking alone count
+too: a module that needs another one's names to be read depends on it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+
+import grimp
+
+PACKAGE = "pinion"
+
+# Packages of hw/ and sim/; none of them may be loaded by what a host needs to drive a card.
+HARDWARE = ("hls", "gateware", "synthesis", "boards", "flow", "cosim", "card")
+
+# What a user's program imports on a host without the hardware compiler.
+HOST = ("pinion.driver", "pinion.link", "pinion.functions", "pinion.dynamics", "pinion.robot")
+
+
+def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Groups of modules that import each other, directly or by way of others (Tarjan 1972).
+
+    Parameters
+    ----------
+    imports : for each module the modules that it imports.
+
+    Returns
+    -------
+    The strongly connected components of more than one module, and modules that import themselves,
+    sorted.
+    """
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+    for root in sorted(imports):
+        if root in number:
+            continue
+        work = [(root, iter(sorted(imports[root])))]
+        number[root] = lowest[root] = len(number)
+        stack.append(root)
+        while work:
+            module, rest = work[-1]
+            for other in rest:
+                if other not in imports:
+                    continue
+                if other not in number:
+                    number[other] = lowest[other] = len(number)
+                    stack.append(other)
+                    work.append((other, iter(sorted(imports[other]))))
+                    break
+                if other in stack:
+                    lowest[module] = min(lowest[module], number[other])
+            else:
+                work.pop()
+                if work:
+                    above = work[-1][0]
+                    lowest[above] = min(lowest[above], lowest[module])
+                if lowest[module] == number[module]:
+                    at = stack.index(module)
+                    group, stack[at:] = sorted(stack[at:]), []
+                    if len(group) > 1 or module in imports[module]:
+                        found.append(group)
+    return sorted(found)
+
+
+def loaded(module: str) -> list[str]:
+    """Modules of Pinion that importing one loads, in a fresh interpreter."""
+    code = (
+        f"import {module}, sys; print(*sorted(m for m in sys.modules if m.startswith('pinion.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def hardware(modules: Iterable[str]) -> list[str]:
+    """Those of some modules that belong to hw/ or sim/."""
+    return [m for m in modules if m.split(".")[1] in HARDWARE]
+
+
+def main() -> int:
+    """Check, and say what is wrong; 0 when nothing is."""
+    graph = grimp.build_graph(PACKAGE, cache_dir=None)
+    imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
+    wrong = [f"modules import each other: {', '.join(group)}" for group in cycles(imports)]
+    for module in HOST:
+        if found := hardware(loaded(module)):
+            wrong.append(f"'import {module}' loads {', '.join(found)}")
+    for line in wrong:
+        print(f"imports: {line}", file=sys.stderr)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
