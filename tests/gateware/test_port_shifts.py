@@ -20,7 +20,8 @@ from pinion.gateware.reciprocal import ReciprocalUnit
 from pinion.gateware.sincos import SinCosUnit
 from pinion.graph import Graph, Tracer
 from pinion.hls import Binding, Timing, bind, operations, schedule
-from pinion.hls.signals import TURN, SignalPlan, lower_signals
+from pinion.hls.multiplier import DSP48E2
+from pinion.hls.signals import SignalPlan, lower_signals
 from tests.gateware.cores import Bench, Words, bound_auto, bound_fixed
 
 # -- one port ------------------------------------------------------------------------------------
@@ -72,6 +73,7 @@ def test_a_port_sees_every_word_rightly(width: int) -> None:
 # -- a datapath of such ports ----------------------------------------------------------------------
 
 POINT = 20
+TURN = DSP48E2.turn
 STORED = Format(27, POINT)  # of every input and of their sum
 TOGETHER = 40  # fraction bits of the pivot and of its reciprocal
 

@@ -18,7 +18,7 @@ from pinion.graph import Graph, Tracer, evaluate_floats, evaluate_integers
 from pinion.graph.evaluate import formats
 from pinion.graph.passes import fold
 from pinion.hls.auto import AutoFormats, PrecisionError
-from pinion.hls.signals import STORED
+from pinion.hls.multiplier import DSP48E2
 from tests.graph.helpers import (
     auto_formats,
     auto_robot,
@@ -38,7 +38,7 @@ def wide_products(fixed: Graph) -> Counter[int]:
     return Counter(
         len(node.args) // 2
         for node in fixed.nodes
-        if node.op == "dot" and fmts[node.args[1]].width == STORED
+        if node.op == "dot" and fmts[node.args[1]].width == DSP48E2.wide
     )
 
 
@@ -199,7 +199,7 @@ def test_a_small_arm_with_formats_by_signal_is_bit_exact(name: str, tmp_path: Pa
     assert beyond["mismatches"] == 0 and beyond["wrong_unflagged"] == 0, beyond
     assert beyond["flagged"] > 0, "states beyond the limits leave their ranges"
     widths = {f.width for f in formats(Build.read(tmp_path / name).graph)}
-    assert STORED in widths
+    assert DSP48E2.wide in widths
 
 
 @pytest.mark.parametrize("name", ["crba", "minv"])

@@ -11,7 +11,7 @@ from pinion.cosim.verify import verify
 from pinion.flow.build import Build, build
 from pinion.graph.evaluate import formats
 from pinion.hls.auto import PrecisionError
-from pinion.hls.signals import SHORT
+from pinion.hls.multiplier import MULT18X18D
 
 MOST = 0.12  # the pivot of the first joint is small in some states
 
@@ -31,8 +31,8 @@ def test_no_word_is_longer_than_a_multiplier_port(folder: Path) -> None:
     for node in products:
         widths = {fmts[arg].width for arg in node.args}
         # A port that rounds reads one bit more, the highest of those dropped.
-        assert widths <= {SHORT}, (node, widths)
-    assert {fmt.width for _, i in graph.outputs for fmt in (fmts[i],)} == {SHORT}
+        assert widths <= {MULT18X18D.narrow}, (node, widths)
+    assert {fmt.width for _, i in graph.outputs for fmt in (fmts[i],)} == {MULT18X18D.narrow}
     assert any(node.op == "reciprocal" for node in graph.nodes)
 
 

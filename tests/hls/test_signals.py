@@ -16,7 +16,8 @@ from pinion.graph import Graph, GraphError, Tracer, evaluate_floats, evaluate_in
 from pinion.graph.evaluate import formats
 from pinion.hls import operations
 from pinion.hls.budget import MARGIN, introduced_errors, state_budgets
-from pinion.hls.signals import NARROW, STORED, SignalPlan, lower_signals, tight
+from pinion.hls.multiplier import DSP48E2
+from pinion.hls.signals import SignalPlan, lower_signals, tight
 from tests.graph.helpers import (
     TIMING,
     Arrays,
@@ -28,6 +29,8 @@ from tests.graph.helpers import (
     states,
     word_integers,
 )
+
+STORED, NARROW = DSP48E2.wide, DSP48E2.narrow
 
 SEED = 61
 AUTO_TIMING = replace(TIMING, rounding=0)

@@ -10,8 +10,10 @@ table and a carry chain.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from pinion.functions import Function
 from pinion.gateware.library import timing_for
@@ -19,8 +21,9 @@ from pinion.graph import Graph
 from pinion.graph.ranges import measure_ranges
 from pinion.hls import FormatPlan
 from pinion.hls.auto import MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
+from pinion.hls.multiplier import DSP48E2, MULT18X18D, Multiplier
 from pinion.hls.planfile import read_plan
-from pinion.hls.signals import FINE_TURN, SHORT, SHORT_TURN, STORED, TURN, TableFormats
+from pinion.hls.signals import TableFormats
 from pinion.hls.timing import Timing
 from pinion.robot import Model
 
@@ -30,6 +33,9 @@ AUTO = "auto"
 # Words of 18 bits: every product is one multiplier of 18 x 18 bits, as FPGAs without wider ones
 # have.
 AUTO18 = "auto18"
+
+# The formats by signal that are made for a multiplier.
+SIGNAL_FORMATS: Mapping[Multiplier, str] = MappingProxyType({DSP48E2: AUTO, MULT18X18D: AUTO18})
 
 OBJECTIVES = ("area", "latency", "throughput")
 
@@ -79,7 +85,7 @@ def format_plan(
     pinion.hls.planfile.PlanError
         When there is no such plan, or it is not whole.
     """
-    by_signal = formats in (AUTO, AUTO18) or formats.endswith(".toml")
+    by_signal = formats in SIGNAL_FORMATS.values() or formats.endswith(".toml")
     if not by_signal:
         for option, value in (("ranges", ranges), ("a largest error", max_error)):
             if value is not None:
@@ -101,14 +107,16 @@ def _auto_formats(
     max_error: float | None,
 ) -> AutoFormats:
     """Formats by signal, chosen or saved."""
-    saved = None if formats in (AUTO, AUTO18) else read_plan(Path(formats))
+    saved = None if formats in SIGNAL_FORMATS.values() else read_plan(Path(formats))
     if saved is not None and (ranges is not None or max_error is not None):
         raise ObjectiveError(
             f"The plan '{formats}' already says for which states and which error it was made; "
             "leave ranges and largest error out, or build with 'auto'."
         )
-    short = formats == AUTO18
-    wanted = (MAX_ERROR_SHORT if short else MAX_ERROR) if max_error is None else max_error
+    multiplier = next((m for m, name in SIGNAL_FORMATS.items() if name == formats), DSP48E2)
+    wanted = (
+        (MAX_ERROR_SHORT if multiplier.square else MAX_ERROR) if max_error is None else max_error
+    )
     if not (math.isfinite(wanted) and 0.0 < wanted < 1.0):
         raise ObjectiveError(
             f"A largest relative error of {wanted:g} makes no sense: give a number between 0 and "
@@ -118,14 +126,17 @@ def _auto_formats(
     if saved is not None:
         distribution, wanted = saved.distribution, saved.max_error
     states = range_states(model, row, distribution)
-    turn = SHORT_TURN if short else TURN if wanted >= _FINE else FINE_TURN
+    coarse = multiplier.square or wanted >= _FINE
     return AutoFormats(
         states=states,
         judged=judged_states(model, row, distribution),
         tables=saved.tables
         if saved
         else TableFormats.of(
-            folded, measure_ranges(folded, states), turn=turn, stored=SHORT if short else STORED
+            folded,
+            measure_ranges(folded, states),
+            multiplier=multiplier,
+            turn=multiplier.turn if coarse else multiplier.fine_turn,
         ),
         max_error=wanted,
         distribution=distribution,

@@ -13,7 +13,7 @@ from pinion.graph.ops import OPS, Family
 from pinion.graph.ranges import Ranges, measure_ranges, rounded_floats
 
 from .planfile import SavedPlan
-from .signals import MARGIN, NARROW, SignalPlan, TableFormats, lower_signals, plan_signals
+from .signals import MARGIN, SignalPlan, TableFormats, lower_signals, plan_signals
 
 # Largest relative error of a result block that `--formats auto` aims for.
 MAX_ERROR = 1e-3
@@ -132,11 +132,11 @@ class AutoFormats:
         fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
         if self.saved is not None or self.error(real, fixed) <= _HEADROOM * self.max_error:
             return fixed, plan
-        if self.tables.stored == NARROW:
+        if self.tables.multiplier.square:
             found = self.error(real, fixed)
             raise PrecisionError(
                 f"A largest relative error of {self.max_error:g} is out of reach with words of "
-                f"{NARROW} bits: it is {found:.2g}. Ask for {1.05 * found / _HEADROOM:.2g} with "
+                f"{self.tables.stored} bits: it is {found:.2g}. Ask for {1.05 * found / _HEADROOM:.2g} with "
                 f"--max-error, or for the formats 'auto'."
             )
         groups = _unit_loads(real, self._weights(real, plan), ii)
@@ -175,7 +175,7 @@ class AutoFormats:
                     share = 0.0
                     for k, other in enumerate(node.args):
                         # Operand k's partner is the one next to it in its pair.
-                        if ports[k ^ 1].width == NARROW:
+                        if ports[k ^ 1].width == self.tables.multiplier.narrow:
                             lost = bars[i] / scale * values[other] * ports[k ^ 1].lsb
                             share += float(np.mean(lost**2))
                     weight[i] = max(weight[i], share)

@@ -12,7 +12,8 @@ from pathlib import Path
 from pinion.fixedpoint import Format, FormatError
 from pinion.graph import Graph, Node, format_graph, names
 
-from .signals import NARROW, SignalPlan, TableFormats
+from .multiplier import multiplier_of
+from .signals import SignalPlan, TableFormats
 
 PLAN = "plan.toml"
 
@@ -86,7 +87,7 @@ class SavedPlan:
     def _broken_rule(self, i: int, node: Node, *, angle: bool) -> str:
         """Which of the hardware's rules a signal breaks, in words, or an empty string."""
         ports, value = self.signals.ports.get(i, ()), self.signals.values[i]
-        stored = self.tables.stored
+        stored, short = self.tables.stored, self.tables.multiplier.narrow
         if len(ports) != len(node.args):
             return f"it has {len(node.args)} ports, not {len(ports)}"
         if angle and value != self.tables.angle:
@@ -109,8 +110,8 @@ class SavedPlan:
                 pairs = list(zip(ports[::2], ports[1::2], strict=True))
                 narrow = {min(a.width, b.width) for a, b in pairs}
                 wide = {max(a.width, b.width) for a, b in pairs} | {value.width}
-                if wide != {stored} or narrow not in ({NARROW}, {stored}):
-                    return f"products have ports of {stored} and of {NARROW} or {stored} bits"
+                if wide != {stored} or narrow not in ({short}, {stored}):
+                    return f"products have ports of {stored} and of {short} or {stored} bits"
                 dropped = narrow.pop() - 1
                 if {a.frac + b.frac for a, b in pairs} != {value.frac + dropped}:
                     return (
@@ -182,12 +183,14 @@ def read_plan(path: Path) -> SavedPlan:
             values[int(key)] = _format(path, key, entry["value"])
             if "ports" in entry:
                 ports[int(key)] = tuple(_format(path, key, port) for port in entry["ports"])
+        angle = _format(path, "angle", data["angle"])
         return SavedPlan(
             signals=SignalPlan(values=values, ports=ports),
             tables=TableFormats(
-                angle=_format(path, "angle", data["angle"]),
+                angle=angle,
                 together=int(data["together"]),
                 turn=_format(path, "turn", data["turn"]),
+                multiplier=multiplier_of(angle.width),  # an angle is a stored word
             ),
             widths=tuple(int(width) for width in data["dot_widths"]),
             digest=str(data["graph"]),

@@ -28,11 +28,7 @@ from pinion.graph.ops import OPS, Family
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.ranges import Ranges
 
-# Words in which values are stored, and the ports of a DSP48E2 multiplier: 27 x 18. For multipliers
-# of 18 x 18, such as the ECP5's, words are as short as the narrow port (`SHORT`).
-STORED = 27
-NARROW = 18
-SHORT = NARROW
+from .multiplier import DSP48E2, Multiplier
 
 # Ranges reach this much further than what was seen.
 MARGIN = 1.25
@@ -40,12 +36,6 @@ MARGIN = 1.25
 # A wide port may lose bits for a sum's common binary point before the narrow port has to: its last
 # bit stays so many below that of the narrow port, relatively.
 _BELOW = 2
-
-# Sines and cosines: their error is a fifth of what the narrow port's rounding adds, with fewer
-# multipliers than full words would take; those are for results that shall be more exact.
-TURN = Format(22, 20)
-FINE_TURN = Format(STORED, STORED - 2)
-SHORT_TURN = Format(SHORT, SHORT - 2)
 
 # A value is read at most this much finer than it is stored: the bits below are zeros.
 _FINER = 12
@@ -83,16 +73,18 @@ class TableFormats:
     turn : of every sine and cosine.
     together : fraction bits of a pivot and its reciprocal together, the same for all; 0 where there
         is none.
+    multiplier : the block that one product is.
     """
 
     angle: Format
     together: int
-    turn: Format = TURN
+    turn: Format
+    multiplier: Multiplier
 
     @property
     def stored(self) -> int:
-        """Bits of every stored word: an angle is one."""
-        return self.angle.width
+        """Bits of every stored word."""
+        return self.multiplier.wide
 
     @classmethod
     def of(
@@ -101,17 +93,19 @@ class TableFormats:
         ranges: Ranges,
         margin: float = MARGIN,
         *,
-        turn: Format = TURN,
-        stored: int = STORED,
+        multiplier: Multiplier = DSP48E2,
+        turn: Format | None = None,
     ) -> TableFormats:
-        """The finest angles and pivots that fit the ranges of a graph, in `stored` bits."""
+        """The finest angles and pivots that fit the ranges of a graph, in the multiplier's words."""
+        stored = multiplier.wide
         angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         pivots = {node.args[0] for node in graph.nodes if node.op == names.RECIPROCAL}
         reach = ranges.largest * margin
         return cls(
             angle=Format(stored, min((tight(reach[i], stored) for i in angles), default=0)),
             together=min((sum(_inverse(ranges, i, margin, stored)) for i in pivots), default=0),
-            turn=turn,
+            turn=turn or multiplier.turn,
+            multiplier=multiplier,
         )
 
 
@@ -186,7 +180,7 @@ class _Planner:
                     self._products(i, node, own)
 
     def _products(self, i: int, node: Node, own: int) -> None:
-        width = self.stored if i in self.precise else NARROW
+        width = self.stored if i in self.precise else self.tables.multiplier.narrow
         shift = width - 1
         pairs = list(zip(node.args[::2], node.args[1::2], strict=True))
         finest = min(self.port(a, self.stored) + self.port(b, width) for a, b in pairs)
@@ -233,7 +227,7 @@ def plan_signals(
 
 
 def lower_signals(
-    graph: Graph, plan: SignalPlan, *, stored: int = STORED
+    graph: Graph, plan: SignalPlan, *, stored: int = DSP48E2.wide
 ) -> tuple[Graph, dict[int, int]]:
     """Rewrite a real graph in the fixed dialect, each signal in its format.
 
