@@ -136,8 +136,8 @@ class AutoFormats:
             found = self.error(real, fixed)
             raise PrecisionError(
                 f"A largest relative error of {self.max_error:g} is out of reach with words of "
-                f"{self.tables.stored} bits: it is {found:.2g}. Ask for {1.05 * found / _HEADROOM:.2g} with "
-                f"--max-error, or for the formats 'auto'."
+                f"{self.tables.stored} bits: it is {found:.2g}. Ask for "
+                f"{1.05 * found / _HEADROOM:.2g} with --max-error, or for the formats 'auto'."
             )
         groups = _unit_loads(real, self._weights(real, plan), ii)
         ranges = measure_ranges(real, self.states)

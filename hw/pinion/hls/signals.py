@@ -96,7 +96,7 @@ class TableFormats:
         multiplier: Multiplier = DSP48E2,
         turn: Format | None = None,
     ) -> TableFormats:
-        """The finest angles and pivots that fit the ranges of a graph, in the multiplier's words."""
+        """The finest angles and pivots that fit a graph's ranges in the multiplier's words."""
         stored = multiplier.wide
         angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         pivots = {node.args[0] for node in graph.nodes if node.op == names.RECIPROCAL}

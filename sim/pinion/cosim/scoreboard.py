@@ -86,20 +86,20 @@ def first_divergence(
     prefix = "" if "launch" in core.signals() else "pinion_core."
     units = sorted({f"{row['kind']}_{row['unit']}" for row in rows["operations"]})
     # The port of the instance: the net behind it is optimised away and reads as 0.
-    names = {unit: f"{prefix}datapath.{unit}.unit.o" for unit in units}
+    signals = {unit: f"{prefix}datapath.{unit}.unit.o" for unit in units}
     edges = ("i_tvalid", "i_tready", "o_tvalid", "o_tready", "o_tlast", "o_tuser", "o_tdata")
     cycles = (len(replay) + 2) * manifest.ii + 2 * manifest.total_latency_cycles + 64
-    trace = core.trace([*names.values(), f"{prefix}launch", *edges], beats, last, cycles=cycles)
+    trace = core.trace([*signals.values(), f"{prefix}launch", *edges], beats, last, cycles=cycles)
     launches = np.flatnonzero(trace[f"{prefix}launch"])
     waveform = folder / f"request_{request}.vcd"
-    _waveform(waveform, reference, replay, trace, launches, names, rows, values)
+    _waveform(waveform, reference, replay, trace, launches, signals, rows, values)
     launch = launches[len(replay) - 1] if len(launches) >= len(replay) else None
     if launch is not None:
         for row in sorted(rows["operations"], key=lambda r: (r["start"] + r["latency"], r["node"])):
             cycle = row["start"] + row["latency"]
             unit = f"{row['kind']}_{row['unit']}"
             width = reference.formats[row["node"]].width
-            got = _signed(int(trace[names[unit]][launch + cycle]), width)
+            got = _signed(int(trace[signals[unit]][launch + cycle]), width)
             value = values.nodes[row["node"]]
             assert not isinstance(value, Wide)
             expected = int(np.broadcast_to(value, (len(replay),))[-1])
@@ -125,7 +125,7 @@ def _waveform(
     replay: Words,
     trace: dict[str, np.ndarray],  # type: ignore[type-arg]
     launches: np.ndarray,  # type: ignore[type-arg]
-    names: dict[str, str],
+    signals: dict[str, str],
     rows: dict[str, list[dict[str, int]]],
     values: object,
 ) -> None:
@@ -153,7 +153,7 @@ def _waveform(
             want_user[cycle] = int(flags[position // beats])
     shown["o_tuser"], shown["o_tuser_expected"] = trace["o_tuser"], want_user
     widths["o_tuser"] = widths["o_tuser_expected"] = 1
-    for unit, signal in names.items():
+    for unit, signal in signals.items():
         got = trace[signal].astype(np.uint64)
         want = got.copy()
         width = 32
