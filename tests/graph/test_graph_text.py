@@ -94,7 +94,7 @@ def test_the_text_form_of_a_robot_reads_back_equal(robot: str, make) -> None:  #
         assert [type(p) for p in a.params] == [type(p) for p in b.params]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(graph=graphs(dots=True))
 def test_the_text_form_of_any_graph_reads_back_equal(graph: Graph) -> None:
     again = parse_graph(format_graph(graph))

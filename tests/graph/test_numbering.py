@@ -63,13 +63,13 @@ def products(graph: Graph) -> int:
 # -- the same function -----------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(graph=graphs())
 def test_numbering_keeps_the_function_of_a_random_graph(graph: Graph) -> None:
     same_function(graph, numbered(fold(graph)), random_inputs(graph, 5, seed=1))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graph=graphs())
 def test_resubstitution_keeps_the_function_of_a_random_graph(graph: Graph) -> None:
     before = fold(graph)

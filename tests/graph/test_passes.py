@@ -57,7 +57,7 @@ def same_function(before: Graph, after: Graph, inputs: dict[str, np.ndarray]) ->
 
 
 @pytest.mark.parametrize("name", PASSES)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(graph=graphs())
 def test_a_pass_keeps_the_function_of_a_random_graph(name: str, graph: Graph) -> None:
     same_function(graph, PASSES[name](graph), random_inputs(graph, 5, seed=1))
@@ -91,7 +91,7 @@ def test_a_pass_keeps_functions_that_divide(name: str, robot: str, function: str
 
 
 @pytest.mark.parametrize("name", ["fold", "common_subexpressions", "dead_code"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graph=graphs())
 def test_a_simplification_done_twice_does_no_more(name: str, graph: Graph) -> None:
     once = PASSES[name](graph)
@@ -127,7 +127,7 @@ def _folds_away(graph: Graph) -> None:
     assert len(keys) == len(set(keys)), "equal nodes are left"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(graph=graphs())
 def test_fold_uses_up_zeros_ones_and_signs_of_a_random_graph(graph: Graph) -> None:
     _folds_away(fold(graph))
@@ -223,7 +223,7 @@ def test_operands_of_sums_and_products_may_change_sides() -> None:
     assert numbers["o4"] != numbers["o5"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graph=graphs())
 def test_dead_code_keeps_inputs_and_what_results_need(graph: Graph) -> None:
     after = dead_code(graph)
@@ -284,7 +284,7 @@ def test_the_dots_of_each_width_fill_their_slots(robot: str, ii: int) -> None:
         assert gathered > 0.5 * before.count("mul"), "most products of a robot are in sums"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graph=graphs())
 def test_the_dots_of_a_random_graph_fill_their_slots(graph: Graph) -> None:
     after = gather_dots(fold(graph), TIMING, widths=(4, 3, 2), ii=2)

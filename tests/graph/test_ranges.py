@@ -79,7 +79,7 @@ def compare(fixed: Graph, inputs: Arrays, *, upto: int | None = None) -> np.ndar
     return flags
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graph=graphs(trig=False), wide=st.booleans(), seed=st.integers(0, 10**6))
 def test_roundings_in_floats_are_those_of_the_integers(graph: Graph, wide: bool, seed: int) -> None:
     """Products of 27 x 27 bits are exact in floats, and so are sums of four that are in range.

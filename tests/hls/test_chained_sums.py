@@ -132,7 +132,7 @@ def test_a_sum_that_others_read_is_opened_where_that_is_faster() -> None:
 
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
 @pytest.mark.parametrize("ii", [1, 3])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graph=graphs())
 def test_chaining_keeps_the_function_of_a_random_graph(
     widths: tuple[int, ...], ii: int, graph: Graph
@@ -146,7 +146,7 @@ def test_chaining_keeps_the_function_of_a_random_graph(
 
 
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graph=graphs())
 def test_chaining_is_never_later(widths: tuple[int, ...], graph: Graph) -> None:
     before = fold(graph)

@@ -133,7 +133,7 @@ def test_operations_stay_with_their_link() -> None:
         assert unit < made.schedule.units[operation.kind]  # of its link: the kind names it
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graph=graphs(), ii=st.sampled_from([1, 2, 3, 7]))
 def test_random_graphs_stay_legal(graph: Graph, ii: int) -> None:
     fixed = lower(graph, Q16)

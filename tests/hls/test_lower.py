@@ -191,7 +191,7 @@ def test_saturation_is_flagged_where_it_happens_and_nowhere_else() -> None:
     assert set(np.flatnonzero(flags)) <= {3, 7, 9}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(graph=graphs(), frac=st.sampled_from([4, 8, 16, 20]), dots=st.booleans())
 def test_the_golden_model_of_a_random_graph_is_exact(graph: Graph, frac: int, dots: bool) -> None:
     if dots:
@@ -201,7 +201,7 @@ def test_the_golden_model_of_a_random_graph_is_exact(graph: Graph, frac: int, do
     compare(lower(graph, plan), words)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(graph=graphs(trig=False), data=st.data())
 def test_mixed_formats_are_aligned_exactly(graph: Graph, data: st.DataObject) -> None:
     shapes = [Format(24, 12), Format(20, 15), Format(30, 8), Format(18, 17)]

@@ -215,7 +215,7 @@ def test_formats_change_a_schedule_through_the_latencies_of_table_units_alone() 
         assert other.start == designed("iiwa14", 8, name=name).binding.schedule.start, name
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graph=graphs(), ii=st.sampled_from([1, 2, 3, 7]), gather=st.booleans())
 def test_random_graphs_are_scheduled_and_bound_rightly(graph: Graph, ii: int, gather: bool) -> None:
     if gather:
@@ -312,7 +312,7 @@ def test_formats_by_signal_save_the_stage_for_rounding() -> None:
     assert [slower.dot(n) for n in (1, 2, 4)] == [timing.dot(n) + 2 for n in (1, 2, 4)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graph=graphs(), ii=st.sampled_from([1, 2, 5]), wide=st.booleans(), seed=st.integers(0, 99))
 def test_random_graphs_with_formats_by_signal_are_scheduled_rightly(
     graph: Graph, ii: int, wide: bool, seed: int

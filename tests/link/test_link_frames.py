@@ -69,7 +69,7 @@ def reseal(packet: Bytes) -> None:
     packet[-4:] = np.frombuffer(zlib.crc32(packet.tobytes()).to_bytes(4, "little"), np.uint8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(layout=layouts, count=counts, sequence=sequences, seed=seeds)
 def test_a_request_is_what_the_page_says(
     layout: Layout, count: int, sequence: int, seed: int
@@ -91,7 +91,7 @@ def test_a_request_is_what_the_page_says(
     assert word[15] == zlib.crc32(raw[:60] + bytes(4))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(layout=layouts, count=counts, sequence=sequences, seed=seeds)
 def test_a_good_response_is_read(layout: Layout, count: int, sequence: int, seed: int) -> None:
     packet, words, flags = respond(layout, count, sequence, seed=seed)
@@ -107,7 +107,7 @@ def test_a_good_response_is_read(layout: Layout, count: int, sequence: int, seed
     assert packet.tobytes() == before
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=seeds, count=st.integers(1, 20), data=st.data())
 def test_no_flipped_bit_passes(seed: int, count: int, data: st.DataObject) -> None:
     packet, _, _ = respond(LAYOUT, count, 9, seed=seed)

@@ -169,7 +169,7 @@ def test_constants_of_a_symmetric_matrix_stand_on_both_sides() -> None:
     assert whole.tolist() == [[[0.5, 0.25, 0], [0.25, 1, 2], [0, 2, 3]]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_what_was_gathered_is_scattered_back(data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 5))

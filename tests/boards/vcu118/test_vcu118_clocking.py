@@ -17,7 +17,7 @@ from pinion.boards.xilinx.clocking import (
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     source=st.sampled_from([125.0, 156.25, 250.0, 300.0]),
     wanted=st.floats(*CLOCK_MHZ, allow_nan=False),
