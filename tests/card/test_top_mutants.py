@@ -46,7 +46,7 @@ def bench(core: Path, folder: Path, *steps: str, broken: type[top.Top] = top.Top
             folder=folder,
             simulator="icarus",
             scenario=Scenario(steps=steps, **SETTINGS),
-            timeout=600,
+            timeout=1800,
         )
     )
 

@@ -77,7 +77,7 @@ def process() -> Pinion:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=1800,
         )
         return Done(done.returncode, done.stdout, done.stderr)
 

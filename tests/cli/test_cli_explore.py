@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
         assert child.stdout is not None and child.stderr is not None
         while not list(place.glob("points/*/point.json")):
             assert child.poll() is None, child.stderr.read()
+            time.sleep(0.02)
         os.killpg(child.pid, signal.SIGINT)
         printed, said = child.stdout.read(), child.stderr.read()
     assert child.returncode == 130

@@ -131,7 +131,7 @@ def test_a_design_around_it_passes_the_bench(exported: Path, tmp_path: Path) -> 
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 of 8 tests passed." in done.stdout

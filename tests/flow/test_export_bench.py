@@ -98,7 +98,7 @@ def run(python: Path, tmp_path: Path) -> Iterator[Run]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=1800,
         )
 
     yield bench
@@ -134,7 +134,7 @@ def test_the_make_file_runs_it_too(exported: Path, python: Path, tmp_path: Path)
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "TESTS=8 PASS=8 FAIL=0" in done.stdout

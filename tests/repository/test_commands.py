@@ -43,7 +43,7 @@ def setup(root: Path, tmp_path: Path) -> Setup:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=600,
         )
 
     return run

@@ -68,7 +68,7 @@ class ProofResult:
         return f"{self.name:32} {self.mode:6} depth {self.depth:3} {self.seconds:6.1f} s  {verdict}"
 
 
-def prove(proof: Proof, folder: Path, *, timeout: float = 280.0) -> ProofResult:
+def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult:
     """Run one proof in a folder of its own below ``folder``.
 
     Parameters

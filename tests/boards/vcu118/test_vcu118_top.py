@@ -140,7 +140,7 @@ def simulate(folder: Path, verilog: Path) -> str:
         check=True,
     )
     done = subprocess.run(
-        ["vvp", "bench.vvp"], cwd=folder, check=True, capture_output=True, text=True, timeout=60
+        ["vvp", "bench.vvp"], cwd=folder, check=True, capture_output=True, text=True, timeout=600
     )
     return done.stdout
 

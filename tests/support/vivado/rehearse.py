@@ -114,7 +114,7 @@ def rehearse(
             cwd=stage,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         lines = log.read_text().splitlines() if log.exists() else []
