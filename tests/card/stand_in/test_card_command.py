@@ -54,7 +54,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path, number):
     with pytest.raises(StandInError, match="another stand-in"):
         StandIn(folder=".", model=ECHO, at=tmp_path / "at")
     program.send_signal(number)
-    assert program.wait(60) == 0
+    assert program.wait(600) == 0
     program.stdout.close()
     assert not any((tmp_path / "at").iterdir())
 

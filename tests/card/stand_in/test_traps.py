@@ -36,6 +36,9 @@ from pinion.driver.errors import LinkError
 from pinion.driver.xdma import XdmaTransport
 from pinion.link import Cause
 
+LONG, SOON = 60.0, 0.2
+"""Seconds that a transfer may stand still: where none does, and where a mutant makes one."""
+
 CALM = FaultPlan()
 SPLIT = FaultPlan(faults=(Fault(kind="ring_wrap", at=(0, 1, 2), beat=4),))
 SHORT = FaultPlan(faults=(Fault(kind="partial_tkeep", at=(0,), beat=3, size=24),))
@@ -105,7 +108,7 @@ class LateRead(StandInNodes):
             self._sent.set()
 
     def read_stream(self, data: memoryview) -> int:
-        self._sent.wait(5)
+        assert self._sent.wait(LONG)
         self._sent.clear()
         return super().read_stream(data)
 
@@ -175,7 +178,10 @@ _translate = xdma_module.translate
 
 @dataclass(kw_only=True)
 class Mutant:
-    """What is exchanged for something broken, in which scenario, and what gives it away."""
+    """What is exchanged for something broken, in which scenario, and what gives it away.
+
+    A mutant that ``stops`` makes transfers stand still on a card where nothing else is wrong.
+    """
 
     trap: str
     seen: Callable[[Outcome], bool]
@@ -187,6 +193,7 @@ class Mutant:
     depth: int = 512
     mounted: bool = False
     late: bool = False
+    stops: bool = False
 
 
 @dataclass(kw_only=True)
@@ -217,7 +224,7 @@ MUTANTS = [
         plan=SHORT,
         seen=lambda o: not any(getattr(e, "cause", None) == Cause.PARTIAL_BEAT for e in o.errors),
     ),
-    Mutant(trap="3", transport=RoundedUp, seen=lambda o: o.says("CardTimeoutError")),
+    Mutant(trap="3", transport=RoundedUp, stops=True, seen=lambda o: o.says("CardTimeoutError")),
     Mutant(trap="4", nodes=Vectored, mounted=True, seen=lambda o: "trap_4" in o.rules),
     Mutant(
         trap="5",
@@ -231,8 +238,10 @@ MUTANTS = [
         patch=(traffic_module, "with_signals_blocked", _unblocked),
         seen=lambda o: "trap_5" in o.rules,
     ),
-    Mutant(trap="6", nodes=LateRead, depth=8, seen=lambda o: o.says("CardTimeoutError")),
-    Mutant(trap="7", backend=ImpatientBackend, late=True, seen=Outcome.failed),
+    Mutant(
+        trap="6", nodes=LateRead, depth=8, stops=True, seen=lambda o: o.says("CardTimeoutError")
+    ),
+    Mutant(trap="7", backend=ImpatientBackend, late=True, stops=True, seen=Outcome.failed),
     Mutant(
         trap="8, errno",
         plan=LATE,
@@ -253,12 +262,13 @@ MUTANTS = [
 @contextmanager
 def nodes_of(card: Any, mutant: Mutant, kind: type[Any]) -> Iterator[tuple[Any, Callable]]:
     """Nodes of a stand-in, in this process or mounted, and its log."""
+    limits = {"timeout": SOON, "sound_timeout": SOON if mutant.stops else LONG}
     if mutant.mounted:
-        with StandIn(folder=".", model=card.echo, faults=mutant.plan, timeout=0.6) as stand:
+        with StandIn(folder=".", model=card.echo, faults=mutant.plan, **limits) as stand:
             yield kind(prefix=stand.prefix), stand.log
         return
     backend = mutant.backend(card=card.backend().card, depth=mutant.depth)
-    model = XdmaModel(backend=backend, layout=card.layout, plan=mutant.plan, timeout=0.6)
+    model = XdmaModel(backend=backend, layout=card.layout, plan=mutant.plan, **limits)
     yield kind(model=model), model.log
     model.stop()
 
@@ -275,8 +285,8 @@ def scenario(card: Any, mutant: Mutant) -> Outcome:
             device = Device(
                 manifest=card.manifest,
                 transport=mutant.transport(nodes=nodes, layout=card.layout),
-                timeout=1.0,
-                patience=1.0,
+                timeout=2 * LONG,
+                patience=2 * LONG,
             )
         except (DriverError, TransportError) as error:
             errors = [error, error, error]

@@ -42,7 +42,7 @@ class SpoilingCard(InProcessCard):
     """
 
     def __init__(self, *, card: PacketCard, mutator: Mutator) -> None:
-        super().__init__(card=card, wait=0.05)
+        super().__init__(card=card)
         self._mutator = mutator
         self._before = b"\0"
 
