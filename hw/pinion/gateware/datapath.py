@@ -115,8 +115,8 @@ class Datapath(wiring.Component):
         """A registered constant for each slot; slots without an entry may hold anything."""
         values = set(table.values())
         if len(values) == 1 or self.ii == 1:
-            return C(values.pop(), shape)  # type: ignore[arg-type]
-        register = Signal(shape, name=name, reset_less=True)  # type: ignore[arg-type]
+            return C(values.pop(), shape)
+        register = Signal(shape, name=name, reset_less=True)
         with m.Switch(self.next_slot):
             for slot, value in sorted(table.items()):
                 with m.Case(slot):

@@ -18,6 +18,6 @@ def core_rtlil(core: Core) -> str:
     The text depends on the core's parameters alone: no source positions, no paths. A core can be
     converted once, because Amaranth elaborates an object once.
     """
-    text = rtlil.convert(core, name=TOP, emit_src=False)
+    text: str = rtlil.convert(core, name=TOP, emit_src=False)
     modules = {**core.datapath.modules, **core.modules}
     return text + "\n".join(text for _, text in sorted(modules.items()))

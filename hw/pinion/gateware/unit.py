@@ -68,7 +68,7 @@ class Unit(wiring.Component):
         text and texts of several units can be concatenated. Instantiate it with
         ``Instance(name, i_clk=ClockSignal(), i_a=..., o_o=...)``.
         """
-        text = rtlil.convert(
+        text: str = rtlil.convert(
             self,
             name=name,
             emit_src=False,

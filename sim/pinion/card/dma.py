@@ -124,7 +124,7 @@ class Dma:
                 address = self._place(min(len(data), PAGE) // BEAT)
             first = len(self.monitor.accepted)
             parts, self._ring = transfers(len(data), address, self._ring)
-            view = memoryview(data).cast("B")
+            view = data.data.cast("B")
             for part in parts:
                 beats, keep = request_beats(view[part.start : part.stop], address + part.start)
                 bits = np.unpackbits(keep.view(np.uint8), bitorder="little")

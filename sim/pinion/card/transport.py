@@ -234,7 +234,7 @@ class SimulatedTop(Transport):
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated top cannot be made: {error}") from error
         self.top.clocks(link=link, core=core)
-        self._pauses = {"idle": idle, "stall": stall}
+        self._idle, self._stall = idle, stall
         self._wait = wait
         self._moved = threading.Condition()
         self._beats: Words = np.empty((0, WORDS_PER_BEAT), dtype=np.uint32)
@@ -305,7 +305,12 @@ class SimulatedTop(Transport):
         if not len(self._beats) and not self._wanted:
             return False
         run = self.top.run(
-            beats=self._beats, room=self._wanted, limit=IDLE, cycles=SLICE, **self._pauses
+            beats=self._beats,
+            room=self._wanted,
+            idle=self._idle,
+            stall=self._stall,
+            limit=IDLE,
+            cycles=SLICE,
         )
         if run.violations:
             raise TransportError(

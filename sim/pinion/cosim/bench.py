@@ -95,12 +95,12 @@ def _pauses(pattern: NDArray[np.bool_]) -> Iterator[bool]:
 
 def _frames(beats: Words, last: Flags) -> Iterator[AxiStreamFrame]:
     start = 0
-    for end in np.flatnonzero(last) + 1:
+    for end in (np.flatnonzero(last) + 1).tolist():
         yield AxiStreamFrame(beats[start:end].reshape(-1).tolist())
         start = end
 
 
-def compare(got: Words, expected: Words, *, what: str) -> list[str]:
+def compare(got: Words | Flags, expected: Words | Flags, *, what: str) -> list[str]:
     """Return sentences about differing words, naming the first record and word; shapes included.
 
     Parameters
@@ -163,7 +163,7 @@ async def stream(dut: Any) -> None:
     beats, last, n_expected = stimuli["beats"], stimuli["last"], spec["expected_beats"]
 
     dut.rst.value = 1
-    cocotb.start_soon(Clock(dut.clk, _PERIOD_NS, unit="ns").start())
+    Clock(dut.clk, _PERIOD_NS, unit="ns").start()
     clock = {"reset": dut.rst, "reset_active_level": True, "byte_size": 32}
     source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "i"), dut.clk, **clock)
     sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "o"), dut.clk, **clock)

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
@@ -202,7 +202,7 @@ def _read(place: Path, point: Point, version: str | None) -> dict[str, Any]:
 
 def _run(
     points: Sequence[Point], folder: Path, wish: Wish, jobs: int
-) -> Iterator[tuple[Point, str | None]]:
+) -> Generator[tuple[Point, str | None], None, None]:
     """Run points, a fresh process for each; yields each with its failure, if any.
 
     A pool of one process a point: whatever dies takes nobody along, and memory goes back.
@@ -371,8 +371,8 @@ def _errors(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
     floats = reference.float_model(words)
     error = np.abs(np.ascontiguousarray(got).view(np.float32).astype(np.float64) - floats)
     sizes = reference.blocks(floats)
-    largest: dict[str, float | None] = {}
-    median: dict[str, float | None] = {}
+    largest: dict[str, float] = {}
+    median: dict[str, float] = {}
     for name, block in reference.blocks(error).items():
         if block.shape[1] and not flags.all():
             size = block_scale(np.abs(sizes[name]).max(axis=1))

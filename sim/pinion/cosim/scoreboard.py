@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pinion.fixedpoint import Wide
 from pinion.gateware.emit import RTLIL
+from pinion.graph import names
+from pinion.graph.evaluate import FixedValues
 
 from .compiled import CompiledCore
 from .reference import Reference, Words
@@ -100,9 +104,7 @@ def first_divergence(
             unit = f"{row['kind']}_{row['unit']}"
             width = reference.formats[row["node"]].width
             got = _signed(int(trace[signals[unit]][launch + cycle]), width)
-            value = values.nodes[row["node"]]
-            assert not isinstance(value, Wide)
-            expected = int(np.broadcast_to(value, (len(replay),))[-1])
+            expected = int(_column(values, row["node"], len(replay))[-1])
             if got != expected:
                 node = reference.graph.nodes[row["node"]]
                 op = node.op
@@ -115,6 +117,13 @@ def first_divergence(
     return Divergence(request, -1, "", "", 0, "", "", 0, 0, waveform)
 
 
+def _column(values: FixedValues, node: int, count: int) -> NDArray[np.int64]:
+    """What a unit should give for a node in each request, (n,)."""
+    value = values.nodes[node]
+    assert not isinstance(value, Wide)  # no unit's result is wider than one limb
+    return np.broadcast_to(value, (count,))
+
+
 def _signed(bits: int, width: int) -> int:
     return bits - (1 << width) if bits >> (width - 1) & 1 else bits
 
@@ -123,11 +132,11 @@ def _waveform(
     path: Path,
     reference: Reference,
     replay: Words,
-    trace: dict[str, np.ndarray],  # type: ignore[type-arg]
-    launches: np.ndarray,  # type: ignore[type-arg]
+    trace: dict[str, NDArray[Any]],
+    launches: NDArray[np.intp],
     signals: dict[str, str],
     rows: dict[str, list[dict[str, int]]],
-    values: object,
+    values: FixedValues,
 ) -> None:
     """Output beats and unit outputs with what they should be beside them."""
     manifest = reference.build.manifest
@@ -162,7 +171,7 @@ def _waveform(
                 continue
             node = row["node"]
             width = reference.formats[node].width
-            column = np.broadcast_to(values.nodes[node], (len(replay),))  # type: ignore[attr-defined]
+            column = _column(values, node, len(replay))
             for k, launch in enumerate(launches[: len(replay)]):
                 cycle = launch + row["start"] + row["latency"]
                 if cycle < count:

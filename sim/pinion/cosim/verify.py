@@ -150,7 +150,7 @@ def _simulate(
     return run_bench(
         verilog=build.folder / VERILOG,
         folder=sim,
-        simulator=simulator,  # type: ignore[arg-type]
+        simulator=simulator,  # type: ignore[arg-type]  # `verify` has checked the name
         beats=beats,
         last=last,
         expected_beats=expected_beats,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import protocol
-from .protocol import HEADER, TRAILER, Cause, Magic, Status
+from .protocol import HEADER, TRAILER, Cause, Magic, Status, field_of
 from .registers import REGISTERS
 
 _MARKED = re.compile(r"<!-- table: (\w+) -->\n(.*?)<!-- end -->", flags=re.DOTALL)
@@ -49,7 +49,7 @@ def record_table(name: str) -> str:
     texts = field_texts(name)
     rows = []
     for field in record.names or ():
-        dtype, offset = record.fields[field][:2]  # type: ignore[index]
+        dtype, offset = field_of(record, field)
         last = (offset + dtype.itemsize) // 4 - 1
         words = f"{offset // 4}" if offset // 4 == last else f"{offset // 4}-{last}"
         rows.append((words, offset, f"`{field}`", _type(dtype), texts[field]))

@@ -21,6 +21,7 @@ the host knows beforehand, TLAST on its last beat alone.
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -158,6 +159,24 @@ _SENTENCES = {
     Cause.PAYLOAD_CRC: "the records of a request arrived damaged",
     Cause.CORE_ERROR: "the core lost the bounds of its records",
 }
+
+
+def field_of(record: np.dtype[np.void], name: str) -> tuple[np.dtype[Any], int]:
+    """Type of a record's field, and the byte of the record in which it begins.
+
+    Parameters
+    ----------
+    record : such as `HEADER`.
+
+    Raises
+    ------
+    KeyError
+        When the record has no field of that name.
+    """
+    if record.fields is None or name not in record.fields:
+        raise KeyError(f"The record has no field '{name}', but {record.names or ()}.")
+    dtype, offset = record.fields[name][:2]
+    return dtype, offset
 
 
 def function_id(name: str) -> int:

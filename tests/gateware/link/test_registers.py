@@ -241,7 +241,7 @@ def mutant_of_mutant(source: str) -> Any:
 
     text = inspect.getsource(registers)
     text = text.replace(source, f"{source}, init=(1 << 32) - 40")
-    kept = 'values[upper + _HIGH] = Signal(WORD, name=f"{name}_kept")'
+    kept = "values[upper + _HIGH] = kept"
     assert text.count(kept) == 1
     text = text.replace(kept, "values[upper + _HIGH] = high")
     text = text.replace("m.d.sync += kept.eq(", "m.d.sync += Signal(WORD).eq(")

@@ -28,7 +28,10 @@ def plain() -> Manifest:
         sample(),
         inputs=(Array(name="x", shape=(7,), unit=""),),
         outputs=(Array(name="y", shape=(5,), unit=""),),
-        **{"lanes_in": 7, "beats_in": 1, "lanes_out": 5, "beats_out": 1},
+        lanes_in=7,
+        beats_in=1,
+        lanes_out=5,
+        beats_out=1,
     )
 
 

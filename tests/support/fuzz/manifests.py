@@ -25,13 +25,17 @@ FILES = 0.02
 def sample() -> Manifest:
     """A small manifest with everything in it that a manifest can have."""
     return Manifest(
-        **{"version": "0", "robot": "two_link", "robot_source": "generated", "function": "minv"},
-        **{"formats": "auto", "objective": "area", "target": "sim", "content": "0"},
-        **{"ii": 4, "latency_cycles": 20, "total_latency_cycles": 40, "registers": 7},
-        **{"multipliers": 5, "table_multipliers": 2, "adders": 3},
-        **{"max_error": 1e-3, "clock_mhz": 250.0, "budget_distribution": "reference"},
-        **{"lanes_in": 2, "beats_in": 3, "lanes_out": 4, "beats_out": 2},
+        version="0",
+        robot="two_link",
+        robot_source="generated",
+        function="minv",
         options={"derivatives": "column"},
+        formats="auto",
+        objective="area",
+        max_error=1e-3,
+        target="sim",
+        ii=4,
+        clock_mhz=250.0,
         inputs=(
             Array(name="q", shape=(2,), unit="rad"),
             Array(name="minv", shape=(2, 2), unit="1/kg", sent=(0, 2, 3), symmetric=True),
@@ -40,9 +44,21 @@ def sample() -> Manifest:
             Array(name="tau", shape=(2,), unit="N m"),
             Array(name="part", shape=(2, 3), unit="", sent=(1, 2, 4), constants=((0, 0.5),)),
         ),
+        lanes_in=2,
+        beats_in=3,
+        lanes_out=4,
+        beats_out=2,
+        latency_cycles=20,
+        total_latency_cycles=40,
+        multipliers=5,
+        table_multipliers=2,
+        adders=3,
         units={"add": 3, "dot1x18": 5},
         ops={"mul": 8, "add": 13},
+        registers=7,
         budget={"tau[0]": 1e-3, "part[0,1]": 2.5e-4},
+        budget_distribution="reference",
+        content="0",
     )
 
 

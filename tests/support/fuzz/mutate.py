@@ -145,7 +145,7 @@ class Mutator:
                 data[key], data[second] = data[second], data[key]
             case 4 if isinstance(data, dict):
                 data[f"{key}{r.choice(('', '_', ' '))}"] = self._junk()
-            case 4:
+            case 4 if isinstance(data, list):
                 data.insert(key, r.choice((deepcopy(data[key]), self._junk())))
             case 5 if type(data[key]) is float or (type(data[key]) is int and data[key] < 2**64):
                 data[key] += r.choice((-1, 1, 0.5, 2**32))

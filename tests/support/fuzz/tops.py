@@ -97,11 +97,11 @@ class _Host:
         if len(self.answered) != len(self.foretold):
             return f"{len(self.answered)} responses, at packet level {len(self.foretold)}"
         for one, two in zip(self.answered, self.foretold, strict=True):
-            bare = [packet.copy() for packet in (one, two)]
-            for packet in bare:
+            bare, foretold = one.copy(), two.copy()
+            for packet in (bare, foretold):
                 for name in ("cycles", "stalled", "starved", "crc"):
                     packet[-BEAT:].view(TRAILER)[name] = 0
-            if not np.array_equal(*bare):
+            if not np.array_equal(bare, foretold):
                 return f"the response to {int(one[16:20].view(np.uint32)[0]):#x} is another"
         return None
 

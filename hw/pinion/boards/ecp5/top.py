@@ -215,4 +215,5 @@ def board_rtlil(pll: Pll) -> str:
     """RTLIL of module `TOP`, without the card."""
     board = SerialBoard(pll=pll)
     ports = {name: (signal, None) for name, signal in board.ports.items()}
-    return rtlil.convert(board, name=TOP, ports=ports, emit_src=False)
+    text: str = rtlil.convert(board, name=TOP, ports=ports, emit_src=False)
+    return text

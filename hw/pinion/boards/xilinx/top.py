@@ -199,4 +199,5 @@ def board_rtlil(board: Board, core_clock: Mmcm | None) -> str:
     """RTLIL of the top; the link's top, the DMA engine and primitives are named, not contained."""
     top = BoardTop(board=board, core_clock=core_clock)
     ports = {name: (signal, None) for name, signal in top.ports.items()}
-    return rtlil.convert(top, name=TOP, ports=ports, emit_src=False)
+    text: str = rtlil.convert(top, name=TOP, ports=ports, emit_src=False)
+    return text

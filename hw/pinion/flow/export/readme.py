@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pinion.link import Array, Manifest
 
@@ -11,7 +11,7 @@ from ..build import Build
 from .interface import Port, plain
 
 
-def readme_values(name: str, build: Build, ports: Sequence[Port]) -> Mapping[str, str]:
+def readme_values(name: str, build: Build, ports: Sequence[Port]) -> dict[str, str]:
     """The values of the README's template."""
     m = build.manifest
     options = ", ".join(f"{key} {value}" for key, value in m.options.items())

@@ -9,6 +9,7 @@ from amaranth.hdl import Const, Module, Signal, Value, ValueLike
 from amaranth.lib.data import StructLayout
 
 from pinion.link import MAX_COUNT, WORDS_PER_BEAT
+from pinion.link.protocol import field_of
 
 from .layouts import COUNT, WORD
 
@@ -91,7 +92,7 @@ class Bus:
         """The slice of a beat."""
         return beat if self.slices == 1 else beat.word_select(place, self.bits)
 
-    def slice_of(self, record: np.dtype, name: str) -> int:
+    def slice_of(self, record: np.dtype[np.void], name: str) -> int:
         """In which slice of its beat a record's field is.
 
         Raises
@@ -99,15 +100,15 @@ class Bus:
         ValueError
             When the field lies across two slices.
         """
-        shape, offset = record.fields[name]
+        shape, offset = field_of(record, name)
         index, end = offset // self.bytes, (offset + shape.itemsize - 1) // self.bytes
         if index != end:
             raise ValueError(f"The field {name} lies across slices of {self.words} words.")
         return index
 
-    def field(self, record: np.dtype, data: ValueLike, name: str) -> Value:
+    def field(self, record: np.dtype[np.void], data: ValueLike, name: str) -> Value:
         """The bits of a record's field in the slice that has it (`slice_of`)."""
-        shape, offset = record.fields[name]
+        shape, offset = field_of(record, name)
         start = offset - self.bytes * self.slice_of(record, name)
         return Value.cast(data)[8 * start : 8 * (start + shape.itemsize)]
 

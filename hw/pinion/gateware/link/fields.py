@@ -5,23 +5,29 @@ from __future__ import annotations
 import numpy as np
 from amaranth.hdl import Cat, Const, Value, ValueLike
 
-Record = np.dtype  # of pinion.link.protocol: fields, their places and widths
+from pinion.link.protocol import field_of
 
 
-def beat_of(record: Record, **values: ValueLike) -> Value:
+def beat_of(record: np.dtype[np.void], **values: ValueLike) -> Value:
     """A beat with these values in a record's fields, and zeros in the others.
+
+    Parameters
+    ----------
+    record : of `pinion.link.protocol`, its fields in order and without gaps.
+    values : by the field's name.
 
     Raises
     ------
     KeyError
         When the record has no field of that name.
     """
-    unknown = values.keys() - set(record.names)
+    names = record.names or ()
+    unknown = values.keys() - set(names)
     if unknown:
-        raise KeyError(f"The record has no field {sorted(unknown)}, but {record.names}.")
+        raise KeyError(f"The record has no field {sorted(unknown)}, but {names}.")
     parts = []
-    for name in record.names:  # in order and without gaps, as `numpy.dtype` makes them
-        width = 8 * record.fields[name][0].itemsize
+    for name in names:
+        width = 8 * field_of(record, name)[0].itemsize
         value = values.get(name, 0)
         value = Const(int(value), width) if isinstance(value, int) else Value.cast(value)
         if len(value) > width:

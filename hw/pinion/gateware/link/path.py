@@ -140,9 +140,10 @@ class StreamPath(wiring.Component):
         m = Module()
         p = self.parameters
         bus = p.bus
-        build = {"function": p.function, "build": p.build, "bus": bus}
         m.submodules.inbox = inbox = ElasticBuffer(shape=bus.request, depth=p.depth)
-        m.submodules.reader = reader = RequestReader(words=p.words_in, **build)
+        m.submodules.reader = reader = RequestReader(
+            words=p.words_in, function=p.function, build=p.build, bus=bus
+        )
         m.submodules.unpacker = unpacker = Unpacker(
             words_per_beat=bus.words, record=p.words_in, lanes=p.lanes_in, beats=p.beats_in
         )
@@ -160,7 +161,9 @@ class StreamPath(wiring.Component):
             words_per_beat=bus.words, record=p.words_out, lanes=p.lanes_out, beats=p.beats_out
         )
         m.submodules.outbox = outbox = ElasticBuffer(shape=bus.response, depth=p.depth)
-        m.submodules.writer = writer = ResponseWriter(words=p.words_out, **build)
+        m.submodules.writer = writer = ResponseWriter(
+            words=p.words_out, function=p.function, build=p.build, bus=bus
+        )
         connect(m, wiring.flipped(self.core_o), tally.i)
         connect(m, tally.o, packer.i)
         # Likewise: from here to the crossing ready passes packer and tally without a register.

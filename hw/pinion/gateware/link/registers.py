@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -101,10 +101,13 @@ class RegisterBlock(wiring.Component):
         self._write(m)
         return m
 
-    def _values(self, m: Module) -> tuple[dict[str, Value | int], dict[str, Value]]:
-        """What each register reads as, by name; high words as they are, by their low word's."""
-        highs: dict[str, Value] = {}
-        values: dict[str, Value | int] = dict(self.constants)
+    def _values(self, m: Module) -> tuple[dict[str, ValueLike], dict[str, tuple[Signal, Value]]]:
+        """What each register reads as, by name; and what a read of a pair's low word does.
+
+        The second: by the low word's name, the register that keeps the high word, and its value.
+        """
+        highs: dict[str, tuple[Signal, Value]] = {}
+        values: dict[str, ValueLike] = dict(self.constants)
         wide = {row.name.removesuffix(_HIGH) for row in REGISTERS if row.name.endswith(_HIGH)}
         for name in counter_names():
             upper = name.upper()
@@ -116,8 +119,9 @@ class RegisterBlock(wiring.Component):
                 high = Signal(WORD, name=f"{name}_high")
                 m.d.sync += high.eq(high + carry)
                 values[upper + _LOW] = low
-                values[upper + _HIGH] = Signal(WORD, name=f"{name}_kept")
-                highs[upper + _LOW] = high + carry
+                kept = Signal(WORD, name=f"{name}_kept")
+                values[upper + _HIGH] = kept
+                highs[upper + _LOW] = kept, high + carry
             else:
                 values[upper] = low
         for row in REGISTERS:
@@ -141,8 +145,8 @@ class RegisterBlock(wiring.Component):
                     with m.Case(row.offset // BYTES):
                         m.d.sync += self.rdata.eq(values[row.name])
                         if row.name in highs:
-                            kept = values[row.name.removesuffix(_LOW) + _HIGH]
-                            m.d.sync += kept.eq(highs[row.name])
+                            kept, high = highs[row.name]
+                            m.d.sync += kept.eq(high)
 
     def _write(self, m: Module) -> None:
         address, data, strobe = Signal(range(SPACE // BYTES)), Signal(WORD), Signal(BYTES)

@@ -36,7 +36,7 @@ class _Opened:
     closed: bool = False
 
 
-class CardFiles(mfusepy.Operations):  # type: ignore[misc]  # mfusepy is not typed
+class CardFiles(mfusepy.Operations):
     """``xdma0_h2c_0``, ``xdma0_c2h_0`` and ``xdma0_user``.
 
     Parameters
