@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from pinion.gateware.link import Crossing, ElasticBuffer, HoldingStage, Packer, Unpacker
+from pinion.gateware.link.closer import Closer
+from pinion.gateware.link.reader import RequestReader
+from pinion.gateware.link.registers import RegisterBlock
+from pinion.gateware.link.writer import ResponseWriter
 from tests.gateware.link.mutants import mutant
 from tests.support.formal import FormalError, Proof, prove
 from tests.support.proofs import PROOFS
@@ -22,77 +26,103 @@ def test_it_is_proved(name: str, tmp_path: Path):
     assert result.passed, result.log.read_text()[-2000:]
 
 
-# Proof, component, and what is broken in it.
+# Proof, component, cycles in which it shows (None: the proof's own), and what is broken in it.
 MUTANTS = {
     "a full stage accepts": (
-        "holding",
-        HoldingStage,
+        *("holding", HoldingStage, None),
         ("self.i.ready.eq(~full)", "self.i.ready.eq(1)"),
     ),
     "the spare payload is overwritten": (
-        "holding",
-        HoldingStage,
+        *("holding", HoldingStage, None),
         ("with m.If(~full)", "with m.If(1)"),
     ),
     "the buffer does not wait for the reader": (
-        "elastic",
-        ElasticBuffer,
+        *("elastic", ElasticBuffer, None),
         ("fifo.r_en.eq(self.o.ready)", "fifo.r_en.eq(1)"),
     ),
     "the buffer is never read": (
-        "elastic",
-        ElasticBuffer,
+        *("elastic", ElasticBuffer, None),
         ("self.o.valid.eq(fifo.r_rdy)", "self.o.valid.eq(0)"),
     ),
     "the padding of a batch is not dropped": (
-        "unpacker_3_2_2",
-        Unpacker,
+        *("unpacker_3_2_2", Unpacker, None),
         (" | (batch & (place == count))", ""),
     ),
     "a lane behind the record is not cleared": (
-        "unpacker_3_2_2",
-        Unpacker,
+        *("unpacker_3_2_2", Unpacker, None),
         ("lanes[g.tail :]", "lanes[g.tail + 1 :]"),
     ),
     "the unpacker waits for a beat that it does not need": (
-        "unpacker_1_1_1",
-        Unpacker,
+        *("unpacker_1_1_1", Unpacker, None),
         ("end > space", "end >= space"),
     ),
     "a step of the unpacker does not wait for the next": (
-        "unpacker_5_3_2",
-        Unpacker,
+        *("unpacker_5_3_2", Unpacker, None),
         ("turn.eq(~turned | move)", "turn.eq(1)"),
     ),
     "a full beat goes out before the rest of the last batch": (
-        "packer_7_4_2",
-        Packer,
+        *("packer_7_4_2", Packer, None),
         (" & ~(rest & fills)", ""),
     ),
-    "lanes behind the record are packed": ("packer_3_2_2", Packer, ("end > k)", "1)")),
+    "lanes behind the record are packed": ("packer_3_2_2", Packer, None, ("end > k)", "1)")),
     "the rest of a batch stays": (
-        "packer_5_3_2",
-        Packer,
+        *("packer_5_3_2", Packer, None),
         ("offered.eq(rest | (placed", "offered.eq((placed"),
     ),
     "the crossing accepts when it is full": (
-        "crossing",
-        Crossing,
+        *("crossing", Crossing, None),
         ("self.i.ready.eq(fifo.w_rdy)", "self.i.ready.eq(1)"),
     ),
     "the crossing does not wait for the reader": (
-        "crossing",
-        Crossing,
+        *("crossing", Crossing, None),
         ("fifo.r_en.eq(self.o.ready)", "fifo.r_en.eq(1)"),
+    ),
+    "the reset withdraws a packet's end": (
+        *("closer", Closer, 6),
+        ("self.o.valid.eq(self.open)", "self.o.valid.eq(0)"),
+    ),
+    "an abort beat where no packet is open": (
+        *("closer", Closer, 6),
+        ("self.o.valid.eq(self.open)", "self.o.valid.eq(1)"),
+    ),
+    "an abort beat that ends within": (
+        *("closer_narrow", Closer, 8),
+        ("begins | aborts) & ends)", "begins | aborts))"),
+    ),
+    "a beat that is cut is not filled up": (
+        *("closer_narrow", Closer, 8),
+        ("self.o.valid.eq(self.open)", "self.o.valid.eq(self.open & (begins | aborts))"),
+    ),
+    "a beat on offer changes": (
+        *("writer", ResponseWriter, 6),
+        ("advance.eq(~offered | self.o.ready)", "advance.eq(1)"),
+    ),
+    "the checksum goes on while its beat waits": (
+        *("writer", ResponseWriter, 8),
+        ("checksum.valid.eq(full & advance)", "checksum.valid.eq(full)"),
+    ),
+    "a beat more than announced": (
+        *("reader", RequestReader, 8),
+        ("final.eq(product <= bus.words)", "final.eq(product < bus.words - 6)"),
+    ),
+    "a response without address": (
+        *("registers", RegisterBlock, 8),
+        ("has_address & has_data", "has_data"),
+    ),
+    "read data withdrawn": (
+        *("registers", RegisterBlock, 8),
+        ("with m.If(self.rvalid & self.rready):", "with m.If(self.rvalid):"),
     ),
 }
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_component_fails_its_proof(name: str, tmp_path: Path):
-    proof, component, change = MUTANTS[name]
-    broken = replace(BY_NAME[proof], component=mutant(component, *change), mode="bmc")
-    assert not prove(broken, tmp_path).passed
+    proof, component, depth, change = MUTANTS[name]
+    sound = BY_NAME[proof]
+    broken = mutant(component, *change)
+    changed = replace(sound, component=broken, mode="bmc", depth=depth or sound.depth)
+    assert not prove(changed, tmp_path).passed
 
 
 def test_the_tools_are_found_without_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,9 @@
 One word is marked at will: the solver may choose any that goes in, in any cycle. How many words are
 in front of it is known from then on, so it is known when it must come out. A word lost, doubled or
 out of order then shows as a wrong value in its place, since the values are free as well.
+
+The ends of the path make and read packets instead of passing words on. What is asserted of reader,
+writer, closer and registers is what each promises: lengths, offers that stay, answers in time.
 """
 
 from __future__ import annotations
@@ -29,6 +32,11 @@ from amaranth.hdl import (
     Value,
     ValueLike,
 )
+from amaranth.lib.wiring import connect
+
+from pinion.gateware.link.bus import COUNT
+from pinion.gateware.link.holding import HoldingStage
+from pinion.link import Magic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +53,21 @@ FLIGHT = 6
 """Bits of the number of words under way; that it does not overflow is asserted."""
 
 
-def begin(dut: Any) -> Module:
-    """Start a harness: one clock, no reset, any input (offers may even go away)."""
+def begin(dut: Any, *free: ValueLike) -> Module:
+    """Start a harness: one clock, no reset, and these inputs any value in any cycle."""
     m = Module()
     m.d.comb += Assume(~ResetSignal("sync"))
     m.submodules.dut = dut
-    i, o = dut.i, dut.o
-    payload = Value.cast(i.payload)
-    m.d.comb += [i.valid.eq(AnySeq(1)), o.ready.eq(AnySeq(1))]
-    m.d.comb += payload.eq(AnySeq(len(payload)))
-    stable(m, o.valid, o.ready, Value.cast(o.payload))
+    for signal in free:
+        value = Value.cast(signal)
+        m.d.comb += value.eq(AnySeq(len(value)))
+    return m
+
+
+def begin_stream(dut: Any) -> Module:
+    """Start the harness of a component from ``i`` to ``o``: any input, offers may even go away."""
+    m = begin(dut, dut.i.valid, dut.o.ready, dut.i.payload)
+    stable(m, dut.o.valid, dut.o.ready, Value.cast(dut.o.payload))
     return m
 
 
@@ -66,6 +79,16 @@ def stable(
     m.d[domain] += [waits.eq(valid & ~ready), before.eq(payload)]
     with m.If(waits):
         m.d.comb += Assert(valid & (payload == before))
+
+
+def offer_anything(m: Module, port: Any) -> None:
+    """Drive an input stream with anything, but what is on offer stays until it is taken."""
+    payload = Value.cast(port.payload)
+    waits, before = Signal(), Signal(len(payload))
+    m.d.comb += [port.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
+    m.d.sync += [waits.eq(port.valid & ~port.ready), before.eq(payload)]
+    with m.If(waits):
+        m.d.comb += Assume(port.valid & (payload == before))
 
 
 def in_order(
@@ -128,7 +151,7 @@ def in_time(m: Module, dut: Any, *, flight: Signal, closed: ValueLike, limit: in
 
 
 def _queue(dut: Any) -> tuple[Module, Track]:
-    m = begin(dut)
+    m = begin_stream(dut)
     track = in_order(
         m,
         entering=dut.i.valid & dut.i.ready,
@@ -161,7 +184,7 @@ def holding(dut: Any) -> Elaboratable:
 
 def unpacker(dut: Any) -> Elaboratable:
     """Harness of the unpacker; a word's tag says that it ends its record."""
-    m = begin(dut)
+    m = begin_stream(dut)
     g = dut.geometry
     i, o = dut.i, dut.o
     position = Signal(range(max(2, g.record)))  # of the next word within its record
@@ -199,7 +222,7 @@ def packer(dut: Any) -> Elaboratable:
 
     A word's tag says that it is the last of its batch's last beat.
     """
-    m = begin(dut)
+    m = begin_stream(dut)
     g = dut.geometry
     i, o = dut.i, dut.o
     space = g.words_per_beat
@@ -271,4 +294,135 @@ def crossing(dut: Any) -> Elaboratable:
         with m.If(o.ready):
             m.d[b] += received.eq(received + 1)
     m.d.comb += Assert(sent - received <= dut.depth)
+    return m
+
+
+def reader(dut: Any) -> Elaboratable:
+    """Harness of the reader: a batch's payload is as long as its header says, and no longer.
+
+    Beats are anything at all, damaged and partial ones included, in any cycle.
+    """
+    m = begin(dut, dut.i.valid, dut.i.payload, dut.o.ready, dut.batch_ready)
+    stable(m, dut.o.valid, dut.o.ready, Value.cast(dut.o.payload))
+    opened, left = Signal(), Signal(range(COUNT.stop * dut.words + 1))
+    enters, leaves = dut.batch_valid & dut.batch_ready, dut.o.valid & dut.o.ready
+    stopped = Signal()
+    m.d.sync += stopped.eq(stopped | (dut.error & dut.halted) | dut.halted)
+    with m.If(enters):
+        m.d.comb += Assert(~opened & (dut.batch_count != 0))
+        m.d.sync += [opened.eq(1), left.eq(dut.batch_count * dut.words)]
+    with m.If(dut.o.valid):
+        m.d.comb += Assert(opened & (dut.o.p.last == (left <= dut.bus.words)))
+        m.d.comb += Assert(dut.o.p.words == Mux(dut.o.p.last, left, dut.bus.words))
+    with m.If(leaves):
+        m.d.sync += [opened.eq(~dut.o.p.last), left.eq(left - dut.bus.words)]
+    with m.If(stopped):
+        m.d.comb += Assert(dut.halted & ~dut.o.valid & ~dut.batch_valid & dut.i.ready)
+    m.d.comb += Cover(leaves & dut.o.p.last)
+    return m
+
+
+def writer(dut: Any) -> Elaboratable:
+    """Harness of the writer: what is on offer stays, the checksum in the trailer included."""
+    m = begin(dut, dut.now, dut.core_error, dut.o.ready)
+    for port in (dut.batch, dut.verdict, dut.payload, dut.flags):
+        offer_anything(m, port)
+    stable(m, dut.o.valid, dut.o.ready, Value.cast(dut.o.payload))
+    m.d.comb += Cover(dut.o.valid & dut.o.p.last)
+    return m
+
+
+def closer(dut: Any) -> Elaboratable:
+    """Harness of closer and holding stage under soft resets in any cycle, of any length.
+
+    The sender may even withdraw its offers, as it does when it is reset.
+    """
+    m = begin(dut, dut.i.valid, dut.i.payload, dut.cleared)
+    m.submodules.holding = holding = HoldingStage(shape=dut.bus.response)
+    connect(m, dut.o, holding.i)
+    m.d.comb += [holding.o.ready.eq(AnySeq(1)), holding.clear.eq(0)]
+    stable(m, holding.o.valid, holding.o.ready, Value.cast(holding.o.payload))
+    # What the host sees, and how many beats it has not seen yet.
+    opened, inside = Signal(), Signal(2)
+    enters, leaves = dut.o.valid & dut.o.ready, holding.o.valid & holding.o.ready
+    m.d.sync += inside.eq(inside + enters - leaves)
+    with m.If(enters):
+        m.d.sync += opened.eq(~dut.o.p.last)
+    m.d.comb += [
+        Assert(dut.open == opened),
+        Assert(inside == holding.offered + holding.full),
+        Assert(holding.offered | ~holding.full),
+    ]
+    with m.If(dut.cleared):
+        m.d.comb += Assert((dut.o.valid == opened) & dut.o.p.last & ~dut.i.ready)
+    with m.Else():
+        m.d.comb += Assert((dut.o.valid == dut.i.valid) & (dut.i.ready == dut.o.ready))
+        m.d.comb += Assert(Value.cast(dut.o.payload) == Value.cast(dut.i.payload))
+    m.d.comb += Cover(dut.cleared & opened & enters)
+    return m
+
+
+def closer_narrow(dut: Any) -> Elaboratable:
+    """Harness of a closer of slices: beats stay whole, whenever a soft reset begins.
+
+    The reset is held as long as a packet is open, as the sequencer holds it.
+    """
+    m = begin(dut, dut.i.valid, dut.i.payload, dut.cleared, dut.o.ready)
+    place, opened, aborts, before = Signal(range(dut.bus.slices)), Signal(), Signal(), Signal()
+    enters, ends = dut.o.valid & dut.o.ready, place == dut.bus.slices - 1
+    m.d.sync += before.eq(dut.cleared & dut.open)
+    m.d.comb += Assume(~before | ~dut.open | dut.cleared)
+    with m.If(~dut.cleared & dut.i.valid):
+        m.d.comb += Assume(ends | ~dut.i.p.last)
+    with m.If(enters):
+        m.d.sync += [place.eq(place + 1), opened.eq(~dut.o.p.last)]
+        m.d.sync += aborts.eq(dut.cleared & ~dut.o.p.last & (aborts | (place == 0)))
+        m.d.comb += Assert(ends | ~dut.o.p.last)
+    m.d.comb += [Assert(dut.open == opened), Assert(opened | (place == 0))]
+    with m.If(dut.cleared):
+        m.d.comb += Assert((dut.o.valid == opened) & ~dut.i.ready)
+        with m.If(opened):
+            m.d.comb += Assert(dut.o.p.last == (ends & (aborts | (place == 0))))
+            m.d.comb += Assert(dut.o.p.data == Mux(place == 0, int(Magic.ABORT), 0))
+    m.d.comb += Cover(dut.cleared & opened & aborts & ends & enters)
+    return m
+
+
+ANSWER = 3
+"""Cycles after which a register access is answered."""
+
+
+def registers(dut: Any) -> Elaboratable:
+    """Harness of the registers: one response for each request, on offer until it is taken."""
+    names = ["awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot", "bready", "rready"]
+    m = begin(dut, *(getattr(dut, name) for name in names))
+    for channel, payload in (("aw", "awaddr"), ("w", "wdata"), ("ar", "araddr")):
+        valid, ready = getattr(dut, f"{channel}valid"), getattr(dut, f"{channel}ready")
+        waits, before = Signal(), Signal.like(getattr(dut, payload))
+        m.d.comb += valid.eq(AnySeq(1))
+        m.d.sync += [waits.eq(valid & ~ready), before.eq(getattr(dut, payload))]
+        with m.If(waits):
+            m.d.comb += Assume(valid & (getattr(dut, payload) == before))
+    stable(m, dut.bvalid, dut.bready, dut.bresp)
+    stable(m, dut.rvalid, dut.rready, dut.rdata)
+    for response, requests in (("b", ("aw", "w")), ("r", ("ar",))):
+        valid, ready = getattr(dut, f"{response}valid"), getattr(dut, f"{response}ready")
+        open_ = []
+        for request in requests:
+            waiting = Signal(2, name=f"{request}_waiting")
+            taken = getattr(dut, f"{request}valid") & getattr(dut, f"{request}ready")
+            m.d.sync += waiting.eq(waiting + taken - (valid & ready))
+            m.d.comb += Assert(waiting <= 1)
+            open_.append(waiting)
+        asked = open_[0] if len(open_) == 1 else open_[0].bool() & open_[1].bool()
+        unanswered = Signal(range(ANSWER + 2), name=f"{response}_unanswered")
+        with m.If(asked.bool() & ~valid):
+            m.d.sync += unanswered.eq(unanswered + 1)
+        with m.Else():
+            m.d.sync += unanswered.eq(0)
+        m.d.comb += Assert(unanswered < ANSWER)
+        with m.If(valid):
+            m.d.comb += Assert(asked.bool())
+            m.d.comb += Assert(getattr(dut, f"{response}resp") == 0)
+        m.d.comb += Cover(valid & ready)
     return m

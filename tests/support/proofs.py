@@ -5,19 +5,33 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+from pinion.gateware.link.bus import Bus
+from pinion.gateware.link.closer import Closer
 from pinion.gateware.link.crossing import Crossing
 from pinion.gateware.link.elastic import ElasticBuffer
 from pinion.gateware.link.holding import HoldingStage
 from pinion.gateware.link.packer import Packer
+from pinion.gateware.link.reader import RequestReader
+from pinion.gateware.link.registers import RegisterBlock
 from pinion.gateware.link.unpacker import Unpacker
-from tests.support import harness, proofs_ends
+from pinion.gateware.link.writer import ResponseWriter
+from pinion.link import REGISTERS
+from tests.support import harness
 from tests.support.formal import Proof, prove_all
 
 
 def _gearbox(record: int, lanes: int, beats: int) -> dict[str, int]:
     return {"word": 1, "words_per_beat": 4, "record": record, "lanes": lanes, "beats": beats}
 
+
+_BUILD: dict[str, Any] = {"words": 5, "function": 1, "build": 2}
+_NARROW = Bus(words=4)
+_REGISTERS: dict[str, Any] = {
+    "constants": {row.name: row.offset for row in REGISTERS if row.kind == "constant"},
+    "writable": {row.name: 1 for row in REGISTERS if row.kind == "control"},
+}
 
 PROOFS: tuple[Proof, ...] = (
     Proof(
@@ -84,7 +98,73 @@ PROOFS: tuple[Proof, ...] = (
         depth=24,
         multiclock=True,
     ),
-    *proofs_ends.PROOFS,
+    Proof(name="closer", harness=harness.closer, component=Closer, mode="prove", depth=3),
+    Proof(
+        name="writer",
+        harness=harness.writer,
+        component=ResponseWriter,
+        settings=_BUILD,
+        mode="prove",
+        depth=2,
+    ),
+    Proof(
+        name="reader",
+        harness=harness.reader,
+        component=RequestReader,
+        settings=_BUILD,
+        mode="bmc",
+        depth=10,
+    ),
+    # That the solver finds a header with its checksum, and a packet behind it.
+    Proof(
+        name="reader_passes",
+        harness=harness.reader,
+        component=RequestReader,
+        settings=_BUILD,
+        mode="cover",
+        depth=8,
+    ),
+    # The same of slices.
+    Proof(
+        name="closer_narrow",
+        harness=harness.closer_narrow,
+        component=Closer,
+        settings={"bus": _NARROW},
+        mode="bmc",
+        depth=14,
+    ),
+    Proof(
+        name="closer_narrow_passes",
+        harness=harness.closer_narrow,
+        component=Closer,
+        settings={"bus": _NARROW},
+        mode="cover",
+        depth=12,
+    ),
+    Proof(
+        name="writer_narrow",
+        harness=harness.writer,
+        component=ResponseWriter,
+        settings=_BUILD | {"bus": _NARROW},
+        mode="prove",
+        depth=2,
+    ),
+    Proof(
+        name="reader_narrow",
+        harness=harness.reader,
+        component=RequestReader,
+        settings=_BUILD | {"bus": Bus(words=8)},
+        mode="bmc",
+        depth=12,
+    ),
+    Proof(
+        name="registers",
+        harness=harness.registers,
+        component=RegisterBlock,
+        settings=_REGISTERS,
+        mode="bmc",
+        depth=16,
+    ),
 )
 """Every proof of this package; small words and beats, because nothing depends on a word's value."""
 

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.card.stand_in.faults import FaultPlan
-from pinion.card.stand_in.mount import StandIn
-from pinion.card.stand_in.mountpoint import StandInError
+from pinion.card.stand_in.mount import StandIn, StandInError
 from pinion.card.stand_in.nodes import MountedNodes
 from pinion.driver import BusyError, Device, DriverError, Result, TransportError
 from pinion.driver.card import layout_of

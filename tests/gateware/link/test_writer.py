@@ -11,10 +11,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import crc
 from amaranth.sim import Simulator
 
-from pinion.gateware.link.bus import FULL, Bus
+from pinion.gateware.link.bus import BATCH, COUNT, FULL, Bus, beat_of
 from pinion.gateware.link.checksum import Checksum
-from pinion.gateware.link.fields import beat_of
-from pinion.gateware.link.layouts import BATCH, COUNT
 from pinion.gateware.link.tally import Tally
 from pinion.gateware.link.writer import ResponseWriter
 from pinion.link import (

@@ -1,17 +1,25 @@
-"""How wide the streams of packets are, and their payloads."""
+"""What travels on the streams, each stated once: parts of packets, batches, beats of the core."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from amaranth.hdl import Const, Module, Signal, Value, ValueLike
+from amaranth.hdl import Cat, Const, Module, Signal, Value, ValueLike
 from amaranth.lib.data import StructLayout
 
 from pinion.link import MAX_COUNT, WORDS_PER_BEAT
 from pinion.link.protocol import field_of
 
-from .layouts import COUNT, WORD
+WORD = 32
+
+COUNT = range(MAX_COUNT + 1)
+
+CLOCKS = StructLayout({"cycles": WORD, "stalled": WORD, "starved": WORD})
+"""Counts of link cycles that run on and wrap; a batch has the differences in its trailer."""
+
+BATCH = StructLayout({"count": COUNT, "sequence": WORD, "began": CLOCKS})
+"""What the response needs to know of its request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,3 +123,41 @@ class Bus:
 
 FULL = Bus()
 """A beat in a cycle."""
+
+
+def core_beat(lanes: int) -> StructLayout:
+    """A beat of the core's requests: ``last`` of a record."""
+    return StructLayout({"data": WORD * lanes, "last": 1})
+
+
+def result_beat(lanes: int) -> StructLayout:
+    """A beat of the core's results: ``last`` of a record, and with it the record's ``flag``."""
+    return StructLayout({"data": WORD * lanes, "last": 1, "flag": 1})
+
+
+def beat_of(record: np.dtype[np.void], **values: ValueLike) -> Value:
+    """A beat with these values in a record's fields, and zeros in the others.
+
+    Parameters
+    ----------
+    record : of `pinion.link.protocol`, its fields in order and without gaps.
+    values : by the field's name.
+
+    Raises
+    ------
+    KeyError
+        When the record has no field of that name.
+    """
+    names = record.names or ()
+    unknown = values.keys() - set(names)
+    if unknown:
+        raise KeyError(f"The record has no field {sorted(unknown)}, but {names}.")
+    parts = []
+    for name in names:
+        width = 8 * field_of(record, name)[0].itemsize
+        value = values.get(name, 0)
+        value = Const(int(value), width) if isinstance(value, int) else Value.cast(value)
+        if len(value) > width:
+            raise ValueError(f"The field {name} has {width} bits, its value {len(value)}.")
+        parts.append(Cat(value, Const(0, width - len(value))))
+    return Cat(parts)

@@ -8,8 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from pinion.link import TRAILER, Magic
 
-from .bus import FULL, Bus
-from .layouts import WORD
+from .bus import FULL, WORD, Bus
 
 
 class Closer(wiring.Component):

@@ -15,8 +15,7 @@ from amaranth.lib.wiring import In, Out
 from pinion.link import BEAT
 from pinion.link.serial import CHECK, COMMAND, SHORT, Frame
 
-from .bus import FULL, Bus
-from .layouts import WORD
+from .bus import FULL, WORD, Bus
 
 COMMAND_FRAME = StructLayout({"kind": 8, "tag": 8, "offset": 8, "value": WORD})
 """Kind and body of a frame that carries no beat."""

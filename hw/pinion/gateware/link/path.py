@@ -11,17 +11,18 @@ from amaranth.lib.wiring import In, Out, connect
 from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Cause
 from pinion.link.registers import IDENTITY
 
-from .bus import FULL, Bus
-from .elastic import ElasticBuffer
-from .holding import HoldingStage
-from .layouts import (
+from .bus import (
     BATCH,
     CLOCKS,
     COUNT,
+    FULL,
     WORD,
+    Bus,
     core_beat,
     result_beat,
 )
+from .elastic import ElasticBuffer
+from .holding import HoldingStage
 from .packer import Packer
 from .reader import RequestReader
 from .tally import Tally

@@ -14,9 +14,8 @@ from pinion.link import (
     Magic,
 )
 
-from .bus import FULL, Bus
+from .bus import COUNT, FULL, WORD, Bus
 from .checksum import Checksum
-from .layouts import COUNT, WORD
 
 
 class RequestReader(wiring.Component):

@@ -8,9 +8,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from pinion.link.serial import SLOTS, Frame
 
-from .bus import FULL, Bus
+from .bus import FULL, WORD, Bus
 from .frames import COMMAND_FRAME, FrameReader, FrameWriter
-from .layouts import WORD
 from .registers import AXI_LITE
 from .uart import UartReceiver, UartTransmitter
 

@@ -6,8 +6,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .bus import FULL, Bus
-from .layouts import COUNT, WORD, result_beat
+from .bus import COUNT, FULL, WORD, Bus, result_beat
 
 
 class Tally(wiring.Component):

@@ -22,10 +22,10 @@ from amaranth.lib.wiring import In, Out, connect
 
 from pinion.link.registers import BUSY, HALTED, IN_RESET, OPEN, QUIET, RESET
 
+from .bus import CLOCKS, WORD, core_beat, result_beat
 from .closer import Closer
 from .crossing import Crossing
 from .holding import HoldingStage
-from .layouts import CLOCKS, WORD, core_beat, result_beat
 from .path import StreamPath, TopParameters
 from .registers import AXI_LITE, RegisterBlock
 from .sequencer import ResetSequencer

@@ -9,10 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from pinion.link import HEADER, PROTOCOL_VERSION, TRAILER, Magic, Status
 
-from .bus import FULL, Bus
+from .bus import BATCH, CLOCKS, FULL, WORD, Bus, beat_of
 from .checksum import Checksum
-from .fields import beat_of
-from .layouts import BATCH, CLOCKS, WORD
 
 
 class ResponseWriter(wiring.Component):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from .engine import Backend, PacketBackend, Step, TopBackend
 from .faults import KINDS, Fault, FaultPlan, PlanError, Record
-from .mount import StandIn
-from .mountpoint import StandInError, why_no_fuse
+from .mount import StandIn, StandInError, why_no_fuse
 from .nodes import MountedNodes, StandInNodes
 from .xdma import XdmaModel
 

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from .build import make_card
 from .faults import FaultPlan
-from .mountpoint import unmount
+from .mount import unmount
 from .xdma import XdmaModel
 
 GRACE = 3.0
