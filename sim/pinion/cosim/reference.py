@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Flags, Format
+from pinion.fixedpoint import Flags, Format, Ints
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.build import Build
 from pinion.graph import Graph, names, node_integers
@@ -41,7 +41,7 @@ class Reference:
 
     def integers(self, words: Words) -> tuple[FixedValues, Flags]:
         """Every node's integers and the requests' flags for float32 words (n, words_in)."""
-        columns = {}
+        columns: dict[str, Ints] = {}
         flags = np.zeros(len(words), dtype=np.bool_)
         for k, name in enumerate(self.graph.inputs):
             columns[name], bad = float32_to_fixed(words[:, k], self.input_formats[k])

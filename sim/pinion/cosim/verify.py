@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +240,7 @@ def _home_errors(reference: Reference) -> dict[str, float]:
     return {name: float(r[~flags].max()) for name, r in relative.items()}
 
 
-def _by_name(names: list[str], values: NDArray[np.float64]) -> dict[str, float | None]:
+def _by_name(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, float | None]:
     return {n: float(v) if np.isfinite(v) else None for n, v in zip(names, values, strict=True)}
 
 

@@ -93,8 +93,8 @@ class Block:
                 )
         return tuple(sizes)
 
-    def positions(self, model: Model) -> dict[Word, int]:
-        """Its words in record order (row by row), ``tau[0]`` or ``minv[1,0]``, and for each the
+    def positions(self, model: Model) -> dict[str, int]:
+        """Its words (:class:`pinion.graph.Word`) in record order (row by row), ``tau[0]`` or ``minv[1,0]``, and for each the
         flat position of its element in the array.
         """
         dims = self.dims(model)
@@ -104,7 +104,7 @@ class Block:
             if not self.symmetric or index[0] >= index[1]
         }
 
-    def words(self, model: Model) -> list[Word]:
+    def words(self, model: Model) -> list[str]:
         """Its words in record order."""
         return list(self.positions(model))
 
