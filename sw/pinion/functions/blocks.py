@@ -94,7 +94,7 @@ class Block:
         return tuple(sizes)
 
     def positions(self, model: Model) -> dict[str, int]:
-        """Its words (:class:`pinion.graph.Word`) in record order (row by row), ``tau[0]`` or ``minv[1,0]``, and for each the
+        """Its words in record order (row by row), ``tau[0]`` or ``minv[1,0]``, and for each the
         flat position of its element in the array.
         """
         dims = self.dims(model)
