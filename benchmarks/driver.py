@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from pinion.driver import PACKET_BYTES, Device, Transport
+from pinion.driver.batch import ArrayBatch, Packet
 from pinion.driver.card import layout_of
-from pinion.driver.flight import Flight
-from pinion.driver.jobs import BatchJob
 from pinion.driver.memory import Pool
 from pinion.driver.packing import columns_of, flatten
-from pinion.driver.requests import look_at_arrays
+from pinion.driver.requests import validate_arrays
 from pinion.functions import function
 from pinion.link import (
     BEAT,
@@ -182,42 +181,41 @@ def throughput(name: str, *, count: int, repeat: int) -> dict[str, float]:
     pool = Pool(allocate=card.allocate)
     arrays = states(manifest, count)
     parts: dict[str, list[float]] = {
-        k: [] for k in ("look", "pack", "seal", "read", "unpack", "all")
+        k: [] for k in ("validate", "pack", "seal", "read", "unpack", "all")
     }
     total = 0
     for _ in range(repeat):
         spent = dict.fromkeys(parts, 0.0)
         total = 0
         clock = _Clock(spent)
-        batch = look_at_arrays(manifest.inputs, arrays)
-        values = flatten(inputs, batch.arrays)
-        clock.lap("look")
-        job = BatchJob(
-            layout=layout, columns=outputs, count=count, parts=1, single=False, pool=pool,
+        values = flatten(inputs, validate_arrays(manifest.inputs, arrays).arrays)
+        clock.lap("validate")
+        batch = ArrayBatch(
+            layout=layout, columns=outputs, count=count, packet_count=1, single=False, pool=pool,
             progress=None, throttled=False,
         )  # fmt: skip
         clock.lap("unpack")
         for start in range(0, count, chunk):
             n = min(chunk, count - start)
             request = pool.take(layout.request_bytes(n))
-            words = layout.request_words(request.packet, n).view(np.float32)
+            words = layout.request_words(request.bytes, n).view(np.float32)
             for column, array in zip(inputs, values, strict=True):
                 column.pack(words, array, start)
             clock.lap("pack")
-            seal_request(layout, request.packet, n, start)
+            seal_request(layout, request.bytes, n, start)
             clock.lap("seal")
             response = pool.take(layout.response_bytes(n))
-            card.send(request.packet)
-            card.receive(response.packet)
+            card.send(request.bytes)
+            card.receive(response.bytes)
             clock.skip()
-            head = read_response(layout, response.packet, n, start)
+            head = read_response(layout, response.bytes, n, start)
             clock.lap("read")
-            flight = Flight(job=job, start=start, count=n, request=request, response=response)
-            job.land(flight, head)
-            job.retire(flight, good=True)
+            packet = Packet(batch=batch, start=start, count=n, request=request, response=response)
+            batch.unpack(packet, head)
+            batch.release(packet, reusable=True)
             clock.lap("unpack")
-            total += len(request.packet) + len(response.packet)
-        job.result()
+            total += len(request.bytes) + len(response.bytes)
+        batch.result()
         clock.lap("unpack")
         spent["all"] = sum(spent.values())
         for key, value in spent.items():

@@ -51,10 +51,10 @@ def test_nothing_is_copied_either_way(device: Device, card: Card) -> None:
         assert result.tau is buffers.outputs["tau"] and result.cycles == 7
         assert not result.saturated.any()
     assert sorted(set(seen)) == sorted(
-        {address(buffers._request.packet), address(buffers._response.packet)}
+        {address(buffers._request.bytes), address(buffers._response.bytes)}
     )
-    assert np.shares_memory(result.tau, buffers._response.packet)
-    assert np.shares_memory(buffers.inputs["qd"], buffers._request.packet)
+    assert np.shares_memory(result.tau, buffers._response.bytes)
+    assert np.shares_memory(buffers.inputs["qd"], buffers._request.bytes)
 
 
 def test_requests_that_are_no_numbers_are_flagged_by_the_card(device: Device) -> None:

@@ -140,6 +140,6 @@ def test_a_pool_keeps_no_more_than_it_may() -> None:
         pool.give(block)
     again = [pool.take(100) for _ in range(4)]
     assert made == [4096] * 7
-    assert all(len(block.packet) == 100 and len(block.memory) == 4096 for block in again)
+    assert all(len(block.bytes) == 100 and len(block.memory) == 4096 for block in again)
     starts = {block.memory.__array_interface__["data"][0] for block in again}
     assert len(starts) == 4 and all(start % 4096 == 0 for start in starts)

@@ -6,6 +6,8 @@ import contextlib
 import errno
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -14,20 +16,25 @@ import pytest
 from pinion.driver import (
     CardFaultError,
     CardTimeoutError,
+    Device,
     LinkError,
+    TornStreamError,
     TransportError,
     WrongBuildError,
     WrongCardError,
-    keeper,
+    session,
 )
-from pinion.link import Cause
+from pinion.driver.xdma import XdmaTransport
+from pinion.link import Cause, register
 from pinion.link.registers import IN_RESET
-from tests.driver.cards import WAIT, states
+from tests.driver.cards import WAIT, manifest, states
 from tests.driver.conftest import Clock
 from tests.driver.strict import STATUS, StrictNodes, failure, raising
 from tests.driver.test_faults import (
+    LAYOUT,
     check,
     damaged_request,
+    flip,
     once,
     open_device,
     swallow,
@@ -191,7 +198,7 @@ def test_an_error_of_the_driver_itself_leaves_nobody_waiting(
     with open_device(StrictNodes()) as device:
         check(device.run(**states(8, seed=1)), 1)
         with monkeypatch.context() as patch:
-            patch.setattr(keeper, "read_response", broken)
+            patch.setattr(session, "read_response", broken)
             futures = []
             with contextlib.suppress(TransportError):  # once the device is broken
                 for seed in range(6):
@@ -204,3 +211,78 @@ def test_an_error_of_the_driver_itself_leaves_nobody_waiting(
                 device.run(**states(8, seed=1))
         device.recover()
         check(device.run(**states(8, seed=2)), 2)
+
+
+def test_buffers_whose_response_was_damaged_come_back() -> None:
+    nodes = StrictNodes()
+    nodes.spoil = flip(70, at=1)
+    with open_device(nodes) as device:
+        buffers = device.allocate(8)
+        for name, array in states(8, seed=1).items():
+            buffers.inputs[name][...] = array
+        with pytest.raises(TornStreamError, match="checksum"):
+            device.submit_buffers(buffers).result(WAIT)
+        check(device.submit_buffers(buffers).result(WAIT), 1)
+
+
+def raised_by(call: Callable[[], None]) -> BaseException | None:
+    """What a call raises; one that hangs fails the test instead of holding it up."""
+    done: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return done.exception(WAIT)
+
+
+@pytest.mark.parametrize("name", ["STATUS", "IDENTITY", "ERROR"])
+def test_an_error_that_no_transport_should_raise_leaves_nobody_waiting(name: str) -> None:
+    """Of a register that is read at a poll, in a recovery, or for what the card says of a fault."""
+    nodes = StrictNodes(wait=0.5)
+    device = open_device(nodes)
+    good, at = nodes.card.read_register, register(name).offset
+
+    def read(offset: int) -> int:
+        if offset == at:
+            raise ZeroDivisionError("a bug")
+        return good(offset)
+
+    nodes.card.read_register = read  # type: ignore[method-assign]
+    if name == "STATUS":
+        nodes.card.feed = swallow(nodes.card, 1)  # type: ignore[method-assign]
+    else:
+        nodes.spoil = flip(70, at=1)
+    error = device.submit(**states(8, seed=1)).exception(WAIT)
+    assert isinstance(error, TornStreamError if name == "IDENTITY" else TransportError)
+    assert name == "IDENTITY" or "driver itself failed" in str(error)
+    for _ in range(2):
+        error = raised_by(device.recover)
+        assert isinstance(error, TransportError) and "driver itself failed" in str(error)
+    nodes.card.read_register = good  # type: ignore[method-assign]
+    device.recover()
+    check(device.run(**states(8, seed=5)), 5)
+    device.close()
+
+
+def test_a_response_without_memory_fails_its_batch_alone() -> None:
+    large = 8192  # bytes of the block for the response to 220 requests, and for nothing else here
+
+    class Short(XdmaTransport):
+        def allocate(self, length: int) -> Any:
+            if length == large:
+                raise MemoryError("no more")
+            return super().allocate(length)
+
+    transport = Short(nodes=StrictNodes(), layout=LAYOUT)
+    with Device(manifest=manifest(), transport=transport) as device:
+        futures = [device.submit(**states(8, seed=seed)) for seed in range(3)]
+        failed = device.submit(**states(220, seed=3))
+        futures += [device.submit(**states(8, seed=seed)) for seed in range(3, 6)]
+        for seed, future in enumerate(futures):
+            check(future.result(WAIT), seed)
+        assert isinstance(failed.exception(WAIT), MemoryError)
+        assert device.profile.recoveries == 1

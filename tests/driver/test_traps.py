@@ -29,7 +29,7 @@ from pinion.driver import (
     DmaBufferError,
     LinkError,
     WrongCardError,
-    traffic,
+    session,
     xdma,
 )
 from pinion.driver import (
@@ -37,7 +37,8 @@ from pinion.driver import (
 )
 from pinion.driver.card import layout_of
 from pinion.driver.nodes import FileNodes, translate
-from pinion.driver.session import Session
+from pinion.driver.session import Reader
+from pinion.driver.state import SessionState
 from pinion.driver.xdma import XdmaTransport
 from pinion.link import Cause
 from tests.driver.cards import WAIT, compute, expected, manifest, states
@@ -170,7 +171,7 @@ def test_trap_5_signals_in_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
         for thread in threads:
             thread.start()
 
-    monkeypatch.setattr(traffic, "with_signals_blocked", plain)
+    monkeypatch.setattr(session, "with_signals_blocked", plain)
     nodes = StrictNodes()
     with pytest.raises(LinkError, match="errno 5"):
         run(nodes)
@@ -204,22 +205,22 @@ def test_trap_6_the_writer_waits_for_the_reader(
 ) -> None:
     """A reader that is late: until its read is posted nothing is written."""
     go = threading.Event()
-    read = Session._read
+    read = Reader.run
 
-    def late(self: Session) -> None:
+    def late(self: Reader) -> None:
         assert go.wait(WAIT)
         read(self)
 
-    monkeypatch.setattr(Session, "_read", late)
+    monkeypatch.setattr(Reader, "run", late)
     if mutant:
-        pump = Session._pump
+        launch = SessionState._launch
 
-        def hasty(self: Session) -> None:
-            pump(self)
+        def hasty(self: SessionState) -> None:
+            launch(self)
             self._to_write.notify()
 
-        monkeypatch.setattr(Session, "_posted", lambda self: True)
-        monkeypatch.setattr(Session, "_pump", hasty)
+        monkeypatch.setattr(SessionState, "_read_is_posted", lambda self: True)
+        monkeypatch.setattr(SessionState, "_launch", hasty)
     nodes, written = StrictNodes(), threading.Event()
     nodes.on_write = lambda call, data: written.set()
     card = XdmaTransport(nodes=nodes, layout=LAYOUT)

@@ -25,7 +25,7 @@ from .opening import open
 from .profile import Profile
 from .records import pack, record_dtype, request_dtype, result_dtype, unpack
 from .registers import Registers
-from .requests import Batch, check_arrays
+from .requests import RequestArrays, check_arrays
 from .result import Result
 from .transport import (
     Transport,
@@ -38,7 +38,6 @@ from .transport import (
 __all__ = [
     "PACKET_BYTES",
     "AccessError",
-    "Batch",
     "Buffers",
     "BusyError",
     "CardFaultError",
@@ -50,6 +49,7 @@ __all__ = [
     "MissingCardError",
     "Profile",
     "Registers",
+    "RequestArrays",
     "Result",
     "TornStreamError",
     "Transport",

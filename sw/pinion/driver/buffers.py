@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pinion.link import Layout, ResponseHead
 
+from .batch import Batch, Packet
 from .errors import DriverError
-from .flight import Flight, Job
 from .memory import Block, Bytes
 from .packing import Column
 from .result import Result
@@ -81,10 +81,10 @@ class Buffers:
     @property
     def nbytes(self) -> int:
         """Bytes of both packets."""
-        return len(self._request.packet) + len(self._response.packet)
+        return len(self._request.bytes) + len(self._response.bytes)
 
-    def take(self) -> BuffersJob:
-        """A job that sends the packet; the buffers are busy from now on.
+    def take(self) -> BufferBatch:
+        """A batch that sends the packet; the buffers are busy from now on.
 
         Raises
         ------
@@ -97,12 +97,12 @@ class Buffers:
                 "again, or allocate another set."
             )
         self._protect(True)
-        return BuffersJob(buffers=self)
+        return BufferBatch(buffers=self)
 
-    def flight(self, job: Job) -> Flight:
-        """The one packet of a job."""
-        return Flight(
-            job=job, start=0, count=self.count, request=self._request, response=self._response
+    def packet(self, batch: Batch) -> Packet:
+        """The one packet of a batch."""
+        return Packet(
+            batch=batch, start=0, count=self.count, request=self._request, response=self._response
         )
 
     def results(self, head: ResponseHead) -> Result:
@@ -110,7 +110,7 @@ class Buffers:
         for c in self._outputs:
             if c.array.name in self._copies:
                 c.unpack(self._found, self._copies[c.array.name])
-        flags = self._layout.response_flags(self._response.packet, self.count)
+        flags = self._layout.response_flags(self._response.bytes, self.count)
         return Result(arrays=self.outputs, saturated=flags, cycles=head.cycles)
 
     def give_back(self) -> None:
@@ -124,16 +124,16 @@ class Buffers:
             view.flags.writeable = not busy
 
 
-class BuffersJob(Job):
+class BufferBatch(Batch):
     """A batch whose records and results stay in their packets."""
 
     def __init__(self, *, buffers: Buffers) -> None:
-        super().__init__(count=buffers.count, parts=1)
+        super().__init__(count=buffers.count, packet_count=1)
         self._buffers = buffers
         self._result: Result | None = None
 
-    def land(self, flight: Flight, head: ResponseHead) -> None:
-        """Look at the results where they are."""
+    def unpack(self, packet: Packet, head: ResponseHead) -> None:
+        """Read the results where they are."""
         self._result = self._buffers.results(head)
 
     def result(self) -> Result:
@@ -141,6 +141,6 @@ class BuffersJob(Job):
         assert self._result is not None
         return self._result
 
-    def retire(self, flight: Flight, *, good: bool) -> None:
+    def release(self, packet: Packet, *, reusable: bool) -> None:
         """The buffers may be used again."""
         self._buffers.give_back()

@@ -17,18 +17,17 @@ from numpy.typing import ArrayLike
 
 from pinion.link import MAX_COUNT, Manifest
 
+from .batch import ArrayBatch, Packet, Progress
 from .buffers import Buffers
 from .card import check_card, layout_of, read_named
 from .errors import DriverError
-from .flight import Flight
-from .jobs import BatchJob, Progress
 from .memory import Pool
 from .packing import columns_of, flatten
 from .profile import Meter, Profile
 from .queue import WINDOW, Queue
 from .recovery import PATIENCE, soft_reset
 from .registers import Registers
-from .requests import Batch, look_at_arrays
+from .requests import RequestArrays, validate_arrays
 from .result import Result
 from .session import Session
 from .transport import Transport
@@ -242,15 +241,14 @@ class Device:
                 "These buffers were allocated for another build: take those of this device's "
                 "allocate()."
             )
-        job = buffers.take()
-        flight = buffers.flight(job)
+        batch = buffers.take()
         try:
-            self._session.submit(job)
+            self._session.submit(batch)
         except BaseException:
             buffers.give_back()
             raise
-        self._session.give(flight)
-        return job.future
+        self._session.add(buffers.packet(batch))
+        return batch.future
 
     def reset(self) -> None:
         """Reset the card, after everything that was submitted before.
@@ -293,7 +291,7 @@ class Device:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Nobody will look at results of a block that failed.
+        # Nobody will use the results of a block that failed.
         self.close(wait=kind is None)
 
     def __repr__(self) -> str:
@@ -309,45 +307,45 @@ class Device:
         self._check_open()
         began = time.perf_counter()
         try:
-            batch = look_at_arrays(self._manifest.inputs, arrays)
+            requests = validate_arrays(self._manifest.inputs, arrays)
         except DriverError as error:
             refused: Future[Result] = Future()
             refused.set_exception(error)
             return refused
-        job = BatchJob(
+        batch = ArrayBatch(
             layout=self._layout,
             columns=self._outputs,
-            count=batch.count,
-            parts=-(-batch.count // self._chunk),
-            single=batch.single,
+            count=requests.count,
+            packet_count=-(-requests.count // self._chunk),
+            single=requests.single,
             pool=self._pool,
             progress=self._progress,
             throttled=throttled,
         )
-        if not batch.count:
-            job.future.set_result(job.result())
-            return job.future
-        self._session.submit(job)
-        self._pack(job, batch, began)
-        return job.future
+        if not requests.count:
+            batch.future.set_result(batch.result())
+            return batch.future
+        self._session.submit(batch)
+        self._pack(batch, requests, began)
+        return batch.future
 
-    def _pack(self, job: BatchJob, batch: Batch, began: float) -> None:
+    def _pack(self, batch: ArrayBatch, requests: RequestArrays, began: float) -> None:
         spent = time.perf_counter() - began
-        values = flatten(self._inputs, batch.arrays)
+        values = flatten(self._inputs, requests.arrays)
         try:
-            for start in range(0, batch.count, self._chunk):
-                if not job.wait_for_room():
+            for start in range(0, requests.count, self._chunk):
+                if not batch.wait_for_room():
                     break
                 began = time.perf_counter()
-                count = min(self._chunk, batch.count - start)
+                count = min(self._chunk, requests.count - start)
                 request = self._pool.take(self._layout.request_bytes(count))
-                words = self._layout.request_words(request.packet, count).view(np.float32)
+                words = self._layout.request_words(request.bytes, count).view(np.float32)
                 for column, array in zip(self._inputs, values, strict=True):
                     column.pack(words, array, start)
-                self._session.give(Flight(job=job, start=start, count=count, request=request))
+                self._session.add(Packet(batch=batch, start=start, count=count, request=request))
                 spent += time.perf_counter() - began
         except BaseException as error:
-            self._session.fail(job, error)
+            self._session.fail(batch, error)
             raise
         self._meter.add(pack_seconds=spent)
 

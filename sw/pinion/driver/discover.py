@@ -1,4 +1,4 @@
-"""Which cards there are: a look at their registers that does not disturb a program using them."""
+"""Which cards there are: their registers are read without disturbing a program using them."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def cards(folder: Path = Path("/dev")) -> list[CardInfo]:
         match = _PREFIX.fullmatch(path.name)
         if match:
             found.append(path.with_name(match.group(1)))
-    return [look(prefix) for prefix in sorted(found, key=_natural)]
+    return [read_card(prefix) for prefix in sorted(found, key=_natural)]
 
 
-def look(prefix: Path) -> CardInfo:
+def read_card(prefix: Path) -> CardInfo:
     """One card, by the path of its device files up to the underscore."""
     where = str(prefix)
     nodes = FileNodes(prefix=prefix)
@@ -104,8 +104,10 @@ def look(prefix: Path) -> CardInfo:
             error=read_named(read, "ERROR"),
         )
     except OSError as error:
-        told: DriverError | TransportError = translate(error, node=f"{where}_{USER}", action=action)
-        return CardInfo(prefix=where, problem=str(told))
+        problem: DriverError | TransportError = translate(
+            error, node=f"{where}_{USER}", action=action
+        )
+        return CardInfo(prefix=where, problem=str(problem))
     except DriverError as error:
         return CardInfo(prefix=where, problem=str(error))
     finally:

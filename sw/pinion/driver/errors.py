@@ -6,7 +6,7 @@ from pinion.link import Cause
 
 
 class DriverError(ValueError):
-    """The caller can mend it: a wrong array, device name or build; the message says how."""
+    """The caller can correct it: a wrong array, device name or build; the message says how."""
 
 
 class WrongCardError(DriverError):

@@ -64,16 +64,16 @@ def check_buffer(packet: Bytes) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A packet in pooled memory.
+    """Pooled memory for a request or a response.
 
     Members
     -------
     memory : the whole block, a power of two of pages.
-    packet : (length,) uint8, the part that was asked for.
+    bytes : (length,) uint8, the part that was asked for.
     """
 
     memory: Bytes
-    packet: Bytes
+    bytes: Bytes
 
 
 class Pool:
@@ -118,7 +118,7 @@ class Pool:
         return owner
 
     def give(self, block: Block) -> None:
-        """Take a block back; nobody may look at it any more."""
+        """Take a block back; nobody may use it any more."""
         self._give_memory(block.memory)
 
     def _give_memory(self, memory: Bytes) -> None:

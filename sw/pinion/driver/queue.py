@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from .batch import Batch, Packet, ResetRequest
 from .errors import DriverError
-from .flight import Flight, Job, Ticket
 from .memory import Block
 
 WINDOW = 4
@@ -22,13 +22,21 @@ WINDOW_BYTES = 16 << 20
 class Queue:
     """Batches in the order of their submission, and the packets of theirs that are under way.
 
+    Parameters
+    ----------
+    take : memory for a response of so many bytes.
+    response_bytes : of a packet of so many records.
+    window, window_bytes : packets and bytes under way at most.
+
     Members
     -------
-    jobs : batches with packets still to launch, and tickets between them.
-    again : packets to launch once more, before all others.
-    flying : launched, in order; a packet leaves it when its response is there.
+    waiting : batches with packets still to launch, and requests for a reset between them.
+    retries : packets to launch once more, before all others.
+    in_flight : launched, in order; a packet leaves it when its response is there.
     unsent : of those, packets whose request is not being sent yet.
-    landed : with a response that is not checked yet.
+    received : with a response that is not checked yet.
+    checking : whose response is being checked.
+    mismatched : got the response to an earlier request; no longer under way, to be sent again.
     """
 
     def __init__(
@@ -46,151 +54,172 @@ class Queue:
         self._window = window
         self._window_bytes = window_bytes
         self._bytes = 0
-        self.jobs: deque[Job | Ticket] = deque()
-        self.again: deque[Flight] = deque()
-        self.flying: deque[Flight] = deque()
-        self.unsent: deque[Flight] = deque()
-        self.landed: deque[Flight] = deque()
-        self.checking: Flight | None = None
+        self.waiting: deque[Batch | ResetRequest] = deque()
+        self.retries: deque[Packet] = deque()
+        self.in_flight: deque[Packet] = deque()
+        self.unsent: deque[Packet] = deque()
+        self.received: deque[Packet] = deque()
+        self.checking: Packet | None = None
+        self.mismatched: deque[Packet] = deque()
 
     @property
     def under_way(self) -> int:
         """Packets launched whose response is not done with."""
-        return len(self.flying) + len(self.landed) + (self.checking is not None)
+        return len(self.in_flight) + len(self.received) + (self.checking is not None)
 
     @property
     def empty(self) -> bool:
         """Nothing under way, nothing to do."""
-        return not (self.jobs or self.again or self.under_way)
+        return not (self.waiting or self.retries or self.under_way)
 
     @property
-    def ticket(self) -> Ticket | None:
-        """The ticket whose turn it is."""
-        if self.again or self.under_way:
+    def first_reset(self) -> ResetRequest | None:
+        """The request for a reset at the head of the queue, whatever is under way."""
+        first = self.waiting[0] if self.waiting else None
+        return first if isinstance(first, ResetRequest) else None
+
+    @property
+    def due_reset(self) -> ResetRequest | None:
+        """The request for a reset whose turn it is: everything before it is done."""
+        if self.retries or self.under_way:
             return None
-        return self.first_ticket
+        return self.first_reset
 
-    @property
-    def first_ticket(self) -> Ticket | None:
-        """The ticket at the head of the queue, whatever is under way."""
-        first = self.jobs[0] if self.jobs else None
-        return first if isinstance(first, Ticket) else None
-
-    def take_ticket(self) -> Ticket | None:
-        """The ticket at the head, taken from the queue."""
-        ticket = self.first_ticket
-        if ticket is not None:
-            self.jobs.popleft()
-        return ticket
+    def take_reset(self) -> ResetRequest | None:
+        """The request for a reset at the head, taken from the queue."""
+        request = self.first_reset
+        if request is not None:
+            self.waiting.popleft()
+        return request
 
     def prune(self) -> None:
         """Take batches from the queue's head of which there is nothing left to launch."""
-        while self.jobs:
-            job = self.jobs[0]
-            if isinstance(job, Ticket) or not job.spent:
+        while self.waiting:
+            batch = self.waiting[0]
+            if isinstance(batch, ResetRequest) or not batch.exhausted:
                 return
-            self.jobs.popleft()
-            job.drop_ready()
+            self.waiting.popleft()
+            batch.drop_ready()
 
     def launch(self) -> bool:
-        """Move what the window has room for into `flying`; says whether there was anything."""
+        """Move what the window has room for into `in_flight`; says whether there was anything.
+
+        Raises
+        ------
+        Exception
+            What `take` raised; the packet that got no memory is the first of `retries` then.
+        """
         launched = False
-        while (flight := self._next()) is not None:
-            if flight.response is None:
-                flight.response = self._take(self._response_bytes(flight.count))
-            flight.attempts += 1
-            self._bytes += _length(flight)
-            self.flying.append(flight)
-            self.unsent.append(flight)
+        while (packet := self._next()) is not None:
+            if packet.response is None:
+                try:
+                    packet.response = self._take(self._response_bytes(packet.count))
+                except BaseException:
+                    self.retries.appendleft(packet)
+                    raise
+            packet.attempts += 1
+            self._bytes += _length(packet)
+            self.in_flight.append(packet)
+            self.unsent.append(packet)
             launched = True
         return launched
 
-    def arrive(self) -> Flight:
-        """The first packet in `flying` has its response."""
-        flight = self.flying.popleft()
-        self.landed.append(flight)
-        return flight
+    def receive(self) -> None:
+        """The first packet in `in_flight` has its response."""
+        self.received.append(self.in_flight.popleft())
 
-    def check(self) -> Flight:
-        """The first packet in `landed` is being looked at."""
-        self.checking = self.landed.popleft()
+    def check(self) -> Packet:
+        """Begin to check the first packet in `received`."""
+        self.checking = self.received.popleft()
         return self.checking
 
-    def done(self, flight: Flight) -> None:
+    def done(self, packet: Packet) -> None:
         """A packet is not under way any more."""
-        self._bytes -= _length(flight)
-        if flight is self.checking:
+        self._bytes -= _length(packet)
+        if packet is self.checking:
             self.checking = None
 
-    def recall(self) -> list[Flight]:
-        """Everything in `flying`, in order, not under way any more."""
-        flights = list(self.flying)
-        self.flying.clear()
+    def recall(self) -> list[Packet]:
+        """Take back everything without a response of its own, in order; under way no more."""
+        launched = list(self.in_flight)
+        self.in_flight.clear()
         self.unsent.clear()
-        for flight in flights:
-            self.done(flight)
-        return flights
+        for packet in launched:
+            self.done(packet)
+        recalled = [*self.mismatched, *launched]
+        self.mismatched.clear()
+        return recalled
 
-    def relaunch(self, flights: Iterable[Flight]) -> None:
+    def retry(self, packets: Iterable[Packet]) -> None:
         """Put packets, in order, before all others."""
-        self.again.extendleft(reversed(list(flights)))
+        self.retries.extendleft(reversed(list(packets)))
 
-    def drop_all(self) -> list[Job | Ticket]:
-        """Forget everything but what is in `flying`; the batches and tickets it belonged to."""
-        owners: dict[int, Job | Ticket] = {}
-        flights = [*self.flying, *self.landed, *self.again]
-        for owner in (*(flight.job for flight in flights), *self.jobs):
+    def drop_all(self) -> list[Batch | ResetRequest]:
+        """Forget all but what is in `in_flight`; the batches and requests it belonged to."""
+        owners: dict[int, Batch | ResetRequest] = {}
+        packets = [*self.mismatched, *self.received, *self.in_flight, *self.retries]
+        for owner in (*(packet.batch for packet in packets), *self.waiting):
             owners[id(owner)] = owner
-        for flight in self.landed:
-            self.done(flight)
-        for flight in (*self.landed, *self.again):
-            flight.job.retire(flight, good=False)
-        for owner in self.jobs:
-            if isinstance(owner, Job):
+        for packet in self.received:
+            self.done(packet)
+        for packet in (*self.mismatched, *self.received, *self.retries):
+            packet.batch.release(packet, reusable=False)
+        for owner in self.waiting:
+            if isinstance(owner, Batch):
                 owner.drop_ready()
-        self.jobs.clear()
-        self.again.clear()
-        self.landed.clear()
+        for dropped in (self.mismatched, self.received, self.retries):
+            dropped.clear()
+        self.waiting.clear()
         return list(owners.values())
 
-    def give_up(self) -> list[Job | Ticket]:
-        """Launch nothing more but packets that were launched before; the owners that this hits."""
-        hit: list[Job | Ticket] = []
-        for owner in self.jobs:
-            if isinstance(owner, Ticket) or owner.launched < owner.parts:
+    def abandon(self) -> list[Batch | ResetRequest]:
+        """Launch nothing more but packets that were launched before.
+
+        Returns
+        -------
+        Those that will not be finished, the batches among them marked as abandoned, or as settled
+        where nothing of them was launched: the caller cancels these.
+        """
+        hit: list[Batch | ResetRequest] = []
+        for owner in self.waiting:
+            if isinstance(owner, ResetRequest):
                 hit.append(owner)
-            if isinstance(owner, Job):
-                owner.drop_ready()
-        self.jobs.clear()
+                continue
+            if owner.launched < owner.packet_count:
+                owner.abandoned = True
+                owner.settled = owner.settled or not owner.launched
+                hit.append(owner)
+            owner.drop_ready()
+        self.waiting.clear()
         return hit
 
-    def _next(self) -> Flight | None:
+    def _next(self) -> Packet | None:
         """The packet to launch now, None where there is none or no room for it."""
-        while self.again and self.again[0].job.dead:
-            flight = self.again.popleft()
-            flight.job.retire(flight, good=False)
-        if self.again:
-            return self.again.popleft() if self._fits(self.again[0]) else None
+        while self.retries and self.retries[0].batch.settled:
+            packet = self.retries.popleft()
+            packet.batch.release(packet, reusable=False)
+        if self.retries:
+            return self.retries.popleft() if self._fits(self.retries[0]) else None
         while True:
             self.prune()
-            job = self.jobs[0] if self.jobs else None
-            if job is None or isinstance(job, Ticket):
+            batch = self.waiting[0] if self.waiting else None
+            if batch is None or isinstance(batch, ResetRequest):
                 return None
-            if not job.ready or not self._fits(job.ready[0]):
+            if not batch.ready or not self._fits(batch.ready[0]):
                 return None
             # A future that its owner cancelled in time never starts.
-            if not job.launched and not job.future.set_running_or_notify_cancel():
-                job.dead = True
+            if not batch.launched and not batch.future.set_running_or_notify_cancel():
+                batch.settled = True
                 continue
-            job.launched += 1
-            return job.ready.popleft()
+            batch.launched += 1
+            return batch.ready.popleft()
 
-    def _fits(self, flight: Flight) -> bool:
+    def _fits(self, packet: Packet) -> bool:
         count = self.under_way
-        size = len(flight.request.packet) + self._response_bytes(flight.count)
+        size = len(packet.request.bytes) + self._response_bytes(packet.count)
         return not count or (count < self._window and self._bytes + size <= self._window_bytes)
 
 
-def _length(flight: Flight) -> int:
-    response = flight.response
-    return len(flight.request.packet) + (len(response.packet) if response is not None else 0)
+def _length(packet: Packet) -> int:
+    response = packet.response
+    return len(packet.request.bytes) + (len(response.bytes) if response is not None else 0)

@@ -17,7 +17,7 @@ PATIENCE = 30.0
 """Seconds that a recovery waits for blocked calls and for the card; longer than their timeouts."""
 
 PAUSE = 0.0005
-"""Seconds between two looks at the card's state."""
+"""Seconds between two readings of the card's state."""
 
 Failure = DriverError | TransportError
 
@@ -91,11 +91,11 @@ def explain(read: Callable[[int], int], error: Exception) -> Exception:
     # All ones is what a card reads as that is gone; the reset will find that out.
     if not found or found == 0xFFFFFFFF:
         return error
-    told = CardFaultError(
+    explained = CardFaultError(
         f"The card reports a fault: {sentence(found)}. On the host: {error}", cause=cause_of(found)
     )
-    told.__cause__ = error
-    return told
+    explained.__cause__ = error
+    return explained
 
 
 def cause_of(found: int) -> Cause:
@@ -109,7 +109,7 @@ def sentence(found: int) -> str:
     return known.sentence if known or not found else f"it names the unknown cause {found}"
 
 
-def another(error: Failure) -> Failure:
+def duplicate(error: Failure) -> Failure:
     """The same error once more: one for each future, so that their tracebacks stay apart."""
     twin = copy(error)
     twin.__cause__, twin.__traceback__ = error.__cause__, None
@@ -120,5 +120,5 @@ def _drain(transport: Transport) -> None:
     try:
         transport.drain()
     except TransportError:
-        # Nothing came although something was on offer: the loop looks again, and gives up in time.
+        # Nothing came although something was on offer: the loop tries again, and gives up in time.
         return

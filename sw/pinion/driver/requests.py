@@ -14,17 +14,17 @@ from pinion.link import Array
 from .errors import DriverError
 
 BLOCK = 1 << 15
-"""Elements that are looked at together."""
+"""Elements that are checked together."""
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Checked arrays of a batch.
+class RequestArrays:
+    """Checked input arrays of a batch of requests.
 
     Members
     -------
     arrays : by name, (count, ...), or (...) where one value serves all requests; float32 from
-        `check_arrays`, as they were given from `look_at_arrays`.
+        `check_arrays`, as they were given from `validate_arrays`.
     count : number of requests.
     single : every array came without a batch axis, so the result goes without one too.
     """
@@ -34,7 +34,7 @@ class Batch:
     single: bool
 
 
-def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> Batch:
+def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> RequestArrays:
     """Check named arrays against a record and convert them to float32.
 
     Parameters
@@ -50,13 +50,13 @@ def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> B
         or a value is NaN, infinite or too large for float32; the message names array, axis or
         index.
     """
-    batch = look_at_arrays(expected, given)
+    checked = validate_arrays(expected, given)
     with np.errstate(under="ignore"):
-        copies = {name: values.astype(np.float32) for name, values in batch.arrays.items()}
-    return Batch(copies, batch.count, batch.single)
+        copies = {name: values.astype(np.float32) for name, values in checked.arrays.items()}
+    return RequestArrays(copies, checked.count, checked.single)
 
 
-def look_at_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> Batch:
+def validate_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> RequestArrays:
     """Check as `check_arrays` does, but neither copy nor convert: every value fits float32.
 
     Raises
@@ -89,7 +89,7 @@ def look_at_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) ->
             f"The arrays hold different numbers of requests on axis 0 ({listed}): give the same "
             f"number in each, or one request without a batch axis that serves all."
         )
-    return Batch(arrays, next(iter(lengths.values()), 1), not lengths)
+    return RequestArrays(arrays, next(iter(lengths.values()), 1), not lengths)
 
 
 def _wanted(expected: Sequence[Array]) -> str:

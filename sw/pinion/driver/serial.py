@@ -37,7 +37,7 @@ ANSWER = 0.5
 """Seconds that an answer may take beyond its time on the line."""
 
 PAUSE = 0.002
-"""Seconds between two looks while the card sends what nobody wants."""
+"""Seconds that `drain` waits while the card sends what nobody wants."""
 
 _WORD = 0xFFFFFFFF
 
@@ -144,7 +144,7 @@ class SerialTransport(Transport):
             frames = beats(data[at : at + count * BEAT])
             with self._line:
                 with self._changed:
-                    self._look(resets)
+                    self._check_ended(resets)
                     self._sent = (self._sent + count) & _WORD
                 self._put(frames)
             at += count * BEAT
@@ -196,7 +196,7 @@ class SerialTransport(Transport):
         """Until something holds; holds the lock."""
         progress, since = self._progress, time.monotonic()
         while True:
-            self._look(resets)
+            self._check_ended(resets)
             if done():
                 return
             now = time.monotonic()
@@ -210,8 +210,8 @@ class SerialTransport(Transport):
                 )
             self._changed.wait(left)
 
-    def _look(self, resets: int) -> None:
-        """Has something happened that ends a transfer? Holds the lock."""
+    def _check_ended(self, resets: int) -> None:
+        """Raise what has ended a transfer since, if something has; holds the lock."""
         if self._failure is not None:
             raise LinkError(str(self._failure)) from self._failure
         if self._closing:

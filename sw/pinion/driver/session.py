@@ -1,22 +1,61 @@
-"""Batches through a transport: several packets under way, results in order, no fault fatal."""
+"""Batches through a transport: several packets under way, results in order, no fault fatal.
+
+A reader, a writer and a supervisor, a thread each, work on one `SessionState`. It holds the lock
+and says who may do what when; here is what they do with card and packets meanwhile. After a fault
+the batch whose packet was at fault gets the error, at once, and the card is reset; packets that
+were only under way beside it are sent again under new sequence numbers.
+"""
 
 from __future__ import annotations
 
+import itertools
+import signal
+import sys
 import threading
+import time
+from collections.abc import Callable
+from functools import partial
 
-from pinion.link import Layout
+from pinion.link import (
+    BEAT,
+    HEADER,
+    FrameError,
+    Layout,
+    Magic,
+    ResponseHead,
+    Status,
+    read_response,
+    seal_request,
+)
+from pinion.link.registers import HALTED
 
-from .errors import DriverError
-from .flight import Flight, Job, Ticket
-from .keeper import Keeper
+from .batch import Batch, Packet
+from .card import read_named
+from .errors import CardFaultError, DriverError, TornStreamError, TransportError
 from .profile import Meter
 from .queue import Queue
-from .recovery import PATIENCE, another
+from .recovery import PATIENCE, cause_of, explain, hold_reset, release_reset, sentence
+from .state import CheckResponse, PollStatus, Recover, SessionState, Stop
 from .transport import Transport
 
+ATTEMPTS = 8
+"""Launches of a packet that faults of others undo, before it fails with the last of them."""
 
-class Session(Keeper):
-    """Runs jobs; the parameters are those of `Keeper`. Its threads run until `stop`."""
+_SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "SIGSYS")
+
+
+class Session:
+    """Runs batches; its threads run until `stop`.
+
+    Parameters
+    ----------
+    transport : to a card that was checked and reset.
+    layout : of its packets.
+    queue : empty.
+    meter : for the profile.
+    timeout : seconds from a packet's turn to its response, None for any time.
+    patience : seconds that a recovery may take.
+    """
 
     def __init__(
         self,
@@ -28,46 +67,52 @@ class Session(Keeper):
         timeout: float | None,
         patience: float = PATIENCE,
     ) -> None:
-        super().__init__(
+        self._patience = patience
+        self._sealer = Sealer(layout=layout)
+        self._state = state = SessionState(queue=queue, meter=meter, timeout=timeout)
+        responses = ResponseHandler(state=state, layout=layout, meter=meter)
+        reader = Reader(state=state, transport=transport, responses=responses)
+        writer = Writer(state=state, transport=transport)
+        supervisor = Supervisor(
+            state=state,
             transport=transport,
             layout=layout,
-            queue=queue,
+            sealer=self._sealer,
+            responses=responses,
             meter=meter,
-            timeout=timeout,
             patience=patience,
+            threads_alive=self._threads_alive,
         )
-        self._start(read=self._read, write=self._write, keep=self._keep)
+        runs = {"read": reader.run, "write": writer.run, "supervise": supervisor.run}
+        self._threads = [
+            threading.Thread(target=guard, args=(state, run), name=f"pinion-{name}", daemon=True)
+            for name, run in runs.items()
+        ]
+        with_signals_blocked(self._threads)
 
     @property
     def inside(self) -> bool:
         """Whether the caller is one of the session's own threads."""
         return threading.current_thread() in self._threads
 
-    def submit(self, job: Job) -> None:
-        """Queue a job; its packets come by `give`.
+    def submit(self, batch: Batch) -> None:
+        """Queue a batch; its packets come by `add`.
 
         Raises
         ------
         DriverError, TransportError
             What broke the session, if something did.
         """
-        with self._lock:
-            if self._stopping:
-                raise DriverError("The device is closed: open it again with pinion.driver.open.")
-            if self._reason is not None:
-                raise another(self._reason)
-            self._queue.jobs.append(job)
+        self._state.submit(batch)
 
-    def give(self, flight: Flight) -> None:
-        """Seal the next packet of a job, and launch it when its turn comes."""
-        self._seal(flight)
-        job = flight.job
-        with self._lock:
-            if job.dead or job.abandoned:
-                job.retire(flight, good=False)
-                return
-            job.ready.append(flight)
-            self._pump()
+    def add(self, packet: Packet) -> None:
+        """Seal the next packet of a batch, and launch it when its turn comes."""
+        self._sealer.seal(packet)
+        self._state.add(packet)
+
+    def fail(self, batch: Batch, error: BaseException) -> None:
+        """Give a batch up; its future gets the error, unless it has something already."""
+        self._state.fail(batch, error)
 
     def reset(self) -> None:
         """Reset the card when everything submitted before is done; also out of a broken state.
@@ -77,35 +122,321 @@ class Session(Keeper):
         DriverError, TransportError
             Why the card is not ready for work; the session is broken then.
         """
-        ticket = Ticket()
-        with self._lock:
-            if self._stopping:
-                raise DriverError("The device is closed: open it again with pinion.driver.open.")
-            self._queue.jobs.append(ticket)
-            self._to_keep.notify()
-        ticket.future.result()
+        self._state.request_reset().future.result()
 
     def stop(self, *, wait: bool) -> None:
         """Finish what was submitted, or only what was launched; returns when the threads ended."""
-        hit: list[Job | Ticket] = []
-        with self._lock:
-            self._stopping = True
-            if not wait:
-                hit = self._queue.give_up()
-                for owner in hit:
-                    if isinstance(owner, Job):
-                        owner.abandoned = True
-            self._to_keep.notify()
-        for owner in hit:
-            if isinstance(owner, Ticket):
-                owner.future.set_exception(DriverError("The device was closed before its reset."))
-            elif not owner.launched:
-                owner.dead = True
-                owner.future.cancel()
-            elif owner.launched == owner.landed:
-                self._give_up(owner)
-        keeper = self._threads[-1]
-        keeper.join()
-        for thread in self._threads[:-1]:
+        self._state.stop(wait=wait)
+        *transfers, supervisor = self._threads
+        supervisor.join()
+        for thread in transfers:
             # One that is stuck in a transfer of a broken card would hold the program up for ever.
-            thread.join(0.0 if self._reason is not None else self._patience)
+            thread.join(0.0 if self._state.broken else self._patience)
+
+    def _threads_alive(self) -> bool:
+        return all(thread.is_alive() for thread in self._threads)
+
+
+class Sealer:
+    """Seals requests, each with another sequence number; from any thread.
+
+    Parameters
+    ----------
+    layout : of the packets.
+    """
+
+    def __init__(self, *, layout: Layout) -> None:
+        self._layout = layout
+        self._sequences = itertools.count(1)
+
+    def seal(self, packet: Packet) -> None:
+        """Give a packet a new sequence number, so that no answer to an old one passes for its."""
+        packet.sequence = next(self._sequences) & 0xFFFFFFFF
+        seal_request(self._layout, packet.request.bytes, packet.count, packet.sequence)
+
+
+class Reader:
+    """Posts a read for each packet in flight, and checks the response where nobody else has to.
+
+    Parameters
+    ----------
+    state, transport : of the session.
+    responses : checks them.
+    """
+
+    def __init__(
+        self, *, state: SessionState, transport: Transport, responses: ResponseHandler
+    ) -> None:
+        self._state = state
+        self._transport = transport
+        self._responses = responses
+
+    def run(self) -> None:
+        """Until the session stops."""
+        while (packet := self._state.next_read()) is not None:
+            assert packet.response is not None
+            failure: Exception | None = None
+            try:
+                self._transport.receive(packet.response.bytes)
+            except Exception as error:
+                failure = error
+            if self._state.end_read(packet, failure):
+                guard(self._state, partial(self._responses.handle, packet))
+
+
+class Writer:
+    """Writes each packet in flight.
+
+    Parameters
+    ----------
+    state, transport : of the session.
+    """
+
+    def __init__(self, *, state: SessionState, transport: Transport) -> None:
+        self._state = state
+        self._transport = transport
+
+    def run(self) -> None:
+        """Until the session stops."""
+        while (packet := self._state.next_write()) is not None:
+            failure: Exception | None = None
+            try:
+                self._transport.send(packet.request.bytes)
+            except Exception as error:
+                failure = error
+            self._state.end_write(packet, failure)
+
+
+class ResponseHandler:
+    """Checks responses, hands their results out, settles the futures of batches.
+
+    Parameters
+    ----------
+    state : of the session, which lets one thread at a time handle a response.
+    layout : of the packets.
+    meter : for the profile.
+    """
+
+    def __init__(self, *, state: SessionState, layout: Layout, meter: Meter) -> None:
+        self._state = state
+        self._layout = layout
+        self._meter = meter
+
+    def handle(self, packet: Packet) -> None:
+        """Handle the response of a packet; an error of the driver's own fails its batch, goes on.
+
+        Parameters
+        ----------
+        packet : that the state has under `check`.
+        """
+        try:
+            self._handle(packet)
+        except BaseException as error:
+            self._state.give_up_check(packet)
+            self._state.fail(packet.batch, error)
+            raise
+        finally:
+            self._state.delivered()
+
+    def _handle(self, packet: Packet) -> None:
+        began = time.perf_counter()
+        head, failure = self._check(packet)
+        if head is not None:
+            self._accept(packet, head, began)
+        elif failure is None:
+            self._state.mismatch(packet)
+        elif self._state.reject(packet, failure):
+            self._meter.add(faults=1)
+            self._state.fail(packet.batch, failure)
+
+    def _accept(self, packet: Packet, head: ResponseHead, began: float) -> None:
+        batch, result = packet.batch, None
+        if not batch.settled:
+            try:
+                batch.unpack(packet, head)
+                if batch.completed + 1 == batch.packet_count:
+                    result = batch.result()
+            except Exception as error:  # the caller's own, from its report of progress
+                self._state.fail(batch, error)
+        seconds = time.perf_counter() - began
+        self._measure(packet, head, whole=result is not None, seconds=seconds)
+        settle = self._state.accept(packet, completes=result is not None)
+        if settle and result is not None:
+            batch.future.set_result(result)
+        elif batch.abandoned and batch.completed == batch.launched:
+            self._state.fail_abandoned(batch)
+
+    def _check(self, packet: Packet) -> tuple[ResponseHead | None, Exception | None]:
+        """Head of a good response, or what is wrong with it; neither when it is an old one's."""
+        assert packet.response is not None
+        response = packet.response.bytes
+        try:
+            head = read_response(self._layout, response, packet.count, packet.sequence)
+        except FrameError as error:
+            header = response[:BEAT].view(HEADER)[0]
+            if header["magic"] == Magic.RESPONSE and header["sequence"] != packet.sequence:
+                return None, None
+            torn = TornStreamError(f"The response to {packet.count} requests is damaged. {error}")
+            torn.__cause__ = error
+            return None, torn
+        for bit, found in ((Status.PAYLOAD_CRC, 9), (Status.CORE_ERROR, 10)):
+            if head.status & bit:
+                return None, CardFaultError(
+                    f"The card reports a fault: {sentence(found)}.", cause=cause_of(found)
+                )
+        return head, None
+
+    def _measure(self, packet: Packet, head: ResponseHead, *, whole: bool, seconds: float) -> None:
+        assert packet.response is not None
+        self._meter.add(
+            unpack_seconds=seconds,
+            device_cycles=head.cycles,
+            stalled_cycles=head.stalled,
+            starved_cycles=head.starved,
+            batches=int(whole),
+            packets=1,
+            records=packet.count,
+            bytes_in=len(packet.request.bytes),
+            bytes_out=len(packet.response.bytes),
+        )
+
+
+class Supervisor:
+    """Checks responses, watches the card while it works, and recovers from faults.
+
+    Parameters
+    ----------
+    state, transport, layout, sealer, meter : of the session.
+    responses : checks them.
+    patience : seconds that a recovery may take.
+    threads_alive : whether no thread of the session has ended.
+    attempts : launches of a packet that is not at fault itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: SessionState,
+        transport: Transport,
+        layout: Layout,
+        sealer: Sealer,
+        responses: ResponseHandler,
+        meter: Meter,
+        patience: float,
+        threads_alive: Callable[[], bool],
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self._state = state
+        self._transport = transport
+        self._layout = layout
+        self._sealer = sealer
+        self._responses = responses
+        self._meter = meter
+        self._patience = patience
+        self._threads_alive = threads_alive
+        self._attempts = attempts
+        # The packet during which the card was found stopped.
+        self._halted: Packet | None = None
+
+    def run(self) -> None:
+        """Until the session stops."""
+        while True:
+            match self._state.next_task():
+                case CheckResponse(packet):
+                    guard(self._state, partial(self._responses.handle, packet))
+                case PollStatus(packet):
+                    guard(self._state, partial(self._poll_status, packet))
+                case Recover() as recovery:
+                    guard(self._state, partial(self._recover, recovery))
+                case Stop():
+                    return
+
+    def _poll_status(self, packet: Packet) -> None:
+        """Has the card stopped? What it took before may still come, so two polls must say so."""
+        read = self._transport.read_register
+        try:
+            status = read_named(read, "STATUS")
+            found = read_named(read, "ERROR") if status & HALTED else 0
+        except (DriverError, TransportError) as error:
+            failure: Exception = error
+        else:
+            before, self._halted = self._halted, packet if status & HALTED else None
+            if self._halted is None or before is not packet:
+                return
+            failure = CardFaultError(f"The card stopped: {sentence(found)}.", cause=cause_of(found))
+        self._state.report_stopped(packet, failure)
+
+    def _recover(self, recovery: Recover) -> None:
+        """Fail what was at fault, reset the card, send again what was not."""
+        fault, error = recovery.fault, None
+        if fault is not None:
+            error = explain(self._transport.read_register, fault.error)
+            self._meter.add(faults=1)
+            if fault.packet is not None:
+                self._state.fail(fault.packet.batch, error)
+        try:
+            hold_reset(self._transport, self._layout)
+            self._state.wait_for_transfers(self._patience)
+            if not self._threads_alive():
+                raise TransportError(
+                    "A thread of the driver has ended after an error of its own: open the device "
+                    "again."
+                )
+            release_reset(self._transport, self._layout, patience=self._patience)
+        except (DriverError, TransportError) as reason:
+            self._state.break_down(reason)
+            return
+        while (received := self._state.next_received()) is not None:
+            self._responses.handle(received)
+        again = self._seal_again(self._state.recall(), error)
+        self._meter.add(recoveries=1, resent=len(again))
+        self._halted = None
+        self._state.resume(again)
+
+    def _seal_again(self, packets: list[Packet], error: Exception | None) -> list[Packet]:
+        """Packets to send again, sealed anew; those that had their chances fail."""
+        again = []
+        for packet in packets:
+            if packet.attempts >= self._attempts:
+                self._state.fail(
+                    packet.batch,
+                    TransportError(
+                        f"A packet of {packet.count} requests was sent {packet.attempts} times and "
+                        f"undone each time by a fault beside it. The last one: {error}"
+                    ),
+                )
+            if packet.batch.settled:
+                packet.batch.release(packet, reusable=False)
+            else:
+                self._sealer.seal(packet)
+                again.append(packet)
+        return again
+
+
+def guard(state: SessionState, work: Callable[[], None]) -> None:
+    """Do some work such that nobody waits for ever, whatever is wrong in it: the session breaks."""
+    try:
+        work()
+    except BaseException as error:
+        broken = TransportError(f"The driver itself failed ({error!r}): report it, please.")
+        broken.__cause__ = error
+        state.break_down(broken)
+
+
+def with_signals_blocked(threads: list[threading.Thread]) -> None:
+    """Start threads that no signal is delivered to: they inherit the mask of their starter.
+
+    One in the middle of a transfer can wedge a DMA engine.
+    """
+    if sys.platform == "win32":  # no signals to block, and no device files either
+        for thread in threads:
+            thread.start()
+        return
+    # Faults of the thread itself stay as they are: blocked, they would end the process unexplained.
+    kept = {getattr(signal, name) for name in _SYNCHRONOUS if hasattr(signal, name)}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - kept)
+    try:
+        for thread in threads:
+            thread.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -20,7 +20,7 @@ from pinion.card.stand_in import Fault, FaultPlan, StandIn, StandInError, why_no
 from pinion.card.stand_in.caller import look
 from pinion.driver import CardTimeoutError, WrongBuildError
 from pinion.driver.nodes import FileNodes
-from pinion.driver.traffic import with_signals_blocked
+from pinion.driver.session import with_signals_blocked
 from pinion.driver.xdma import XdmaTransport
 from pinion.link import Layout, read_response, register
 

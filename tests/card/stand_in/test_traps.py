@@ -30,7 +30,7 @@ from pinion.card.stand_in import (
 )
 from pinion.card.stand_in.engine import CONTROL
 from pinion.driver import Device, DriverError, TransportError
-from pinion.driver import traffic as traffic_module
+from pinion.driver import session as session_module
 from pinion.driver import xdma as xdma_module
 from pinion.driver.errors import LinkError
 from pinion.driver.xdma import XdmaTransport
@@ -228,14 +228,14 @@ MUTANTS = [
     Mutant(trap="4", nodes=Vectored, mounted=True, seen=lambda o: "trap_4" in o.rules),
     Mutant(
         trap="5",
-        patch=(traffic_module, "with_signals_blocked", _unblocked),
+        patch=(session_module, "with_signals_blocked", _unblocked),
         seen=lambda o: "trap_5" in o.rules,
     ),
     Mutant(
         trap="5, mounted",
         nodes=MountedNodes,
         mounted=True,
-        patch=(traffic_module, "with_signals_blocked", _unblocked),
+        patch=(session_module, "with_signals_blocked", _unblocked),
         seen=lambda o: "trap_5" in o.rules,
     ),
     Mutant(
