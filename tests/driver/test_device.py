@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pinion.driver import Device, DriverError
-from pinion.driver.jobs import AHEAD
+from pinion.driver.batch import AHEAD
 from pinion.driver.queue import WINDOW
 from pinion.link import MAX_COUNT
 from tests.driver.cards import BIG, Card, expected, manifest, states
