@@ -19,8 +19,8 @@ from pinion.driver.batch import ArrayBatch, Packet
 from pinion.driver.card import layout_of
 from pinion.driver.memory import Pool
 from pinion.driver.packing import columns_of, flatten
-from pinion.driver.requests import validate_arrays
 from pinion.functions import function
+from pinion.functions.requests import validate_arrays
 from pinion.link import (
     BEAT,
     HEADER,

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion import driver, installation
-from pinion.driver import Device, DriverError, Result, check_arrays, find_transport
-from pinion.functions import BuiltFunction, Function
+from pinion.driver import Device, DriverError, find_transport
+from pinion.functions import BuiltFunction, Function, Result, check_arrays
 from pinion.functions import function as named_function
 from pinion.robot import Model, load, model_to_dict
 
@@ -89,7 +89,7 @@ class FloatBackend(_Closing):
 
         Raises
         ------
-        pinion.driver.DriverError
+        pinion.functions.InputError
             As from a card.
         """
         batch = check_arrays(self._inputs, arrays)

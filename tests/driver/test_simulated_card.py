@@ -16,7 +16,7 @@ from pinion.cosim.stream import PATTERNS
 from pinion.driver import CardFaultError, Device, DriverError, TransportError, pack, request_dtype
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.build import Build, build
-from pinion.functions import sample
+from pinion.functions import InputError, sample
 from pinion.graph import evaluate_integers
 from pinion.graph.evaluate import formats
 from pinion.link import Cause
@@ -166,7 +166,7 @@ def test_the_float_backend_takes_single_requests_and_refuses_wrong_ones() -> Non
     with backend("two_link", "rnea", device="float") as model:
         result = model.run(q=[0.1, 0.2], qd=[0, 0], qdd=[0, 0])
         assert result.tau.shape == (2,) and result.saturated.shape == ()
-        with pytest.raises(DriverError, match="axis 0 is 3 long instead of 2"):
+        with pytest.raises(InputError, match="axis 0 is 3 long instead of 2"):
             model.run(q=[0.1, 0.2, 0.3], qd=[0, 0], qdd=[0, 0])
 
 

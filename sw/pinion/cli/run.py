@@ -40,6 +40,7 @@ def command(
     `saturated`. Nothing is written when anything is wrong.
     """
     from pinion import driver
+    from pinion.functions import check_arrays
     from pinion.link import Manifest
 
     manifest = Manifest.read(folder)
@@ -47,7 +48,7 @@ def command(
     arrays = read_arrays(source)
     # Again in the driver, but here before minutes may go into opening the device, and for every
     # name that a file can hold, such as "self".
-    driver.check_arrays(manifest.inputs, arrays)
+    check_arrays(manifest.inputs, arrays)
     with steps() as report:
 
         def progress(done: int, total: int) -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from pinion.functions.result import Result
+
 from .buffers import Buffers
 from .device import PACKET_BYTES, Device
 from .errors import (
@@ -25,8 +27,6 @@ from .opening import open
 from .profile import Profile
 from .records import pack, record_dtype, request_dtype, result_dtype, unpack
 from .registers import Registers
-from .requests import RequestArrays, check_arrays
-from .result import Result
 from .transport import (
     Transport,
     find_transport,
@@ -49,14 +49,12 @@ __all__ = [
     "MissingCardError",
     "Profile",
     "Registers",
-    "RequestArrays",
     "Result",
     "TornStreamError",
     "Transport",
     "TransportError",
     "WrongBuildError",
     "WrongCardError",
-    "check_arrays",
     "find_transport",
     "open",
     "open_transport",

@@ -11,11 +11,11 @@ from concurrent.futures import Future
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.functions.result import Result
 from pinion.link import Layout, ResponseHead
 
 from .memory import Block, Pool
 from .packing import Column
-from .result import Result
 
 AHEAD = 8
 """Packets that a batch whose owner waits for it is packed ahead of the card."""

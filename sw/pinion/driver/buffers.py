@@ -9,13 +9,13 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.functions.result import Result
 from pinion.link import Layout, ResponseHead
 
 from .batch import Batch, Packet
 from .errors import DriverError
 from .memory import Block, Bytes
 from .packing import Column
-from .result import Result
 
 Floats = NDArray[np.float32]
 

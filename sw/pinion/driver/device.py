@@ -15,6 +15,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pinion.functions.errors import InputError
+from pinion.functions.requests import RequestArrays, validate_arrays
+from pinion.functions.result import Result
 from pinion.link import MAX_COUNT, Manifest
 
 from .batch import ArrayBatch, Packet, Progress
@@ -27,8 +30,6 @@ from .profile import Meter, Profile
 from .queue import WINDOW, Queue
 from .recovery import PATIENCE, soft_reset
 from .registers import Registers
-from .requests import RequestArrays, validate_arrays
-from .result import Result
 from .session import Session
 from .transport import Transport
 
@@ -308,9 +309,9 @@ class Device:
         began = time.perf_counter()
         try:
             requests = validate_arrays(self._manifest.inputs, arrays)
-        except DriverError as error:
+        except InputError as error:
             refused: Future[Result] = Future()
-            refused.set_exception(error)
+            refused.set_exception(DriverError(str(error)))
             return refused
         batch = ArrayBatch(
             layout=self._layout,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pinion.functions.errors import InputError
 from pinion.link import Cause
 
 
-class DriverError(ValueError):
+class DriverError(InputError):
     """The caller can correct it: a wrong array, device name or build; the message says how."""
 
 

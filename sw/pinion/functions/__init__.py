@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from .blocks import Block, Quantity, Uniform
 from .built import BuiltFunction
-from .errors import FunctionError
+from .errors import FunctionError, InputError
 from .reduced import Saving, independent_states, reduced_graph, savings
+from .requests import RequestArrays, check_arrays
+from .result import Result
 from .row import Function, Variant
 from .samples import DISTRIBUTIONS, position_limits, sample, velocity_limits
 from .table import FUNCTIONS, function
@@ -17,10 +19,14 @@ __all__ = [
     "BuiltFunction",
     "Function",
     "FunctionError",
+    "InputError",
     "Quantity",
+    "RequestArrays",
+    "Result",
     "Saving",
     "Uniform",
     "Variant",
+    "check_arrays",
     "function",
     "independent_states",
     "position_limits",

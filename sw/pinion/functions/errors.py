@@ -3,5 +3,13 @@
 from __future__ import annotations
 
 
-class FunctionError(ValueError):
-    """An unknown function or array name, or an array that does not fit; the message says which."""
+class InputError(ValueError):
+    """The caller can correct it: an array, a device or a build that does not fit.
+
+    The message says what is wrong and what to do. Every way to compute a function raises it, or a
+    class of its own that is one, such as :class:`pinion.driver.DriverError`.
+    """
+
+
+class FunctionError(InputError):
+    """An unknown function or block, or a row that is not whole; the message says which."""

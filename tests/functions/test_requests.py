@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pinion.driver import DriverError, check_arrays
+from pinion.functions import InputError, check_arrays
 from tests.driver.cards import manifest, states
 
 INPUTS = manifest().inputs
@@ -13,7 +13,7 @@ INPUTS = manifest().inputs
 
 def refusal(**changes: object) -> str:
     given = {**states(3, seed=1), **changes}
-    with pytest.raises(DriverError) as caught:
+    with pytest.raises(InputError) as caught:
         check_arrays(INPUTS, {k: v for k, v in given.items() if v is not None})
     message = str(caught.value)
     assert message.endswith(".") and len(message.split()) > 6, message
@@ -69,7 +69,7 @@ def test_batches_of_different_lengths_are_refused_with_both() -> None:
 )
 def test_a_dtype_that_is_no_number_is_refused(value: object) -> None:
     given = {**states(3, seed=1), "q": value}
-    with pytest.raises(DriverError, match="'q' has the dtype"):
+    with pytest.raises(InputError, match="'q' has the dtype"):
         check_arrays(INPUTS, given)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion.link import Array
 
-from .errors import DriverError
+from .errors import InputError
 
 BLOCK = 1 << 15
 """Elements that are checked together."""
@@ -45,7 +45,7 @@ def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> R
 
     Raises
     ------
-    DriverError
+    InputError
         When a name is unknown or missing, a shape, the number of requests or a dtype does not fit,
         or a value is NaN, infinite or too large for float32; the message names array, axis or
         index.
@@ -61,20 +61,20 @@ def validate_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -
 
     Raises
     ------
-    DriverError
+    InputError
         As `check_arrays`.
     """
     names = {array.name for array in expected}
     for name in given:
         if name not in names:
-            raise DriverError(
+            raise InputError(
                 f"There is no input array '{name}'; the inputs are {_wanted(expected)}."
             )
     arrays: dict[str, NDArray[Any]] = {}
     lengths: dict[str, int] = {}
     for array in expected:
         if array.name not in given:
-            raise DriverError(
+            raise InputError(
                 f"The input array '{array.name}' is missing; give {_wanted(expected)}."
             )
         values = _numeric(array, given[array.name])
@@ -85,7 +85,7 @@ def validate_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -
             lengths[array.name] = len(values)
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
-        raise DriverError(
+        raise InputError(
             f"The arrays hold different numbers of requests on axis 0 ({listed}): give the same "
             f"number in each, or one request without a batch axis that serves all."
         )
@@ -106,11 +106,11 @@ def _numeric(array: Array, value: ArrayLike) -> NDArray[Any]:
     try:
         values = np.asarray(value)
     except ValueError as error:  # rows of different lengths
-        raise DriverError(
+        raise InputError(
             f"'{array.name}' is no array ({error}): give {_shape(array.shape)} numbers."
         ) from None
     if values.dtype.kind not in "fiu":
-        raise DriverError(
+        raise InputError(
             f"'{array.name}' has the dtype {values.dtype}: give floats or integers, which are "
             f"converted to float32."
         )
@@ -120,13 +120,13 @@ def _numeric(array: Array, value: ArrayLike) -> NDArray[Any]:
 def _check_shape(array: Array, shape: tuple[int, ...]) -> None:
     wanted = array.shape
     if len(shape) not in (len(wanted), len(wanted) + 1):
-        raise DriverError(
+        raise InputError(
             f"'{array.name}' has {len(shape)} axes, its shape is {shape}: give {_shape(wanted)}."
         )
     offset = len(shape) - len(wanted)
     for axis, size in enumerate(wanted, start=offset):
         if shape[axis] != size:
-            raise DriverError(
+            raise InputError(
                 f"'{array.name}' has the shape {shape}, whose axis {axis} is {shape[axis]} long "
                 f"instead of {size}: give {_shape(wanted)}."
             )
@@ -138,7 +138,7 @@ def _check_values(array: Array, values: NDArray[Any]) -> None:
     if not _all_finite(values):
         finite = np.isfinite(values)
         index = _index(array, values, ~finite)
-        raise DriverError(
+        raise InputError(
             f"{index} is {values[_first(~finite)]}: every input must be a finite number."
         )
     if values.dtype.itemsize <= 4 or not values.size:
@@ -148,7 +148,7 @@ def _check_values(array: Array, values: NDArray[Any]) -> None:
             return
         lost = ~np.isfinite(values.astype(np.float32))
     index = _index(array, values, lost)
-    raise DriverError(
+    raise InputError(
         f"{index} is {values[_first(lost)]}, which float32 cannot hold: give values below "
         f"{np.finfo(np.float32).max:.4g} in size, in {array.unit}."
     )
