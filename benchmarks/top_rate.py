@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from pinion.boards.top import write_top
-from pinion.card.batches import requests_beats, response_beats
+from pinion.card.batches import request_stream, response_beats
 from pinion.cosim.top import CompiledTop
 from pinion.driver.card import layout_of
 from pinion.link import Manifest
@@ -38,7 +38,7 @@ def measure(folder: Path) -> dict[str, object]:
         card.clocks(link=link, core=core)
         for counts in BATCHES:
             floats = rng.uniform(-1, 1, (sum(counts), manifest.words_in)).astype(np.float32)
-            beats, last = requests_beats(layout, floats.view(np.uint32), counts)
+            beats, last = request_stream(layout, floats.view(np.uint32), counts)
             room = response_beats(layout, counts)
             start = time.process_time()
             run = card.run(beats=beats, last=last, room=room)

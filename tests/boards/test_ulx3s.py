@@ -24,7 +24,7 @@ from pinion.boards.ecp5.pll import (
 from pinion.boards.ecp5.top import CARD, board_rtlil
 from pinion.cli.bitstream import summary
 from pinion.flow.build import BuildError, build
-from pinion.gateware.link.serial import SerialLink
+from pinion.gateware.link.serial_link import SerialLink
 from pinion.gateware.link.uart import bit_length
 from pinion.link import Manifest, ManifestError
 
@@ -193,8 +193,8 @@ def test_the_log_says_how_far_it_is() -> None:
 def test_a_failing_tool_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / flow.NETLIST).write_text("{}")
     (tmp_path / flow.LPF).write_text("")
-    with pytest.raises(flow.FlowError, match="nextpnr_ecp5 failed"):
+    with pytest.raises(flow.BitstreamError, match="nextpnr_ecp5 failed"):
         flow.place_and_route(tmp_path, clock_mhz=50, seed=None, report=print, timeout=1800)
     monkeypatch.setattr(flow, "_ENTRY", "import time; time.sleep(1800)  # in place of {tool}")
-    with pytest.raises(flow.FlowError, match="nextpnr_ecp5 ran past 0 s; its log is"):
+    with pytest.raises(flow.BitstreamError, match="nextpnr_ecp5 ran past 0 s; its log is"):
         flow.place_and_route(tmp_path, clock_mhz=50, seed=7, report=print, timeout=0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pinion.boards.ecp5.top import card_rtlil
-from pinion.card.serial import CompiledPort
+from pinion.card.serial_ports import CompiledPort
 from pinion.cosim.reference import Reference, request_words
 from pinion.driver import Device, TransportError
 from pinion.driver.card import layout_of
@@ -14,7 +14,7 @@ from pinion.driver.serial import SerialTransport
 from pinion.flow.build import Build, build
 from pinion.functions import sample
 from pinion.link import Cause, register
-from pinion.link.serial import Frame, beats, command, unwrap
+from pinion.link.uart_framing import Frame, beats, command, unwrap
 
 BIT = 4  # cycles
 RATE = 20_000.0  # bits a second at which a busy machine simulates, for how long answers may take
@@ -76,7 +76,7 @@ def test_garbage_and_breaks_end_in_a_reset_and_the_next_batch_is_right(
         arrays = sample(made.model, made.function, 40, distribution="reference", seed=2)
         with pytest.raises(TransportError):
             card.run(**arrays)
-        port.write = write  # type: ignore[method-assign] # mended
+        port.write = write  # type: ignore[method-assign] # repaired
         check(made, card, 20, seed=3)
         assert card.registers.ERRORS >= 1
 

@@ -8,7 +8,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from pinion.card.batches import read_batches, request_beats, requests_beats, response_beats
+from pinion.card.batches import read_responses, request_packet, request_stream, response_beats
 from pinion.driver.card import layout_of
 from pinion.flow.build import build
 from pinion.link import FrameError, Magic, register
@@ -87,7 +87,7 @@ def test_resets_at_random_times(bench: TopBench) -> None:
         bench.card.clocks(link=link, core=core)
         counts = [int(n) for n in rng.integers(1, 120, size=3)]
         rows = rng.integers(0, len(bench.words), size=sum(counts))
-        beats, last = requests_beats(bench.layout, bench.words[rows], counts)
+        beats, last = request_stream(bench.layout, bench.words[rows], counts)
         room = response_beats(bench.layout, counts)
         cycles = int(rng.integers(1, 3000))
         stall = rng.random(97) < rng.choice([0.0, 0.5, 0.9])
@@ -118,7 +118,7 @@ def test_resets_at_random_times(bench: TopBench) -> None:
 
 
 def test_a_faulty_header_stops_the_card_until_it_is_reset(bench: TopBench) -> None:
-    bad = request_beats(bench.layout, bench.words[:50], 1)
+    bad = request_packet(bench.layout, bench.words[:50], 1)
     bad[0, 2] ^= 1
     run = bench.card.run(beats=bad, room=1, limit=2000)
     assert run.accepted == len(bad) and not run.held and len(run.beats) == 0
@@ -131,12 +131,12 @@ def test_a_faulty_header_stops_the_card_until_it_is_reset(bench: TopBench) -> No
 def test_what_is_no_answer_is_refused(bench: TopBench) -> None:
     run = bench.send([40, 5], np.arange(45))
     layout = layout_of(bench.manifest)
-    assert len(read_batches(layout, run, [40, 5])) == 2
+    assert len(read_responses(layout, run, [40, 5])) == 2
 
     def changed(name: str, index: tuple[int, ...], value: int) -> None:
         array = getattr(run, name).copy()
         array[index] ^= array.dtype.type(value)
-        read_batches(layout, dataclasses.replace(run, **{name: array}), [40, 5])
+        read_responses(layout, dataclasses.replace(run, **{name: array}), [40, 5])
 
     with pytest.raises(FrameError, match="checksum"):
         changed("beats", (2, 3), 1)
@@ -145,11 +145,11 @@ def test_what_is_no_answer_is_refused(bench: TopBench) -> None:
     with pytest.raises(FrameError, match="beat 1 has TKEEP 0x7fff"):
         changed("keep", (1,), 1 << 63)
     with pytest.raises(FrameError, match="beats instead of"):
-        read_batches(layout, run, [40])
+        read_responses(layout, run, [40])
     with pytest.raises(FrameError, match="sequence number"):
-        read_batches(layout, run, [40, 5], first_sequence=1)
+        read_responses(layout, run, [40, 5], first_sequence=1)
     with pytest.raises(ValueError, match="hold 3 records, but there are 2"):
-        requests_beats(layout, bench.words[:2], [1, 2])
+        request_stream(layout, bench.words[:2], [1, 2])
 
 
 def test_the_checks_notice_a_wrong_bit_and_a_lost_cycle(

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus
 STEPS = ("identity", "traffic", "back_pressure", "partial_beat", "soft_resets")
 SETTINGS: dict[str, Any] = {
     **{"seed": 5, "core_rate": 1.2, "rounds": 1, "batches": 4, "held": 260},
-    **{"resets": 3, "latest": 500, "limit": 1500, "looks": 80},
+    **{"resets": 3, "latest": 500, "limit": 1500, "polls": 80},
 }
 
 
@@ -258,7 +258,7 @@ def test_a_broken_top_is_caught(
 def test_trap_1_a_request_that_ends_with_its_transfer_is_caught(
     core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TLAST of a request, which the whole top does not look at, led to where packets end."""
+    """TLAST of a request, which the whole top ignores, led to where packets end."""
     with_last = StructLayout({**Bus().request.members, "last": 1})
     monkeypatch.setattr(Bus, "request", with_last)
     ends = mutant(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pinion.boards.top import write_top
-from pinion.card.batches import read_batches, requests_beats, response_beats
+from pinion.card.batches import read_responses, request_stream, response_beats
 from pinion.cosim.reference import make, request_words
 from pinion.cosim.stream import PATTERNS
 from pinion.cosim.top import CompiledTop, TopRun
@@ -50,7 +50,7 @@ class TopBench:
         self, counts: Sequence[int], rows: np.ndarray, *, first_sequence: int = 0, **pauses: object
     ) -> TopRun:
         """Send the pool's ``rows`` in packets of ``counts``, and check every bit that comes."""
-        beats, last = requests_beats(
+        beats, last = request_stream(
             self.layout, self.words[rows], counts, first_sequence=first_sequence
         )
         run = self.card.run(
@@ -59,14 +59,14 @@ class TopBench:
         assert run.accepted == len(beats) and not run.held and not run.waiting
         assert run.violations == 0
         start = 0
-        for batch in read_batches(self.layout, run, counts, first_sequence=first_sequence):
-            here = rows[start : start + len(batch.words)]
-            assert np.array_equal(batch.words, self.expected[here])
-            assert np.array_equal(batch.flags, self.flags[here])
+        for response in read_responses(self.layout, run, counts, first_sequence=first_sequence):
+            here = rows[start : start + len(response.words)]
+            assert np.array_equal(response.words, self.expected[here])
+            assert np.array_equal(response.flags, self.flags[here])
             flagged = int(self.flags[here].sum())
-            assert batch.head.flagged == flagged
-            assert batch.head.status == (Status.FLAGGED if flagged else Status.OK)
-            start += len(batch.words)
+            assert response.head.flagged == flagged
+            assert response.head.status == (Status.FLAGGED if flagged else Status.OK)
+            start += len(response.words)
         assert start == len(rows)
         return run
 

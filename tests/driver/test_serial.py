@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pinion.card.packets import PacketCard
-from pinion.card.serial import ModelPort
+from pinion.card.serial_ports import ModelPort
 from pinion.driver import (
     Device,
     DriverError,
@@ -29,7 +29,7 @@ from pinion.driver.errors import CardTimeoutError, LinkError
 from pinion.driver.serial import SerialTransport, open_transport, split_address
 from pinion.driver.tty import TtyPort
 from pinion.link import Layout
-from pinion.link.serial import (
+from pinion.link.uart_framing import (
     SHORT,
     SLOTS,
     WIRE_BEAT,

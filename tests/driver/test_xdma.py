@@ -183,8 +183,8 @@ def test_addresses_that_are_none(address: str) -> None:
 def test_every_error_number_has_a_sentence() -> None:
     for number in (*errno.errorcode, ERESTARTSYS, 9999):
         for action in ("open", "read", "write"):
-            told = str(translate(failure(number), node="/dev/xdma0_user", action=action))
-            assert told.endswith(".") and "/dev/xdma0_user" in told and len(told.split()) > 8
+            text = str(translate(failure(number), node="/dev/xdma0_user", action=action))
+            assert text.endswith(".") and "/dev/xdma0_user" in text and len(text.split()) > 8
 
 
 # The files themselves, on plain files that keep what is written.

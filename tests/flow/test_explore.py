@@ -21,8 +21,8 @@ from pinion.cosim.explore import POINTS, RECORD, explore, kept
 from pinion.flow.build import RTLIL, BuildError
 from pinion.flow.explore import (
     ExploreError,
+    Measurements,
     Point,
-    Wish,
     best,
     front,
     grid,
@@ -31,7 +31,7 @@ from pinion.functions import FunctionError
 from pinion.robot import load
 from pinion.synthesis.estimate import EstimateError, dsp_of_product, estimate_dsp
 
-WISH = Wish(samples=200, seed=5)
+MEASURE = Measurements(samples=200, seed=5)
 
 
 def points(**axes: Any) -> list[Point]:
@@ -169,9 +169,9 @@ def test_best_and_front_against_all_pairs() -> None:
 
 def test_points_are_measured_and_kept(tmp_path: Path) -> None:
     wanted = points(ii=[1, 2], formats=["q16.16", "q40.40"])
-    heard: list[dict[str, Any]] = []
-    first = explore(wanted, tmp_path, wish=WISH, jobs=2, done=heard.append)
-    assert sorted(r["point"] for r in heard) == sorted(point.key for point in wanted)
+    reported: list[dict[str, Any]] = []
+    first = explore(wanted, tmp_path, measure=MEASURE, jobs=2, done=reported.append)
+    assert sorted(r["point"] for r in reported) == sorted(point.key for point in wanted)
     good, bad = first[::2], first[1::2]
     for found, ii in zip(good, (1, 2), strict=True):
         assert (found["ii"], found["formats"], found["failure"]) == (ii, "q16.16", None)
@@ -189,23 +189,27 @@ def test_points_are_measured_and_kept(tmp_path: Path) -> None:
     stamps = {r["point"]: record(r, tmp_path).stat().st_mtime_ns for r in good}
 
     # Again: what is complete is read, what failed is tried again.
-    second = explore(wanted, tmp_path, wish=WISH, jobs=2)
+    second = explore(wanted, tmp_path, measure=MEASURE, jobs=2)
     assert [r["resumed"] for r in second] == [True, False, True, False]
     for r in good:
         assert record(r, tmp_path).stat().st_mtime_ns == stamps[r["point"]]
     assert [{**r, "resumed": None} for r in second] == [{**r, "resumed": None} for r in first]
-    assert [r and r["dsp"] for r in kept(wanted, tmp_path, wish=WISH)] == [r["dsp"] for r in first]
+    assert [r and r["dsp"] for r in kept(wanted, tmp_path, measure=MEASURE)] == [
+        r["dsp"] for r in first
+    ]
 
     # With RTL and other states: the build stays, the new stages are added.
     hash_before = json.loads(record(good[1], tmp_path).read_text())["hash"]
-    other = Wish(samples=100, seed=6, verify=True)
+    other = Measurements(samples=100, seed=6, verify=True)
     built = Path(good[1]["folder"], RTLIL).stat().st_mtime_ns
-    (third,) = explore(wanted[2:3], tmp_path, wish=other)
+    (third,) = explore(wanted[2:3], tmp_path, measure=other)
     assert (third["mismatches"], third["verified"], third["samples"]) == (0, True, 100)
     assert third["error_max"] != good[1]["error_max"] and not third["resumed"]
     assert Path(third["folder"], RTLIL).stat().st_mtime_ns == built
     assert json.loads(record(third, tmp_path).read_text())["hash"] == hash_before
-    assert kept(wanted[2:3], tmp_path, wish=WISH) == [None], "its errors are of other states now"
+    assert kept(wanted[2:3], tmp_path, measure=MEASURE) == [None], (
+        "its errors are of other states now"
+    )
 
 
 def change(path: Path, **values: Any) -> None:
@@ -214,7 +218,7 @@ def change(path: Path, **values: Any) -> None:
 
 def test_what_is_stale_or_damaged_is_built_again(tmp_path: Path) -> None:
     wanted = points(ii=[4])
-    (first,) = explore(wanted, tmp_path, wish=WISH)
+    (first,) = explore(wanted, tmp_path, measure=MEASURE)
     path, folder = record(first, tmp_path), Path(first["folder"])
     whole = path.read_text()
     for damage in ("version", "content", "json", "build"):
@@ -227,8 +231,8 @@ def test_what_is_stale_or_damaged_is_built_again(tmp_path: Path) -> None:
         else:
             change(path, **{damage: "0.0.9"})
         before = (folder / RTLIL).stat().st_mtime_ns
-        assert kept(wanted, tmp_path, wish=WISH) == [None], damage
-        (found,) = explore(wanted, tmp_path, wish=WISH)
+        assert kept(wanted, tmp_path, measure=MEASURE) == [None], damage
+        (found,) = explore(wanted, tmp_path, measure=MEASURE)
         assert not found["resumed"] and found["failure"] is None
         assert (folder / RTLIL).stat().st_mtime_ns > before, damage
         assert {**found, "seconds": 0} == {**first, "seconds": 0}
@@ -246,7 +250,7 @@ def test_a_point_that_dies_takes_nobody_along(
 
     monkeypatch.setattr(running, "_task", task)
     monkeypatch.setattr(running, "_work", _die_on_command)
-    first, second = explore(points(ii=[2, 1]), tmp_path, wish=WISH, jobs=2)
+    first, second = explore(points(ii=[2, 1]), tmp_path, measure=MEASURE, jobs=2)
     assert "stopped" in first["failure"] and first["dsp"] is None
     assert second["failure"] is None and second["dsp"] > 0
 
@@ -261,7 +265,7 @@ def _die_on_command(model: Any, function: Any, *rest: Any) -> str | None:
 def test_too_few_integer_bits_are_no_working_core(tmp_path: Path) -> None:
     # 6 integer bits hold torques up to 32 N m; the two-link arm's are larger.
     found = explore(
-        grid(load("two_link"), "rnea", {"formats": ["q6.20", "q16.16"]}), tmp_path, wish=WISH
+        grid(load("two_link"), "rnea", {"formats": ["q6.20", "q16.16"]}), tmp_path, measure=MEASURE
     )
     assert found[0]["flagged"] > 0 and not found[0]["usable"] and not found[0]["pareto"]
     assert found[1]["flagged"] == 0 and found[1]["pareto"]
@@ -270,26 +274,26 @@ def test_too_few_integer_bits_are_no_working_core(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path) -> None:
     wanted = points(ii=[1])
     for arguments, needle in (
-        (([], WISH, 1), "no point"),
-        ((wanted, WISH, 0), "process"),
-        ((wanted, Wish(samples=0), 1), "sample"),
+        (([], MEASURE, 1), "no point"),
+        ((wanted, MEASURE, 0), "process"),
+        ((wanted, Measurements(samples=0), 1), "sample"),
     ):
         with pytest.raises(ExploreError, match=needle):
-            explore(arguments[0], tmp_path, wish=arguments[1], jobs=arguments[2])
+            explore(arguments[0], tmp_path, measure=arguments[1], jobs=arguments[2])
     assert issubclass(BuildError, ValueError)
 
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from pinion.flow.explore import Wish, grid
+from pinion.flow.explore import Measurements, grid
 from pinion.cosim.explore import explore
 from pinion.robot import load
 
 if __name__ == "__main__":
     wanted = grid(load("two_link"), "rnea", {"ii": list(range(1, 40))})
     try:
-        explore(wanted, Path(sys.argv[1]), wish=Wish(samples=50), jobs=2,
+        explore(wanted, Path(sys.argv[1]), measure=Measurements(samples=50), jobs=2,
                 done=lambda row: print(row["point"], flush=True))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -327,11 +331,11 @@ def test_stopping_leaves_whole_points_and_no_processes(tmp_path: Path, number: i
     for key in finished:
         assert "errors" in json.loads((tmp_path / "out" / POINTS / key / RECORD).read_text())
     wanted = [p for p in grid(load("two_link"), "rnea", {"ii": list(range(1, 40))})]
-    there = kept(wanted, tmp_path / "out", wish=Wish(samples=50))
+    there = kept(wanted, tmp_path / "out", measure=Measurements(samples=50))
     assert finished <= {r["point"] for r in there if r}
     resumed = [p for p, r in zip(wanted, there, strict=True) if r][:1]
     unfinished = [p for p, r in zip(wanted, there, strict=True) if not r][:1]
-    found = explore(resumed + unfinished, tmp_path / "out", wish=Wish(samples=50))
+    found = explore(resumed + unfinished, tmp_path / "out", measure=Measurements(samples=50))
     assert [r["resumed"] for r in found] == [True, False]
     assert all(r["failure"] is None for r in found)
 

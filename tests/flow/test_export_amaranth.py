@@ -85,7 +85,7 @@ def test_its_signature_is_that_of_two_streams(exported: Path) -> None:
 
 def test_a_platform_gets_the_verilog(exported: Path) -> None:
     class Platform:
-        """As much of a platform as the component looks at."""
+        """As much of a platform as the component uses."""
 
         def __init__(self) -> None:
             self.files: dict[str, str] = {}

@@ -57,12 +57,12 @@ def clean(tally: Tally, cases: int) -> Tally:
     return tally
 
 
-def test_the_host_takes_no_spoilt_response() -> None:
+def test_the_host_takes_no_corrupted_response() -> None:
     tally = clean(fuzz_responses(cases=4000, seed=SEED), 4000)
     assert tally.accepted > 200 and tally.refused > 3000
 
 
-def test_the_host_takes_no_spoilt_manifest() -> None:
+def test_the_host_takes_no_corrupted_manifest() -> None:
     tally = clean(fuzz_manifests(cases=3000, seed=SEED), 3000)
     assert tally.accepted > 100 and tally.refused > 2000
 

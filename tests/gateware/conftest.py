@@ -29,7 +29,7 @@ def _simulate(unit: Unit, rows: Sequence[Row], tail: int) -> Trace:
             row = rows[cycle] if cycle < len(rows) else {}
             for name in unit.inputs:
                 # Between and after the requests the ports carry something else each cycle, so
-                # that a unit that looks at its operands a cycle late is found out.
+                # that a unit that samples its operands a cycle late is found out.
                 width = Shape.cast(unit.signature.members[name].shape).width
                 ctx.set(getattr(unit, name), row.get(name, (cycle * 0x9E3779B1) % (1 << width)))
             for name in unit.outputs:

@@ -332,7 +332,7 @@ def test_words_of_different_binary_points(moving: Callable[[int], Bench], ii: in
     bench.agree(bits, idle=PATTERNS["random"](seed=83), stall=PATTERNS["random"](seed=84))
     _, flags = bench.expected(bits)
     assert 0.2 < flags.mean() < 0.99
-    # Each word is held against the end of its own format.
+    # Each word is compared with the end of its own format.
     exact = bits.view(np.float32).astype(np.float64)
     words, got, _ = bench.run(bits)
     large = words.view(np.float32)[~got, 0]

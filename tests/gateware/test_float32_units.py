@@ -89,7 +89,7 @@ def test_fixed_to_float(check, source):
 
 
 def test_bites(check):
-    """One bit more or less in the format is told apart."""
+    """One bit more or less in the format is distinguished."""
     words = float_words(Format(32, 16), seed=1)
     value, _ = FloatToFixed(target=Format(32, 17)).compute(words)
     with pytest.raises(AssertionError, match="Vector"):

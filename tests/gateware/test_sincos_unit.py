@@ -57,7 +57,7 @@ def test_latency(check, stages):
 
 
 def test_bites(check):
-    """A model with one segment fewer bits, and a sine for a cosine, are told apart."""
+    """A model with one segment fewer bits, and a sine for a cosine, are distinguished."""
     unit = SinCosUnit(parameters("q16.16", "q16.16"))
     x, cosine = angles(unit.parameters, seed=9)
     coarse = SinCos(source=Format(32, 16), target=Format(32, 16), segment_bits=5)

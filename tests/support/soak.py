@@ -88,7 +88,7 @@ class Soak:
         self._seed = seed
         self._threads = threads
         self._rounds = rounds
-        self._mending = threading.Lock()
+        self._resetting = threading.Lock()
         self._left = 0
 
     def run(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Soak:
         return _Batch(rows=rows, future=future, began=began, again=again, refused=refused)
 
     def _land(self, device: Device, batch: _Batch) -> _Batch | None:
-        """Look at a batch's result; the same batch once more if it was an error."""
+        """Check a batch's result; submit the same batch once more if it was an error."""
         size = len(batch.rows)
         if not batch.again:
             self.tally.add(batches=1)
@@ -173,7 +173,7 @@ class Soak:
         except (DriverError, TransportError) as error:
             self.tally.fail(error, batch.began)
             if batch.refused:
-                self._mend(device)
+                self._reset(device)
             self.tally.add(retried=1, failed=0 if batch.again else size)
             return self._submit(device, batch.rows, again=True)
         self.tally.succeed(batch.began)
@@ -183,15 +183,15 @@ class Soak:
             self.tally.add(right=size - wrong)
         return None
 
-    def _mend(self, device: Device) -> None:
+    def _reset(self, device: Device) -> None:
         """A device that a fault has broken for good works again after a reset."""
-        with self._mending:
+        with self._resetting:
             end = time.monotonic() + PATIENCE
             while True:
                 began = time.monotonic()
                 try:
                     device.reset()
-                    self.tally.add(mended=1)
+                    self.tally.add(resets=1)
                     return
                 except (DriverError, TransportError) as error:
                     if not isinstance(error, WrongBuildError):

@@ -82,7 +82,7 @@ class Tally:
     right, wrong, lost : requests.
     failed : requests whose batch ended with an error.
     retried, recovered : batches sent once more, and those that were right then.
-    mended : resets of a device that refused batches.
+    resets : of a device that refused batches.
     opened, refused : devices that were opened, and second ones that were not.
     failures : batches that ended with an error.
     successes : batches whose results came.
@@ -95,7 +95,7 @@ class Tally:
     failed: int = 0
     retried: int = 0
     recovered: int = 0
-    mended: int = 0
+    resets: int = 0
     batches: int = 0
     opened: int = 0
     refused: int = 0
@@ -194,17 +194,17 @@ def figures_of(
     """
     faults = Counter(record.kind for record in records if record.kind in KINDS)
     rules = [record for record in records if record.kind not in KINDS]
-    foundlings = unexplained(tally.failures, records, tally.successes)
+    found = unexplained(tally.failures, records, tally.successes)
     settled = tally.right + tally.failed
     complaints = [f"A thread of the soak ended with {error!r}." for error in tally.broken]
     if tally.wrong:
         complaints.append(f"{tally.wrong} results were wrong without an exception.")
     if tally.lost or settled != requests:
         complaints.append(f"{requests - settled} requests had no result and no exception.")
-    for failure in foundlings[:5]:
+    for failure in found[:5]:
         complaints.append(f"No fault explains {failure.name}: {failure.text}")
-    if len(foundlings) > 5:
-        complaints.append(f"{len(foundlings)} exceptions have no fault that explains them.")
+    if len(found) > 5:
+        complaints.append(f"{len(found)} exceptions have no fault that explains them.")
     for rule in rules[:5]:
         complaints.append(f"The driver broke a rule ({rule.kind}): {rule.detail}")
     if not usable:
@@ -219,10 +219,10 @@ def figures_of(
         "faults": dict(sorted(faults.items())),
         "faults_total": sum(faults.values()),
         "exceptions": dict(sorted(Counter(f.name for f in tally.failures).items())),
-        "unexplained": len(foundlings),
+        "unexplained": len(found),
         "retried": tally.retried,
         "recovered": tally.recovered,
-        "mended": tally.mended,
+        "resets": tally.resets,
         "opened": tally.opened,
         "refused": tally.refused,
         "usable": usable,

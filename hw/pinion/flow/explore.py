@@ -76,7 +76,7 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class Measurements:
     """What is to be measured at every point.
 
     Members
@@ -150,7 +150,7 @@ def grid(
 def code_version() -> str:
     """Pinion's version with a digest of the sources that decide a point's figures.
 
-    Versions of a release differ in their number; between releases only the sources tell.
+    Versions of a release differ in their number; between releases only their sources do.
     """
     digest = sha256()
     for package in _PACKAGES:

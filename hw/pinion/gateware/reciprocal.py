@@ -68,7 +68,7 @@ class ReciprocalUnit(Unit):
             (2 * p.short_bits + 1, square + 1),
         )
         self.multipliers = len(self.multiplier_widths)
-        # Distances of 0 to W - low_bits, in the binary digits that each stage looks at.
+        # Distances of 0 to W - low_bits, in the binary digits that each stage examines.
         self._most = p.source.width - p.low_bits
         bits = self._most.bit_length()
         self._up = _parts(bits, 3)

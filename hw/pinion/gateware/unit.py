@@ -1,7 +1,7 @@
 """The contract of every arithmetic unit, and the few pieces of hardware that units share.
 
 A unit runs freely: it has no enable and no reset, takes a new operand set every cycle, and shows
-the result `latency` cycles later. Whoever uses it keeps track of which cycle carries what.
+the result `latency` cycles later. Its user keeps track of which cycle carries what.
 """
 
 from __future__ import annotations

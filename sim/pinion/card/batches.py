@@ -1,4 +1,4 @@
-"""Batches of requests as stream beats, and stream beats as their answers, for tests and benches."""
+"""Batches of requests as beats of the stream, and their responses from its beats."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ALL_BYTES = np.uint64((1 << 64) - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Answers of one packet.
+class Response:
+    """A response packet, read.
 
     Attributes
     ----------
@@ -42,8 +42,8 @@ class Batch:
     end: int
 
 
-def request_beats(layout: Layout, words: Words, sequence: int) -> Words:
-    """One request packet.
+def request_packet(layout: Layout, words: Words, sequence: int) -> Words:
+    """The beats of a request packet.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def request_beats(layout: Layout, words: Words, sequence: int) -> Words:
     return packet.view(np.uint32).reshape(-1, WORDS_PER_BEAT)
 
 
-def requests_beats(
+def request_stream(
     layout: Layout, words: Words, counts: Sequence[int], *, first_sequence: int = 0
 ) -> tuple[Words, Flags]:
     """Request packets back to back, as a driver with several batches in flight sends them.
@@ -81,7 +81,7 @@ def requests_beats(
         raise ValueError(f"The packets hold {sum(counts)} records, but there are {len(words)}.")
     ends = np.cumsum([0, *counts])
     packets = [
-        request_beats(layout, words[start : start + count], first_sequence + k)
+        request_packet(layout, words[start : start + count], first_sequence + k)
         for k, (start, count) in enumerate(zip(ends[:-1], counts, strict=True))
     ]
     beats = np.concatenate(packets)
@@ -95,10 +95,10 @@ def response_beats(layout: Layout, counts: Sequence[int]) -> int:
     return sum(layout.response_bytes(count) // BEAT for count in counts)
 
 
-def read_batches(
+def read_responses(
     layout: Layout, run: TopRun, counts: Sequence[int], *, first_sequence: int = 0
-) -> list[Batch]:
-    """Take a run's result beats apart, which must be whole response packets and nothing else.
+) -> list[Response]:
+    """The responses in a run's result beats, which must be whole packets and nothing else.
 
     Raises
     ------
@@ -112,15 +112,15 @@ def read_batches(
     if not (run.keep == ALL_BYTES).all():
         bad = int(np.flatnonzero(run.keep != ALL_BYTES)[0])
         raise FrameError(f"Result beat {bad} has TKEEP {int(run.keep[bad]):#x}: not all its bytes.")
-    batches, first = [], 0
+    responses, first = [], 0
     for k, count in enumerate(counts):
         end = first + layout.response_bytes(count) // BEAT
         lasts = np.flatnonzero(run.last[first:end]) + first
         if list(lasts) != [end - 1]:
             raise FrameError(f"TLAST stands on beats {list(lasts)} instead of {end - 1} alone.")
         packet = np.ascontiguousarray(run.beats[first:end]).reshape(-1).view(np.uint8)
-        batches.append(
-            Batch(
+        responses.append(
+            Response(
                 head=read_response(layout, packet, count, first_sequence + k),
                 words=layout.response_words(packet, count),
                 flags=layout.response_flags(packet, count),
@@ -129,4 +129,4 @@ def read_batches(
             )
         )
         first = end
-    return batches
+    return responses

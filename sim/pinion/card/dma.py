@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from pinion.link import BEAT
 
-from .stand_in.engine import ALL
-from .stand_in.transfer import PAGE, RING, request_beats, transfers
+from .stand_in.axi_card import ALL
+from .stand_in.transfer import PAGE, RING, transfer_beats, transfers
 from .top_monitor import ComplaintError, TopMonitor
 
 Bytes = NDArray[np.uint8]
@@ -126,7 +126,7 @@ class Dma:
             parts, self._ring = transfers(len(data), address, self._ring)
             view = data.data.cast("B")
             for part in parts:
-                beats, keep = request_beats(view[part.start : part.stop], address + part.start)
+                beats, keep = transfer_beats(view[part.start : part.stop], address + part.start)
                 bits = np.unpackbits(keep.view(np.uint8), bitorder="little")
                 self.partial += int((keep != ALL).sum())
                 self._source.send_nowait(AxiStreamFrame(beats.tobytes(), tkeep=bits.tolist()))

@@ -53,7 +53,7 @@ class InstantCard(Transport):
             self._asked.put(None)
 
     def send(self, packet: Bytes) -> None:
-        """Note what is asked for; the records are not looked at."""
+        """Note what is asked for; the records are ignored."""
         began, worked = time.perf_counter(), time.thread_time()
         header = packet[:BEAT].view(HEADER)[0]
         self._asked.put((int(header["count"]), int(header["sequence"])))

@@ -1,7 +1,7 @@
 """A card at packet level: what the top does to whole beats, in Python, around any way to compute.
 
 It follows `pinion.link.protocol` beat by beat, causes, halts and registers included, but knows no
-clock: a response is there as soon as its request is. The compiled and the simulated RTL are held
+clock: a response is there as soon as its request is. The compiled and the simulated RTL are tested
 against the same tables, so tests of the driver may take whichever is at hand.
 """
 

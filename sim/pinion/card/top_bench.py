@@ -2,8 +2,8 @@
 
 The working directory is the bench's folder. `top_runner` leaves ``spec.json`` there; this module
 leaves ``complaints.json`` and ``outcome.json``. A host behind a model of the DMA engine
-(`pinion.card.dma`) sends batches and reads registers beside them; every answer is held against the
-build's integer model, without tolerance, and against its float model, within the build's budget.
+(`pinion.card.dma`) sends batches and reads registers beside them; every answer is compared with
+the build's integer model, without tolerance, and with its float model, within the build's budget.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Bench:
         await self.until(
             host.dma.rests, "The card stopped to take beats although its soft reset is held"
         )
-        for _ in range(self.spec["looks"]):
+        for _ in range(self.spec["polls"]):
             status = await host.get("STATUS")
             if status & (IN_RESET | QUIET | OPEN) == IN_RESET | QUIET:
                 break
@@ -208,7 +208,7 @@ class Bench:
             raise ComplaintError("A beat is on offer although STATUS says that no packet is open.")
         reader.cancel()
         await host.put("CONTROL", 0)
-        for _ in range(self.spec["looks"]):
+        for _ in range(self.spec["polls"]):
             if not await host.get("STATUS") & IN_RESET:
                 break
         else:
@@ -277,7 +277,7 @@ class Bench:
 
 
 def _start(dut: Any, spec: dict[str, Any], rng: random.Random) -> None:
-    """Both clocks, of no phase in common."""
+    """Both clocks, of unrelated phases."""
     Clock(dut.clk, LINK_PS, unit="ps").start()
     if not hasattr(dut, "core_clk"):
         return

@@ -33,7 +33,7 @@ from pinion.link import (
     register,
 )
 
-from .batches import request_beats
+from .batches import request_packet
 from .dma import Bytes, Dma
 from .top_monitor import ComplaintError, TopMonitor
 
@@ -51,7 +51,7 @@ class Packet:
 
 
 class Host:
-    """Whoever uses the card: the DMA engine, the registers, and what is known of both.
+    """The user of the card: the DMA engine, the registers, and what is known of both.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class Host:
         packets = []
         for count in counts:
             rows = np.array([self.rng.randrange(len(self._pool)) for _ in range(count)])
-            beats = request_beats(self.layout, self._pool[rows], self._next)
+            beats = request_packet(self.layout, self._pool[rows], self._next)
             data = beats.reshape(-1).view(np.uint8)
             packets.append(Packet(data=data, rows=rows, sequence=self._next))
             self._next += 1

@@ -1,6 +1,6 @@
 """The whole top under cocotb with Icarus or Verilator, at its AXI side, behind a model of the DMA.
 
-What :mod:`pinion.cosim.top` runs by the million cycles runs here by the thousand, and is looked at
+What :mod:`pinion.cosim.top` runs by the million cycles runs here by the thousand, and is checked
 more closely: unknown values, stability of every offer, the streams and registers of cocotbext-axi,
 transfers as the vendor's driver cuts them, resets at random times, the float model beside it all.
 """
@@ -52,7 +52,7 @@ class Scenario:
     resets, latest : soft resets, and link cycles from the start of traffic to one at most.
     full : cycles without a beat after which the buffers count as full.
     limit : cycles without a beat after which the top counts as stopped.
-    looks : at STATUS until a reset counts as failed.
+    polls : reads of STATUS until a reset counts as failed.
     pool : different requests.
 
     """
@@ -71,7 +71,7 @@ class Scenario:
     latest: int = 700
     full: int = 250
     limit: int = 3000
-    looks: int = 300
+    polls: int = 300
     pool: int = 128
 
     def __post_init__(self) -> None:
@@ -139,12 +139,12 @@ def run_top_bench(
         "toplevel": "pinion_top",
         "module": "pinion.card.top_bench",
         "ports": _PORTS + (["core_clk"] if "core_clk" in _head(verilog) else []),
-        # Verilator has no names for what is inside, unless it is told to keep them all.
+        # Verilator has no names for what is inside, unless an option keeps them all.
         "deposits": simulator == "icarus",
     }
     status, log = launch(own=own, spec=spec, simulator=simulator, timeout=timeout)
-    told = f"{simulator}, seed {scenario.seed}"
-    check_outcome(own, told=told, status=status, log=log, result=OUTCOME, error=TopComplaintError)
+    bench = f"{simulator}, seed {scenario.seed}"
+    check_outcome(own, bench=bench, status=status, log=log, result=OUTCOME, error=TopComplaintError)
     figures: dict[str, int] = json.loads((own / OUTCOME).read_text())
     return figures
 

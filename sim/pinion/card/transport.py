@@ -41,7 +41,7 @@ IDLE, SLICE = 5_000, 20_000
 """Link cycles without progress after which the top is at rest, and cycles of one run of it."""
 
 PAUSE = 0.002
-"""Seconds between two looks at a top at rest."""
+"""Seconds between two polls of a top at rest."""
 
 
 class InProcessCard(Transport):

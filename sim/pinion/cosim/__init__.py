@@ -1,4 +1,4 @@
-"""Simulation of a build: compiled, under cocotb, and as a card for the host driver."""
+"""Simulation of a build: compiled, and under cocotb."""
 
 from __future__ import annotations
 

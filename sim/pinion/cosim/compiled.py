@@ -36,20 +36,20 @@ from pinion.cosim.stream import (
 
 __all__ = ["CompileError", "CompiledCore"]
 
-# Fields of `_Batch`: a star marks a pointer, as in C; everything else is uint64_t.
-_BATCH = (
+# Fields of `_Run`: a star marks a pointer, as in C; everything else is uint64_t.
+_RUN = (
     "beats* last* n_beats idle* n_idle stall* n_stall n_expected limit drain n_trace trace* "
     "out* out_last* out_user* accepted* emitted* launched* launch_capacity "
     "n_accepted n_emitted n_launched surplus violations cycles deadlock"
 )
 
 
-class _Batch(ctypes.Structure):
-    """Mirrors ``struct Batch`` of engine.cpp."""
+class _Run(ctypes.Structure):
+    """Mirrors ``struct Run`` of engine.cpp."""
 
     _fields_ = [
         (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
-        for name in _BATCH.split()
+        for name in _RUN.split()
     ]
 
 
@@ -145,8 +145,8 @@ class CompiledCore:
         pinion.cosim.stream.StreamDeadlockError : the core stopped.
 
         """
-        batch = _Request(self, beats, last, expected_beats, idle, stall)
-        fields = batch.fields
+        request = _Request(self, beats, last, expected_beats, idle, stall)
+        fields = request.fields
         fields.limit, fields.drain = limit, drain
         self._lib.pinion_run(self._engine, ctypes.byref(fields))
         if fields.deadlock:
@@ -158,7 +158,7 @@ class CompiledCore:
                 cycles=fields.cycles,
                 limit=limit,
             )
-        return batch.result()
+        return request.result()
 
     def trace(
         self,
@@ -195,12 +195,12 @@ class CompiledCore:
         self._lib.pinion_watch_none(self._engine)
         widths = [self._watch(name) for name in signals]
         chunks = [(width + 31) // 32 for width in widths]
-        batch = _Request(self, beats, last, 0, idle, stall)
+        request = _Request(self, beats, last, 0, idle, stall)
         rows = np.zeros((cycles, max(1, sum(chunks))), dtype=np.uint32)
-        batch.fields.n_trace, batch.fields.trace = cycles, rows.ctypes.data
+        request.fields.n_trace, request.fields.trace = cycles, rows.ctypes.data
         self.reset()
         if cycles:
-            self._lib.pinion_run(self._engine, ctypes.byref(batch.fields))
+            self._lib.pinion_run(self._engine, ctypes.byref(request.fields))
         self.reset()
         ends = np.cumsum(chunks)
         return {
@@ -255,7 +255,7 @@ class _Request:
         self.accepted, self.emitted = np.full(n, -1, np.int64), np.full(m, -1, np.int64)
         # A launch takes at least one beat; what a broken core launches beyond is only counted.
         self.launched = np.full(n + 1, -1, np.int64)
-        self.fields = _Batch(
+        self.fields = _Run(
             n_beats=n,
             n_idle=len(self.idle),
             n_stall=len(self.stall),
@@ -315,7 +315,7 @@ def _load(library: Path) -> ctypes.CDLL:
         "pinion_names": (ctypes.c_char_p, [engine]),
         "pinion_watch_none": (None, [engine]),
         "pinion_watch": (ctypes.c_int64, [engine, ctypes.c_char_p]),
-        "pinion_run": (None, [engine, ctypes.POINTER(_Batch)]),
+        "pinion_run": (None, [engine, ctypes.POINTER(_Run)]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(lib, name)

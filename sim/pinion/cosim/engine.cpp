@@ -30,8 +30,8 @@ void tick(Model &core) {
 
 extern "C" {
 
-// Mirrored field by field by `_Batch` in compiled.py.
-struct Batch {
+// Mirrored field by field by `_Run` in compiled.py.
+struct Run {
     const uint32_t *beats;  // (n_beats, lanes_in)
     const uint8_t *last;    // (n_beats,)
     uint64_t n_beats;
@@ -87,37 +87,37 @@ void pinion_watch_none(Model *core) { core->watch_none(); }
 // Adds a signal to the trace; returns its width in bits, or -1 where there is no such signal.
 int64_t pinion_watch(Model *core, const char *name) { return core->watch(name); }
 
-void pinion_run(Model *engine, Batch *batch) {
+void pinion_run(Model *engine, Run *run) {
     Model &core = *engine;
     const size_t lanes_in = core.input_bits() / 32, lanes_out = core.output_bits() / 32;
     const size_t out_bytes = lanes_out * sizeof(uint32_t);
     uint64_t accepted = 0, emitted = 0, launched = 0, surplus = 0, violations = 0;
     uint64_t waited = 0, drained = 0, cycle = 0;
     uint64_t idle_phase = 0, stall_phase = 0;
-    uint32_t *row = batch->trace;
+    uint32_t *row = run->trace;
     bool valid = false;    // an input beat is on offer
     bool offered = false;  // the core offered an output beat that the host did not take
     std::vector<uint32_t> held(lanes_out);
     bool held_last = false, held_user = false;
-    batch->deadlock = 0;
+    run->deadlock = 0;
 
     for (;; cycle++) {
-        bool complete = accepted == batch->n_beats && emitted == batch->n_expected;
-        if (batch->n_trace != 0) {
-            if (cycle == batch->n_trace) break;
-        } else if (complete && drained++ == batch->drain) {
+        bool complete = accepted == run->n_beats && emitted == run->n_expected;
+        if (run->n_trace != 0) {
+            if (cycle == run->n_trace) break;
+        } else if (complete && drained++ == run->drain) {
             break;
         }
 
-        bool idle = batch->n_idle != 0 && batch->idle[idle_phase] != 0;
-        bool stall = batch->n_stall != 0 && batch->stall[stall_phase] != 0;
-        if (++idle_phase >= batch->n_idle) idle_phase = 0;
-        if (++stall_phase >= batch->n_stall) stall_phase = 0;
+        bool idle = run->n_idle != 0 && run->idle[idle_phase] != 0;
+        bool stall = run->n_stall != 0 && run->stall[stall_phase] != 0;
+        if (++idle_phase >= run->n_idle) idle_phase = 0;
+        if (++stall_phase >= run->n_stall) stall_phase = 0;
         // Once a beat is on offer it stays until it is accepted: pauses fall between beats.
-        if (!valid && !idle && accepted < batch->n_beats) {
+        if (!valid && !idle && accepted < run->n_beats) {
             valid = true;
-            core.i_tdata(batch->beats + accepted * lanes_in);
-            core.i_tlast(batch->last[accepted] != 0);
+            core.i_tdata(run->beats + accepted * lanes_in);
+            core.i_tlast(run->last[accepted] != 0);
         }
         bool ready = complete || !stall;
         core.i_tvalid(valid);
@@ -141,33 +141,33 @@ void pinion_run(Model *engine, Batch *batch) {
             held_user = out_user;
         }
         if (core.launch()) {
-            if (launched < batch->launch_capacity) batch->launched[launched] = int64_t(cycle);
+            if (launched < run->launch_capacity) run->launched[launched] = int64_t(cycle);
             launched++;
         }
-        if (batch->n_trace != 0) row = core.record(row);
+        if (run->n_trace != 0) row = core.record(row);
 
         // Only cycles in which the host did its part count towards the limit.
-        bool willing = ready && (valid || accepted == batch->n_beats);
+        bool willing = ready && (valid || accepted == run->n_beats);
         if (willing) waited++;
         if (valid && in_ready) {
-            batch->accepted[accepted++] = int64_t(cycle);
+            run->accepted[accepted++] = int64_t(cycle);
             valid = false;
             waited = 0;
         }
         if (out_valid && ready) {
-            if (emitted < batch->n_expected) {
-                std::memcpy(batch->out + emitted * lanes_out, out, out_bytes);
-                batch->out_last[emitted] = out_last;
-                batch->out_user[emitted] = out_user;
-                batch->emitted[emitted++] = int64_t(cycle);
+            if (emitted < run->n_expected) {
+                std::memcpy(run->out + emitted * lanes_out, out, out_bytes);
+                run->out_last[emitted] = out_last;
+                run->out_user[emitted] = out_user;
+                run->emitted[emitted++] = int64_t(cycle);
                 waited = 0;
             } else {
                 surplus++;
             }
         }
         tick(core);
-        if (waited > batch->limit && batch->n_trace == 0 && !complete) {
-            batch->deadlock = 1;
+        if (waited > run->limit && run->n_trace == 0 && !complete) {
+            run->deadlock = 1;
             cycle++;
             break;
         }
@@ -175,12 +175,12 @@ void pinion_run(Model *engine, Batch *batch) {
     core.i_tvalid(false);
     core.o_tready(false);
     core.step();
-    batch->n_accepted = accepted;
-    batch->n_emitted = emitted;
-    batch->n_launched = launched;
-    batch->surplus = surplus;
-    batch->violations = violations;
-    batch->cycles = cycle;
+    run->n_accepted = accepted;
+    run->n_emitted = emitted;
+    run->n_launched = launched;
+    run->surplus = surplus;
+    run->violations = violations;
+    run->cycles = cycle;
 }
 
 }  // extern "C"

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from pinion.flow.build import Build, build
-from pinion.flow.explore import ExploreError, Point, Wish, best, code_version
+from pinion.flow.explore import ExploreError, Measurements, Point, best, code_version
 from pinion.functions import sample
 from pinion.gateware.emit import RTLIL
 from pinion.hls.auto import block_scale
@@ -50,7 +50,7 @@ def explore(
     points: Sequence[Point],
     folder: Path,
     *,
-    wish: Wish,
+    measure: Measurements,
     jobs: int = 1,
     done: Callable[[Row], None] = lambda row: None,
 ) -> list[Row]:
@@ -87,22 +87,22 @@ def explore(
         raise ExploreError("There is no point to explore: give every option at least one value.")
     if jobs < 1:
         raise ExploreError(f"Exploring takes at least 1 process at a time, not {jobs}.")
-    if wish.samples < 1:
-        raise ExploreError(f"Errors need at least 1 sample, not {wish.samples}.")
+    if measure.samples < 1:
+        raise ExploreError(f"Errors need at least 1 sample, not {measure.samples}.")
     version = code_version()
     rows: dict[str, Row] = {}
     waiting = []
     for point in {point.key: point for point in points}.values():
-        if _missing(point, folder, wish, version):
+        if _missing(point, folder, measure, version):
             waiting.append(point)
         else:
-            rows[point.key] = _row(point, folder, wish, version, resumed=True)
+            rows[point.key] = _row(point, folder, measure, version, resumed=True)
             done(rows[point.key])
-    with _no_orphans(), closing(_run(waiting, folder, wish, jobs)) as running:
+    with _no_orphans(), closing(_run(waiting, folder, measure, jobs)) as running:
         for point, failure in running:
             # The sources may change while a sweep runs: a finished point says which it is of.
             of = version if failure else None
-            rows[point.key] = _row(point, folder, wish, of, failure=failure)
+            rows[point.key] = _row(point, folder, measure, of, failure=failure)
             done(rows[point.key])
     found = [dict(rows[point.key]) for point in points]
     for row in found:
@@ -113,13 +113,13 @@ def explore(
     return found
 
 
-def kept(points: Sequence[Point], folder: Path, *, wish: Wish) -> list[Row | None]:
+def kept(points: Sequence[Point], folder: Path, *, measure: Measurements) -> list[Row | None]:
     """The rows of points that have been measured to the end by this very code, None for others."""
     version = code_version()
     return [
         None
-        if _missing(point, folder, wish, version)
-        else _row(point, folder, wish, version, resumed=True)
+        if _missing(point, folder, measure, version)
+        else _row(point, folder, measure, version, resumed=True)
         for point in points
     ]
 
@@ -127,7 +127,7 @@ def kept(points: Sequence[Point], folder: Path, *, wish: Wish) -> list[Row | Non
 def _row(
     point: Point,
     folder: Path,
-    wish: Wish,
+    measure: Measurements,
     version: str | None,
     *,
     failure: str | None = None,
@@ -136,7 +136,7 @@ def _row(
     """A point's figures, as far as they have been measured."""
     place = folder / POINTS / point.key
     record = _read(place, point, version)
-    measured = [record[stage] for stage, of in wish.stages().items() if _has(record, stage, of)]
+    measured = [record[stage] for stage, of in measure.stages().items() if _has(record, stage, of)]
     row: Row = {
         "point": point.key,
         "folder": str(place / BUILD),
@@ -146,8 +146,8 @@ def _row(
         **dict.fromkeys(_FIGURES),
         # As asked for, until the build says what became of it.
         **{key: point.options[key] for key in ("ii", "formats") if key in point.options},
-        "samples": wish.samples,
-        "seed": wish.seed,
+        "samples": measure.samples,
+        "seed": measure.seed,
         "version": record.get("version"),
     }
     for figures in measured:
@@ -173,10 +173,10 @@ def _usable(row: Row) -> bool:
     return works and (row["flagged"] or 0) <= FLAGGED_SHARE * row["samples"]
 
 
-def _missing(point: Point, folder: Path, wish: Wish, version: str) -> list[str]:
+def _missing(point: Point, folder: Path, measure: Measurements, version: str) -> list[str]:
     """Stages that have yet to be run, in order."""
     place = folder / POINTS / point.key
-    record, stages = _read(place, point, version), wish.stages()
+    record, stages = _read(place, point, version), measure.stages()
     missing = [stage for stage, of in stages.items() if not _has(record, stage, of)]
     try:
         intact = not missing or f"{Manifest.read(place / BUILD).hash:016x}" == record["hash"]
@@ -201,11 +201,11 @@ def _read(place: Path, point: Point, version: str | None) -> dict[str, Any]:
 
 
 def _run(
-    points: Sequence[Point], folder: Path, wish: Wish, jobs: int
+    points: Sequence[Point], folder: Path, measure: Measurements, jobs: int
 ) -> Generator[tuple[Point, str | None], None, None]:
     """Run points, a fresh process for each; yields each with its failure, if any.
 
-    A pool of one process a point: whatever dies takes nobody along, and memory goes back.
+    A pool of one process a point: a crash ends that point alone, and its memory is freed.
     """
     queue = list(reversed(points))
     running: dict[Future[str | None], tuple[Point, ProcessPoolExecutor]] = {}
@@ -213,11 +213,11 @@ def _run(
         while queue or running:
             while queue and len(running) < jobs:
                 point = queue.pop()
-                # spawn: a fork of a process with threads may stop for good.
+                # spawn: a fork of a process with threads may deadlock.
                 context = multiprocessing.get_context("spawn")
                 pool = ProcessPoolExecutor(1, mp_context=context, initializer=_prepare)
                 with _without_interrupts():
-                    future = pool.submit(_work, *_task(point, folder, wish))
+                    future = pool.submit(_work, *_task(point, folder, measure))
                 running[future] = (point, pool)
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 point, pool = running.pop(future)
@@ -236,32 +236,32 @@ def _outcome(future: Future[str | None]) -> str | None:
 
 
 def _task(
-    point: Point, folder: Path, wish: Wish
-) -> tuple[dict[str, Any], str, dict[str, Any], Path, Wish]:
+    point: Point, folder: Path, measure: Measurements
+) -> tuple[dict[str, Any], str, dict[str, Any], Path, Measurements]:
     model = model_to_dict(point.model)
-    return model, point.function, dict(point.options), folder, wish
+    return model, point.function, dict(point.options), folder, measure
 
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Processes that start inside do not hear of Ctrl-C: only we do, and afterwards.
+    """Processes that start inside do not receive SIGINT: only this one does, and afterwards.
 
-    A process that is started by halves would complain on its own.
+    A process that is interrupted while it starts would print a traceback of its own.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     # What is blocked here still reaches the process by a thread of some library, and then Python
     # runs its handler in the main thread, which is this one.
-    heard: list[int] = []
+    received: list[int] = []
     handler = None
     if threading.current_thread() is threading.main_thread():
-        handler = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+        handler = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
     try:
         yield
     finally:
         if handler is not None:
             signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if heard:
+        if received:
             signal.raise_signal(signal.SIGINT)
 
 
@@ -282,7 +282,7 @@ def _no_orphans() -> Iterator[None]:
 
 
 def _prepare() -> None:
-    """In a new process: end with the tools it runs when told to, and when nobody is left to ask."""
+    """In a new process: end, with the tools it runs, on SIGTERM and when the parent is gone."""
     # An exception, because tools are stopped and temporary folders removed on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=_follow, daemon=True).start()
@@ -302,25 +302,25 @@ def _work(
     function: str,
     options: Mapping[str, Any],
     folder: Path,
-    wish: Wish,
+    measure: Measurements,
 ) -> str | None:
     """Measure what is missing at a point; returns what went wrong, as a sentence."""
     point = Point(model=model_from_dict(model), function=function, options=options)
     place = folder / POINTS / point.key
     version = code_version()
-    missing = _missing(point, folder, wish, version)
+    missing = _missing(point, folder, measure, version)
     if "build" in missing:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         record: dict[str, Any] = {"version": version, "content": point.content}
     else:
         record = _read(place, point, version)
-    for stage in wish.stages():
+    for stage in measure.stages():
         if stage not in missing:
             continue
         start = time.perf_counter()
         try:
-            figures = _MEASURES[stage](point, place / BUILD, wish)
+            figures = _MEASURES[stage](point, place / BUILD, measure)
         except Exception as error:
             # A refusal of Pinion is a sentence. Anything else is a defect: keep where it happened.
             if not type(error).__module__.startswith("pinion."):
@@ -328,7 +328,7 @@ def _work(
                 return f"{stage}: {type(error).__name__}: {error}; see {place / 'error.txt'}."
             return " ".join(str(error).split())
         seconds = time.perf_counter() - start
-        record |= {stage: {**figures, "of": wish.stages()[stage], "seconds": seconds}}
+        record |= {stage: {**figures, "of": measure.stages()[stage], "seconds": seconds}}
         if stage == "build":
             record["hash"] = figures["hash"]
         part = place / f"{RECORD}.part"
@@ -337,7 +337,7 @@ def _work(
     return None
 
 
-def _build(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
+def _build(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
     made = build(point.model, point.function, folder, **point.options)
     return {
         "hash": f"{made.hash:016x}",
@@ -347,25 +347,27 @@ def _build(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
     }
 
 
-def _synth(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
+def _synth(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
     counted = synth(folder)
     return {key: counted[key] for key in ("dsp", "lut", "ff", "bram", "max_levels", "tool")} | {
         "dsp_source": "synth"
     }
 
 
-def _verify(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
-    found = verify(folder, samples=wish.samples, seed=wish.seed)
+def _verify(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
+    found = verify(folder, samples=measure.samples, seed=measure.seed)
     return {"mismatches": found["mismatches"], "verified": found["ok"]}
 
 
-def _errors(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
+def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
     """Relative errors of the integers, by block (:func:`pinion.hls.auto.block_scale`)."""
     made = Build.read(folder)
     reference = Reference(made)
     words = request_words(
         made.manifest,
-        sample(made.model, made.function, wish.samples, distribution="reference", seed=wish.seed),
+        sample(
+            made.model, made.function, measure.samples, distribution="reference", seed=measure.seed
+        ),
     )
     got, flags = reference.expected(words)
     floats = reference.float_model(words)
@@ -389,7 +391,7 @@ def _errors(point: Point, folder: Path, wish: Wish) -> dict[str, Any]:
     }
 
 
-_MEASURES: dict[str, Callable[[Point, Path, Wish], dict[str, Any]]] = {
+_MEASURES: dict[str, Callable[[Point, Path, Measurements], dict[str, Any]]] = {
     "build": _build,
     "errors": _errors,
     "synth": _synth,

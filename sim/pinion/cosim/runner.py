@@ -30,7 +30,7 @@ from pinion.installation import install_hint
 
 Simulator = Literal["icarus", "verilator"]
 
-# The files through which the bench inside the simulator is told what to do, and answers.
+# The files through which the bench inside the simulator gets its task and returns results.
 SPEC, STIMULI = "spec.json", "stimuli.npz"
 RESULT, COMPLAINTS = "result.npz", "complaints.json"
 
@@ -224,14 +224,14 @@ def _environment(simulator: str) -> dict[str, str]:
 
 
 def check_outcome(
-    own: Path, *, told: str, status: int, log: Path, result: str, error: type[BenchError]
+    own: Path, *, bench: str, status: int, log: Path, result: str, error: type[BenchError]
 ) -> None:
     """Raise what a bench complained of, or that it left no result.
 
     Parameters
     ----------
     own : the bench's folder.
-    told : simulator, for the sentence.
+    bench : its name in the sentence: the simulator, and the seed if there is one.
     status, log : as `launch` returned them.
     result : file that a good bench leaves.
     error : for complaints.
@@ -243,16 +243,16 @@ def check_outcome(
     if complaints:
         stopped = complaints[0].startswith("The core stopped")
         raise (StreamDeadlockError if stopped else error)(
-            f"{' '.join(complaints[:5])} (bench on {told}, log {log})"
+            f"{' '.join(complaints[:5])} (bench on {bench}, log {log})"
         )
     if status != 0 or not (own / result).exists():
         raise BenchError(
-            f"The {told} bench ended with status {status} ({_reason(log)}); its log is {log}."
+            f"The {bench} bench ended with status {status} ({_reason(log)}); its log is {log}."
         )
 
 
 def _collect(own: Path, *, simulator: str, status: int, log: Path) -> StreamResult:
-    check_outcome(own, told=simulator, status=status, log=log, result=RESULT, error=BenchError)
+    check_outcome(own, bench=simulator, status=status, log=log, result=RESULT, error=BenchError)
     with np.load(own / RESULT) as arrays:
         fields: dict[str, Any] = dict(arrays)
     surplus, violations, cycles = (int(k) for k in fields.pop("counts"))

@@ -21,7 +21,7 @@ class Card {
     uint64_t out_left = 0;   // cycles until the next bit goes on the line
     unsigned out_bits = 0;   // of the byte on the line
     unsigned out_byte = 0;
-    uint64_t in_left = 0;    // cycles until the next bit is looked at
+    uint64_t in_left = 0;    // cycles until the next bit is sampled
     unsigned in_bits = 0;    // left of the byte that comes
     unsigned in_byte = 0;
 

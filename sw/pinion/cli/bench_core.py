@@ -18,7 +18,7 @@ from .options import load_robot
 from .terminal import cell, out, say, table
 
 if TYPE_CHECKING:
-    from pinion.flow.explore import Point, Wish
+    from pinion.flow.explore import Measurements, Point
 
 CLOCK_MHZ = 250.0
 """The clock of our cores: assumed, no tool has confirmed it."""
@@ -87,11 +87,11 @@ def published() -> dict[str, Any]:
     return tomllib.loads((files("pinion.cli") / "published.toml").read_text())
 
 
-def wish() -> Wish:
+def measurements() -> Measurements:
     """All that can be measured of a core here."""
-    from pinion.flow.explore import Wish
+    from pinion.flow.explore import Measurements
 
-    return Wish(samples=SAMPLES, seed=SEED, synth=True, verify=True)
+    return Measurements(samples=SAMPLES, seed=SEED, synth=True, verify=True)
 
 
 def measured(
@@ -117,9 +117,9 @@ def measured(
     points = [case.point() for case in cases]
     rows: Sequence[Mapping[str, Any] | None]
     if measure:
-        rows = explore(points, folder, wish=wish(), jobs=jobs, done=lambda row: done(1))
+        rows = explore(points, folder, measure=measurements(), jobs=jobs, done=lambda row: done(1))
     else:
-        rows = kept(points, folder, wish=wish())
+        rows = kept(points, folder, measure=measurements())
     result = []
     for case, point, row in zip(cases, points, rows, strict=True):
         figures = row or {}

@@ -108,7 +108,7 @@ def command(
     stopped when the same command is given again.
     """
     from pinion.cosim.explore import explore
-    from pinion.flow.explore import Wish, grid
+    from pinion.flow.explore import Measurements, grid
 
     axes = axes_of(ii, formats, objective, clusters, sweep)
     fixed: dict[str, Any] = {}
@@ -131,7 +131,7 @@ def command(
             rows = explore(
                 points,
                 place,
-                wish=Wish(samples=samples, seed=seed, synth=synth, verify=verify),
+                measure=Measurements(samples=samples, seed=seed, synth=synth, verify=verify),
                 jobs=jobs or len(os.sched_getaffinity(0)),
                 done=one_more,
             )

@@ -1,4 +1,4 @@
-"""A card behind a serial line: packets as the frames of `pinion.link.serial`."""
+"""A card behind a serial line: packets as the frames of `pinion.link.uart_framing`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pinion.link import BEAT, Layout, Manifest, register
 from pinion.link.registers import RESET
-from pinion.link.serial import (
+from pinion.link.uart_framing import (
     BAUD,
     END,
     SLOTS,

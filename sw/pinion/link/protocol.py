@@ -72,7 +72,7 @@ sequence : chosen by the host, repeated in the response.
 words : 32-bit words of each record of this packet.
 build : hash of the manifest.
 payload_crc : request: CRC-32 of all beats behind the header. Response: 0, the trailer has it.
-reserved : zeros, not looked at by the card.
+reserved : zeros, ignored by the card.
 crc : request: CRC-32 of this header with this field zero. Response: 0.
 """
 

@@ -20,7 +20,7 @@ BUSY, HALTED, OPEN, QUIET, IN_RESET = 1, 2, 4, 8, 16
 """Bits of STATUS."""
 
 SPACE = 256
-"""Bytes of the register space that are decoded; higher address bits are not looked at."""
+"""Bytes of the register space that are decoded; higher address bits are ignored."""
 
 
 @dataclass(frozen=True)

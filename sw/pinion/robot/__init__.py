@@ -19,10 +19,10 @@ from pinion.robot.model import (
     Transform,
     Vec3,
 )
+from pinion.robot.model_json import model_from_dict, model_to_dict
 from pinion.robot.payloads import payload
 from pinion.robot.pinocchio_import import from_pinocchio
 from pinion.robot.pinocchio_map import q_from_pinocchio, q_to_pinocchio, v_permutation
-from pinion.robot.serial import model_from_dict, model_to_dict
 from pinion.robot.subchain import tip
 from pinion.robot.summary import Summary, summarise
 

@@ -151,10 +151,10 @@ def test_a_run_that_went_wrong_is_a_sentence(
 
 
 def test_progress_reaches_the_user(build: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     program = pretend(build, GOOD)
-    run_vivado(build, Manifest.read(build), vivado=str(program), report=told.append)
-    assert told == ["3/8 synthesise"]
+    run_vivado(build, Manifest.read(build), vivado=str(program), report=reported.append)
+    assert reported == ["3/8 synthesise"]
 
 
 def test_builds_without_a_board_are_refused(build: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pinion.boards.xilinx.script import BUILD_TCL
 from tests.support.vivado.check import constraint_problems, read_design
-from tests.support.vivado.rehearse import Design, rehearse
+from tests.support.vivado.rehearse import DesignFacts, rehearse
 
 MHZ = 200.0
 LANE = "set_property -dict {PACKAGE_PIN AA4} [get_ports {pcie_rx_p[0]}]\n"
@@ -21,12 +21,12 @@ REFCLK, SYSCLK = "create_clock -period 10.000", "create_clock -period 8.000"
 
 
 @pytest.fixture(scope="module")
-def design(make_folder: Any) -> Design:
+def design(make_folder: Any) -> DesignFacts:
     folder = make_folder("vcu118", MHZ)
     return read_design(folder.path, board=folder.board, core_clock=folder.core_clock)
 
 
-def problems(path: Path, design: Design, tclsh: str, board: Any) -> list[str]:
+def problems(path: Path, design: DesignFacts, tclsh: str, board: Any) -> list[str]:
     came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
     return constraint_problems(came, design, board=board)
 
@@ -46,7 +46,7 @@ def problems(path: Path, design: Design, tclsh: str, board: Any) -> list[str]:
     ],
 )
 def test_a_wrong_or_missing_constraint_is_found(
-    make_folder: Any, copied: Any, design: Design, tclsh: str, old: str, new: str, needle: str
+    make_folder: Any, copied: Any, design: DesignFacts, tclsh: str, old: str, new: str, needle: str
 ) -> None:
     folder = make_folder("vcu118", MHZ)
     path = copied(folder)
@@ -66,7 +66,7 @@ def test_a_wrong_or_missing_constraint_is_found(
     ],
 )
 def test_a_crossing_without_limit_or_a_core_elsewhere_is_found(
-    make_folder: Any, copied: Any, design: Design, tclsh: str, old: str, new: str, needle: str
+    make_folder: Any, copied: Any, design: DesignFacts, tclsh: str, old: str, new: str, needle: str
 ) -> None:
     folder = make_folder("vcu118", MHZ)
     path = copied(folder)
@@ -77,10 +77,10 @@ def test_a_crossing_without_limit_or_a_core_elsewhere_is_found(
 
 
 def test_a_port_that_nobody_constrains_is_found(
-    make_folder: Any, design: Design, tclsh: str
+    make_folder: Any, design: DesignFacts, tclsh: str
 ) -> None:
     folder = make_folder("vcu118", MHZ)
-    more = Design(**{**vars(design), "ports": (*design.ports, "uart_tx")})
+    more = DesignFacts(**{**vars(design), "ports": (*design.ports, "uart_tx")})
     found = problems(folder.path, more, tclsh, folder.board)
     assert found == ["the port uart_tx has 0 pins"]
 

@@ -203,9 +203,9 @@ def test_words_that_are_said_to_be_amaranths_stand_in_its_template() -> None:
     assert spec is not None and spec.origin is not None
     template = Path(spec.origin).read_text()
     names = load_names()
-    told = [name for name, row in names.commands.items() if row.source == "amaranth"]
-    assert len(told) > 20
-    missing = [name for name in told if name not in template]
+    from_amaranth = [name for name, row in names.commands.items() if row.source == "amaranth"]
+    assert len(from_amaranth) > 20
+    missing = [name for name in from_amaranth if name not in template]
     assert not missing, f"{missing} are not in Amaranth's templates"
     assert "ASYNC_REG" in template
 

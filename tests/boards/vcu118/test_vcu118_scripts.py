@@ -12,20 +12,20 @@ import pytest
 from pinion.boards.xilinx.names import load_names
 from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL, FAILED, MISSED, OUT, PROGRESS
 from tests.support.vivado.check import constraint_problems, read_design
-from tests.support.vivado.rehearse import REFUSED, Design, rehearse
+from tests.support.vivado.rehearse import REFUSED, DesignFacts, rehearse
 
 KINDS = [("vcu118", 200.0), ("vcu118", 250.0), ("u250", 180.0)]
-CORE = Design(
+CORE = DesignFacts(
     ports=("clk", "rst"), cells=("datapath",), pins={}, tops=("pinion_core",), synchronisers=0
 )
 
 
 @pytest.fixture(scope="module")
-def designs(make_folder: Any) -> Callable[[str, float], Design]:
+def designs(make_folder: Any) -> Callable[[str, float], DesignFacts]:
     """What Yosys reads in a board's folder; each once."""
-    read: dict[tuple[str, float], Design] = {}
+    read: dict[tuple[str, float], DesignFacts] = {}
 
-    def design(name: str, mhz: float) -> Design:
+    def design(name: str, mhz: float) -> DesignFacts:
         if (name, mhz) not in read:
             folder = make_folder(name, mhz)
             read[name, mhz] = read_design(
@@ -50,8 +50,8 @@ def test_a_boards_script_runs_to_its_end(
     came = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
     assert (came.code, came.refused) == (0, ()), came.output
     assert constraint_problems(came, design, board=folder.board) == []
-    told = [line for line in came.output.splitlines() if line.startswith(PROGRESS)]
-    assert [line[8:11] for line in told if "/8" in line] == [f"{k}/8" for k in range(1, 9)]
+    progress = [line for line in came.output.splitlines() if line.startswith(PROGRESS)]
+    assert [line[8:11] for line in progress if "/8" in line] == [f"{k}/8" for k in range(1, 9)]
     assert came.of("top") == [("pinion_board", folder.board.part)]
     done = [call[0] for call in came.of("call")]
     order = ("synth_ip", "synth_design", "opt_design", "place_design", "route_design")

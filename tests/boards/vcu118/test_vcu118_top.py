@@ -148,8 +148,8 @@ def simulate(folder: Path, verilog: Path) -> str:
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is missing")
 def test_clocks_resets_and_wires_in_simulation(make_folder: Any, tmp_path: Path) -> None:
     folder = make_folder("vcu118", 200.0)
-    told = simulate(tmp_path, folder.path / f"{TOP}.v")
-    assert told.strip().endswith("faults 0"), told
+    printed = simulate(tmp_path, folder.path / f"{TOP}.v")
+    assert printed.strip().endswith("faults 0"), printed
 
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is missing")

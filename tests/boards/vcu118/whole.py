@@ -1,4 +1,4 @@
-"""A whole build for a board, the real core and the real link, held against every check."""
+"""A whole build for a board, the real core and the real link, through every check."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pinion.boards.xilinx.clocking import core_clock
 from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL
 from pinion.flow.build import build
 from tests.support.vivado.check import cell_problems, constraint_problems, map_design, read_design
-from tests.support.vivado.rehearse import Design, rehearse
+from tests.support.vivado.rehearse import DesignFacts, rehearse
 
 
 def passes_every_check(
     folder: Path, tclsh: str, *, robot: str, function: str, board_name: str, mhz: float
 ) -> Path:
-    """Build, and hold the board's folder against ports, table of pins and table of names."""
+    """Build, and check the board's folder against ports, table of pins and table of names."""
     board = load_board(board_name)
     manifest = build(robot, function, folder, target=board_name, clock_mhz=mhz)
     assert (manifest.target, manifest.clock_mhz) == (board_name, mhz)
@@ -27,7 +27,7 @@ def passes_every_check(
     assert (came.code, came.refused) == (0, ()), came.output
     assert "warning" not in came.output
     assert constraint_problems(came, design, board=board) == []
-    core = Design(
+    core = DesignFacts(
         ports=("clk",), cells=("datapath",), pins={}, tops=("pinion_core",), synchronisers=0
     )
     alone = rehearse(path / CORE_TCL, design=core, tclsh=tclsh)

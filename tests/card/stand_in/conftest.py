@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pinion.card.packets import Answers, PacketCard
-from pinion.card.stand_in import FaultPlan, PacketBackend, XdmaModel
+from pinion.card.stand_in import FaultPlan, PacketAxiCard, XdmaModel
 from pinion.driver.card import layout_of
 from pinion.link import Array, Layout, Manifest, seal_request
 from tests.support.workload import Workload
@@ -65,12 +65,12 @@ class CardTools:
     echo = f"{__file__}:echo"
     expected = staticmethod(expected)
 
-    def backend(self, *, depth: int = 512) -> PacketBackend:
-        return PacketBackend(card=PacketCard(layout=LAYOUT, compute=compute), depth=depth)
+    def axi_card(self, *, depth: int = 512) -> PacketAxiCard:
+        return PacketAxiCard(card=PacketCard(layout=LAYOUT, compute=compute), depth=depth)
 
     def model(self, plan: FaultPlan | None = None, *, depth: int = 512, **options) -> XdmaModel:
         options = {"timeout": 0.1, "sound_timeout": 60.0, "plan": plan or FaultPlan()} | options
-        return XdmaModel(backend=self.backend(depth=depth), layout=LAYOUT, **options)
+        return XdmaModel(card=self.axi_card(depth=depth), layout=LAYOUT, **options)
 
     def request(self, count: int, sequence: int, *, seed: int = 0) -> np.ndarray:
         """A sealed packet of random words."""
@@ -98,7 +98,7 @@ def card() -> CardTools:
     return CardTools()
 
 
-def echo(folder: Path) -> tuple[PacketBackend, Layout]:
+def echo(folder: Path) -> tuple[PacketAxiCard, Layout]:
     """A card for a stand-in process, without a build."""
     del folder
-    return PacketBackend(card=PacketCard(layout=LAYOUT, compute=compute)), LAYOUT
+    return PacketAxiCard(card=PacketCard(layout=LAYOUT, compute=compute)), LAYOUT

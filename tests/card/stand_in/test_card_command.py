@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from pinion.card.stand_in import PlanError, StandIn, StandInError, why_no_fuse
+from pinion.card.stand_in import FaultPlanError, StandIn, StandInError, why_no_fuse
 from pinion.cli import card as verb
 from pinion.cli.errors import UsageError
 
@@ -23,7 +23,7 @@ needs_fuse = pytest.mark.skipif(why_no_fuse() is not None, reason=str(why_no_fus
 def test_wrong_input_is_refused_in_a_sentence(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text('[[fault]]\nkind = "rain"\n')
-    with pytest.raises(PlanError, match="line 2: There is no fault 'rain'"):
+    with pytest.raises(FaultPlanError, match="line 2: There is no fault 'rain'"):
         verb.command(tmp_path, faults=plan)
     with pytest.raises(UsageError, match="timeout"):
         verb.command(tmp_path, timeout=0.0)

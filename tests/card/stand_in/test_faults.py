@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.card.stand_in import KINDS, Fault, FaultPlan, PlanError
+from pinion.card.stand_in import KINDS, Fault, FaultPlan, FaultPlanError
 from pinion.card.stand_in.faults import Injector
 
 PLAN = """\
@@ -73,15 +73,15 @@ def test_every_kind_goes_through_text(kind):
 def test_a_wrong_plan_is_refused_with_its_line(old, new, line, what):
     text = PLAN.replace(old, new)
     assert text != PLAN
-    with pytest.raises(PlanError, match=f"line {line}: .*") as refused:
+    with pytest.raises(FaultPlanError, match=f"line {line}: .*") as refused:
         FaultPlan.parse(text, name="plan.toml")
     assert what in str(refused.value) and str(refused.value).startswith("plan.toml, line")
 
 
 def test_what_is_no_toml_and_what_is_no_file(tmp_path):
-    with pytest.raises(PlanError, match="no TOML"):
+    with pytest.raises(FaultPlanError, match="no TOML"):
         FaultPlan.parse("seed = = 3")
-    with pytest.raises(PlanError, match="cannot be read"):
+    with pytest.raises(FaultPlanError, match="cannot be read"):
         FaultPlan.read(tmp_path / "none.toml")
 
 
@@ -89,7 +89,7 @@ def test_a_random_plan_strikes_as_often_as_it_says():
     injector = Injector(plan=FaultPlan.random(every=100, seed=3))
     drawn = []
     for packet in range(20_000):
-        drawn += injector.draw(packet, count=10, request_beats=8)
+        drawn += injector.draw(packet, count=10, length=8)
     assert 1750 < len(drawn) < 2050  # 2000 wanted, at most one a packet: 1912
     kinds = {fault.kind for fault in drawn}
     assert kinds == set(KINDS)
@@ -100,7 +100,7 @@ def test_a_random_plan_strikes_as_often_as_it_says():
 def test_the_same_seed_gives_the_same_faults():
     def faults(seed: int) -> list:
         injector = Injector(plan=FaultPlan.random(every=20, seed=seed))
-        return [injector.draw(packet, count=5, request_beats=4) for packet in range(200)]
+        return [injector.draw(packet, count=5, length=4) for packet in range(200)]
 
     assert faults(1) == faults(1) != faults(2)
 

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from pinion.boards.top import top_rtlil
-from pinion.card.stand_in import Fault, FaultPlan, StandInNodes, TopBackend, XdmaModel, why_no_fuse
+from pinion.card.stand_in import (
+    CompiledAxiCard,
+    Fault,
+    FaultPlan,
+    StandInNodes,
+    XdmaModel,
+    why_no_fuse,
+)
 from pinion.cosim.stream import bursts
 from pinion.cosim.top import CompiledTop
 from pinion.driver import Device, DriverError, TransportError
@@ -73,9 +80,9 @@ def outcome(
     """
     plan = FaultPlan(faults=(fault,) if fault else ())
     top = CompiledTop.build(rtlil=rtlil, folder=rtlil.parent / "sim")
-    backend = TopBackend(top=top, stall=bursts(seed=5))
+    axi_card = CompiledAxiCard(top=top, stall=bursts(seed=5))
     layout = layout_of(workload.manifest)
-    model = XdmaModel(backend=backend, layout=layout, plan=plan, timeout=0.5, sound_timeout=sound)
+    model = XdmaModel(card=axi_card, layout=layout, plan=plan, timeout=0.5, sound_timeout=sound)
     found: list[object] = []
     try:
         transport = XdmaTransport(nodes=StandInNodes(model=model), layout=layout)

@@ -22,13 +22,13 @@ from pinion.card.stand_in import (
     Fault,
     FaultPlan,
     MountedNodes,
-    PacketBackend,
+    PacketAxiCard,
     StandIn,
     StandInNodes,
     XdmaModel,
     why_no_fuse,
 )
-from pinion.card.stand_in.engine import CONTROL
+from pinion.card.stand_in.axi_card import CONTROL
 from pinion.driver import Device, DriverError, TransportError
 from pinion.driver import session as session_module
 from pinion.driver import xdma as xdma_module
@@ -124,7 +124,7 @@ class WideRegisters(StandInNodes):
 # ---- mutants of the card ----
 
 
-class BoundaryBackend(PacketBackend):
+class BoundaryCard(PacketAxiCard):
     """Trap 1: a request ends where TLAST stands."""
 
     def advance(self, beats, keep, last, room):
@@ -134,7 +134,7 @@ class BoundaryBackend(PacketBackend):
         return step
 
 
-class ImpatientBackend(PacketBackend):
+class ImpatientCard(PacketAxiCard):
     """Trap 7: results that nobody takes for a while make room for newer ones."""
 
     def advance(self, beats, keep, last, room):
@@ -144,7 +144,7 @@ class ImpatientBackend(PacketBackend):
         return step
 
 
-class NoResetBackend(PacketBackend):
+class NoResetCard(PacketAxiCard):
     """Trap 10: the reset register clears nothing."""
 
     def write(self, offset: int, value: int) -> None:
@@ -155,7 +155,7 @@ class NoResetBackend(PacketBackend):
         held["CONTROL"] = value & 1
 
 
-class CarelessBackend(PacketBackend):
+class CarelessCard(PacketAxiCard):
     """No error bit for a partial beat in the middle of a packet."""
 
     def advance(self, beats, keep, last, room):
@@ -188,7 +188,7 @@ class Mutant:
     plan: FaultPlan = CALM
     transport: type[XdmaTransport] = XdmaTransport
     nodes: type[Any] = StandInNodes
-    backend: type[PacketBackend] = PacketBackend
+    axi_card: type[PacketAxiCard] = PacketAxiCard
     patch: tuple[Any, str, Any] | None = None
     depth: int = 512
     mounted: bool = False
@@ -216,11 +216,11 @@ class Outcome:
 
 
 MUTANTS = [
-    Mutant(trap="1", backend=BoundaryBackend, plan=SPLIT, seen=Outcome.failed),
+    Mutant(trap="1", axi_card=BoundaryCard, plan=SPLIT, seen=Outcome.failed),
     Mutant(trap="2", transport=Unaligned, seen=lambda o: "trap_2" in o.rules and o.failed()),
     Mutant(
         trap="2, the card",
-        backend=CarelessBackend,
+        axi_card=CarelessCard,
         plan=SHORT,
         seen=lambda o: not any(getattr(e, "cause", None) == Cause.PARTIAL_BEAT for e in o.errors),
     ),
@@ -241,7 +241,7 @@ MUTANTS = [
     Mutant(
         trap="6", nodes=LateRead, depth=8, stops=True, seen=lambda o: o.says("CardTimeoutError")
     ),
-    Mutant(trap="7", backend=ImpatientBackend, late=True, stops=True, seen=Outcome.failed),
+    Mutant(trap="7", axi_card=ImpatientCard, late=True, stops=True, seen=Outcome.failed),
     Mutant(
         trap="8, errno",
         plan=LATE,
@@ -255,7 +255,7 @@ MUTANTS = [
         seen=lambda o: "trap_8" in o.rules and o.says("DmaBufferError"),
     ),
     Mutant(trap="9", nodes=WideRegisters, seen=lambda o: "trap_9" in o.rules and o.failed()),
-    Mutant(trap="10", backend=NoResetBackend, plan=TORN, seen=lambda o: o.errors[1] is not None),
+    Mutant(trap="10", axi_card=NoResetCard, plan=TORN, seen=lambda o: o.errors[1] is not None),
 ]
 
 
@@ -267,8 +267,8 @@ def nodes_of(card: Any, mutant: Mutant, kind: type[Any]) -> Iterator[tuple[Any, 
         with StandIn(folder=".", model=card.echo, faults=mutant.plan, **limits) as stand:
             yield kind(prefix=stand.prefix), stand.log
         return
-    backend = mutant.backend(card=card.backend().card, depth=mutant.depth)
-    model = XdmaModel(backend=backend, layout=card.layout, plan=mutant.plan, **limits)
+    axi_card = mutant.axi_card(card=card.axi_card().card, depth=mutant.depth)
+    model = XdmaModel(card=axi_card, layout=card.layout, plan=mutant.plan, **limits)
     yield kind(model=model), model.log
     model.stop()
 
@@ -316,7 +316,7 @@ def _dawdle(nodes: StandInNodes) -> None:
         with model._changed:
             for _ in range(3):
                 model._advance()
-                model._backend.advance(*model._pending, 0)
+                model._card.advance(*model._pending, 0)
         return first + read(length - 64, address=address + 64)
 
     model.read = slowly  # type: ignore[method-assign]  # a double of this one model

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pinion.card.stand_in import Fault, FaultPlan
-from pinion.card.stand_in.transfer import Reading, pages, request_beats, transfers
+from pinion.card.stand_in.transfer import Reading, pages, transfer_beats, transfers
 from pinion.link import Cause, read_response, register
 from pinion.link.registers import HALTED, OPEN, RESET
 
@@ -83,7 +83,7 @@ def test_transfers_split_at_pages_ring_and_length():
 
 def test_a_buffer_that_is_not_aligned_gives_partial_beats_at_page_bounds():
     data = memoryview(bytes(range(256)) * 32)
-    beats, keep = request_beats(data, 4096 - 40)
+    beats, keep = transfer_beats(data, 4096 - 40)
     ones = [bin(int(value)).count("1") for value in keep]
     assert sum(ones) == len(data)
     assert ones[0] == 40 and ones[1:65] == [64] * 64 and ones[-1] == (len(data) - 40) % 4096 % 64

@@ -53,7 +53,7 @@ def run(
     sinks : its output streams; of each the contract is checked, but for ``withdrawn``.
     watch : signals to note in every cycle.
     idle, stall : pauses of sources and sinks by name.
-    every : called in each cycle before the outputs are looked at.
+    every : called in each cycle before the outputs are sampled.
     tail : cycles without progress after which it is over.
     limit : cycles in which payloads remain and nothing moves until that is an error.
     resets : cycles with a reset, inserted around the component; sources and sinks go on.

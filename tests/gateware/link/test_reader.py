@@ -290,7 +290,7 @@ def test_a_reset_in_mid_packet_begins_anew() -> None:
 
 
 MUTANTS = {
-    "payload checksum not looked at": ("mistaken.eq(unequal.any())", "mistaken.eq(0)"),
+    "payload checksum ignored": ("mistaken.eq(unequal.any())", "mistaken.eq(0)"),
     "payload checksum begins with the header": ("is_header & begins | fresh", "is_header & begins"),
     "last beat one too late": ("left <= 2 * bus.words", "left < 2 * bus.words"),
     "words of the last beat": ("Mux(final, left[", "Mux(final & 0, left["),

@@ -123,7 +123,7 @@ def access(component: Any, seed: int) -> str:
         by_offset = {row.offset: row.name for row in REGISTERS}
         for _ in range(250):
             offset = rng.choice((*by_offset, *range(0, SPACE, 4)))
-            # Bits above the decoded space and within the word are not looked at.
+            # Bits above the decoded space and within the word are ignored.
             address = offset | rng.getrandbits(24) << 8 | rng.randrange(4)
             name = by_offset.get(offset, "")
             if rng.random() < 0.5:
@@ -154,7 +154,7 @@ def test_every_register_reads_and_writes_as_its_row_says(seed: int) -> None:
 
 
 ACCESS_MUTANTS = {
-    "strobes not looked at": ("with m.If(strobe[bit // 8]):", "with m.If(1):"),
+    "strobes ignored": ("with m.If(strobe[bit // 8]):", "with m.If(1):"),
     "data without address": ("has_address & has_data", "has_data"),
     "response withdrawn": ("with m.If(self.bvalid & self.bready):", "with m.If(self.bvalid):"),
     "read data withdrawn": ("with m.If(self.rvalid & self.rready):", "with m.If(self.rvalid):"),

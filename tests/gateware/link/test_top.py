@@ -180,8 +180,8 @@ def test_a_partial_beat_stops_the_card(top: CompiledTop, place: int, bus: Bus) -
 
 def test_a_damaged_payload_is_told_and_nothing_stops(top: CompiledTop) -> None:
     batches = load(15, 6, 30, 2)
-    spoilt = batches.packets[1]
-    LAYOUT.request_words(spoilt, 30)[29, 5] ^= 1 << 31
+    corrupted = batches.packets[1]
+    LAYOUT.request_words(corrupted, 30)[29, 5] ^= 1 << 31
     batches.words[1][29, 5] ^= 1 << 31
     run = top.run(beats=batches.beats, room=batches.room)
     raw = run.beats.reshape(-1).view(np.uint8)

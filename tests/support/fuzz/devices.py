@@ -1,4 +1,4 @@
-"""Spoilt responses into a whole device: every batch is right, or an error that says what was."""
+"""Corrupted responses into a whole device: every batch is right, or an error that says what was."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pinion.link import Array, Manifest
 from tests.support.fuzz.manifests import sample
 from tests.support.fuzz.mutate import Mutator
 from tests.support.fuzz.packets import compute
-from tests.support.fuzz.tally import Tally, told
+from tests.support.fuzz.tally import Tally, error_text
 
-SPOILT = 0.5
-"""Share of the responses that are spoilt."""
+CORRUPTED = 0.5
+"""Share of the responses that are corrupted."""
 
 
 def plain() -> Manifest:
@@ -35,13 +35,13 @@ def plain() -> Manifest:
     )
 
 
-class SpoilingCard(InProcessCard):
+class CorruptingCard(InProcessCard):
     """A card behind a bad cable.
 
     Parameters
     ----------
     card : the model.
-    mutator : spoils responses; those that become shorter keep what stood in the host's memory.
+    mutator : corrupts responses; those that become shorter keep what stood in the host's memory.
     """
 
     def __init__(self, *, card: PacketCard, mutator: Mutator) -> None:
@@ -53,21 +53,21 @@ class SpoilingCard(InProcessCard):
         """A response, perhaps not as it was sent."""
         super().receive(packet)
         raw = packet.tobytes()
-        if self._mutator.random.random() < SPOILT:
-            spoilt = self._mutator.packet(raw, self._before)[: len(packet)]
-            packet[: len(spoilt)] = np.frombuffer(spoilt, dtype=np.uint8)
+        if self._mutator.random.random() < CORRUPTED:
+            corrupted = self._mutator.packet(raw, self._before)[: len(packet)]
+            packet[: len(corrupted)] = np.frombuffer(corrupted, dtype=np.uint8)
         self._before = raw
 
 
 def fuzz_devices(*, cases: int, seed: int) -> Tally:
-    """Batches through a `pinion.driver.Device` of which half the responses are spoilt.
+    """Batches through a `pinion.driver.Device` of which half the responses are corrupted.
 
     A batch has its own right results, or raises a `TransportError`; the next one is served.
     """
     tally = Tally(name="devices", seed=seed)
     rng, manifest = np.random.default_rng(seed), plain()
     card = PacketCard(layout=layout_of(manifest), compute=compute)
-    transport = SpoilingCard(card=card, mutator=Mutator(random=Random(seed)))
+    transport = CorruptingCard(card=card, mutator=Mutator(random=Random(seed)))
     with Device(manifest=manifest, transport=transport) as device:
         for _ in range(cases):
             x = rng.normal(size=(int(rng.integers(1, 5)), 7)).astype(np.float32)
@@ -81,7 +81,7 @@ def fuzz_devices(*, cases: int, seed: int) -> Tally:
                 tally.fail(f"the device was given up: {error}")
                 break
             except Exception as error:
-                tally.fail(told(error))
+                tally.fail(error_text(error))
                 continue
             right = np.array_equal(result.y.view(np.uint32), wanted.words)
             if right and np.array_equal(result.saturated, wanted.flagged):

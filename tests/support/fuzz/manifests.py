@@ -1,4 +1,4 @@
-"""Spoilt manifests into the host: a build folder is read as it was written, or refused."""
+"""Corrupted manifests into the host: a build folder is read as it was written, or refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinion.driver import request_dtype, result_dtype
 from pinion.link import Array, Layout, Manifest, ManifestError, function_id
 from pinion.link.manifest import MANIFEST
 from tests.support.fuzz.mutate import Mutator
-from tests.support.fuzz.tally import Tally, told
+from tests.support.fuzz.tally import Tally, error_text
 
 FILES = 0.02
 """Share of the cases that go through a file: writing one takes ten times as long as reading it."""
@@ -110,7 +110,7 @@ def _one(
         else:
             tally.refuse()
     except Exception as error:
-        tally.fail(told(error))
+        tally.fail(error_text(error))
     else:
         if read != good and not resealed:
             tally.fail("a changed manifest was accepted with the old hash")

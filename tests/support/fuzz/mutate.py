@@ -1,4 +1,4 @@
-"""Bytes and JSON, spoilt in the ways in which links, files and people spoil them."""
+"""Bytes and JSON, corrupted in the ways in which links, files and people corrupt them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JUNK: tuple[Any, ...] = (
 
 
 class Mutator:
-    """Spoils one thing after another; the same seed spoils the same.
+    """Corrupts one thing after another; the same seed corrupts the same.
 
     Parameters
     ----------

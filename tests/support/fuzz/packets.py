@@ -1,4 +1,4 @@
-"""Spoilt requests and register writes into the card at packet level."""
+"""Corrupted requests and register writes into the card at packet level."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.support.fuzz.mutate import Mutator
 from tests.support.fuzz.requests import (
     Flags,
     Words,
+    corrupted_request,
     good_request,
     judge,
     registers_to_touch,
-    spoilt_request,
 )
-from tests.support.fuzz.tally import Tally, told
+from tests.support.fuzz.tally import Tally, error_text
 
 LAYOUT = Layout(function=0x1357_9BDF, build=0x0246_8ACE_1357_9BDF, words_in=7, words_out=5)
 
@@ -61,15 +61,15 @@ def fuzz_packets(*, cases: int, seed: int) -> Tally:
                 if r.random() < 0.2:
                     trouble = _touch(card, r)
                 else:
-                    packet = spoilt_request(r.choice(pool), r.choice(pool), mutator)
+                    packet = corrupted_request(r.choice(pool), r.choice(pool), mutator)
                     trouble = _send(card, packet, expected, r)
             except Exception as error:
-                trouble = told(error)
+                trouble = error_text(error)
             tally.fail(trouble) if trouble else tally.refuse()
         try:
             trouble = _recover(card, r.choice(pool).raw, expected)
         except Exception as error:
-            trouble = told(error)
+            trouble = error_text(error)
         if trouble:
             tally.fail(f"after the burst before it: {trouble}")
         tally.count(bursts=1)

@@ -16,7 +16,7 @@ from pinion.driver.recovery import explain, sentence, soft_reset
 from pinion.link import MAX_COUNT, PROTOCOL_VERSION, REGISTERS, Cause, Manifest, register
 from pinion.link.registers import IDENTITY, IN_RESET, OPEN, QUIET, SPACE
 from tests.support.fuzz.manifests import sample
-from tests.support.fuzz.tally import Tally, told
+from tests.support.fuzz.tally import Tally, error_text
 
 WORD = 0xFFFF_FFFF
 
@@ -125,7 +125,7 @@ def fuzz_registers(*, cases: int, seed: int, manifest: Manifest | None = None) -
                 tally.fail(f"a good card was refused: {text}")
                 continue
         except Exception as error:
-            tally.fail(told(error))
+            tally.fail(error_text(error))
             continue
         if accepted and not right:
             wrong = [name for name in MUST_FIT if values[name] != good[name]]
@@ -149,7 +149,7 @@ def _listed(folder: Path, values: dict[str, int], r: Random) -> str | None:
     try:
         (info,) = cards(folder)
     except Exception as error:
-        return told(error)
+        return error_text(error)
     good = values["IDENTITY"] == IDENTITY and length == SPACE
     if good != info.accessible:
         return f"a card whose first register is {values['IDENTITY']:#x}, in {length} bytes: {info}"
@@ -161,11 +161,11 @@ def _account(card: FickleCard, r: Random) -> str | None:
     value = r.choice((*map(int, Cause), r.getrandbits(32)))
     card.values["ERROR"] = value
     try:
-        told_of = explain(card.read_register, TransportError("Something failed."))
+        explained = explain(card.read_register, TransportError("Something failed."))
         words = sentence(value)
     except Exception as error:
-        return told(error)
+        return error_text(error)
     finally:
         del card.values["ERROR"]
-    said = str(told_of), words
+    said = str(explained), words
     return None if all(0 < len(text) < 1000 for text in said) else f"it says '{said}'"

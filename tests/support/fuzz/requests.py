@@ -43,7 +43,7 @@ def good_request(layout: Layout, words: Words, sequence: int) -> Question:
     return Question(sequence=sequence, words=words, raw=packet.tobytes())
 
 
-def spoilt_request(question: Question, other: Question, mutator: Mutator) -> bytes:
+def corrupted_request(question: Question, other: Question, mutator: Mutator) -> bytes:
     """A request with something wrong in it, or nothing by chance; any length.
 
     A quarter has a field of its header changed under a checksum that fits, so that the checks

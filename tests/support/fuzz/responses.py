@@ -1,4 +1,4 @@
-"""Spoilt responses into the host: `pinion.link.read_response` takes none that is not whole."""
+"""Corrupted responses into the host: `pinion.link.read_response` takes none that is not whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pinion.link import (
     read_response,
 )
 from tests.support.fuzz.mutate import Mutator
-from tests.support.fuzz.tally import Tally, told
+from tests.support.fuzz.tally import Tally, error_text
 
 POOL = 64
 """Good responses that the cases are made from."""
@@ -129,7 +129,7 @@ def _one(tally: Tally, asked: Asked, packet: bytes, right: bool) -> None:
             tally.refuse()
         return
     except Exception as error:
-        tally.fail(told(error))
+        tally.fail(error_text(error))
         return
     if not right:
         tally.fail(f"a response of {len(packet)} bytes was accepted that is not the card's")

@@ -79,7 +79,7 @@ class Tally:
         }
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error in few words, with the line of Pinion's that raised it."""
     where, trace = "", error.__traceback__
     while trace is not None:

@@ -1,4 +1,4 @@
-"""Spoilt requests, partial beats and register writes into the whole top, in compiled RTL."""
+"""Corrupted requests, partial beats and register writes into the whole top, in compiled RTL."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.support.fuzz.requests import (
     Flags,
     Question,
     Words,
+    corrupted_request,
     good_request,
     judge,
     registers_to_touch,
 )
-from tests.support.fuzz.requests import spoilt_request as spoil
-from tests.support.fuzz.tally import Tally, told
+from tests.support.fuzz.tally import Tally, error_text
 
 POOL = 32
 
@@ -61,7 +61,7 @@ class _Host:
     before : the card's counters at the last reset.
     rest : beats of a packet that is not complete.
     answered : packets of the card since the last reset.
-    foretold : packets of the model since then.
+    predicted : packets of the model since then.
     """
 
     card: CompiledTop
@@ -73,7 +73,7 @@ class _Host:
     before: dict[str, int] = field(default_factory=dict)
     rest: list[Words] = field(default_factory=list)
     answered: list[NDArray[np.uint8]] = field(default_factory=list)
-    foretold: list[NDArray[np.uint8]] = field(default_factory=list)
+    predicted: list[NDArray[np.uint8]] = field(default_factory=list)
 
     def begin(self) -> None:
         """A burst begins, both cards at rest."""
@@ -81,7 +81,7 @@ class _Host:
         self.model.configure()
         self.before = self._counters()
         self.answered.clear()
-        self.foretold.clear()
+        self.predicted.clear()
 
     def differ(self) -> str | None:
         """In what the card and the model differ since then, both at rest."""
@@ -94,14 +94,14 @@ class _Host:
             found = now[name] if name == "ERROR" else (now[name] - old) % (1 << 32)
             if found != wanted:
                 return f"the burst left {name} at {found}, at packet level at {wanted}"
-        if len(self.answered) != len(self.foretold):
-            return f"{len(self.answered)} responses, at packet level {len(self.foretold)}"
-        for one, two in zip(self.answered, self.foretold, strict=True):
-            bare, foretold = one.copy(), two.copy()
-            for packet in (bare, foretold):
+        if len(self.answered) != len(self.predicted):
+            return f"{len(self.answered)} responses, at packet level {len(self.predicted)}"
+        for one, two in zip(self.answered, self.predicted, strict=True):
+            bare, predicted = one.copy(), two.copy()
+            for packet in (bare, predicted):
                 for name in ("cycles", "stalled", "starved", "crc"):
                     packet[-BEAT:].view(TRAILER)[name] = 0
-            if not np.array_equal(bare, foretold):
+            if not np.array_equal(bare, predicted):
                 return f"the response to {int(one[16:20].view(np.uint32)[0]):#x} is another"
         return None
 
@@ -109,7 +109,7 @@ class _Host:
         return {name: self.card.read(register(name).offset) for name in COUNTERS}
 
     def take(self, run: TopRun) -> str | None:
-        """Look at what came out of a run; what is wrong with it."""
+        """What is wrong with what came out of a run."""
         self.tally.count(
             cycles=run.cycles, beats_in=run.accepted - run.held, beats_out=len(run.beats)
         )
@@ -177,12 +177,12 @@ def fuzz_tops(*, cases: int, seed: int, folder: Path) -> Tally:
             try:
                 trouble = _touch(host, r) if r.random() < 0.2 else _send(host, pool, mutator)
             except Exception as error:
-                trouble = told(error)
+                trouble = error_text(error)
             tally.fail(trouble) if trouble else tally.refuse()
         try:
             trouble = _recover(host, r.choice(pool[1:] if r.random() < 0.98 else pool), r)
         except Exception as error:
-            trouble = told(error)
+            trouble = error_text(error)
         if trouble:
             tally.fail(f"after the burst before it: {trouble}")
             host.card.reset()
@@ -211,10 +211,10 @@ def _touch(host: _Host, r: Random) -> str | None:
 
 
 def _send(host: _Host, pool: list[Question], mutator: Mutator) -> str | None:
-    """One spoilt packet, as the engine would send it: whole beats, now and then a partial one."""
+    """One corrupted packet as the DMA engine sends it: whole beats, now and then a partial one."""
     r = mutator.random
     question = r.choice(pool[1:] if r.random() < 0.98 else pool)
-    raw = spoil(question, r.choice(pool[1:]), mutator)
+    raw = corrupted_request(question, r.choice(pool[1:]), mutator)
     beats = np.frombuffer(raw + bytes(-len(raw) % BEAT), np.uint32).reshape(-1, WORDS_PER_BEAT)
     keep = np.full(len(beats), ALL_BYTES)
     if len(raw) % BEAT:
@@ -222,7 +222,7 @@ def _send(host: _Host, pool: list[Question], mutator: Mutator) -> str | None:
     if len(keep) and r.random() < 0.05:
         keep[r.randrange(len(keep))] = np.uint64(r.getrandbits(64))
     last = np.array([r.random() < 0.1 for _ in keep], dtype=np.bool_)
-    host.foretold += host.model.feed(beats.tobytes(), whole=keep == ALL_BYTES)
+    host.predicted += host.model.feed(beats.tobytes(), whole=keep == ALL_BYTES)
     run = host.card.run(
         beats=beats,
         keep=keep,

@@ -1,7 +1,7 @@
 """What can be said about a board's folder without the vendor tool.
 
 Yosys reads and maps the whole design with the DMA engine and the primitives as black boxes; the
-constraints are held against the ports of that design and against the board's table of pins.
+constraints are checked against the ports of that design and the board's table of pins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pinion.boards.xilinx.xdma import MODULE, black_box
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.synthesis.resources import Resources
 from pinion.synthesis.synth import FAMILY, MAP_LUTS
-from tests.support.vivado.rehearse import Design, Rehearsal
+from tests.support.vivado.rehearse import DesignFacts, Rehearsal
 
 _MARK = re.compile(r'\(\* ASYNC_REG = "TRUE" \*\)\s*reg (?:\[\d+:0\] )?stage0 ')
 _FLAGS = f"-family {FAMILY} -top {TOP} -noiopad -noclkbuf"
@@ -33,7 +33,7 @@ _ALWAYS = (MODULE, "IBUFDS_GTE4", "IBUF")
 _CROSSING = ("IBUFDS", "MMCME4_ADV", "BUFGCE")
 
 
-def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> Design:
+def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> DesignFacts:
     """What the written Verilog really holds, as Yosys reads it.
 
     Raises
@@ -51,7 +51,7 @@ def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> Desig
     pins = {f"{XDMA_CELL}/axi_aclk": 1000.0 / board.link.clock_mhz}
     if core_clock is not None:
         pins[f"{CORE_CLOCK_CELL}/O"] = 1000.0 / core_clock.mhz
-    return Design(
+    return DesignFacts(
         ports=tuple(bit for name, port in top["ports"].items() for bit in _bits(name, port)),
         cells=tuple(name for name in top["cells"] if "$" not in name),
         pins={name: round(period, 3) for name, period in pins.items()},
@@ -112,7 +112,7 @@ def cell_problems(mapped: Mapped, *, core_clock: Mmcm | None) -> list[str]:
     ]
 
 
-def constraint_problems(rehearsal: Rehearsal, design: Design, *, board: Board) -> list[str]:
+def constraint_problems(rehearsal: Rehearsal, design: DesignFacts, *, board: Board) -> list[str]:
     """What is wrong between constraints, design and table of pins; empty when nothing is."""
     problems = [f"refused: {text}" for text in rehearsal.refused]
     places: dict[str, list[str]] = {port: [] for port in design.ports}

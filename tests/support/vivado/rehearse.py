@@ -25,7 +25,7 @@ REFUSED = 99
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
+class DesignFacts:
     """What the stand-ins know of a design.
 
     Members
@@ -69,7 +69,7 @@ class Rehearsal:
 def rehearse(
     script: Path,
     *,
-    design: Design,
+    design: DesignFacts,
     tclsh: str,
     setup_slack: float | None = 0.1,
     hold_slack: float | None = 0.01,
@@ -142,7 +142,7 @@ def _properties(names: Names) -> str:
     return "set ::properties {\n" + "\n".join(rows) + "\n}"
 
 
-def _facts(design: Design, slack: Mapping[str, float | None]) -> str:
+def _facts(design: DesignFacts, slack: Mapping[str, float | None]) -> str:
     pins = _words([text for name, period in design.pins.items() for text in (name, period)])
     slacks = " ".join(f"{kind} {'{}' if x is None else x}" for kind, x in slack.items())
     facts = {

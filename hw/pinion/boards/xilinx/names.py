@@ -49,7 +49,7 @@ class Property:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Port:
+class EnginePort:
     """A port of the DMA engine, as the module sees it: direction, width ("lanes" or bits)."""
 
     direction: str
@@ -75,7 +75,7 @@ class Names:
 
     commands: Mapping[str, Command]
     properties: Mapping[str, Mapping[str, Property]]
-    ports: Mapping[str, Port]
+    ports: Mapping[str, EnginePort]
     sources: Mapping[str, str]
 
 
@@ -123,7 +123,7 @@ def _names(data: dict[str, Any]) -> Names:
             for kind, rows in data["properties"].items()
         },
         ports={
-            name: Port(direction=direction, width=width, source=source)
+            name: EnginePort(direction=direction, width=width, source=source)
             for name, (direction, width, source) in data["ports"].items()
         },
         sources=data["sources"],

@@ -1,8 +1,8 @@
 """The VCU118 for users of Amaranth: a platform in the manner of ``amaranth_boards``.
 
 Pinion's own bitstream does not go through it (`pinion.boards.xilinx.write`): this is for designs
-that take a core along. Its pins agree by test with ``constraints/vcu118_pins.csv``, which names the
-sources. Nothing here was run in Vivado or on a board.
+that include an exported core. Its pins agree by test with ``constraints/vcu118_pins.csv``, which
+names the sources. Nothing here was run in Vivado or on a board.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def board_folder(folder: Path, manifest: Manifest) -> Path:
 
 
 def missing(folder: Path, manifest: Manifest, part: str) -> str:
-    """What to tell a user who has no Vivado."""
+    """The error message for a user without Vivado."""
     return (
         f"Vivado is missing: no program 'vivado' is on the PATH; install AMD Vivado with a licence "
         f"for {part} and source its settings64.sh, or name the program with --vivado, or take "

@@ -20,7 +20,7 @@ OUT = "out"
 """Folder that the scripts write into, beside them."""
 
 PROGRESS = "PINION: "
-"""How a line begins that tells the user where the script is."""
+"""How a line begins that reports progress."""
 
 MISSED, FAILED = 1, 2
 """Exit codes: timing is missed, and anything else that went wrong."""

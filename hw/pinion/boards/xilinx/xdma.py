@@ -1,4 +1,4 @@
-"""The DMA engine: what the vendor's generator is told, and the ports of what it makes."""
+"""The DMA engine: settings of the vendor's generator, and ports of the module it makes."""
 
 from __future__ import annotations
 

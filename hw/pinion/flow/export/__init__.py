@@ -1,15 +1,15 @@
-"""Cores to take along: one folder that other designs and tools can use without Pinion."""
+"""Export of a core: one folder that other designs and tools can use without Pinion."""
 
 from __future__ import annotations
 
 from .folder import REQUESTS, export
-from .interface import ExportError, Port, core_ports, module_name
+from .interface import CorePort, ExportError, core_ports, module_name
 from .vectors import Vectors, make_vectors
 
 __all__ = [
     "REQUESTS",
+    "CorePort",
     "ExportError",
-    "Port",
     "Vectors",
     "core_ports",
     "export",

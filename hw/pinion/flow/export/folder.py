@@ -19,7 +19,7 @@ from .ipxact import component_xml, vlnv_version
 from .readme import readme_values
 from .records import records_header
 from .rtl import exported_verilog
-from .vectors import Model, make_vectors, vectors_data
+from .vectors import IntegerModel, make_vectors, vectors_data
 
 REQUESTS = 64
 MOST_REQUESTS = 100_000
@@ -36,7 +36,7 @@ def export(
     folder: Path,
     out: Path,
     *,
-    model: Callable[[Build], Model],
+    model: Callable[[Build], IntegerModel],
     requests: int = REQUESTS,
     name: str | None = None,
     report: Callable[[str], None] = _quiet,

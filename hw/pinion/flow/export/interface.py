@@ -33,7 +33,7 @@ class ExportError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Port:
+class CorePort:
     """A port of the top module.
 
     Members
@@ -54,7 +54,7 @@ class Port:
     doc: str
 
 
-def core_ports(manifest: Manifest) -> tuple[Port, ...]:
+def core_ports(manifest: Manifest) -> tuple[CorePort, ...]:
     """The ports of a build's exported core, in the order of the module."""
     wide_in, wide_out = WORD * manifest.lanes_in, WORD * manifest.lanes_out
     rows = (
@@ -80,7 +80,7 @@ def core_ports(manifest: Manifest) -> tuple[Port, ...]:
         ("build_hash", "output", 64, "", "", "identifies the build, a constant"),
     )
     return tuple(
-        Port(name=n, direction=d, width=w, bus=b, logical=lg, doc=doc)
+        CorePort(name=n, direction=d, width=w, bus=b, logical=lg, doc=doc)
         for n, d, w, b, lg, doc in rows
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pinion.link import Manifest
 
-from .interface import Port, plain
+from .interface import CorePort, plain
 
 NAMESPACE = "http://www.accellera.org/XMLSchema/IPXACT/1685-2014"
 _SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
@@ -28,7 +28,7 @@ _BUS_PARAMETERS = {
 def component_xml(
     name: str,
     manifest: Manifest,
-    ports: Sequence[Port],
+    ports: Sequence[CorePort],
     files: Mapping[str, Sequence[tuple[str, str]]],
 ) -> str:
     """The file ``component.xml``.
@@ -84,7 +84,7 @@ def _facts(manifest: Manifest) -> dict[str, tuple[str, str]]:
     }
 
 
-def _bus_interfaces(root: Xml.Element, ports: Sequence[Port]) -> None:
+def _bus_interfaces(root: Xml.Element, ports: Sequence[CorePort]) -> None:
     every = _add(root, "busInterfaces")
     for bus in dict.fromkeys(port.bus for port in ports if port.bus):
         vendor, library, kind, abstraction = _BUSES[bus]
@@ -104,7 +104,7 @@ def _bus_interfaces(root: Xml.Element, ports: Sequence[Port]) -> None:
             _parameters(interface, {k: ("string", v) for k, v in _BUS_PARAMETERS[bus].items()}, bus)
 
 
-def _model(root: Xml.Element, name: str, ports: Sequence[Port]) -> None:
+def _model(root: Xml.Element, name: str, ports: Sequence[CorePort]) -> None:
     model = _add(root, "model")
     views, instances = _add(model, "views"), _add(model, "instantiations")
     for label in ("synthesis", "simulation"):

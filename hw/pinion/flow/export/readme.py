@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pinion.link import Array, Manifest
 
 from ..build import Build
-from .interface import Port, plain
+from .interface import CorePort, plain
 
 
-def readme_values(name: str, build: Build, ports: Sequence[Port]) -> dict[str, str]:
+def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[str, str]:
     """The values of the README's template."""
     m = build.manifest
     options = ", ".join(f"{key} {value}" for key, value in m.options.items())

@@ -11,7 +11,7 @@ from pinion.gateware.emit import TOP
 from pinion.gateware.verilog import emit_verilog
 from pinion.link import Manifest
 
-from .interface import CORE_PORTS, ExportError, Port, plain
+from .interface import CORE_PORTS, CorePort, ExportError, plain
 
 _MODULE = re.compile(r"^module (\\\S+)$", re.MULTILINE)
 _USE = re.compile(r"^(module|\s+cell) (\\\S+)", re.MULTILINE)
@@ -67,7 +67,7 @@ def core_verilog(rtlil: str, prefix: str) -> tuple[str, str]:
     return body, found[1] if found else "Yosys"
 
 
-def wrapper_verilog(name: str, ports: Sequence[Port]) -> str:
+def wrapper_verilog(name: str, ports: Sequence[CorePort]) -> str:
     """The top module: names and attributes that tools infer interfaces from, and the reset.
 
     Both handshakes are held low while ``aresetn`` is, so that nothing is taken or offered before
@@ -106,7 +106,7 @@ def _range(width: int) -> str:
     return f"[{width - 1}:0] " if width > 1 else ""
 
 
-def _attributes(ports: Sequence[Port], k: int) -> str:
+def _attributes(ports: Sequence[CorePort], k: int) -> str:
     """Attributes of a port that Vivado's IP integrator infers interfaces from."""
     port = ports[k]
     if not port.bus:
@@ -118,7 +118,7 @@ def _attributes(ports: Sequence[Port], k: int) -> str:
     return "".join(lines)
 
 
-def _parameters(ports: Sequence[Port], bus: str) -> str:
+def _parameters(ports: Sequence[CorePort], bus: str) -> str:
     if bus == "aclk":
         return "ASSOCIATED_BUSIF s_axis:m_axis, ASSOCIATED_RESET aresetn"
     if bus == "aresetn":
@@ -140,7 +140,7 @@ def _header(name: str, manifest: Manifest, tool: str) -> str:
     return "".join(f"// {line}\n" for line in lines)
 
 
-def exported_verilog(name: str, manifest: Manifest, ports: Sequence[Port], rtlil: str) -> str:
+def exported_verilog(name: str, manifest: Manifest, ports: Sequence[CorePort], rtlil: str) -> str:
     """The whole file ``rtl/<name>.v``."""
     text, tool = core_verilog(rtlil, name)
     top = wrapper_verilog(name, ports)

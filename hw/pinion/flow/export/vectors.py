@@ -14,7 +14,7 @@ from ..build import Build
 
 Words = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
-Model = Callable[[Words], tuple[Words, Flags]]
+IntegerModel = Callable[[Words], tuple[Words, Flags]]
 
 FORMAT = 1
 
@@ -39,7 +39,7 @@ class Vectors:
     flags: Flags
 
 
-def make_vectors(build: Build, model: Model, *, count: int, seed: int) -> Vectors:
+def make_vectors(build: Build, model: IntegerModel, *, count: int, seed: int) -> Vectors:
     """Draw requests and ask the integer model for the answers.
 
     Of eight requests, six are of the distribution that the build is for, one is far outside it

@@ -14,10 +14,10 @@ WIDTH = 32
 class Checksum(wiring.Component):
     """The checksum that :func:`zlib.crc32` gives for the beats so far, a beat a cycle.
 
-    A checksum over beats is affine over two-valued arithmetic: each of its bits is the parity of
-    some bits of the beat and of the checksum before. Which ones, zlib itself says, one bit at a
-    time. `amaranth.lib.crc` computes the same from gates of two inputs in chains, which at 512 bits
-    take three times as long to elaborate as all the rest of the top.
+    A CRC over beats is affine over GF(2): each of its bits is the parity of some bits of the beat
+    and of the CRC before. Which ones, calls of zlib give, one bit at a time. `amaranth.lib.crc`
+    computes the same from gates of two inputs in chains, which at 512 bits take three times as long
+    to elaborate as all the rest of the top.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Closer(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Where in packet and beat we are, and a choice."""
+        """The position in packet and beat, and a choice."""
         m = Module()
         bus = self.bus
         passes, aborts = Signal(), Signal()

@@ -1,6 +1,6 @@
 """Frames of the serial link: bytes of a line into beats and commands, and back.
 
-What a frame is, is said in `pinion.link.serial`.
+`pinion.link.uart_framing` specifies the frames.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from pinion.link import BEAT
-from pinion.link.serial import CHECK, COMMAND, SHORT, Frame
+from pinion.link.uart_framing import CHECK, COMMAND, SHORT, Frame
 
 from .bus import FULL, WORD, Bus
 

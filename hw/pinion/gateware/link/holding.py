@@ -1,4 +1,4 @@
-"""The register in front of somebody who is not reset together with us."""
+"""The output stage in front of a receiver that is not reset with its sender."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class HoldingStage(wiring.Component):
     -------
     i, o : streams of ``shape``.
     clear : In(1)
-        Configuration reset: of us and of the receiver together. From its first cycle's end on
-        nothing is offered, and what comes in while it is held is dropped.
+        Configuration reset, of this stage and of the receiver together. From its first cycle's end
+        on nothing is offered, and what comes in while it is held is dropped.
 
     Latency: 1 cycle from a payload's acceptance to its offer.
     Throughput: one payload every cycle.
@@ -38,7 +38,7 @@ class HoldingStage(wiring.Component):
         self.shape = shape
         signature = stream.Signature(shape)
         super().__init__({"i": In(signature), "o": Out(signature), "clear": In(1)})
-        # The registers are attributes because the proof by induction speaks about them.
+        # The registers are attributes because the proof by induction refers to them.
         self.offer = Signal(shape, reset_less=True)
         self.spare = Signal(shape, reset_less=True)
         self.offered = Signal(reset_less=True)

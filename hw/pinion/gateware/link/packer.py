@@ -12,10 +12,10 @@ from .geometry import Geometry, choose
 class Packer(wiring.Component):
     """Puts records next to each other.
 
-    Three registered steps, each one LUT deep for a bit of data: `fine` and `coarse` turn the words
-    of a core beat to their place in the wide beat, `gather` adds them to those that wait. A core
-    beat fills at most one wide beat and begins another; the rest of a batch goes out on its own
-    while the next batch begins. Only the offsets that occur get an input of a multiplexer.
+    Three registered steps, each one LUT deep for a bit of data: `fine` and `coarse` rotate the
+    words of a core beat to their place in the wide beat, `gather` adds them to those that wait. A
+    core beat fills at most one wide beat and begins another; the rest of a batch goes out on its
+    own while the next batch begins. Only the offsets that occur get an input of a multiplexer.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Packer(wiring.Component):
         super().__init__({"i": In(stream.Signature(core)), "o": Out(stream.Signature(wide))})
 
     def elaborate(self, platform: object) -> Module:
-        """The turn of the words in two steps, and the words that wait for the rest of a beat."""
+        """The rotation in two steps, and the words that wait for the rest of a beat."""
         m = Module()
         g = self.geometry
         space = g.words_per_beat
@@ -70,7 +70,7 @@ class Packer(wiring.Component):
         closing = Signal()
         m.d.comb += closing.eq(ending & self.i.p.final)
 
-        # Fine: turn upwards by the offset's part below `fine`.
+        # Fine: rotate upwards by the offset's part below `fine`.
         offset = Signal(range(space))
         lanes = [self.i.p.data.word_select(k, g.word) for k in range(g.lanes)]
         source = lanes + [Const(0, g.word)] * (space - g.lanes)
@@ -90,7 +90,7 @@ class Packer(wiring.Component):
             by = offset % g.fine
             choose(m, by, g.fine_steps, fine, lambda k, n: source[(k - n) % space])
 
-        # Coarse: the rest of the turn, and for each word where it belongs.
+        # Coarse: the rest of the rotation, and for each word where it belongs.
         words = [Signal(g.word, name=f"placed{k}", reset_less=True) for k in range(space)]
         early = Signal(space, reset_less=True)  # words in front of the offset: of those that wait
         live = Signal(space, reset_less=True)  # words of this core beat

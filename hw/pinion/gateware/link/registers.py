@@ -53,8 +53,8 @@ class RegisterBlock(wiring.Component):
 
     One write and one read at a time, independent of each other. Address and data of a write may
     come in any order. Every access is answered with OKAY; offsets that are not in the table read
-    as zero and ignore writes. Address bits above the decoded space and the two lowest are not
-    looked at.
+    as zero and ignore writes. Address bits above the decoded space and the two lowest are
+    ignored.
 
     Parameters
     ----------

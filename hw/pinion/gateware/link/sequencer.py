@@ -1,4 +1,4 @@
-"""The order of things at a reset, over two clocks."""
+"""The reset sequence over two clock domains."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ResetSequencer(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Four states and a memory of pulses."""
+        """Four states, and a latch for pulses."""
         m = Module()
         asked = Signal()
         settled = Signal(range(SETTLE + 1))

@@ -58,7 +58,7 @@ class Top(wiring.Component):
         The link's clock, and the configuration reset, synchronous to it.
     core_clk : In(1), only with a crossing
     h2c_tdata, h2c_tkeep, h2c_tlast, h2c_tvalid, h2c_tready
-        Requests, 512 bits (``parameters.bus``). TLAST is not looked at.
+        Requests, 512 bits (``parameters.bus``). TLAST is ignored.
     c2h_tdata, c2h_tkeep, c2h_tlast, c2h_tvalid, c2h_tready
         Responses, as wide. What is on offer stays on offer, through every reset but that of
         ``rst``.
@@ -157,7 +157,7 @@ class Top(wiring.Component):
         return registers
 
     def _core(self, m: Module, path: StreamPath, sequencer: ResetSequencer) -> None:
-        """The core, in its clock or in ours, and how its reset is known here."""
+        """The core, in its clock or the link's, and how its reset is known here."""
         p = self.parameters
         request = stream.Signature(core_beat(p.lanes_in)).create(path=("core_request",))
         result = stream.Signature(result_beat(p.lanes_out)).create(path=("core_result",))

@@ -60,7 +60,7 @@ class UartReceiver(wiring.Component):
         super().__init__({"line": In(1), "data": Out(8), "valid": Out(1), "broken": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
-        """Wait for a start bit, then look at the middle of each bit."""
+        """Wait for a start bit, then sample the middle of each bit."""
         m = Module()
         line = Signal(init=1)
         m.submodules.synchroniser = FFSynchronizer(self.line, line, init=1, stages=2)

@@ -14,8 +14,8 @@ class Unpacker(wiring.Component):
 
     A core beat lies in at most two wide beats: the one that is held and the one on offer. Three
     registered steps, each one LUT deep for a bit of data: `merge` takes word k of the wide beat
-    from either of the two, `coarse` turns the words by a multiple of 4, `fine` by the rest.
-    Merging before turning is what makes every offset alike, the end of a batch included: there is
+    from either of the two, `coarse` rotates the words by a multiple of 4, `fine` by the rest.
+    Merging before rotating is what makes every offset alike, the end of a batch included: there is
     no cycle lost between batches. Only the offsets that occur get an input of a multiplexer.
 
     Parameters
@@ -56,7 +56,7 @@ class Unpacker(wiring.Component):
         super().__init__({"i": In(stream.Signature(wide)), "o": Out(stream.Signature(core))})
 
     def elaborate(self, platform: object) -> Module:
-        """Where we are, then the three steps of the data."""
+        """The position in the batch, then the three steps of the data."""
         m = Module()
         g = self.geometry
         space = g.words_per_beat
@@ -83,7 +83,7 @@ class Unpacker(wiring.Component):
                 new, old = (w.word_select(k, g.word) for w in (self.i.p.data, held))
                 m.d.sync += word.eq(Mux(fresh[k], new, old))
 
-        # Coarse: by multiples of `fine`; a few words more than lanes, for the rest of the turn.
+        # Coarse: by multiples of `fine`; a few words more than lanes, for the rest of the rotation.
         reach = min(space, g.lanes + max(g.fine_steps))
         coarse = [Signal(g.word, name=f"turned{k}", reset_less=True) for k in range(reach)]
         turned_offset = Signal(range(g.fine), reset_less=True)

@@ -6,26 +6,26 @@ them from a mounted folder; :class:`StandInNodes` does the same within this proc
 
 from __future__ import annotations
 
-from .engine import Backend, PacketBackend, Step, TopBackend
-from .faults import KINDS, Fault, FaultPlan, PlanError, Record
+from .axi_card import AxiCard, CompiledAxiCard, PacketAxiCard, Step
+from .faults import KINDS, Fault, FaultPlan, FaultPlanError, Record
 from .mount import StandIn, StandInError, why_no_fuse
 from .nodes import MountedNodes, StandInNodes
 from .xdma import XdmaModel
 
 __all__ = [
     "KINDS",
-    "Backend",
+    "AxiCard",
+    "CompiledAxiCard",
     "Fault",
     "FaultPlan",
+    "FaultPlanError",
     "MountedNodes",
-    "PacketBackend",
-    "PlanError",
+    "PacketAxiCard",
     "Record",
     "StandIn",
     "StandInError",
     "StandInNodes",
     "Step",
-    "TopBackend",
     "XdmaModel",
     "why_no_fuse",
 ]

@@ -10,14 +10,14 @@ from pinion.driver.card import layout_of
 from pinion.flow.build import SIMULATION
 from pinion.link import Layout, Manifest
 
-from .engine import Backend, PacketBackend, TopBackend
+from .axi_card import AxiCard, CompiledAxiCard, PacketAxiCard
 
 MODELS = ("packet", "rtl")
 
-Factory = Callable[[Path], tuple[Backend, Layout]]
+Factory = Callable[[Path], tuple[AxiCard, Layout]]
 
 
-def make_card(folder: Path, *, model: str = "packet") -> tuple[Backend, Layout]:
+def make_card(folder: Path, *, model: str = "packet") -> tuple[AxiCard, Layout]:
     """A card for a build folder, and the layout of its packets.
 
     Parameters
@@ -33,7 +33,7 @@ def make_card(folder: Path, *, model: str = "packet") -> tuple[Backend, Layout]:
     """
     if ":" in model:
         path, _, name = model.rpartition(":")
-        # A factory raises what it wants: whoever names one is a programmer.
+        # What a factory raises goes through: who names one reads tracebacks.
         factory: Factory = runpy.run_path(path)[name]
         return factory(folder)
     if model not in MODELS:
@@ -45,9 +45,9 @@ def make_card(folder: Path, *, model: str = "packet") -> tuple[Backend, Layout]:
         from ..transport import SimulatedCard
 
         card = SimulatedCard(folder=folder, manifest=manifest).card
-        return PacketBackend(card=card), layout_of(manifest)
+        return PacketAxiCard(card=card), layout_of(manifest)
     from pinion.boards.top import write_top
     from pinion.cosim.top import CompiledTop
 
     top = CompiledTop.build(rtlil=write_top(folder), folder=folder / SIMULATION)
-    return TopBackend(top=top), layout_of(manifest)
+    return CompiledAxiCard(top=top), layout_of(manifest)

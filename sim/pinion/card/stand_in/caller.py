@@ -1,4 +1,4 @@
-"""Who is inside a system call on a mounted file: what Linux tells about the calling thread."""
+"""The thread inside a system call on a mounted file, as Linux reports it in ``/proc``."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Caller:
         return "v" in self.call
 
 
-def look(thread: int) -> Caller | None:
-    """The call that a thread is in; None where the system does not tell."""
+def current_call(thread: int) -> Caller | None:
+    """The call that a thread is in; None where the system does not report it."""
     try:
         fields = Path(f"/proc/{thread}/syscall").read_text().split()
         call = _CALLS.get(platform.machine(), {})[int(fields[0])]
@@ -70,7 +70,7 @@ def look(thread: int) -> Caller | None:
 
 
 def unblocked(thread: int) -> list[str]:
-    """Signals that a thread may be interrupted by; empty where the system does not tell."""
+    """Signals that a thread may be interrupted by; empty where the system does not report them."""
     try:
         status = Path(f"/proc/{thread}/status").read_text()
         mask = int(status.partition("SigBlk:")[2].split()[0], 16)

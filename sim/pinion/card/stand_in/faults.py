@@ -51,7 +51,7 @@ _RANDOM_KEYS = ("kind", "every", "kinds")
 SIDED = tuple(kind for kind, (_, keys) in KINDS.items() if "side" in keys)
 
 
-class PlanError(ValueError):
+class FaultPlanError(ValueError):
     """A fault plan cannot be read; the message names the line and what is wrong."""
 
 
@@ -87,17 +87,17 @@ class Fault:
     def __post_init__(self) -> None:
         """Refuse what no card can do."""
         if self.kind not in KINDS:
-            raise PlanError(
+            raise FaultPlanError(
                 f"There is no fault '{self.kind}': give one of {', '.join(KINDS)} or {RANDOM}."
             )
         _within("probability", self.probability, 0.0, 1.0)
         if not self.at and not self.probability:
-            raise PlanError(
+            raise FaultPlanError(
                 f"The fault '{self.kind}' never happens: give packet numbers in 'at', or a "
                 f"'probability' above 0."
             )
         if any(not _whole(number) or number < 0 for number in self.at):
-            raise PlanError(f"'at' is {list(self.at)}: packets are counted from 0.")
+            raise FaultPlanError(f"'at' is {list(self.at)}: packets are counted from 0.")
         _within("seconds", self.seconds, 0.0, 60.0)
         for name, low, high in (("beat", 0, 1 << 20), ("beats", 1, 1 << 20), ("bit", 0, 511)):
             _optional(name, getattr(self, name), low, high)
@@ -126,12 +126,14 @@ class FaultPlan:
     def __post_init__(self) -> None:
         """Refuse a plan that cannot be followed."""
         if self.every is not None and not (_number(self.every) and self.every >= 1):
-            raise PlanError(f"'every' is {self.every}: give a number of requests of at least 1.")
+            raise FaultPlanError(
+                f"'every' is {self.every}: give a number of requests of at least 1."
+            )
         if not self.kinds or set(self.kinds) - set(KINDS):
             unknown = ", ".join(sorted(set(self.kinds) - set(KINDS))) or "nothing"
-            raise PlanError(f"'kinds' names {unknown}: give some of {', '.join(KINDS)}.")
+            raise FaultPlanError(f"'kinds' names {unknown}: give some of {', '.join(KINDS)}.")
         if not _whole(self.seed):
-            raise PlanError(f"The seed is {self.seed!r}: give a whole number.")
+            raise FaultPlanError(f"The seed is {self.seed!r}: give a whole number.")
 
     @classmethod
     def random(
@@ -146,13 +148,13 @@ class FaultPlan:
 
         Raises
         ------
-        PlanError
+        FaultPlanError
             When the file cannot be read or is no plan, with the line.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise PlanError(f"The fault plan '{path}' cannot be read ({error}).") from None
+            raise FaultPlanError(f"The fault plan '{path}' cannot be read ({error}).") from None
         return cls.parse(text, name=str(path))
 
     @classmethod
@@ -161,7 +163,7 @@ class FaultPlan:
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise PlanError(f"{name} is no TOML: {error}.") from None
+            raise FaultPlanError(f"{name} is no TOML: {error}.") from None
         lines = _Lines(name, text)
         unknown = [key for key in data if key not in ("seed", "fault")]
         if unknown:
@@ -179,11 +181,11 @@ class FaultPlan:
                     plan |= _random_keys(table)
                 else:
                     faults.append(_fault(table))
-            except (PlanError, TypeError) as error:
+            except (FaultPlanError, TypeError) as error:
                 raise lines.error(number, _named(table, str(error)), str(error)) from None
         try:
             return cls(faults=tuple(faults), **plan)
-        except PlanError as error:
+        except FaultPlanError as error:
             raise lines.error(None, "seed", str(error)) from None
 
     def text(self) -> str:
@@ -227,21 +229,21 @@ class Injector:
         """Seed."""
         self.rng = random.Random(self.plan.seed)
 
-    def draw(self, packet: int, *, count: int, request_beats: int) -> list[Fault]:
+    def draw(self, packet: int, *, count: int, length: int) -> list[Fault]:
         """Faults of a packet, with every parameter decided.
 
         Parameters
         ----------
         packet : its number.
         count : requests in it.
-        request_beats : its length; places are chosen within.
+        length : in beats; places are chosen within.
         """
         drawn = [fault for fault in self.plan.faults if self._happens(fault, packet, count)]
         if self.plan.every is not None:
             chance = 1 - (1 - 1 / self.plan.every) ** count
             if self.rng.random() < chance:
                 drawn.append(self._any())
-        return [self._decided(fault, request_beats) for fault in drawn]
+        return [self._decided(fault, length) for fault in drawn]
 
     def _happens(self, fault: Fault, packet: int, count: int) -> bool:
         if packet in fault.at:
@@ -273,11 +275,11 @@ class Injector:
 def _fault(table: Mapping[str, Any]) -> Fault:
     kind = table.get("kind")
     if not isinstance(kind, str):
-        raise PlanError("A fault has no 'kind': give kind = \"delay\", for example.")
+        raise FaultPlanError("A fault has no 'kind': give kind = \"delay\", for example.")
     known = (*_WHEN, *KINDS[kind][1]) if kind in KINDS else tuple(table)
     for key in table:
         if key not in known:
-            raise PlanError(f"'{key}' is no parameter of '{kind}': it has {', '.join(known)}.")
+            raise FaultPlanError(f"'{key}' is no parameter of '{kind}': it has {', '.join(known)}.")
     values = dict(table)
     at = values.get("at", ())
     values["at"] = tuple(at) if isinstance(at, (list, tuple)) else (at,)
@@ -287,24 +289,24 @@ def _fault(table: Mapping[str, Any]) -> Fault:
 def _random_keys(table: Mapping[str, Any]) -> dict[str, Any]:
     for key in table:
         if key not in _RANDOM_KEYS:
-            raise PlanError(f"'{key}' is no parameter of 'random': it has every and kinds.")
+            raise FaultPlanError(f"'{key}' is no parameter of 'random': it has every and kinds.")
     if "every" not in table:
-        raise PlanError("The fault 'random' has no 'every': give requests between two faults.")
+        raise FaultPlanError("The fault 'random' has no 'every': give requests between two faults.")
     found = {"every": table["every"], "kinds": tuple(table.get("kinds", KINDS))}
     FaultPlan(**found)  # here, so that the error names this table's line
     return found
 
 
 class _Lines:
-    """Finds the line of a key in a TOML text, which the parser does not tell."""
+    """Finds the line of a key in a TOML text, which the parser does not report."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.lines = text.splitlines()
 
-    def error(self, table: int | None, key: str, message: str) -> PlanError:
+    def error(self, table: int | None, key: str, message: str) -> FaultPlanError:
         line = self._line(table, key)
-        return PlanError(f"{self.name}, line {line}: {message.rstrip('.')}.")
+        return FaultPlanError(f"{self.name}, line {line}: {message.rstrip('.')}.")
 
     def _line(self, table: int | None, key: str) -> int:
         starts = [i for i, line in enumerate(self.lines) if line.strip().startswith("[[fault]]")]
@@ -346,14 +348,14 @@ def _whole(value: object) -> bool:
 
 def _within(name: str, value: float, low: float, high: float) -> None:
     if not _number(value) or not low <= value <= high:
-        raise PlanError(f"'{name}' is {value}: give a number from {low:g} to {high:g}.")
+        raise FaultPlanError(f"'{name}' is {value}: give a number from {low:g} to {high:g}.")
 
 
 def _optional(name: str, value: int | None, low: int, high: int) -> None:
     if value is not None and not (_whole(value) and low <= value <= high):
-        raise PlanError(f"'{name}' is {value}: give a whole number from {low} to {high}.")
+        raise FaultPlanError(f"'{name}' is {value}: give a whole number from {low} to {high}.")
 
 
 def _choice(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise PlanError(f"'{name}' is '{value}': give {' or '.join(known)}.")
+        raise FaultPlanError(f"'{name}' is '{value}': give {' or '.join(known)}.")

@@ -12,7 +12,7 @@ from typing import Any
 
 import mfusepy
 
-from .caller import look, unblocked
+from .caller import current_call, unblocked
 from .nodes import CARRIED
 from .xdma import ERESTARTSYS, XdmaModel
 
@@ -154,7 +154,7 @@ class CardFiles(mfusepy.Operations):
             address, opened.left, opened.next = opened.next, opened.left - size, opened.next + size
             return address
         thread = int(mfusepy.fuse_get_context()[2])
-        caller = look(thread)
+        caller = current_call(thread)
         if open_signals := unblocked(thread):
             self.model.note(
                 "trap_5",

@@ -34,9 +34,9 @@ def main() -> None:
     task = json.loads(sys.stdin.readline())
     folder = Path(task["at"])
     try:
-        backend, layout = make_card(Path(task["folder"]), model=task["model"])
+        card, layout = make_card(Path(task["folder"]), model=task["model"])
         model = XdmaModel(
-            backend=backend,
+            card=card,
             layout=layout,
             plan=FaultPlan.parse(task["plan"]),
             timeout=task["timeout"],

@@ -9,7 +9,7 @@ import numpy as np
 from pinion.cosim.stream import Flags, Words
 from pinion.link import BEAT, WORDS_PER_BEAT
 
-from .engine import ALL, Keep, beats_of
+from .axi_card import ALL, Keep, beats_of
 
 PAGE = 4096
 """Bytes of a page: a descriptor covers the part of a buffer that lies in one."""
@@ -60,7 +60,7 @@ def transfers(length: int, address: int, index: int) -> tuple[list[Transfer], in
     return found, index
 
 
-def request_beats(data: memoryview, address: int) -> tuple[Words, Keep]:
+def transfer_beats(data: memoryview, address: int) -> tuple[Words, Keep]:
     """Beats of a transfer, and TKEEP of each: the last beat of a descriptor may be a partial one.
 
     Parameters
@@ -78,7 +78,7 @@ def request_beats(data: memoryview, address: int) -> tuple[Words, Keep]:
     keeps: list[Keep] = []
     start = 0
     for stop in pages(len(data), address):
-        beats, keep = request_beats(data[start:stop], 0)
+        beats, keep = transfer_beats(data[start:stop], 0)
         parts.append(beats)
         keeps.append(keep)
         start = stop

@@ -20,17 +20,17 @@ from pinion.cosim.stream import Flags, Words
 from pinion.link import BEAT, Layout, register
 from pinion.link.registers import HALTED, IN_RESET, RESET
 
-from .answer_trace import AnswerTrace
-from .engine import CONTROL, STATUS, Backend, Keep
+from .axi_card import CONTROL, STATUS, AxiCard, Keep
 from .faults import Fault, FaultPlan, Injector, Record
-from .packet_trace import OTHER, PacketTrace
-from .transfer import EMPTY, NO_FLAGS, NO_KEEP, STALE, Reading, request_beats, transfers
+from .request_trace import OTHER, RequestTrace
+from .response_trace import ResponseTrace
+from .transfer import EMPTY, NO_FLAGS, NO_KEEP, STALE, Reading, transfer_beats, transfers
 
 ERESTARTSYS = 512
 """What older drivers return for a timeout."""
 
 PAUSE = 0.002
-"""Seconds between two looks at a card that stands still."""
+"""Seconds between two polls of a card that stands still."""
 
 LONGEST_PAUSE = 5 * PAUSE
 """Seconds that one pause counts as at most: the rest of a longer one is the machine's, which had
@@ -50,12 +50,12 @@ NO_FAULTS = FaultPlan()
 class XdmaModel:
     """The device files of one card.
 
-    Writes, reads and register accesses come from any threads. Whoever waits lets the card work.
+    Writes, reads and register accesses come from any threads. The thread that waits runs the card.
     All methods raise `OSError` as the system calls do.
 
     Parameters
     ----------
-    backend : the card.
+    card : at its AXI side.
     layout : of its packets.
     plan : faults to inject.
     timeout : seconds that a transfer may stand still.
@@ -68,7 +68,7 @@ class XdmaModel:
     def __init__(
         self,
         *,
-        backend: Backend,
+        card: AxiCard,
         layout: Layout,
         plan: FaultPlan = NO_FAULTS,
         timeout: float = 10.0,
@@ -79,12 +79,12 @@ class XdmaModel:
         self.timeout = timeout
         self.sound_timeout = timeout if sound_timeout is None else sound_timeout
         self.timeout_errno = timeout_errno
-        self._backend = backend
+        self._card = card
         self._changed = threading.Condition()
         self._writing, self._reading_lock = threading.Lock(), threading.Lock()
         self._records: list[Record] = []
-        self._answers = AnswerTrace(layout=layout)
-        self._trace = PacketTrace(injector=Injector(plan=plan), emit=self._planned)
+        self._responses = ResponseTrace(layout=layout)
+        self._requests = RequestTrace(injector=Injector(plan=plan), emit=self._planned)
         self._ring = 0
         self._pending: tuple[Words, Keep, Flags] = EMPTY, NO_KEEP, NO_FLAGS
         self._posted: Reading | None = None
@@ -126,7 +126,7 @@ class XdmaModel:
             parts, self._ring = transfers(len(view), address, self._ring)
             for part in parts:
                 piece = view[part.start : part.stop]
-                beats, keep = request_beats(piece, address + part.start)
+                beats, keep = transfer_beats(piece, address + part.start)
                 last = np.zeros(len(beats), dtype=np.bool_)
                 last[-1] = True
                 self._transfer(beats.copy(), keep, last)
@@ -159,7 +159,7 @@ class XdmaModel:
         """One word, whatever length is asked for."""
         self._check_word("read", offset, length)
         with self._changed:
-            value = self._backend.read(offset)
+            value = self._card.read(offset)
             if offset in BUILD and time.monotonic() < self._other_until:
                 value ^= BUILD[offset]
         return value.to_bytes(4, "little")[:length]
@@ -170,9 +170,9 @@ class XdmaModel:
         word = (bytes(data) + bytes([STALE]) * 4)[:4]
         with self._changed:
             value = int.from_bytes(word, "little")
-            self._backend.write(offset, value)
+            self._card.write(offset, value)
             if offset == CONTROL and value & RESET:
-                self._answers.forget()
+                self._responses.forget()
             elif offset == CONTROL:
                 self._disturbed = False
             self._changed.notify_all()
@@ -188,15 +188,15 @@ class XdmaModel:
     def set_plan(self, plan: FaultPlan) -> None:
         """Go on with another plan; packets are counted from 0 again."""
         with self._changed:
-            self._trace = PacketTrace(injector=Injector(plan=plan), emit=self._planned)
-            self._answers = AnswerTrace(layout=self.layout)
+            self._requests = RequestTrace(injector=Injector(plan=plan), emit=self._planned)
+            self._responses = ResponseTrace(layout=self.layout)
             self._refuse_open = False
             self._disturbed = False
 
     def note(self, kind: str, detail: str) -> None:
         """Record something that another part of the stand-in saw."""
         with self._changed:
-            self._record(kind, -1, self._trace.sequence, detail)
+            self._record(kind, -1, self._requests.sequence, detail)
 
     def stop(self) -> None:
         """End every transfer with `ENODEV`, as when the module is unloaded."""
@@ -204,21 +204,21 @@ class XdmaModel:
             self._stopped = True
             self._changed.notify_all()
 
-    # ---- the engine ----
+    # ---- the DMA engine ----
 
     def _transfer(self, beats: Words, keep: Keep, last: Flags) -> None:
         with self._changed:
             other = time.monotonic() < self._other_until
-            stretches = self._trace.cut(beats, keep, last, other=other)
+            segments = self._requests.cut(beats, keep, last, other=other)
         try:
-            for stretch in stretches:
-                for fault in stretch.before:
-                    self._strike_request(fault)
-                if not stretch.lost:
-                    self._push(stretch.beats, stretch.keep, stretch.last)
+            for segment in segments:
+                for fault in segment.before:
+                    self._inject_request(fault)
+                if not segment.lost:
+                    self._push(segment.beats, segment.keep, segment.last)
         except OSError:
             with self._changed:
-                self._trace.lost()
+                self._requests.lost()
             raise
 
     def _push(self, beats: Words, keep: Keep, last: Flags) -> None:
@@ -254,7 +254,7 @@ class XdmaModel:
             return False
         if still >= self.sound_timeout:
             return True
-        status = self._backend.read(STATUS)
+        status = self._card.read(STATUS)
         return self._disturbed or bool(status & (HALTED | IN_RESET))
 
     def _advance(self) -> bool:
@@ -265,16 +265,16 @@ class XdmaModel:
             self._fill(*self._fifo)
         room = 0
         if reading is not None and not reading.full and not self._errno:
-            room = self._answers.room(reading.room)
+            room = self._responses.room(reading.room)
         if not room and not len(beats):
             return False
-        step = self._backend.advance(beats, keep, last, room)
+        step = self._card.advance(beats, keep, last, room)
         self._pending = beats[step.accepted :], keep[step.accepted :], last[step.accepted :]
         if step.violations:
             self._record("violation", -1, 0, "The card changed or withdrew a beat on offer.")
         if len(step.beats):
-            self._answers.pass_on(
-                step.beats.copy(), step.last, take=self._fill, strike=self._strike_response
+            self._responses.pass_on(
+                step.beats.copy(), step.last, take=self._fill, inject=self._inject_response
             )
         return bool(step.accepted or len(step.beats))
 
@@ -297,11 +297,11 @@ class XdmaModel:
             and fault.kind in ("delay", "etimedout", "errno512", "corrupt_beat", "lost_tail")
         )
         if later:
-            self._answers.expect(fault, packet, sequence)
+            self._responses.expect(fault, packet, sequence)
         else:
             self._record(fault.kind, packet, sequence, f"request, {_shown(fault)}")
 
-    def _strike_request(self, fault: Fault) -> None:
+    def _inject_request(self, fault: Fault) -> None:
         if fault.kind == "delay":
             time.sleep(fault.seconds)
         elif fault.kind == "etimedout":
@@ -310,10 +310,10 @@ class XdmaModel:
             raise _error(ERESTARTSYS)
         elif fault.kind == "card_reset":
             with self._changed:
-                self._backend.reset()
-                self._answers.lost()
+                self._card.reset()
+                self._responses.lost()
 
-    def _strike_response(self, fault: Fault, packet: int, sequence: int) -> None:
+    def _inject_response(self, fault: Fault, packet: int, sequence: int) -> None:
         """A fault of the response that is being read; holds the lock."""
         self._record(fault.kind, packet, sequence, f"response, {_shown(fault)}")
         reading = self._posted

@@ -6,7 +6,7 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from pinion.link.serial import SLOTS, Frame
+from pinion.link.uart_framing import SLOTS, Frame
 
 from .bus import FULL, WORD, Bus
 from .frames import COMMAND_FRAME, FrameReader, FrameWriter
@@ -15,7 +15,7 @@ from .uart import UartReceiver, UartTransmitter
 
 
 class SerialLink(wiring.Component):
-    """Frames of `pinion.link.serial` on one side, the ports of the top on the other.
+    """Frames of `pinion.link.uart_framing` on one side, the ports of the top on the other.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which packet a beat of the request stream belongs to, and what the fault plan does to it."""
+"""Which request a beat of the stream belongs to, and what the fault plan does to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from pinion.cosim.stream import Flags, Words
 from pinion.link import BEAT, HEADER, MAX_COUNT, Magic, crc32
 
-from .engine import Keep
+from .axi_card import Keep
 from .faults import Fault, Injector
 
 OTHER = 0x0BAD_B17D_0000_0001
@@ -18,8 +18,8 @@ OTHER = 0x0BAD_B17D_0000_0001
 
 
 @dataclass(kw_only=True)
-class Stretch:
-    """Beats of the request stream that travel without a stop.
+class Segment:
+    """Beats of the request stream between two faults.
 
     Members
     -------
@@ -36,7 +36,7 @@ class Stretch:
 
 
 @dataclass(kw_only=True)
-class Packet:
+class OpenRequest:
     """A request packet of which beats are still to come.
 
     Members
@@ -56,7 +56,7 @@ class Packet:
     lost: bool = False
 
 
-class PacketTrace:
+class RequestTrace:
     """Follows the request stream by its headers, as the card does, and cuts it at faults.
 
     Parameters
@@ -69,7 +69,7 @@ class PacketTrace:
     def __init__(self, *, injector: Injector, emit: Callable[[Fault, int, int], None]) -> None:
         self.injector = injector
         self._emit = emit
-        self._packet: Packet | None = None
+        self._packet: OpenRequest | None = None
         self.number = 0
         self.sequence = 0
 
@@ -77,22 +77,22 @@ class PacketTrace:
         """The stream was cut: the next beat begins a packet."""
         self._packet = None
 
-    def cut(self, beats: Words, keep: Keep, last: Flags, *, other: bool) -> list[Stretch]:
-        """Stretches of a transfer, with the faults in it.
+    def cut(self, beats: Words, keep: Keep, last: Flags, *, other: bool) -> list[Segment]:
+        """Segments of a transfer, with the faults in it.
 
         Parameters
         ----------
         beats, keep, last : of the transfer; changed in place.
         other : the card holds another build now.
         """
-        found: list[Stretch] = []
+        found: list[Segment] = []
         at = 0
         while at < len(beats):
             if self._packet is None:
-                self._begin(beats[at], found)
+                self._begin(beats[at])
             packet = self._packet
             if packet is None:  # no header: the card will say so
-                found.append(Stretch(beats=beats[at:], keep=keep[at:], last=last[at:]))
+                found.append(Segment(beats=beats[at:], keep=keep[at:], last=last[at:]))
                 break
             stop = min(len(beats), at + packet.length - packet.at)
             here = slice(at, stop)
@@ -103,25 +103,25 @@ class PacketTrace:
                 self._packet = None
         return found
 
-    def _begin(self, beat: Words, found: list[Stretch]) -> None:
+    def _begin(self, beat: Words) -> None:
         header = np.frombuffer(beat.tobytes(), dtype=HEADER)[0]
         count = int(header["count"])
         if int(header["magic"]) != Magic.REQUEST or not 1 <= count <= MAX_COUNT:
             return
         words = int(header["words"])
         length = 1 + -(-4 * words * count // BEAT)
-        packet = Packet(
+        packet = OpenRequest(
             number=self.number, sequence=int(header["sequence"]), count=count, length=length
         )
         self.number += 1
         self.sequence = packet.sequence
-        packet.faults = self.injector.draw(packet.number, count=count, request_beats=length)
+        packet.faults = self.injector.draw(packet.number, count=count, length=length)
         self._packet = packet
 
     def _faulty(
-        self, packet: Packet, beats: Words, keep: Keep, last: Flags, other: bool
-    ) -> list[Stretch]:
-        """Stretches of one packet's beats; faults that lie further behind stay with it."""
+        self, packet: OpenRequest, beats: Words, keep: Keep, last: Flags, other: bool
+    ) -> list[Segment]:
+        """Segments of one packet's beats; faults that lie further behind stay with it."""
         start, stop = packet.at, packet.at + len(beats)
         if other and start == 0:
             _rebuild(beats[0])
@@ -148,10 +148,10 @@ class PacketTrace:
             elif fault.side == "request" or fault.kind == "card_reset":
                 cuts.append((here, fault))
         packet.faults = later
-        return _split(packet, Stretch(beats=beats, keep=keep, last=last), cuts)
+        return _split(packet, Segment(beats=beats, keep=keep, last=last), cuts)
 
 
-def _place(fault: Fault, packet: Packet) -> int:
+def _place(fault: Fault, packet: OpenRequest) -> int:
     """Beat of the packet at which a fault happens."""
     final = packet.length - 1
     if fault.kind in ("split_tlast", "ring_wrap", "partial_tkeep", "card_reset"):
@@ -167,9 +167,9 @@ def _place(fault: Fault, packet: Packet) -> int:
     return 0
 
 
-def _split(packet: Packet, whole: Stretch, cuts: list[tuple[int, Fault]]) -> list[Stretch]:
+def _split(packet: OpenRequest, whole: Segment, cuts: list[tuple[int, Fault]]) -> list[Segment]:
     """The beats between the faults, and the faults before them."""
-    found: list[Stretch] = []
+    found: list[Segment] = []
     before: list[Fault] = []
     at = 0
     size = len(whole.beats)
@@ -178,7 +178,7 @@ def _split(packet: Packet, whole: Stretch, cuts: list[tuple[int, Fault]]) -> lis
         if stop > at or (fault is None and before):
             here = slice(at, stop)
             found.append(
-                Stretch(
+                Segment(
                     beats=whole.beats[here],
                     keep=whole.keep[here],
                     last=whole.last[here],

@@ -1,4 +1,4 @@
-"""The serial link's gateware against the frames of `pinion.link.serial`, bit by bit."""
+"""The serial link's gateware against the frames of `pinion.link.uart_framing`, bit by bit."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from amaranth.sim import Simulator
 
 from pinion.gateware.link.bus import FULL, Bus
 from pinion.gateware.link.frames import FrameReader, FrameWriter
-from pinion.gateware.link.serial import SerialLink
+from pinion.gateware.link.serial_link import SerialLink
 from pinion.gateware.link.uart import FRACTION, LEAST, UartReceiver, UartTransmitter, bit_length
 from pinion.link import BEAT
-from pinion.link.serial import WIRE_BEAT, Frame, beats, command, unwrap
+from pinion.link.uart_framing import WIRE_BEAT, Frame, beats, command, unwrap
 
 Bench = Callable[[Any], Any]
 

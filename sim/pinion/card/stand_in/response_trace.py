@@ -1,4 +1,4 @@
-"""Which response a result beat belongs to, and what the fault plan does to it."""
+"""Which response a beat of the stream belongs to, and what the fault plan does to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pinion.link import BEAT, HEADER, Layout, Magic
 
 from .faults import Fault
 
-Happening = tuple[Fault, int, int]
+FaultEvent = tuple[Fault, int, int]
 """A fault, and the number and the sequence number of its packet."""
 
 UNKNOWN = 1 << 40
@@ -20,17 +20,17 @@ UNKNOWN = 1 << 40
 
 
 @dataclass(kw_only=True)
-class Answer:
+class OpenResponse:
     """A response of which beats are still to come."""
 
     length: int
     at: int = 0
-    events: list[tuple[int, Happening]] = field(default_factory=list)
-    damages: list[tuple[int, Happening]] = field(default_factory=list)
+    events: list[tuple[int, FaultEvent]] = field(default_factory=list)
+    damages: list[tuple[int, FaultEvent]] = field(default_factory=list)
     lost: bool = False
 
 
-class AnswerTrace:
+class ResponseTrace:
     """Follows the result stream, and says how far it may go until something happens.
 
     Parameters
@@ -40,8 +40,8 @@ class AnswerTrace:
 
     def __init__(self, *, layout: Layout) -> None:
         self.layout = layout
-        self._awaited: dict[int, list[Happening]] = {}
-        self._answer: Answer | None = None
+        self._awaited: dict[int, list[FaultEvent]] = {}
+        self._response: OpenResponse | None = None
 
     def expect(self, fault: Fault, packet: int, sequence: int) -> None:
         """A fault will hit the response of this sequence number."""
@@ -54,19 +54,19 @@ class AnswerTrace:
     def lost(self) -> None:
         """The card was configured anew: the next beat begins a packet."""
         self.forget()
-        self._answer = None
+        self._response = None
 
     def room(self, wanted: int) -> int:
         """Beats to take, at most ``wanted``, until the next event."""
-        answer = self._answer
-        if answer is None:
+        response = self._response
+        if response is None:
             return min(wanted, 1) if self._awaited else wanted
-        if answer.lost:
-            return answer.length - answer.at
-        if answer.events:
-            return min(wanted, max(1, answer.events[0][0] - answer.at))
+        if response.lost:
+            return response.length - response.at
+        if response.events:
+            return min(wanted, max(1, response.events[0][0] - response.at))
         if self._awaited:
-            return min(wanted, max(1, answer.length - answer.at))
+            return min(wanted, max(1, response.length - response.at))
         return wanted
 
     def pass_on(
@@ -75,7 +75,7 @@ class AnswerTrace:
         last: Flags,
         *,
         take: Callable[[Words, Flags], None],
-        strike: Callable[[Fault, int, int], None],
+        inject: Callable[[Fault, int, int], None],
     ) -> None:
         """Give beats on, with what the plan does to them.
 
@@ -83,52 +83,52 @@ class AnswerTrace:
         ----------
         beats, last : as the card gave them.
         take : receives the beats that get through.
-        strike : called for every fault when it happens.
+        inject : called for every fault when it happens.
         """
         at = 0
         while at < len(beats):
-            if self._answer is None:
-                self._answer = self._begin(beats[at])
-            answer = self._answer
+            if self._response is None:
+                self._response = self._begin(beats[at])
+            response = self._response
             ends = np.flatnonzero(last[at:])
             run = int(ends[0]) + 1 if len(ends) else len(beats) - at
             stop = at + run
             piece = beats[at:stop]
-            for happening in self._corrupt(answer, piece):
-                strike(*happening)
-            if not answer.lost:
+            for event in self._corrupt(response, piece):
+                inject(*event)
+            if not response.lost:
                 take(piece, last[at:stop])
-            answer.at += run
-            while answer.events and answer.events[0][0] <= answer.at:
-                happening = answer.events.pop(0)[1]
-                answer.lost |= happening[0].kind == "lost_tail"
-                strike(*happening)
+            response.at += run
+            while response.events and response.events[0][0] <= response.at:
+                event = response.events.pop(0)[1]
+                response.lost |= event[0].kind == "lost_tail"
+                inject(*event)
             if last[stop - 1]:
-                self._answer = None
+                self._response = None
             at = stop
 
-    def _begin(self, beat: Words) -> Answer:
+    def _begin(self, beat: Words) -> OpenResponse:
         header = np.frombuffer(beat.tobytes(), dtype=HEADER)[0]
         if int(header["magic"]) != Magic.RESPONSE:
-            return Answer(length=UNKNOWN)
+            return OpenResponse(length=UNKNOWN)
         length = self.layout.response_bytes(int(header["count"])) // BEAT
-        answer = Answer(length=length)
-        for happening in self._awaited.pop(int(header["sequence"]), []):
-            kept = answer.damages if happening[0].kind == "corrupt_beat" else answer.events
-            kept.append((_place(happening[0], length), happening))
-        answer.events.sort(key=lambda event: event[0])
-        return answer
+        response = OpenResponse(length=length)
+        for event in self._awaited.pop(int(header["sequence"]), []):
+            kept = response.damages if event[0].kind == "corrupt_beat" else response.events
+            kept.append((_place(event[0], length), event))
+        response.events.sort(key=lambda event: event[0])
+        return response
 
-    def _corrupt(self, answer: Answer, piece: Words) -> list[Happening]:
+    def _corrupt(self, response: OpenResponse, piece: Words) -> list[FaultEvent]:
         """Invert bits in beats that are about to be given."""
-        struck = []
-        for place, happening in list(answer.damages):
-            if place < answer.at + len(piece):
-                bit = happening[0].bit or 0
-                piece[place - answer.at, bit // 32] ^= np.uint32(1 << bit % 32)
-                answer.damages.remove((place, happening))
-                struck.append(happening)
-        return struck
+        injected = []
+        for place, event in list(response.damages):
+            if place < response.at + len(piece):
+                bit = event[0].bit or 0
+                piece[place - response.at, bit // 32] ^= np.uint32(1 << bit % 32)
+                response.damages.remove((place, event))
+                injected.append(event)
+        return injected
 
 
 def _place(fault: Fault, length: int) -> int:

@@ -13,14 +13,14 @@ import numpy as np
 
 from pinion.cosim.engines import Harness, compile_library, library_name, need_verilator
 from pinion.link import BEAT
-from pinion.link.serial import END, SHORT, Frame, beats, command, unwrap
+from pinion.link.uart_framing import END, SHORT, Frame, beats, command, unwrap
 
 from .packets import PacketCard
 
 SERIAL = Harness(module="pinion_serial", stem="serial", loop="serial_engine.cpp")
 
-Spoil = Callable[[bytes], bytes]
-"""What a bad line makes of bytes."""
+Distortion = Callable[[bytes], bytes]
+"""What a bad line does to bytes."""
 
 
 def _same(data: bytes) -> bytes:
@@ -35,10 +35,12 @@ class ModelPort:
     Parameters
     ----------
     card : the model.
-    down, up : what the line makes of bytes to the card and to the host.
+    down, up : what the line does to bytes to the card and to the host.
     """
 
-    def __init__(self, *, card: PacketCard, down: Spoil = _same, up: Spoil = _same) -> None:
+    def __init__(
+        self, *, card: PacketCard, down: Distortion = _same, up: Distortion = _same
+    ) -> None:
         self.card = card
         self.down = down
         self.up = up

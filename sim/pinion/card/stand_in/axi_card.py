@@ -1,4 +1,4 @@
-"""What a stand-in card computes with: the compiled top, or the model at packet level."""
+"""A card at its AXI side, as a stand-in drives it: the compiled top, or the packet-level model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONTROL, STATUS = register("CONTROL").offset, register("STATUS").offset
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What one step of a backend moved.
+    """What one step of a card moved.
 
     Members
     -------
@@ -51,7 +51,7 @@ class Step:
     violations: int = 0
 
 
-class Backend(Protocol):
+class AxiCard(Protocol):
     """A card at its AXI side; for one thread at a time."""
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
@@ -74,7 +74,7 @@ class Backend(Protocol):
         """Configure the card anew: everything is lost, counters too."""
 
 
-class TopBackend:
+class CompiledAxiCard:
     """The whole RTL, compiled.
 
     Parameters
@@ -117,7 +117,7 @@ class TopBackend:
         self.top.reset()
 
 
-class PacketBackend:
+class PacketAxiCard:
     """The model at packet level, with buffers of finite size and a stream that can be interrupted.
 
     Parameters
