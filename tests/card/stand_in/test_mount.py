@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from pinion.card.stand_in import Fault, FaultPlan, StandIn, StandInError, why_no_fuse
-from pinion.card.stand_in.caller import look
+from pinion.card.stand_in.caller import current_call
 from pinion.driver import CardTimeoutError, WrongBuildError
 from pinion.driver.nodes import FileNodes
 from pinion.driver.session import with_signals_blocked
@@ -199,7 +199,7 @@ def _reads(thread: threading.Thread) -> bool:
     assert thread.is_alive() and thread.native_id is not None
     if not Path("/proc/self/syscall").exists():
         return True
-    caller = look(thread.native_id)
+    caller = current_call(thread.native_id)
     return caller is not None and caller.call == "read"
 
 
