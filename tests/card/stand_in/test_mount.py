@@ -81,7 +81,7 @@ def test_packets_travel_through_the_files(card):
 
 def test_an_opening_waits_until_a_closed_file_is_released(card):
     """The kernel releases a file some time after `close` has returned: no second program yet."""
-    from pinion.cosim.card.files import CardFiles
+    from pinion.card.stand_in.files import CardFiles
 
     path = "/xdma0_c2h_0"
     files = CardFiles(model=card.model())
