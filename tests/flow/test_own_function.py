@@ -156,8 +156,12 @@ def test_a_changed_function_is_no_intact_build(folder: Path, tmp_path: Path) -> 
         ({"format": "x"}, r"format 'x'"),
         ({"inputs": [{}]}, r"cannot be read \(KeyError: 'sampling'\): build the folder again"),
         ({"graph": {"format": "pinion.graph", "version": 7}}, r"of version 7, and this Pinion"),
+        (
+            {"inputs": [{"shape": [2], "symmetric": False, "sampling": [0, 10**400]}]},
+            r"cannot be read \(OverflowError: .*\): build the folder again",
+        ),
     ],
-    ids=["version", "format", "blocks", "graph"],
+    ids=["version", "format", "blocks", "graph", "range"],
 )
 def test_a_broken_file_is_a_sentence(model: Model, change: dict[str, Any], message: str) -> None:
     data = BuiltFunction.of(REACH, model).to_json() | change

@@ -121,7 +121,7 @@ class BuiltFunction:
                 results=tuple(_block_from_json(block) for block in data["results"]),
                 graph=graph_from_json(data["graph"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, GraphError):
                 raise FunctionError(f"The function's float graph is not whole: {error}") from None
             raise FunctionError(

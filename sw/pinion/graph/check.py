@@ -13,14 +13,16 @@ def verify(graph: Graph) -> Graph:
     Raises
     ------
     GraphError
-        On an unknown operation, a wrong number of operands or parameters, an operand that does
-        not come earlier, a repeated input or output name, or an output that does not exist.
+        On an unknown operation, operands or parameters that are not the operation's, an operand
+        that does not come earlier, a source line that is not one line of text, a name that is no
+        word, a repeated input or output, or an output that does not exist.
     """
     known: set[str] = set()
     for i, node in enumerate(graph.nodes):
         if node.op not in OPS:
             raise GraphError(
-                f"Node %{i} has the unknown operation '{node.op}'; the table has {', '.join(OPS)}."
+                f"Node %{i} has the unknown operation '{node.op:.80}'; the table has "
+                f"{', '.join(OPS)}."
             )
         complaint = OPS[node.op].complaint(node)
         if complaint:
@@ -28,12 +30,19 @@ def verify(graph: Graph) -> Graph:
         for arg in node.args:
             if not 0 <= arg < i:
                 raise GraphError(f"Node %{i} ({node.op}) uses %{arg}, which is not before it.")
+        if node.line != node.line.strip() or not node.line.isprintable():
+            raise GraphError(
+                f"Node %{i} ({node.op}) has the source line {node.line[:80]!r}: write one line of "
+                "text without spaces at its ends."
+            )
         if node.op == names.INPUT:
             if node.params[0] in known:
                 raise GraphError(f"Node %{i} repeats the input '{node.params[0]}'.")
             known.add(str(node.params[0]))
     seen: set[str] = set()
     for name, node_id in graph.outputs:
+        if name.complaint:
+            raise GraphError(f"An output's name is wrong: {name.complaint}")
         if not 0 <= node_id < len(graph.nodes):
             raise GraphError(f"Output '{name}' is %{node_id}, which does not exist.")
         if name in seen:

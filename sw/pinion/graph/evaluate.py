@@ -13,10 +13,18 @@ from pinion.fixedpoint import Flags, Format, Ints, Wide
 
 from . import names
 from .graph import Graph, GraphError, Node
-from .ops import OPS
-from .rules import Exact
+from .ops import OPS, Family
+from .rules import NARROW, Exact
 
 Floats = NDArray[np.float64]
+
+WIDEST = 94
+"""Bits of an exact sum or product that two limbs hold (:class:`pinion.fixedpoint.Wide`)."""
+
+WIDEST_FACTOR = 39
+"""Bits of a factor of a product that needs two limbs."""
+
+_EXACT = (Family.SUM, Family.NEGATION, Family.PRODUCT)
 
 
 def _input(inputs: Mapping[str, Any], name: str) -> Any:
@@ -103,8 +111,15 @@ def node_integers(graph: Graph, inputs: Mapping[str, Ints]) -> FixedValues:
     Parameters
     ----------
     inputs : integers (n,) in each input's format.
+
+    Raises
+    ------
+    GraphError
+        When the graph is not of the fixed dialect, an input has no value, or a value has more bits
+        than arithmetic on arrays is exact for.
     """
     fmts = formats(graph)
+    _check_widths(graph, fmts)
     values: list[Exact] = []
     flags: list[Flags | None] = []
     for node in graph.nodes:
@@ -116,6 +131,23 @@ def node_integers(graph: Graph, inputs: Mapping[str, Ints]) -> FixedValues:
         values.append(value)
         flags.append(flag)
     return FixedValues(tuple(values), tuple(flags))
+
+
+def _check_widths(graph: Graph, fmts: list[Format]) -> None:
+    for i, node in enumerate(graph.nodes):
+        family, width = OPS[node.op].family, fmts[i].width
+        widest = WIDEST if family in _EXACT else NARROW
+        factor = max((fmts[a].width for a in node.args), default=0)
+        if width > widest:
+            raise GraphError(
+                f"Node %{i} ({node.op}) has {width} bits; values of its kind are exact up to "
+                f"{widest}: quantize its operands to fewer."
+            )
+        if family is Family.PRODUCT and width > NARROW and factor > WIDEST_FACTOR:
+            raise GraphError(
+                f"Node %{i} ({node.op}) has a factor of {factor} bits; in a sum of products of "
+                f"more than {NARROW} bits they may have {WIDEST_FACTOR}: quantize it to fewer."
+            )
 
 
 def evaluate_integers(graph: Graph, inputs: Mapping[str, Ints]) -> tuple[dict[str, Ints], Flags]:

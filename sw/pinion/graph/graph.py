@@ -23,7 +23,8 @@ from .words import Word
 
 Param = float | int | str
 
-_REGION = re.compile(r"(?P<name>[^\s\[\]]+)(?:\[(?P<body>\d+)\])?")
+_NAME = r"[^\s\[\]]+"
+_REGION = re.compile(rf"(?P<name>{_NAME})(?:\[(?P<body>[0-9]{{1,9}})\])?")
 
 
 class GraphError(ValueError):
@@ -36,12 +37,26 @@ class Region:
 
     Members
     -------
-    name : of the pass over the robot's bodies, such as ``forward``.
+    name : of the pass over the robot's bodies, such as ``forward``, without spaces and brackets.
     body : the body that the pass was at, counted from 1; None for what belongs to none.
+
+    Raises
+    ------
+    GraphError
+        When the name or the body would not be read back from the text ``forward[3]``.
     """
 
     name: str
     body: int | None = None
+
+    def __post_init__(self) -> None:
+        named = re.fullmatch(_NAME, self.name) is not None and self.name.isprintable()
+        counted = self.body is None or (type(self.body) is int and 0 <= self.body < 10**9)
+        if not (named and counted):
+            raise GraphError(
+                f"A region is the name of a pass, without spaces and brackets, and the number of "
+                f"a body: not {self.name[:80]!r} and {str(self.body)[:80]}."
+            )
 
     def __str__(self) -> str:
         return self.name if self.body is None else f"{self.name}[{self.body}]"
@@ -58,7 +73,7 @@ class Region:
         match = _REGION.fullmatch(text)
         if match is None:
             raise GraphError(
-                f"{text!r} names no region: write the name of a pass and a body, 'forward[3]'."
+                f"{text[:80]!r} names no region: write the name of a pass and a body, 'forward[3]'."
             )
         return cls(match["name"], None if match["body"] is None else int(match["body"]))
 

@@ -10,20 +10,36 @@ so that they read back exactly. docs/graph.md is the page of it.
 from __future__ import annotations
 
 import json
-import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from . import names
 from .check import verify
 from .graph import Graph, GraphError, Node, Output, Param, Region
+from .rules import number_complaint, shown
 from .words import Word
 
 FORMAT = "pinion.graph"
 VERSION = 1
 
+KEYS = ("regions", "lines", "nodes", "outputs")
+"""What stands beside format and version; a reader looks at nothing else."""
+
+# Every whole number of the form is below it; more would be no position, width or index.
+_END = 10**9
+
+T = TypeVar("T")
+
 
 def graph_to_json(graph: Graph) -> dict[str, Any]:
-    """A graph as data that JSON can hold."""
+    """A graph as data that JSON can hold.
+
+    Raises
+    ------
+    GraphError
+        When the graph breaks a rule of the form, so that nobody could read what was written.
+    """
+    verify(graph)
     regions = list(dict.fromkeys(node.region for node in graph.nodes if node.region is not None))
     lines = list(dict.fromkeys(node.line for node in graph.nodes if node.line))
     region_at = {region: k for k, region in enumerate(regions)}
@@ -50,36 +66,36 @@ def graph_to_json(graph: Graph) -> dict[str, Any]:
 def graph_from_json(data: Any) -> Graph:
     """The graph of its JSON form, verified.
 
+    Parameters
+    ----------
+    data : what ``json.loads`` gives, whatever it is.
+
     Raises
     ------
     GraphError
-        When the data is no graph, is of a later version, or breaks a rule of the form.
+        When the data is no graph, is of another version, or breaks a rule of the form.
     """
-    kind, version = (
-        (data.get("format"), data.get("version")) if isinstance(data, dict) else (None, None)
-    )
-    if kind != FORMAT:
-        raise GraphError(f"This is no graph of Pinion: its format is {kind!r}, not {FORMAT!r}.")
-    if version != VERSION or isinstance(version, bool):
+    found = data if isinstance(data, Mapping) else {}
+    if found.get("format") != FORMAT:
         raise GraphError(
-            f"The graph is of version {version!r}, and this Pinion reads version {VERSION}: use "
-            "the Pinion that wrote it, or write it anew."
+            f"This is no graph of Pinion: its format is {shown(found.get('format'))}, not "
+            f"{FORMAT!r}."
         )
-    try:
-        regions = [Region(_text(name), _body(body)) for name, body in data["regions"]]
-        lines = [_text(line) for line in data["lines"]]
-        nodes = tuple(_node(row, regions, lines) for row in data["nodes"])
-        outputs = tuple(
-            Output(_word([block, indices]), _whole(node))
-            for block, indices, node in data["outputs"]
-        )
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, GraphError):
-            raise
+    version = found.get("version")
+    if type(version) is not int or version != VERSION:
         raise GraphError(
-            f"The graph cannot be read ({type(error).__name__}: {str(error)[:100]})."
-        ) from None
-    return verify(Graph(nodes, outputs))
+            f"The graph is of version {shown(version)}, and this Pinion reads version {VERSION}: "
+            "use the Pinion that wrote it, or write it anew."
+        )
+    missing = [key for key in KEYS if key not in found]
+    if missing:
+        raise GraphError(f"The graph lacks {', '.join(missing)}: write all of {', '.join(KEYS)}.")
+    rows = {key: _list(found[key], f"The graph's '{key}'") for key in KEYS}
+    regions = [_region(row, f"Region {k}") for k, row in enumerate(rows["regions"])]
+    lines = [_text(line, f"Line {k}") for k, line in enumerate(rows["lines"])]
+    nodes = [_node(row, f"Node %{k}", regions, lines) for k, row in enumerate(rows["nodes"])]
+    outputs = [_output(row, f"Output {k}") for k, row in enumerate(rows["outputs"])]
+    return verify(Graph(tuple(nodes), tuple(outputs)))
 
 
 def dumps(graph: Graph) -> str:
@@ -110,51 +126,77 @@ def _params(node: Node) -> list[Any]:
     return params
 
 
-def _node(row: list[Any], regions: list[Region], lines: list[str]) -> Node:
-    op, args, params, region, line = row
-    values: list[Param] = [
-        _word(value) if isinstance(value, list) else _param(value) for value in params
-    ]
+def _node(row: Any, what: str, regions: Sequence[Region], lines: Sequence[str]) -> Node:
+    op, args, params, region, line = _fields(
+        row, what, "operation", "operands", "parameters", "region", "line"
+    )
+    values = _list(params, f"The parameters of {what}")
+    read: list[Param] = []
+    if op == names.INPUT and values:
+        read.append(_word(values[0], f"The word of {what}"))
+    read += [_param(value, what) for value in values[len(read) :]]
     return Node(
-        _text(op),
-        tuple(_whole(arg) for arg in args),
-        tuple(values),
-        None if region == -1 else regions[_position(region)],
-        "" if line == -1 else lines[_position(line)],
+        _text(op, f"The operation of {what}"),
+        tuple(_whole(arg, f"An operand of {what}") for arg in _list(args, f"Operands of {what}")),
+        tuple(read),
+        _at(regions, region, f"The region of {what}"),
+        _at(lines, line, f"The line of {what}") or "",
     )
 
 
-def _param(value: Any) -> Param:
-    if type(value) not in (int, float, str) or (
-        isinstance(value, float) and not math.isfinite(value)
-    ):
-        raise ValueError(f"a parameter is {value!r}")
+def _region(row: Any, what: str) -> Region:
+    name, body = _fields(row, what, "name of a pass", "body or null")
+    return Region(_text(name, what), None if body is None else _whole(body, f"The body of {what}"))
+
+
+def _output(row: Any, what: str) -> Output:
+    block, indices, node = _fields(row, what, "block", "indices", "node")
+    return Output(_word([block, indices], what), _whole(node, f"The node of {what}"))
+
+
+def _word(pair: Any, what: str) -> Word:
+    block, indices = _fields(pair, what, "block", "indices")
+    places = [_whole(index, f"An index of {what}") for index in _list(indices, f"Indices: {what}")]
+    return Word(_text(block, what), places)
+
+
+def _param(value: Any, what: str) -> Param:
+    if not isinstance(value, str) and (complaint := number_complaint(value)):
+        raise GraphError(f"{what} has a parameter that is neither number nor text. {complaint}")
     result: Param = value
     return result
 
 
-def _word(pair: list[Any]) -> Word:
-    block, indices = pair
-    return Word(_text(block), [_position(index) for index in indices])
+def _fields(row: Any, what: str, *fields: str) -> list[Any]:
+    """A row that has just these fields."""
+    found = _list(row, what)
+    if len(found) != len(fields):
+        raise GraphError(f"{what} has {len(found)} fields: write [{', '.join(fields)}].")
+    return found
 
 
-def _text(value: Any) -> str:
+def _at(rows: Sequence[T], position: Any, what: str) -> T | None:
+    """The row at a position, None at -1."""
+    if type(position) is int and -1 <= position < len(rows):
+        return None if position == -1 else rows[position]
+    raise GraphError(
+        f"{what} is {shown(position)}: write a position in the list of {len(rows)}, or -1."
+    )
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise GraphError(f"{what} should be a list, not {shown(value)}.")
+    return value
+
+
+def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a name is {value!r}")
+        raise GraphError(f"{what} should be a text, not {shown(value)}.")
     return value
 
 
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"a whole number is {value!r}")
+def _whole(value: Any, what: str) -> int:
+    if type(value) is not int or not 0 <= value < _END:
+        raise GraphError(f"{what} should be a whole number from 0 on, not {shown(value)}.")
     return value
-
-
-def _position(value: Any) -> int:
-    if _whole(value) < 0:
-        raise ValueError(f"a position is {value}")
-    return int(value)
-
-
-def _body(value: Any) -> int | None:
-    return None if value is None else _whole(value)

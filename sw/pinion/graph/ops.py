@@ -40,14 +40,18 @@ from .rules import (
     dot_floats,
     dot_format,
     dot_integers,
+    format_complaint,
     neg_integers,
+    number_complaint,
     product_format,
+    shown,
     signs_complaint,
     sum_c,
     sum_floats,
     sum_format,
     sum_integers,
 )
+from .words import Word
 
 FloatRule = Callable[[Node, Sequence[Any]], Any]
 FormatRule = Callable[[Node, Sequence[Format]], Format]
@@ -183,6 +187,42 @@ def _no_integers(
     return np.asarray(constant_integer(node), dtype=np.int64), None
 
 
+def _input_check(node: Node) -> str:
+    word, *fmt = node.params
+    if not isinstance(word, str):
+        return f"An input has the name of a word, not {shown(word)}."
+    read = Word.of(word)
+    if read != word:
+        return f"The word {shown(str(word))} is written '{read:.80}'."
+    return read.complaint or (format_complaint(*fmt) if fmt else "")
+
+
+def _constant_check(node: Node) -> str:
+    value, *fmt = node.params
+    return number_complaint(value) or (format_complaint(*fmt) if fmt else "")
+
+
+def _table_check(node: Node) -> str:
+    """Of sines, cosines and reciprocals: a format, and the smallest operand of a reciprocal."""
+    fmt, smallest = node.params[:2], node.params[2:]
+    wrong = format_complaint(*fmt) if fmt else ""
+    for number in smallest:
+        wrong = wrong or number_complaint(number)
+        if not wrong and float(number) < 0:
+            wrong = f"The smallest operand is a magnitude, not {shown(number)}."
+    return wrong
+
+
+def _quantize_check(node: Node) -> str:
+    width, frac, rounding, overflow = node.params
+    wrong = format_complaint(width, frac)
+    for mode, known in ((rounding, Rounding), (overflow, Overflow)):
+        modes = [row.value for row in known]
+        if not wrong and mode not in modes:
+            wrong = f"quantize takes one of {', '.join(modes)}, not {shown(mode)}."
+    return wrong
+
+
 _ROWS = (
     Op(
         name=names.INPUT,
@@ -195,6 +235,7 @@ _ROWS = (
         integers=lambda node, x, f: (x[0], None),
         derivative=lambda node, x: (),
         c=lambda node, x: str(node.params[0]),
+        check=_input_check,
     ),
     Op(
         name=names.CONST,
@@ -207,6 +248,7 @@ _ROWS = (
         integers=_no_integers,
         derivative=lambda node, x: (),
         c=lambda node, x: repr(float(node.params[0])),
+        check=_constant_check,
     ),
     Op(
         name=names.ADD,
@@ -304,6 +346,7 @@ _ROWS = (
         c=lambda node, x: f"sin({x[0]})",
         unit="sincos",
         parity=-1,
+        check=_table_check,
     ),
     Op(
         name=names.COS,
@@ -318,6 +361,7 @@ _ROWS = (
         c=lambda node, x: f"cos({x[0]})",
         unit="sincos",
         parity=1,
+        check=_table_check,
     ),
     Op(
         name=names.RECIPROCAL,
@@ -332,6 +376,7 @@ _ROWS = (
         c=lambda node, x: f"1 / {x[0]}",
         unit="reciprocal",
         parity=-1,
+        check=_table_check,
     ),
     Op(
         name=names.QUANTIZE,
@@ -345,6 +390,7 @@ _ROWS = (
         derivative=lambda node, x: (1.0,),
         c=lambda node, x: x[0],
         unit="align",
+        check=_quantize_check,
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,39 @@ from .graph import Node
 NARROW = 62
 
 Exact = Ints | Wide
+
+
+# Widths and fraction bits past this are no number format: floats end at 2**1023.
+MOST_BITS = 1000
+
+
+def shown(value: object) -> str:
+    """A value for a message, cut off where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, or of brackets
+        text = f"a very long {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def format_complaint(width: object, frac: object) -> str:
+    """What is wrong with two parameters that are to be a format, or an empty string."""
+    if type(width) is int and type(frac) is int and 1 <= width <= MOST_BITS >= abs(frac):
+        return ""
+    return (
+        f"A format is a width of 1 to {MOST_BITS} bits and -{MOST_BITS} to {MOST_BITS} of them "
+        f"behind the point, as whole numbers: not {shown(width)} and {shown(frac)}."
+    )
+
+
+def number_complaint(value: object) -> str:
+    """What is wrong with a parameter that is to be a number, or an empty string."""
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return ""
+    except OverflowError:  # a whole number past the floats
+        pass
+    return f"A finite number is needed, not {shown(value)}."
 
 
 def widen(x: Exact) -> Wide:
@@ -75,8 +109,10 @@ def signs_complaint(node: Node, terms: int) -> str:
     """What is wrong with the signs of a sum or a dot, or an empty string."""
     if len(node.params) != terms or not node.params:
         return f"{node.op} has {terms} terms and {len(node.params)} signs, not one a term."
-    if any(sign not in (1, -1) for sign in node.params) or node.params[0] != 1:
-        return f"{node.op}'s signs are 1 or -1 and the first one is 1, not {node.params}."
+    if any(type(sign) is not int or sign not in (1, -1) for sign in node.params) or (
+        node.params[0] != 1
+    ):
+        return f"{node.op}'s signs are 1 or -1 and the first one is 1, not {shown(node.params)}."
     return ""
 
 

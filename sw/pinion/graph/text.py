@@ -14,11 +14,13 @@ from .check import verify
 from .graph import Graph, GraphError, Node, Output, Region
 from .words import Word
 
+# Nine digits number more nodes than any graph has, and fewer than Python refuses to read.
+_ID = r"[0-9]{1,9}"
 _NODE = re.compile(
-    r"%(?P<id>\d+) = (?P<op>\w+)(?P<args>(?: %\d+)*)(?: (?P<params>\[.*?\]))?"
-    r"(?: @(?P<region>\S+))?(?: #(?P<line>\S+))?"
+    rf"%(?P<id>{_ID}) = (?P<op>\w+)(?P<args>(?: %{_ID})*)(?: (?P<params>\[.*?\]))?"
+    r"(?: @(?P<region>\S+))?(?: #(?P<line>.+))?"
 )
-_OUT = re.compile(r"out (?P<name>\S+) = %(?P<id>\d+)")
+_OUT = re.compile(rf"out (?P<name>\S+) = %(?P<id>{_ID})")
 
 
 def format_graph(graph: Graph) -> str:
@@ -61,7 +63,7 @@ def parse_graph(text: str) -> Graph:
             )
         try:
             params = json.loads(match["params"] or "[]")
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise GraphError(f"Line {number} has unreadable parameters: {error}.") from None
         if match["op"] == names.INPUT and params and isinstance(params[0], str):
             params[0] = Word.of(params[0])

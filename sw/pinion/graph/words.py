@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Self
 
-_WORD = re.compile(r"(?P<block>[^\[\]]+)\[(?P<index>\d+(?:,\d+)*)\]")
+# Nine digits are more than any array has elements, and fewer than Python refuses to read.
+_WORD = re.compile(r"(?P<block>[^\[\]]+)\[(?P<index>[0-9]{1,9}(?:,[0-9]{1,9})*)\]")
+_BLOCK = re.compile(r"[^\s\[\]]+")
 
 
 class Word(str):
@@ -41,6 +43,18 @@ class Word(str):
         if match is None:
             return cls(name)
         return cls(match["block"], tuple(int(part) for part in match["index"].split(",")))
+
+    @property
+    def complaint(self) -> str:
+        """What keeps this from being read back from its name, as a sentence, or ""."""
+        again = Word.of(str(self))
+        same = (again, again.block, again.indices) == (self, self.block, self.indices)
+        if same and _BLOCK.fullmatch(self.block) and self.block.isprintable():
+            return ""
+        return (
+            f"{str(self)[:80]!r} is no word: write the name of an array, without spaces and "
+            "brackets, and a place of whole numbers, 'tau[0]'."
+        )
 
     def __reduce__(self) -> tuple[type[Word], tuple[str, tuple[int, ...]]]:
         return Word, (self.block, self.indices)
