@@ -1,14 +1,18 @@
 """What the threads of a session share: one lock, and every change that is made under it.
 
-Phases, and what leads from one to the next::
+The phases:
 
-                  a fault, or a reset is due           the card is ready
-        RUNNING ──────────────────────────► RECOVERING ─────────────────► RUNNING
-                                             │      ▲
-                   the card does not come    │      │ a reset is asked for
-                   back, or the driver fails ▼      │
-                                             BROKEN ┘
-        RUNNING, BROKEN ──► STOPPED    stop() was called, and nothing is left to do
+=========== =========== ==========================================================
+from        to          when
+=========== =========== ==========================================================
+RUNNING     RECOVERING  a fault is reported, or a reset is due
+RECOVERING  RUNNING     the card is ready for work
+RECOVERING  BROKEN      it is not
+BROKEN      RECOVERING  a reset is asked for
+any         BROKEN      the driver itself failed
+RUNNING     STOPPED     `stop` was called, and nothing is left to do
+BROKEN      STOPPED     `stop` was called
+=========== =========== ==========================================================
 
 Who does what, and what it waits for:
 
@@ -29,8 +33,8 @@ What always holds:
 - One response at a time is checked and its results handed out, so results come in order. Mostly
   the supervisor does it; the reader where nothing else is left to read, because waking another
   thread would only cost time.
-- The phase leaves RUNNING once for each fault: the first one counts, and what fails beside it is
-  sent again. Only the supervisor comes back to RUNNING, when no transfer and no check is left.
+- The phase leaves RUNNING for the first fault; packets whose transfers fail beside it are sent
+  again. Only the supervisor comes back to RUNNING, when no transfer and no check is left.
 - Futures get their results and errors, and caller's code runs, with the lock released.
 - Whatever goes wrong, each future of a batch or request that was accepted is settled.
 """
