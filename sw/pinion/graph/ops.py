@@ -78,10 +78,10 @@ class Op:
 
     Members
     -------
-    name, doc : what it is.
-    family : what passes and backends do with it.
+    name, doc : what it is called, and what it means with its parameters.
+    family : of operations that passes and backends treat alike.
     arity : number of operands; None for any number.
-    params : allowed numbers of parameters.
+    params : allowed numbers of parameters; empty for any number.
     floats : value from operand values (floats or arrays).
     fmt : result format from operand formats (fixed dialect).
     integers : exact result, and which elements saturated (None where none can).
@@ -227,7 +227,7 @@ _ROWS = (
     Op(
         name=names.INPUT,
         family=Family.INPUT,
-        doc="a word of the request record; params: name[, width, frac]",
+        doc="a word of the request record; params: word[, width, frac]",
         arity=0,
         params=(1, 3),
         floats=lambda node, x: None,
@@ -280,7 +280,7 @@ _ROWS = (
     Op(
         name=names.SUM,
         family=Family.SUM,
-        doc="a +- b +- c, additions chained in one cycle; params: the signs, the first one is 1",
+        doc="a +- b +- c ..., one operation; params: the signs, 1 or -1, the first one 1",
         arity=None,
         params=(),
         floats=sum_floats,
@@ -322,7 +322,7 @@ _ROWS = (
     Op(
         name=names.DOT,
         family=Family.PRODUCT,
-        doc="a0*b0 +- a1*b1 +- ..., accumulated exactly; params: the signs, the first one is 1",
+        doc="a b +- c d +- ..., accumulated exactly; params: the signs, 1 or -1, the first one 1",
         arity=None,
         params=(),
         floats=dot_floats,
@@ -366,7 +366,7 @@ _ROWS = (
     Op(
         name=names.RECIPROCAL,
         family=Family.TABLE,
-        doc="1 / a; params: [width, frac[, smallest operand that is not flagged]]",
+        doc="1 / a; params: [width, frac[, smallest magnitude of a that is not flagged]]",
         arity=1,
         params=(0, 2, 3),
         floats=lambda node, x: 1.0 / x[0],

@@ -1,0 +1,137 @@
+"""``docs/graph.md``: its tables are the code's, its graphs are read, its numbers come out."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.fixedpoint import Format, Overflow, Rounding
+from pinion.fixedpoint.sincos import SinCos
+from pinion.graph import (
+    OPS,
+    evaluate_floats,
+    evaluate_integers,
+    format_graph,
+    parse_graph,
+)
+from pinion.graph.describe import TABLES, PageError, column_texts, main, rewrite
+from pinion.graph.evaluate import WIDEST, WIDEST_FACTOR
+from pinion.graph.interchange import FORMAT, KEYS, VERSION, dumps, graph_from_json, graph_to_json
+from pinion.graph.ops import Op
+from pinion.graph.rules import MOST_BITS, NARROW
+from pinion.hls import lower
+from pinion.hls.sums import gather_dots
+from tests.graph.helpers import Q16, TIMING
+
+PAGE = Path(__file__).parents[2] / "docs" / "graph.md"
+
+
+def block(language: str) -> str:
+    found = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(found) == 1, language
+    return str(found[0])
+
+
+def table(head: str) -> list[list[str]]:
+    """Rows of the table whose first column has this head."""
+    lines = PAGE.read_text().splitlines()
+    (start,) = (k for k, line in enumerate(lines) if line.startswith(f"| {head} |"))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.split("|")[1:-1]])
+    return rows
+
+
+def text() -> str:
+    """The page in one line."""
+    return " ".join(PAGE.read_text().split())
+
+
+def test_the_tables_of_the_page_are_those_of_the_code() -> None:
+    assert PAGE.read_text() == rewrite(PAGE.read_text()), (
+        "run: python -m pinion.graph.describe docs/graph.md"
+    )
+
+
+def test_every_operation_and_every_column_has_its_row() -> None:
+    assert TABLES["operations"]().count("\n") == 2 + len(OPS)
+    assert set(column_texts()) == {field.name for field in fields(Op)}
+    for render in TABLES.values():
+        rows = [line.split("|") for line in render().splitlines()]
+        assert len({len(row) for row in rows}) == 1, "a cell holds a bar"
+        assert all(cell.strip() for row in rows for cell in row[1:-1]), rows
+
+
+def test_every_operation_has_its_integer_rule_on_the_page() -> None:
+    rules = [row for row in table("operation | integer result") if row]
+    named = [name for row in rules for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(named) == sorted(OPS)
+
+
+def test_a_table_that_was_changed_is_rewritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.read_text().replace("| a - b |", "| b - a |"))
+    assert page.read_text() != PAGE.read_text()
+    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
+    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
+    said = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert said == ["rewritten", "as it should be"]
+
+
+@pytest.mark.parametrize("change", [("table: columns", "table: rows"), ("table: columns", "rows")])
+def test_a_page_without_a_table_is_refused(change: tuple[str, str]) -> None:
+    with pytest.raises(PageError, match="needs each of columns, operations once"):
+        rewrite(PAGE.read_text().replace(*change))
+
+
+def test_the_example_in_json_reads_back_as_it_stands() -> None:
+    data = json.loads(block("json"))
+    graph = graph_from_json(data)
+    assert graph_to_json(graph) == data
+    assert json.loads(dumps(graph)) == data
+    assert (data["format"], data["version"]) == (FORMAT, VERSION)
+    assert [row[0].strip("`") for row in table("key")] == list(data) == ["format", "version", *KEYS]
+
+
+def test_the_example_in_text_is_the_same_graph() -> None:
+    graph = graph_from_json(json.loads(block("json")))
+    assert format_graph(graph) == block("graph")
+    assert parse_graph(block("graph")) == graph
+
+
+def test_the_example_is_lowered_to_the_fixed_graph() -> None:
+    real = gather_dots(parse_graph(block("graph")), TIMING, widths=(4, 3, 2), ii=1)
+    assert format_graph(lower(real, Q16)) == block("fixed")
+
+
+def test_the_results_of_the_example() -> None:
+    real, fixed = parse_graph(block("graph")), parse_graph(block("fixed"))
+    (value,) = evaluate_floats(real, {"q[0]": 0.5, "qdd[0]": 2.0}).values()
+    shown = re.search(r"`tau\[0\]` = (\d\.\d+)\.\.\.", text())
+    assert shown and str(float(value)).startswith(shown[1])
+    request = {"q[0]": np.array([32768]), "qdd[0]": np.array([131072])}
+    results, flags = evaluate_integers(fixed, request)
+    given = re.search(r"gives (\d+) for the integers 32768 and 131072, which is (\d\.\d+)", text())
+    assert given and results["tau[0]"].tolist() == [int(given[1])] and not flags.any()
+    assert f"{int(given[1]) / 65536:.6f}" == given[2]
+
+
+def test_the_numbers_of_the_rules_are_those_of_the_code() -> None:
+    assert f"*w* from 1 to {MOST_BITS} and *f* from -{MOST_BITS} to {MOST_BITS}" in text()
+    limits = f"may have {WIDEST} bits, other values {NARROW}, and factors of products of more than "
+    assert f"{limits}{NARROW} bits {WIDEST_FACTOR};" in text()
+    for mode in (*Rounding, *Overflow):
+        assert f"`{mode.value}`" in text()
+    q16 = Format.parse("q16.16")
+    bound = SinCos(source=q16, target=q16).error_bound / q16.lsb
+    stated = re.search(r"within (0\.\d+) of the last bit for q16\.16", text())
+    assert stated and bound <= float(stated[1]) < bound + 0.001
