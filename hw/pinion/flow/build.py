@@ -25,6 +25,7 @@ from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
 from pinion.hls.planfile import PLAN, plan_text
 from pinion.link import Manifest, ManifestError
+from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.manifest import MANIFEST
 from pinion.robot import Model, load, model_from_dict, model_to_dict
 
@@ -34,11 +35,7 @@ from .objective import format_plan, objective_timing
 from .states import REFERENCE, budget_states
 from .targets import SIM, find_target
 
-MODEL, FUNCTION, GRAPH = "model.json", "function.json", "graph.txt"
-SCHEDULE, VERILOG = "schedule.json", "core.v"
-
-
-_SCHEDULE_KEYS = {"ii", "length", "first_operand", "last_beat", "units", "operations", "outputs"}
+FUNCTION, GRAPH, VERILOG = "function.json", "graph.txt", "core.v"
 
 
 # Compiled simulations, kept from build to build; named by the hash of what they were made of.
@@ -85,16 +82,15 @@ class Build:
             When a file is missing or unreadable.
         """
         folder = Path(folder)
-        manifest = Manifest.read(folder)
+        manifest, rows = Manifest.read(folder), SCHEDULE.read(folder)
         try:
             model = model_from_dict(json.loads((folder / MODEL).read_text()))
             computed = BuiltFunction.from_json(json.loads((folder / FUNCTION).read_text()))
             graph = parse_graph((folder / GRAPH).read_text())
-            rows = json.loads((folder / SCHEDULE).read_text())
-            if missing := _SCHEDULE_KEYS - set(rows):
-                raise KeyError(f"{SCHEDULE} lacks {', '.join(sorted(missing))}")
             if content_digest(computed, graph, rows) != manifest.content:
-                raise ValueError(f"{FUNCTION}, {GRAPH} and {SCHEDULE} are not those of {MANIFEST}")
+                raise ValueError(
+                    f"{FUNCTION}, {GRAPH} and {SCHEDULE.name} are not those of {MANIFEST}"
+                )
         except (OSError, ValueError, KeyError) as error:
             raise ManifestError(
                 f"The build folder '{folder}' is not intact ({error}): build it again."
@@ -255,7 +251,7 @@ def build(
         (parts / MODEL).write_text(json.dumps(model_to_dict(model), indent=1) + "\n")
         (parts / FUNCTION).write_text(function_text(computed))
         (parts / GRAPH).write_text(format_graph(plan.fixed))
-        (parts / SCHEDULE).write_text(json.dumps(rows, indent=1) + "\n")
+        SCHEDULE.write(parts, rows, indent=1)
         if plan.saved is not None:
             (parts / PLAN).write_text(plan_text(plan.saved, plan.real, plan.reach))
         (parts / RTLIL).write_text(core_rtlil(core))

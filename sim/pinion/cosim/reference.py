@@ -18,6 +18,7 @@ from pinion.flow.build import Build
 from pinion.graph import Graph, names, node_integers
 from pinion.graph.evaluate import FixedValues, formats
 from pinion.link import Manifest
+from pinion.link.accuracy import BlockErrors, ErrorDistribution
 
 Words = NDArray[np.uint32]
 Floats = NDArray[np.float64]
@@ -92,6 +93,33 @@ class Reference:
             result[array.name] = values[:, start : start + array.words]
             start += array.words
         return result
+
+    def distribution_of(
+        self, error: Floats, flags: Flags, *, distribution: str, seed: int, simulator: str
+    ) -> ErrorDistribution:
+        """The errors of requests (n, words_out), flags (n,), for the build folder."""
+        outputs, blocks, start = self.graph.outputs, [], 0
+        for array in self.build.manifest.outputs:
+            own = slice(start, start := start + array.words)
+            if array.words:
+                block = BlockErrors.of(
+                    name=array.name,
+                    unit=array.unit,
+                    lsb=self.formats[outputs[own][0][1]].lsb,
+                    words=[name for name, _ in outputs[own]],
+                    error=error[~flags][:, own],
+                    budget=self.budget[own],
+                )
+                blocks.append(block)
+        return ErrorDistribution(
+            build=f"{self.build.manifest.hash:016x}",
+            distribution=distribution,
+            requests=len(error),
+            seed=seed,
+            flagged=int(flags.sum()),
+            simulator=simulator,
+            blocks=tuple(blocks),
+        )
 
     def check_floats(self, words_in: Words, words_out: Words) -> list[str]:
         """Complaints about results outside the build's budget, one sentence a result word.

@@ -66,7 +66,8 @@ def verify(
     that are wrong: there, outside the budget; everywhere, with a block's relative error above
     ``wrong_above``, which is the build's own ``max_error`` or, where it promises none, 100 times
     the largest of its distribution.
-    ``latency_cycles``: the datapath's, measured. ``ok``: everything holds.
+    ``latency_cycles``: the datapath's, measured. ``ok``: everything holds. On the distribution that
+    the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`).
 
     Raises
     ------
@@ -100,9 +101,14 @@ def verify(
         "mismatches": int(wrong.sum()),
         "flagged": int(got_flags.sum()),
     }
-    figures |= _accuracy(reference, words, got, got_flags, distribution)
+    error, accuracy = _accuracy(reference, words, got, got_flags, distribution)
+    figures |= accuracy
     # Flags are for states outside: a format that flags the reference distribution is too small.
     home = distribution == manifest.budget_distribution
+    if home:
+        reference.distribution_of(
+            error, got_flags, distribution=distribution, seed=seed, simulator=simulator
+        ).write(build.folder)
     figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
     figures |= _timing(build, result, paused=idle is not None or stall is not None)
     figures["first_divergence"] = None
@@ -177,7 +183,8 @@ def _accuracy(
     got: Words,
     flagged: NDArray[np.bool_],
     distribution: str,
-) -> dict[str, Any]:
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Absolute errors (n, words_out), and the figures that sum them up."""
     error, relative = _errors(reference, words, got)
     good = ~flagged
     names = [name for name, _ in reference.graph.outputs]
@@ -206,7 +213,7 @@ def _accuracy(
             name: float(np.quantile(r[good], quantile)) if good.any() else None
             for name, r in relative.items()
         }
-    return figures
+    return error, figures
 
 
 def _errors(

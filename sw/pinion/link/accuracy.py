@@ -1,0 +1,304 @@
+"""How far results are from the float model: statistics of errors, and their file in a build folder.
+
+``errors.json`` keeps a distribution, not the errors themselves: a matrix of a humanoid on 10,000
+states would take a hundred megabytes. A group of it is a word of a vector or a row of a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .build_files import BuildFile, Number
+
+Floats = NDArray[np.float64]
+
+FLOAT_NOISE = 1e-12
+"""Errors below it are those of the float model: some results are 0 for reasons that neither model
+sees in its formulas, and floats miss that by a few last bits."""
+
+BINS = 89
+"""Of a block's histograms, even on a logarithmic axis."""
+
+# Of a histogram's axis: how far below the largest error and the least budget it may begin, and
+# where it ends at the latest.
+_BELOW_ERROR, _BELOW_BUDGET, _LEAST = 1e-5, 1e-6, 1e-12
+_BEYOND = 3.0
+
+ERRORS = BuildFile(
+    name="errors.json",
+    version=1,
+    fields={
+        **dict.fromkeys(("build", "distribution", "simulator"), str),
+        **dict.fromkeys(("requests", "seed", "flagged"), int),
+        "blocks": (
+            {
+                **dict.fromkeys(("name", "unit"), str),
+                "lsb": Number,
+                "words": (str,),
+                **dict.fromkeys(("budget", "largest", "edges"), (Number,)),
+                "invalid": int,
+                "groups": ({"name": str, "words": (int,), "counts": (int,)},),
+            },
+        ),
+    },
+    remedy="run `pinion verify` on the build again",
+)
+"""The file; :class:`ErrorDistribution` is what it holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorGroup:
+    """The errors of one word of a vector, or of all words in a row of a matrix.
+
+    Members
+    -------
+    name : ``tau[0]`` or ``M[2, :]``.
+    words : places in the block's words.
+    counts : how many errors each bin holds; errors below the first bin are in it.
+    median, p99, largest : of the errors, None where there are none.
+    """
+
+    name: str
+    words: tuple[int, ...]
+    counts: tuple[int, ...]
+    median: float | None
+    p99: float | None
+    largest: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockErrors:
+    """The errors of a block of results.
+
+    Groups of a matrix count errors as shares of each word's own budget, because the budgets of a
+    row differ by more than the errors do; groups of a vector count them in its unit.
+
+    Members
+    -------
+    name, unit : of the block, such as ``dtau_dq`` in ``N m/rad``.
+    lsb : weight of a result's last bit.
+    words : names of the words that travel, ``tau[0]`` or ``dtau_dq[1,0]``, row by row.
+    budget, largest : bound and largest error of each word, in its unit.
+    edges : of the bins of every group, rising.
+    invalid : results that are no finite numbers; nothing else here counts them.
+    groups : of the words, in order.
+    """
+
+    name: str
+    unit: str
+    lsb: float
+    words: tuple[str, ...]
+    budget: tuple[float, ...]
+    largest: tuple[float, ...]
+    edges: tuple[float, ...]
+    invalid: int
+    groups: tuple[ErrorGroup, ...]
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether a row of it has several words."""
+        return _is_matrix(self.words)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """How much of its budget each word's largest error takes."""
+        return tuple(e / b if b > 0 else e for e, b in zip(self.largest, self.budget, strict=True))
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        name: str,
+        unit: str,
+        lsb: float,
+        words: Sequence[str],
+        error: Floats,
+        budget: Floats,
+    ) -> BlockErrors:
+        """Sum up errors.
+
+        Parameters
+        ----------
+        name, unit, lsb, words : as the members; at least one word.
+        error : (n, words) absolute errors.
+        budget : (words,) their bounds; where one is 0, its errors count as they are.
+        """
+        finite = np.isfinite(error)
+        known = np.where(finite, error, np.nan)
+        scaled, bound = known, budget
+        if _is_matrix(words):
+            scaled, bound = known / np.where(budget > 0, budget, 1.0), np.ones_like(budget)
+        every = scaled[finite]
+        top = float(every.max(initial=0.0))
+        low = float(np.quantile(every, 0.01)) if every.size else 0.0
+        least, most = float(bound.min()), float(bound.max())
+        start = max(low, top * _BELOW_ERROR, least * _BELOW_BUDGET, _LEAST)
+        edges = np.geomspace(start, max(top, most, start) * _BEYOND, BINS + 1)
+        groups = _groups(words)
+        return cls(
+            name=name,
+            unit=unit,
+            lsb=lsb,
+            words=tuple(words),
+            budget=tuple(budget.tolist()),
+            largest=tuple(np.where(finite, error, 0.0).max(axis=0, initial=0.0).tolist()),
+            edges=tuple(edges.tolist()),
+            invalid=int(np.count_nonzero(~finite)),
+            groups=tuple(
+                _group(label, columns, scaled[:, columns][finite[:, columns]], edges)
+                for label, columns in groups.items()
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorDistribution:
+    """What a verification found of a build's errors.
+
+    Members
+    -------
+    build : hash of the build, 16 hexadecimal digits.
+    distribution, requests, seed : the states.
+    flagged : requests that raised their flag; their errors are not counted.
+    simulator : what computed the results.
+    blocks : of results, without those of which no word travels.
+    """
+
+    build: str
+    distribution: str
+    requests: int
+    seed: int
+    flagged: int
+    simulator: str
+    blocks: tuple[BlockErrors, ...]
+
+    def write(self, folder: Path) -> None:
+        """Write ``errors.json`` into the build folder."""
+        ERRORS.write(folder, asdict(self), indent=0)
+
+    @classmethod
+    def find(cls, folder: Path) -> ErrorDistribution | None:
+        """The distribution of a build folder; None where none was measured.
+
+        Raises
+        ------
+        pinion.link.ManifestError
+            The file is damaged or of another version.
+        """
+        data = ERRORS.find(folder)
+        if data is None:
+            return None
+        try:
+            return cls(**{**data, "blocks": tuple(_block(block) for block in data["blocks"])})
+        except (TypeError, ValueError) as error:
+            raise ERRORS.damaged(folder, str(error)) from None
+
+
+def relative_errors(
+    errors: Mapping[str, NDArray[Any]], floats: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """By block (n,): the largest error of its words over the largest of their values.
+
+    Parameters
+    ----------
+    errors, floats : (n, words) absolute errors and values by block; blocks without words are left
+        out, and where all values are 0 the error is absolute.
+    """
+    relative = {}
+    for name, block in errors.items():
+        if block.shape[1]:
+            scale = np.abs(floats[name]).max(axis=1)
+            relative[name] = block.max(axis=1) / np.where(scale > 0, scale, 1.0)
+    return relative
+
+
+def quantiles(relative: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, float | None]]:
+    """Median, 99 % and largest by block, under the names that ``verify`` gives them."""
+    return {
+        f"rel_err_{key}": {
+            name: float(np.quantile(error, q)) if len(error) else None
+            for name, error in relative.items()
+        }
+        for key, q in (("median", 0.5), ("p99", 0.99), ("max", 1.0))
+    }
+
+
+def margins(error: NDArray[Any], budget: NDArray[Any]) -> dict[str, float | None]:
+    """How many times its largest error a word's budget is: the nearest and the farthest word.
+
+    Exact words are left out; where all are exact there are no figures.
+
+    Parameters
+    ----------
+    error : (n, words) absolute errors.
+    budget : (words,) their bounds.
+    """
+    largest = error.max(axis=0, initial=0.0)
+    inexact = largest > FLOAT_NOISE
+    ratios = (budget[inexact] / largest[inexact]).tolist()
+    return {"min": min(ratios, default=None), "max": max(ratios, default=None)}
+
+
+def _is_matrix(words: Sequence[str]) -> bool:
+    return "," in words[0]
+
+
+def _groups(words: Sequence[str]) -> dict[str, list[int]]:
+    """Places of each group's words, by its name."""
+    found: dict[str, list[int]] = {}
+    for column, word in enumerate(words):
+        row, comma, _ = word.partition(",")
+        found.setdefault(f"{row}, :]" if comma else word, []).append(column)
+    return found
+
+
+def _group(name: str, columns: Sequence[int], errors: Floats, edges: Floats) -> ErrorGroup:
+    counts = np.histogram(np.clip(errors, edges[0], None), bins=edges)[0]
+    median, p99, largest = (
+        float(np.quantile(errors, q)) if errors.size else None for q in (0.5, 0.99, 1.0)
+    )
+    return ErrorGroup(
+        name=name,
+        words=tuple(columns),
+        counts=tuple(counts.tolist()),
+        median=median,
+        p99=p99,
+        largest=largest,
+    )
+
+
+def _block(data: Mapping[str, Any]) -> BlockErrors:
+    """A block from its JSON form.
+
+    Raises
+    ------
+    TypeError, ValueError : numbers that do not fit together.
+    """
+    lists = {key: tuple(data[key]) for key in ("words", "budget", "largest", "edges")}
+    groups = tuple(
+        ErrorGroup(**{**group, "words": tuple(group["words"]), "counts": tuple(group["counts"])})
+        for group in data["groups"]
+    )
+    block = BlockErrors(**{**data, **lists, "groups": groups})
+    count, bins = len(block.words), len(block.edges) - 1
+    places = [place for group in groups for place in group.words]
+    if not count or len(block.budget) != count or len(block.largest) != count:
+        raise ValueError(f"{block.name} has {count} words and figures of another number")
+    if sorted(places) != list(range(count)) or not all(group.words for group in groups):
+        raise ValueError(f"the groups of {block.name} are not those of its words")
+    if bins < 1 or any(len(group.counts) != bins for group in groups):
+        raise ValueError(f"{block.name} has {bins} bins and counts of another number")
+    known = [x for group in groups for x in (group.median, group.p99, group.largest)]
+    if not all(x is None or type(x) in (int, float) for x in known):
+        raise TypeError(f"a quantile of {block.name} is no number")
+    figures = (block.lsb, *block.budget, *block.largest, *block.edges)
+    if not all(math.isfinite(x) and x >= 0 for x in figures) or block.edges[0] == 0:
+        raise ValueError(f"{block.name} has a figure that is none")
+    return block

@@ -1,0 +1,129 @@
+"""Distributions of errors: counted right, kept exactly, and refused where they do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.link import ManifestError
+from pinion.link.accuracy import BINS, BlockErrors, ErrorDistribution, margins
+
+SEED = 7
+LOWER = [f"M[{i},{j}]" for i in range(3) for j in range(i + 1)]
+
+
+def errors(words: int, count: int = 400) -> np.ndarray[Any, np.dtype[np.float64]]:
+    print(f"seed {SEED}")
+    return np.abs(np.random.default_rng(SEED).normal(size=(count, words))) * 1e-4
+
+
+def block(
+    words: list[str], error: np.ndarray[Any, np.dtype[np.float64]], budget: Any = None
+) -> BlockErrors:
+    budget = np.geomspace(1e-3, 1e-2, len(words)) if budget is None else np.array(budget)
+    name = words[0].partition("[")[0]
+    return BlockErrors.of(
+        name=name, unit="N m", lsb=2.0**-16, words=words, error=error, budget=budget
+    )
+
+
+def distribution(*blocks: BlockErrors) -> ErrorDistribution:
+    return ErrorDistribution(
+        build="0" * 16,
+        distribution="reference",
+        requests=400,
+        seed=SEED,
+        flagged=0,
+        simulator="compiled",
+        blocks=blocks,
+    )
+
+
+def test_a_vector_is_counted_in_its_unit() -> None:
+    error = errors(2)
+    made = block(["tau[0]", "tau[2]"], error)
+    assert not made.is_matrix and len(made.edges) == BINS + 1
+    assert made.largest == tuple(error.max(axis=0))
+    for column, group in enumerate(made.groups):
+        own = error[:, column]
+        assert (group.name, group.words) == (made.words[column], (column,))
+        assert sum(group.counts) == len(own)
+        assert (group.median, group.largest) == (np.median(own), own.max())
+        assert group.p99 == np.quantile(own, 0.99)
+        for place in (1, BINS // 2, BINS - 1):
+            within = (own >= made.edges[place]) & (own < made.edges[place + 1])
+            assert group.counts[place] == within.sum()
+        assert group.counts[0] == (own < made.edges[1]).sum(), "what lies below is in the first"
+    assert made.edges[-1] == pytest.approx(3 * max(made.budget))
+
+
+def test_a_matrix_is_counted_in_shares_of_budgets() -> None:
+    error = errors(len(LOWER))
+    made = block(LOWER, error)
+    assert made.is_matrix
+    assert {g.name: g.words for g in made.groups} == {
+        "M[0, :]": (0,),
+        "M[1, :]": (1, 2),
+        "M[2, :]": (3, 4, 5),
+    }
+    shares = error / np.array(made.budget)
+    assert made.groups[2].largest == shares[:, 3:].max()
+    assert made.shares == tuple(shares.max(axis=0))
+
+
+def test_no_errors_and_exact_words_are_no_trouble() -> None:
+    for words in (["tau[0]"], LOWER):
+        none = block(words, np.zeros((0, len(words))))
+        assert all(group.largest is None and not any(group.counts) for group in none.groups)
+        exact = block(words, np.zeros((5, len(words))), budget=[0.0] * len(words))
+        assert exact.largest == exact.shares == (0.0,) * len(words)
+        assert [group.largest for group in exact.groups] == [0.0] * len(exact.groups)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    assert ErrorDistribution.find(tmp_path) is None
+    made = distribution(
+        block(["tau[0]", "tau[1]"], errors(2)),
+        block(LOWER, errors(len(LOWER), 0)),
+        block(["x[0]"], np.array([[np.nan], [1e-4]])),
+    )
+    made.write(tmp_path)
+    assert ErrorDistribution.find(tmp_path) == made
+    assert json.loads((tmp_path / "errors.json").read_text())["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "needle"),
+    [
+        ({"budget": [1.0]}, "2 words"),
+        ({"largest": [1.0, 2.0, 3.0]}, "2 words"),
+        ({"words": [], "budget": [], "largest": []}, "0 words"),
+        ({"edges": [0.1, 0.2]}, "1 bins"),
+        ({"edges": []}, "bins"),
+        ({"lsb": float("inf")}, "figure"),
+        ({"budget": [1.0, -1.0]}, "figure"),
+        ({"groups": []}, "groups"),
+        ({"groups": [{"name": "tau[0]", "words": [0, 1], "counts": [1]}]}, "median"),
+    ],
+)
+def test_figures_that_do_not_fit_together_are_refused(
+    change: dict[str, Any], needle: str, tmp_path: Path
+) -> None:
+    distribution(block(["tau[0]", "tau[1]"], errors(2))).write(tmp_path)
+    path = tmp_path / "errors.json"
+    data = json.loads(path.read_text())
+    data["blocks"][0] |= change
+    path.write_text(json.dumps(data))
+    with pytest.raises(ManifestError, match=r"is damaged .*: run `pinion verify`") as error:
+        ErrorDistribution.find(tmp_path)
+    assert needle in str(error.value)
+
+
+def test_words_that_are_zero_by_luck_do_not_count_as_margins() -> None:
+    error, budget = np.array([[1e-4, 3e-17], [2e-4, 0.0]]), np.array([1e-3, 1e-3])
+    assert margins(error, budget) == {"min": pytest.approx(5.0), "max": pytest.approx(5.0)}
+    assert margins(error[:, 1:], budget[1:]) == {"min": None, "max": None}
