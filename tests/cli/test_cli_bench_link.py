@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +14,13 @@ import pytest
 from pinion.card.instant import InstantCard
 from pinion.card.packets import PacketCard
 from pinion.card.transport import InProcessCard
-from pinion.cli import bench_link, bench_link_model
+from pinion.cli import bench_link
 from pinion.cli.errors import UsageError
 from pinion.driver import Device
 from pinion.driver.card import layout_of
-from pinion.link import Array, Manifest
 from tests.cli.conftest import Pinion
 from tests.support.fuzz.devices import plain
 from tests.support.fuzz.packets import compute
-
-PAPER = {
-    "FPGA": {16: 15.8, 32: 25.3, 64: 44.3, 128: 81.8},
-    "CPU": {16: 29.4, 32: 42.3, 64: 73.7, 128: 133.2},
-    "GPU": {16: 25.5, 32: 27.7, 64: 33.1, 128: 44.2},
-}
-
-
-def gradient(**changes: Any) -> Manifest:
-    """The numbers of the default build: 21 words in, 105 out, ii 8."""
-    fields: dict[str, Any] = {
-        **{"robot": "iiwa14", "function": "fd_derivatives", "ii": 8, "total_latency_cycles": 194},
-        "inputs": tuple(Array(name=n, shape=(7,), unit="") for n in ("q", "qd", "tau")),
-        "outputs": (
-            Array(name="qdd", shape=(7,), unit=""),
-            *(Array(name=n, shape=(7, 7), unit="") for n in ("dqdd_dq", "dqdd_dqd")),
-        ),
-        **{"lanes_in": 3, "beats_in": 7, "lanes_out": 14, "beats_out": 8},
-    }
-    return replace(plain(), **{**fields, **changes})
 
 
 @pytest.fixture
@@ -133,58 +110,3 @@ def test_a_card_that_answers_at_once() -> None:
         device.reset()
         assert device.run(x=np.ones(7)).y.shape == (5,)
     assert card.spent > 0
-
-
-# -- the model
-
-
-def test_bytes_and_cycles_of_the_model_are_exact() -> None:
-    manifest = gradient()
-    layout = layout_of(manifest)
-    assert (layout.words_in, layout.words_out) == (21, 105)
-    (stock,) = (link for link in bench_link_model.LINKS if link.name == "stock")
-    row = bench_link_model.estimate(manifest, layout, stock, 128)
-    sent, received = 64 * (1 + 168), 64 * (2 + 840 + 1)
-    assert (row["request_bytes"], row["response_bytes"]) == (sent, received)
-    card = (194 + 127 * 8 + 4) / 250
-    assert row["card_us"] == pytest.approx(card)
-    assert row["least_us"] == pytest.approx(25 + max(sent / 6000, card, received / 6000))
-    assert row["most_us"] == pytest.approx(60 + sent / 5000 + card + received / 5000)
-
-
-def test_the_stream_may_be_slower_than_the_core() -> None:
-    fast = gradient(ii=1)
-    step = bench_link_model.card_us(fast, 101) - bench_link_model.card_us(fast, 1)
-    assert step == pytest.approx(100 * 105 / 16 / 250)
-    slow = gradient(clock_mhz=125.0)
-    assert bench_link_model.card_us(slow, 1) == pytest.approx(194 / 125 + 4 / 250)
-    assert bench_link_model.framing_beats(512) == 4 and bench_link_model.framing_beats(513) == 5
-
-
-def test_the_model_stands_beside_the_paper_and_says_what_it_assumes() -> None:
-    manifest = gradient()
-    data = bench_link_model.model(manifest, layout_of(manifest))
-    json.dumps(data, allow_nan=False)
-    assert data["measured"] is False and data["assumed"]["fixed_us"] == [25.0, 60.0]
-    assert (data["assumed"]["core_mhz"], data["assumed"]["link_mhz"]) == (250.0, 250.0)
-    sizes = [(row["link"], row["requests"]) for row in data["estimates"]]
-    assert sizes == [(link, n) for link in ("stock", "best") for n in (16, 32, 64, 128)]
-    assert all(25 < row["least_us"] < row["most_us"] < 100 for row in data["estimates"])
-    stock, best = data["estimates"][:4], data["estimates"][4:]
-    assert all(a["most_us"] > b["most_us"] for a, b in zip(stock, best, strict=True))
-    assert {row["name"]: row["us"] for row in data["published"]} == PAPER
-    assert all(row["kind"] == "figure" and row["where"] for row in data["published"])
-
-
-def test_the_paper_is_shown_beside_its_own_function_only(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for function, shown in (("fd_derivatives", True), ("fd_derivatives_from_minv", True)):
-        manifest = gradient(function=function)
-        bench_link_model.show(bench_link_model.model(manifest, layout_of(manifest)))
-        printed = capsys.readouterr().out
-        assert ("paper 2021, FPGA" in printed) is shown
-        assert ("81.8 f" in printed) is shown and "not measured" in printed
-    manifest = gradient(robot="hyq")
-    bench_link_model.show(bench_link_model.model(manifest, layout_of(manifest)))
-    assert "paper 2021" not in capsys.readouterr().out

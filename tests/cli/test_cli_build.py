@@ -8,12 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pinion.cli import bench
-from pinion.cli.measure import margins, measure
 from pinion.flow.build import make_design
+from pinion.flow.measure import measure
 from pinion.functions import FUNCTIONS, function
 from pinion.link import Manifest
 from pinion.robot import load
@@ -260,9 +259,3 @@ def test_errors_without_a_build_are_those_of_a_build(pinion: Pinion, built: Buil
     ratios = [figures["budget"][word] / figures["error_max"][word] for word in made.budget]
     assert found["budget_over_largest"]["min"] == pytest.approx(min(ratios), rel=1e-5)
     assert found["budget_over_largest"]["max"] == pytest.approx(max(ratios), rel=1e-5)
-
-
-def test_words_that_are_zero_by_luck_do_not_count_as_margins() -> None:
-    error, budget = np.array([[1e-4, 3e-17], [2e-4, 0.0]]), np.array([1e-3, 1e-3])
-    assert margins(error, budget) == {"min": pytest.approx(5.0), "max": pytest.approx(5.0)}
-    assert margins(error[:, 1:], budget[1:]) == {"min": None, "max": None}

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from matplotlib.image import imread
 
 from pinion.cli import demo
-from pinion.cli.errors_picture import Panel, draw_errors
-from pinion.cli.palette import link_colours
-from pinion.cli.schedule_picture import draw_schedule
-from tests.cli.conftest import Built, Pinion
-
-
-def is_a_picture(path: Path) -> bool:
-    """Large enough to read, and neither blank nor one colour."""
-    pixels = imread(path)
-    return pixels.shape[0] > 300 and pixels.shape[1] > 600 and float(pixels.std()) > 0.02
+from pinion.link.accuracy import ErrorDistribution
+from tests.cli.conftest import Pinion
+from tests.report.pictures import is_a_picture
 
 
 def test_demo_in_small(
@@ -48,6 +38,15 @@ def test_demo_in_small(
         assert figures["budget_held"] is True and 1 <= over["min"] <= over["max"]
         assert all(Path(p).parent == folder for p in figures["pictures"].values())
         assert all(is_a_picture(Path(p)) for p in figures["pictures"].values())
+        kept_errors = ErrorDistribution.find(folder / name)
+        assert kept_errors is not None and kept_errors.simulator == "card"
+        assert (kept_errors.requests, kept_errors.flagged) == (200, 0)
+        largest = {
+            word: error
+            for block in kept_errors.blocks
+            for word, error in zip(block.words, block.largest, strict=True)
+        }
+        assert largest == {word: row["max"] for word, row in figures["error"].items()}
     rnea, crba = done.json["functions"].values()
     assert rnea["multipliers"] <= 60
     assert 0 < rnea["latency_cycles"] <= 110
@@ -87,66 +86,6 @@ def test_demo_shows_gradient_and_forward_dynamics_unless_told_otherwise(
     assert done.code == 0
     assert list(done.json["functions"]) == ["minv", "crba"]
     pinion("demo", "--functions", "rnea,fly", "--json").refused("'fly'", "rnea_derivatives")
-
-
-def test_schedule_is_drawn_for_any_build(built: Built, tmp_path: Path) -> None:
-    schedule = json.loads((built.folder / "schedule.json").read_text())
-    path = tmp_path / "s.png"
-    draw_schedule(path, title="rnea for two_link", schedule=schedule, links=2)
-    assert is_a_picture(path)
-    # Operations without a link of their own, kinds of unit and passes that are new, rows too many
-    # and cells too narrow for their usual size are drawn as well.
-    schedule["operations"][0]["region"] = ""
-    schedule["operations"][1]["kind"] = "recip"
-    schedule["operations"][2]["region"] = "bias[1]"
-    schedule["operations"][3]["region"] = "column[2]"
-    schedule["operations"][4]["region"] = "column[9]"
-    schedule["units"]["recip"] = 150
-    schedule["length"] = 400
-    draw_schedule(path, title="rnea for two_link", schedule=schedule, links=2)
-    assert is_a_picture(path)
-
-
-def panel(name: str, words: list[str], scale: float) -> Panel:
-    seed = 11
-    print(f"seed {seed}")
-    error = np.abs(np.random.default_rng(seed).normal(size=(500, len(words)))) * 1e-4 * scale
-    budget = np.geomspace(1e-3, 1e-2, len(words))
-    return Panel(
-        name=name, unit="N m", lsb=2.0**-16, words=tuple(words), error=error, budget=budget
-    )
-
-
-@pytest.mark.parametrize("words", [1, 7, 30])
-@pytest.mark.parametrize("scale", [1.0, 0.0, 1e3])
-def test_errors_are_drawn_for_any_number_of_words(tmp_path: Path, words: int, scale: float) -> None:
-    path = tmp_path / "e.png"
-    draw_errors(
-        path, title="rnea", panels=[panel("tau", [f"tau[{k}]" for k in range(words)], scale)]
-    )
-    assert is_a_picture(path)
-
-
-def test_a_matrix_has_a_violin_a_row(tmp_path: Path) -> None:
-    lower = [f"M[{i},{j}]" for i in range(5) for j in range(i + 1)]
-    matrix = panel("M", lower, 1.0)
-    assert matrix.groups() == {
-        "M[0, :]": [0],
-        "M[1, :]": [1, 2],
-        "M[2, :]": [3, 4, 5],
-        "M[3, :]": [6, 7, 8, 9],
-        "M[4, :]": [10, 11, 12, 13, 14],
-    }
-    vector = panel("qdd", ["qdd[0]", "qdd[2]"], 1.0)
-    assert vector.groups() == {"qdd[0]": [0], "qdd[2]": [1]}
-    path = tmp_path / "e.png"
-    draw_errors(path, title="both", panels=[vector, matrix])
-    assert is_a_picture(path)
-
-
-def test_a_colour_a_link_from_dark_to_light() -> None:
-    light = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b, _ in link_colours(30)]
-    assert light == sorted(light) and len(set(light)) == 30
 
 
 def on_a_terminal(*arguments: Any) -> tuple[int, str]:

@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.image import imread
 
 from pinion.cli import bench, bench_core, explore
 from pinion.cli.errors import UsageError
-from pinion.cli.explore_picture import draw_front
 from pinion.functions import FUNCTIONS
+from pinion.report.comparison import compared
+from pinion.report.published import published_designs
+from pinion.report.sweep import SWEEP
 from pinion.robot import load
 from tests.cli.conftest import Done, Pinion
 from tests.cli.test_cli_demo import on_a_terminal
+from tests.report.pictures import is_a_picture
 
 MAIN = "from pinion.cli import main; main()"
 
@@ -39,11 +41,6 @@ def sweep(process: Pinion, folder: Path) -> Done:
     return process("explore", "two_link", "rnea", *options, "-o", folder, "--json")
 
 
-def is_a_picture(path: Path) -> bool:
-    pixels = imread(path)
-    return pixels.shape[0] > 300 and pixels.shape[1] > 600 and float(pixels.std()) > 0.02
-
-
 def test_explore_puts_one_object_on_standard_output(sweep: Done, folder: Path) -> None:
     assert sweep.code == 0 and sweep.err == ""
     assert sweep.out.count("\n") == 1
@@ -54,7 +51,8 @@ def test_explore_puts_one_object_on_standard_output(sweep: Done, folder: Path) -
     assert [Path(name) for name in found["files"]] == [
         folder / name for name in ("explore.csv", "explore.json", "pareto.png", "pareto.svg")
     ]
-    kept = json.loads((folder / "explore.json").read_text())
+    assert json.loads((folder / "explore.json").read_text())["version"] == 1
+    kept = SWEEP.read(folder)
     assert kept == {key: value for key, value in found.items() if key != "files"}
     wide, narrow, impossible = found["points"][:3]
     assert wide["pareto"] and wide["failure"] is None and wide["flagged"] == 0
@@ -213,41 +211,6 @@ def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
     assert done.code == 0 and done.err == "" and "Exploring" not in done.out
 
 
-def made_up(count: int, **changes: Any) -> dict[str, Any]:
-    points = [
-        {
-            "options": {"ii": ii, "formats": name, "objective": kind},
-            "ii": ii, "formats": name, "dsp": 800 // ii + len(name), "dsp_source": "synth",
-            "latency_cycles": 70 + ii % 5, "results_per_second": 250e6 / ii, "clock_mhz": 250.0,
-            "error_max": 1e-3 / len(name), "error_median": 1e-4 / len(name),
-            "usable": True, "pareto": ii % 2 == 0, **changes,
-        }
-        for name in ("q16.16", "q12.20", "auto")[:count]
-        for kind in ("throughput", "latency", "area")[:count]
-        for ii in (1, 2, 4, 8, 16, 32)[: 2 * count]
-    ]  # fmt: skip
-    axes = {
-        key: list(dict.fromkeys(point["options"][key] for point in points))
-        for key in ("ii", "formats", "objective")
-    }
-    return {"robot": "iiwa14", "function": "rnea", "axes": axes, "points": points}
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        made_up(3),
-        {**made_up(1), "points": made_up(1)["points"][:1]},
-        made_up(2, error_max=None, error_median=None),
-        made_up(2, error_max=0.0, error_median=0.0),
-        made_up(2, usable=False, pareto=False, dsp=0, dsp_source="estimate"),
-    ],
-)
-def test_a_front_is_drawn_for_any_points(tmp_path: Path, result: dict[str, Any]) -> None:
-    draw_front([tmp_path / "p.png"], result=result)
-    assert is_a_picture(tmp_path / "p.png")
-
-
 def test_the_place_is_named_by_robot_and_function(
     pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +228,7 @@ KINDS = {"published", "figure", "derived"}
 
 
 def test_every_published_figure_has_a_kind_and_a_source() -> None:
-    data = bench_core.published()
+    data = published_designs()
     assert len(data["design"]) == 4
     for design in data["design"]:
         assert design["function"] in FUNCTIONS
@@ -300,7 +263,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     case = bench_core.Case(robot="two_link", function="rnea", formats="q16.16", ii=4)
     monkeypatch.setattr(bench_core, "CASES", (case,))
     monkeypatch.setattr(bench_core, "SAMPLES", 100)
-    monkeypatch.setattr(bench_core, "published", lambda: data)
+    monkeypatch.setattr(bench, "published_designs", lambda: data)
     monkeypatch.setattr(bench, "ROBOT", "two_link")
     monkeypatch.setattr(bench, "INTERVALS", (4,))
     monkeypatch.setattr(bench, "ROBOTS", ("pendulum",))
@@ -337,19 +300,19 @@ def test_bench_core_keeps_measured_published_and_assumed_apart(
 
 
 def test_what_is_not_verified_is_not_compared() -> None:
-    design = bench_core.published()["design"][0]
+    design = published_designs()["design"][0]
     row: dict[str, Any] = {
         **{"robot": "iiwa14", "function": design["function"], "formats": "auto", "ii": 8},
         "objective": "area",
         **{"dsp": 200, "dsp_source": "synth", "latency_cycles": 80, "verified": True},
     }
-    (good,) = bench_core.compared([design], [row])
+    (good,) = compared([design], [row], clock_mhz=250)
     assert good["dsp_ratio"] == 5301 / 200 and good["latency_us"] == 80 / 250
-    (bad,) = bench_core.compared([design], [{**row, "verified": False}])
+    (bad,) = compared([design], [{**row, "verified": False}], clock_mhz=250)
     assert bad["dsp_ratio"] is bad["latency_us"] is bad["results_per_second"] is None
-    (estimated,) = bench_core.compared([design], [{**row, "dsp_source": "estimate"}])
+    (estimated,) = compared([design], [{**row, "dsp_source": "estimate"}], clock_mhz=250)
     assert estimated["dsp_ratio"] is None and estimated["latency_us"] == 80 / 250
-    assert bench_core.compared([design], [{**row, "robot": "hyq"}]) == []
+    assert compared([design], [{**row, "robot": "hyq"}], clock_mhz=250) == []
 
 
 def test_only_the_core_bench_takes_measure(pinion: Pinion) -> None:

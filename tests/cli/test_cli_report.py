@@ -10,6 +10,7 @@ import pytest
 
 from pinion.flow.build import build
 from pinion.link import Manifest
+from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK
 
 FIGURES = {"lut4": 20861, "ff": 16443, "mult18x18d": 34, "dp16kd": 15}
 
@@ -33,9 +34,8 @@ def leave(folder: Path, **changes: Any) -> None:
         "clock_mhz": 50.0,
         "use": FIGURES,
     }
-    (board / "report.json").write_text(json.dumps(found | changes))
-    checked = {"requests": 200, "mismatches": 0, "sha256": "ab" * 32}
-    (board / "netlist.json").write_text(json.dumps(checked))
+    BOARD_REPORT.write(board, found | changes)
+    NETLIST_CHECK.write(board, {"requests": 200, "mismatches": 0, "sha256": "ab" * 32})
 
 
 def test_a_build_alone_has_no_figures(pinion: Any, folder: Path) -> None:
@@ -72,8 +72,18 @@ def test_bad_input_is_one_sentence(pinion: Any, folder: Path, tmp_path: Path) ->
     pinion("report").refused("DIR")
     pinion("report", folder, tmp_path / "none").refused("none' is not a build folder")
     leave(folder)
-    (folder / Manifest.read(folder).target / "report.json").write_text("{")
-    pinion("report", folder).refused("report.json", "pinion bitstream")
+    report = folder / Manifest.read(folder).target / "report.json"
+    good = json.loads(report.read_text())
+    assert good["version"] == 1
+    bad = [
+        ("{", "damaged"),
+        (json.dumps(good | {"version": 2}), "version 2"),
+        (json.dumps(good | {"fmax_mhz": "fast"}), "fmax_mhz"),
+        (json.dumps({name: value for name, value in good.items() if name != "use"}), "use"),
+    ]
+    for text, needle in bad:
+        report.write_text(text)
+        pinion("report", folder).refused("report.json", "pinion bitstream", needle)
 
 
 def test_a_netlist_takes_no_other_options(pinion: Any, folder: Path) -> None:

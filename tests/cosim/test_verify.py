@@ -27,6 +27,7 @@ from pinion.graph import Graph, Node
 from pinion.graph.check import verify as checked
 from pinion.hls import bind, operations, schedule
 from pinion.link import ManifestError
+from pinion.link.accuracy import ErrorDistribution
 
 II = 4
 
@@ -49,6 +50,13 @@ def test_a_good_build_passes(folder: Path) -> None:
     for word, bound in figures["budget"].items():
         assert figures["error_max"][word] <= bound <= 50 * figures["error_max"][word]
     json.dumps(figures, allow_nan=False)
+    kept = ErrorDistribution.find(folder)
+    assert kept is not None and kept.build == f"{manifest.hash:016x}"
+    assert (kept.requests, kept.seed, kept.flagged) == (2000, 3, figures["flagged"])
+    (tau,) = kept.blocks
+    assert (tau.name, tau.unit, tau.lsb) == ("tau", manifest.outputs[0].unit, 2.0**-16)
+    assert dict(zip(tau.words, tau.largest, strict=True)) == figures["error_max"]
+    assert dict(zip(tau.words, tau.budget, strict=True)) == figures["budget"]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -62,8 +70,11 @@ def test_pauses_of_any_length_lose_nothing(folder: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("distribution", ["stress", "beyond"])
 def test_harder_states_are_right_or_flagged(folder: Path, distribution: str) -> None:
+    verify(folder, samples=50)
+    before = ErrorDistribution.find(folder)
     figures = verify(folder, samples=2000, distribution=distribution)
     assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 0
+    assert ErrorDistribution.find(folder) == before, "no budget holds there"
 
 
 def test_useless_requests_are_flagged_alone(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Exploring: keys of points, the estimate of DSP blocks, fronts, resuming, failures, stopping."""
+"""Exploring: keys of points, the estimate of DSP blocks, the best, resuming, failures, stopping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from pinion.flow.explore import (
     Measurements,
     Point,
     best,
-    front,
     grid,
 )
 from pinion.functions import FunctionError
@@ -142,7 +141,7 @@ def test_the_best_are_those_that_nothing_beats() -> None:
     assert best(rows) == [True, False, True, False, True, True, False, False, False]
 
 
-def test_best_and_front_against_all_pairs() -> None:
+def test_best_against_all_pairs() -> None:
     seed = 3
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -156,12 +155,6 @@ def test_best_and_front_against_all_pairs() -> None:
                 for j in range(count)
             )
             assert found[i] is not beaten
-        plane = [(float(x), float(y)) for x, y in figures[:, :2]]
-        line = front(plane)
-        expected = {
-            p for p in plane if not any(o != p and o[0] <= p[0] and o[1] <= p[1] for o in plane)
-        }
-        assert set(line) == expected and line == sorted(line)
 
 
 # -- running

@@ -23,6 +23,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "pinion.cosim": ("hw", "sim"),
     "pinion.card": ("hw", "sim"),
     "pinion.cli": ("cli",),
+    "pinion.report": ("cli",),
     "pinion.link": ("fast",),
     "pinion.driver": ("serial",),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from pinion.flow.build import build
 from pinion.link import Manifest, ManifestError
+from pinion.link.build_files import RESOURCES
 from pinion.synthesis.levels import LevelError, longest_path
 from pinion.synthesis.synth import synth
 
@@ -96,7 +96,7 @@ def test_figures_are_plausible_and_complete(result: dict[str, Any]) -> None:
 def test_the_file_says_the_same_and_nothing_else_is_left(
     folder: Path, result: dict[str, Any]
 ) -> None:
-    assert json.loads((folder / "synth.json").read_text()) == result
+    assert RESOURCES.read(folder) == result
     assert {p.name for p in folder.glob("synth*")} == {"synth.json", "synth.log", "synth.ys"}
 
 

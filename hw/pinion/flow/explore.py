@@ -171,15 +171,6 @@ def best(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
     return [value is not None and not _beaten(value, present) for value in values]
 
 
-def front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points in the plane that no other beats, less being better, from left to right."""
-    kept: list[tuple[float, float]] = []
-    for x, y in sorted(set(points)):
-        if not kept or y < kept[-1][1]:
-            kept.append((x, y))
-    return kept
-
-
 def _goals(row: Mapping[str, Any]) -> tuple[float, ...] | None:
     figures = [row.get(name) for name, _ in GOALS]
     if any(figure is None or figure != figure for figure in figures):

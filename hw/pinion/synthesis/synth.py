@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import ManifestError
+from pinion.link.build_files import RESOURCES
 
 from .levels import longest_path
 from .resources import CAPACITY, PART, Resources, share
 
 TOP = "pinion_core"
 FAMILY = "xcup"
-SYNTH = "synth.json"
 
 NOTE = (
     "Counts of Yosys for UltraScale+, hierarchy kept; no vendor tool placed, routed or timed the "
@@ -49,7 +48,8 @@ def _quiet(message: str) -> None:
 def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, Any]:
     """Synthesise a build's core out of context and count.
 
-    Writes ``synth.json`` (what it returns), ``synth.log`` and ``synth.ys`` into the folder.
+    Writes ``synth.json`` (what it returns, and a version), ``synth.log`` and ``synth.ys`` into the
+    folder.
 
     Parameters
     ----------
@@ -124,9 +124,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
         "by_module": resources.by_module(),
         "note": NOTE,
     }
-    part = folder / f"{SYNTH}.part"
-    part.write_text(json.dumps(result, indent=2) + "\n")
-    os.replace(part, folder / SYNTH)
+    RESOURCES.write(folder, result)
     return result
 
 

@@ -8,18 +8,18 @@ which it has only ports, from the models here.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pinion.boards.ecp5.bitstream import CHECKED, MAPPED, NAME, SYNTH
+from pinion.boards.ecp5.bitstream import MAPPED, NAME, SYNTH
 from pinion.flow.build import SIMULATION, Build
 from pinion.functions import sample
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.link.build_files import NETLIST_CHECK
 from pinion.synthesis.synth import TOP
 
 from .compiled import CompiledCore
@@ -163,7 +163,7 @@ def check_netlist(
     -------
     ``requests, seed, mismatches`` (requests with a wrong bit in words or flag), ``cells`` (LUT4 in
     the netlist's text, so that nobody compares the RTL with itself), ``netlist``, ``ok``,
-    ``sha256`` (of the netlist). The same stands in `CHECKED` beside the netlist.
+    ``sha256`` (of the netlist). The same stands in ``netlist.json`` beside the netlist.
 
     Raises
     ------
@@ -205,5 +205,5 @@ def check_netlist(
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
     # Beside the netlist, for reports: it says which one was checked.
-    mapped.with_name(CHECKED).write_text(json.dumps(result, indent=2) + "\n")
+    NETLIST_CHECK.write(mapped.parent, result)
     return result

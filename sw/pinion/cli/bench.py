@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.report import cell
+from pinion.report.comparison import compared
+from pinion.report.published import published_designs
+
 from . import bench_core, bench_link
 from .errors import CHECK_FAILED, UsageError, complain
-from .measure import margin_words, measure
 from .options import Json
-from .terminal import cell, counted, out, put_json, say, table
+from .terminal import counted, margin_words, out, put_json, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from pinion.hls import Design
 
 HERE = ("core", "functions", "link")
 LATER = ("cpu", "cuda", "scaling", "compare")
@@ -132,13 +133,13 @@ def _core(json: bool, measure: bool, folder: Path, jobs: int) -> None:
         "multipliers (mults; least is ceil(operations / ii)), adders, sine units and words of "
         "storage. Latency is in cycles, from sine and cosine to the last result."
     )
-    bench_core.show(against)
+    bench_core.show_comparison(against)
     _leave(against)
 
 
 def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
     """Published, measured and compared, each under its own key."""
-    cases, published, finished = bench_core.CASES, bench_core.published(), 0
+    cases, published, finished = bench_core.CASES, published_designs(), 0
     with counted("Measuring cores", total=len(cases)) as advance:
 
         def one_more(count: int) -> None:
@@ -157,7 +158,7 @@ def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
     return {
         "published": published,
         "measured": measured,
-        "compared": bench_core.compared(published["design"], measured),
+        "compared": compared(published["design"], measured, clock_mhz=bench_core.CLOCK_MHZ),
         "assumed": {"clock_mhz": bench_core.CLOCK_MHZ},
     }
 
@@ -170,25 +171,13 @@ def _leave(against: Mapping[str, Any]) -> None:
 def row(robot: str, ii: int) -> dict[str, Any]:
     """Operations, units, latency and registers of one robot's core at one interval."""
     from pinion.flow.build import make_design
+    from pinion.flow.measure import hardware
     from pinion.functions import function
     from pinion.robot import load
 
     model = load(robot)
     made = make_design(model, function(FUNCTION), ii=ii, formats=FORMATS)
-    return {"robot": robot, "dof": model.nv, "ii": ii, **_hardware(made, ii)}
-
-
-def _hardware(made: Design, ii: int) -> dict[str, Any]:
-    ops = made.ops
-    return {
-        "ops": ops,
-        "units": made.units(),
-        "multipliers": made.multipliers,
-        "multipliers_least": -(-(ops["mul"] + ops["mul_const"]) // ii),
-        "adders": made.adders,
-        "latency_cycles": made.binding.schedule.latency_cycles,
-        "registers": made.binding.registers,
-    }
+    return {"robot": robot, "dof": model.nv, "ii": ii, **hardware(made)}
 
 
 def _table(title: str, key: str, rows: list[dict[str, Any]]) -> Table:
@@ -260,17 +249,18 @@ def _functions(json: bool) -> None:
 def function_row(name: str, derivatives: str) -> dict[str, Any]:
     """Hardware and errors of one function of the iiwa14."""
     from pinion.flow.build import make_design
+    from pinion.flow.measure import hardware, measure
     from pinion.functions import function
     from pinion.robot import load
 
     model, wanted = load(ROBOT), function(name, derivatives=derivatives)
     made = make_design(model, wanted, ii=II, formats=FORMATS)
-    hardware = _hardware(made, II)
+    figures = hardware(made)
     return {
         "function": name,
         "derivatives": derivatives if "derivatives" in name else None,
-        **hardware,
-        "table_units": sum(hardware["units"].get(kind, 0) for kind in ("sincos", "reciprocal")),
+        **figures,
+        "table_units": sum(figures["units"].get(kind, 0) for kind in ("sincos", "reciprocal")),
         "words_in": len(made.fixed.inputs),
         "words_out": len(made.fixed.outputs),
         **measure(model, wanted, made, states=STATES, seed=SEED),

@@ -4,47 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.report import cell
+
 from .errors import CHECK_FAILED
-from .measure import margin_words, margins, quantiles, relative_errors
 from .options import Json, names
-from .terminal import Report, cell, out, put_json, say, steps, table
+from .terminal import Report, margin_words, out, put_json, say, steps, table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from rich.table import Table
-
-    from pinion.flow.build import Build
 
 ROBOT, II, FORMATS = "iiwa14", 8, "q16.16"
 FUNCTIONS = ("rnea", "rnea_derivatives", "aba")
 SEED = 0
-CHUNK = 1000
-"""Requests between two signs of progress."""
 
 ABREAST = 3
 """Functions beside each other in a table; more would not fit into a terminal."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What the demo found of one function.
-
-    Members
-    -------
-    figures : its part of the JSON object.
-    error : (n, words) |RTL - float| of the unflagged requests.
-    budget : (words,) its bound.
-    """
-
-    figures: dict[str, Any]
-    error: NDArray[Any]
-    budget: NDArray[Any]
 
 
 def command(
@@ -72,7 +51,7 @@ def command(
 
     chosen = names(functions) or FUNCTIONS
     for name in chosen:
-        function(name)  # a wrong name is told before the work
+        function(name)  # refuses a wrong name before the work
     if not json:
         _introduce(chosen, requests)
     figures: dict[str, Any] = {}
@@ -90,106 +69,17 @@ def command(
 
 def one(name: str, folder: Path, requests: int, report: Report) -> dict[str, Any]:
     """Build, run, check and draw one function; returns its figures."""
-    from pinion.flow.build import Build, build
+    from pinion.card.check import check
+    from pinion.flow.build import build
+    from pinion.report import draw_build
 
     began = time.perf_counter()
     build(ROBOT, name, folder / name, ii=II, formats=FORMATS, report=report)
     built = time.perf_counter() - began
-    made = Build.read(folder / name)
-    outcome = check(made, requests, report)
+    figures = check(folder / name, requests=requests, seed=SEED, report=report)
     report("Drawing")
-    pictures = draw(made, outcome, folder, requests)
-    return {**outcome.figures, "build_seconds": built, "pictures": pictures}
-
-
-def check(made: Build, requests: int, report: Report) -> Outcome:
-    """Run requests of the reference distribution through the driver; compare bits and floats."""
-    import numpy as np
-
-    from pinion import driver
-    from pinion.cosim.reference import Reference, request_words
-    from pinion.functions import sample
-
-    manifest = made.manifest
-    arrays = sample(made.model, made.function, requests, distribution="reference", seed=SEED)
-
-    def progress(done: int, total: int) -> None:
-        report(f"driver, {done:,} of {total:,} requests")
-
-    report("compiling the simulated card")
-    with driver.open(made.folder, device="sim", chunk=CHUNK, progress=progress) as device:
-        report("driver, the first requests")
-        began = time.perf_counter()
-        result = device.run(**arrays)
-        seconds = time.perf_counter() - began
-    report("comparing with the integer and the float model")
-    parts = [a.gather(getattr(result, a.name)).reshape(requests, -1) for a in manifest.outputs]
-    got = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
-    flags = np.asarray(result.saturated)
-    reference = Reference(made)
-    words = request_words(manifest, arrays)
-    expected, expected_flags = reference.expected(words)
-    differs = (got.view(np.uint32) != expected).any(axis=1) | (flags != expected_flags)
-    floats = reference.float_model(words)
-    error = np.abs(got.astype(np.float64) - floats)
-    inside = bool((error[~flags] <= reference.budget).all())  # NaN is outside
-    relative = relative_errors(reference.blocks(error), reference.blocks(floats))
-    words_of = [name for name, _ in made.graph.outputs]
-    mismatches = int(differs.sum())
-    figures = {
-        **{key: getattr(manifest, key) for key in ("robot", "function", "formats", "ii")},
-        **{key: getattr(manifest, key) for key in ("ops", "units", "multipliers", "adders")},
-        **{key: getattr(manifest, key) for key in ("table_multipliers", "words_in", "words_out")},
-        "latency_cycles": manifest.latency_cycles,
-        "total_latency_cycles": manifest.total_latency_cycles,
-        "requests": requests,
-        "seed": SEED,
-        **_rate(made.folder, report),
-        "mismatches": mismatches,
-        "flagged": int(flags.sum()),
-        **quantiles({name: r[~flags] for name, r in relative.items()}),
-        "error": _errors(error[~flags], reference.budget, words_of),
-        "budget_held": inside,
-        "budget_over_largest": margins(error[~flags], reference.budget),
-        "simulated_cycles": result.cycles,
-        "simulation_seconds": seconds,
-        "simulation_requests_per_second": requests / seconds,
-        "folder": str(made.folder),
-    }
-    figures["ok"] = mismatches == 0 and inside and figures["cycles_per_result"] == manifest.ii
-    return Outcome(figures=figures, error=error[~flags], budget=reference.budget)
-
-
-def draw(made: Build, outcome: Outcome, folder: Path, requests: int) -> dict[str, str]:
-    """Write both pictures of a build and say where they are."""
-    from pinion.graph.evaluate import formats
-
-    from .errors_picture import Panel, draw_errors
-    from .schedule_picture import draw_schedule
-
-    manifest = made.manifest
-    title = f"{manifest.function} for {manifest.robot}"
-    schedule = folder / f"schedule_{manifest.function}.png"
-    errors = folder / f"errors_{manifest.function}.png"
-    draw_schedule(schedule, title=title, schedule=made.schedule, links=made.model.nv)
-    fmts, outputs, panels, start = formats(made.graph), made.graph.outputs, [], 0
-    for array in manifest.outputs:
-        own = slice(start, start := start + array.words)
-        if not array.words:
-            continue
-        panels.append(
-            Panel(
-                name=array.name,
-                # All joints of the robot turn.
-                unit=array.unit.partition(" | ")[0],
-                lsb=fmts[outputs[own][0][1]].lsb,
-                words=tuple(name for name, _ in outputs[own]),
-                error=outcome.error[:, own],
-                budget=outcome.budget[own],
-            )
-        )
-    draw_errors(errors, title=f"{title}, {requests:,} requests", panels=panels)
-    return {"schedule": str(schedule), "errors": str(errors)}
+    pictures = draw_build(folder / name, folder)
+    return {**figures, "build_seconds": built, "pictures": pictures}
 
 
 def _numbered(report: Report, name: str, number: int, chosen: Sequence[str]) -> Report:
@@ -197,32 +87,6 @@ def _numbered(report: Report, name: str, number: int, chosen: Sequence[str]) -> 
         report(f"{name} ({number} of {len(chosen)}): {text[:1].lower()}{text[1:]}")
 
     return inner
-
-
-def _rate(folder: Path, report: Report) -> dict[str, float]:
-    """Cycles between results, from the RTL's own cycle stamps with a host that is always ready.
-
-    The driver sends batches, so its card also stands idle between them; the rate is measured on an
-    uninterrupted stream.
-    """
-    from pinion.cosim.verify import verify
-
-    measured = verify(folder, samples=500, seed=SEED + 1, report=report)
-    return {"cycles_per_result": measured["cycles_per_result"]}
-
-
-def _errors(error: NDArray[Any], budget: NDArray[Any], words: Sequence[str]) -> dict[str, Any]:
-    """Quantiles of the absolute error by result word, beside its budget; None without any."""
-    import numpy as np
-
-    columns = {"median": 0.5, "p99": 0.99, "max": 1.0}
-    rows: dict[str, Any] = {}
-    for number, name in enumerate(words):
-        row: dict[str, float | None] = dict.fromkeys(columns)
-        if len(error):
-            row = {k: float(np.quantile(error[:, number], q)) for k, q in columns.items()}
-        rows[name] = row | {"budget": float(budget[number])}
-    return rows
 
 
 def _introduce(chosen: Sequence[str], requests: int) -> None:

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import json as jsonlib
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
+
 from .errors import CHECK_FAILED, UsageError, complain
 from .options import Json, Lock, Robot, Tip, load_robot, names
-from .terminal import counted, out, put_json, say, table
+from .terminal import counted, out, put_json, show
 
 INTERVALS = "1,2,4,8,16,32"
-
-TABLE, DATA, PICTURE = "explore.csv", "explore.json", "pareto"
-
-# Columns of the CSV behind the axes; what has several figures (by block) is in the JSON alone.
-_COLUMNS = (
-    *("multipliers", "table_multipliers", "adders", "registers", "dsp", "dsp_source", "lut", "ff"),
-    *("max_levels", "latency_cycles", "total_latency_cycles", "clock_mhz_assumed"),
-    *("results_per_second", "error_median", "error_max", "error_block", "flagged", "samples"),
-    *(
-        "seed",
-        "mismatches",
-        "verified",
-        "usable",
-        "pareto",
-        "failure",
-        "version",
-        "seconds",
-        "folder",
-    ),
-)
 
 
 def command(
@@ -142,18 +121,18 @@ def command(
             )
             raise
     if all(row["dsp"] is None for row in rows):
-        raise UsageError(f"No point could be built: {' '.join(_failures(rows))}")
+        raise UsageError(f"No point could be built: {' '.join(sweep_failures(rows))}")
     result = {
         "robot": model.name,
         "function": function,
-        "axes": {name: [_word(value) for value in values] for name, values in axes.items()},
+        "axes": {name: [option_word(value) for value in values] for name, values in axes.items()},
         "samples": samples,
         "seed": seed,
         "distribution": "reference",
         "assumed": ["clock_mhz"],
         "points": rows,
     }
-    written = _write(place, result)
+    written = write_sweep(place, result)
     if len({row["version"] for row in rows if row["version"]}) > 1:
         complain(
             "Pinion's sources changed during the sweep, so points are of different ones; the same "
@@ -221,10 +200,6 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-def _word(value: Any) -> Any:
-    return "auto" if value is None else value
-
-
 def again(context: typer.Context) -> str:
     """The command line that was given, for a shell."""
     words = ["pinion", context.info_name or "explore"]
@@ -245,120 +220,10 @@ def again(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-def _write(folder: Path, result: Mapping[str, Any]) -> list[Path]:
-    """The table, the data and the pictures; returns where they are."""
-    from .explore_picture import draw_front
-
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / TABLE, folder / DATA]
-    _put(paths[0], csv_text(result))
-    _put(paths[1], jsonlib.dumps(result, indent=1, allow_nan=False) + "\n")
-    pictures = [folder / f"{PICTURE}.{kind}" for kind in ("png", "svg")]
-    draw_front(pictures, result=result)
-    return paths + pictures
-
-
-def _put(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text)
-    os.replace(part, path)
-
-
-def csv_text(result: Mapping[str, Any]) -> str:
-    """One line a point: its place on the axes, then its figures; empty where there is none."""
-    axes = [name for name in result["axes"] if name not in ("ii", "formats")]
-    text = StringIO()
-    writer = csv.DictWriter(
-        text,
-        ["robot", "function", "ii", "formats", *axes, *_COLUMNS],
-        extrasaction="ignore",
-        lineterminator="\n",
-    )
-    writer.writeheader()
-    for row in result["points"]:
-        options = {name: _word(row["options"].get(name)) for name in axes}
-        writer.writerow(
-            {**row, **options, "ii": _word(row["ii"]), "clock_mhz_assumed": row["clock_mhz"]}
-        )
-    return text.getvalue()
-
-
 def _show(result: Mapping[str, Any], written: Sequence[Path]) -> None:
-    rows = result["points"]
-    good = [row for row in rows if row["dsp"] is not None]
-    axes = [name for name in result["axes"] if name not in ("ii", "formats")]
-    console = out()
-    if good:
-        synth = any(row["lut"] is not None for row in good)
-        verify = any(row["mismatches"] is not None for row in good)
-        extra = [
-            *(("LUT", "FF", "levels") if synth else ()),
-            *(("mismatches",) if verify else ()),
-        ]
-        console.print(
-            table(
-                *("best", "formats", *axes, "ii"),
-                *("multipliers", "DSP", "latency", "results/s", "median", "largest", *extra),
-                rows=[_cells(row, axes, synth, verify) for row in good],
-                title=f"{result['function']} for {result['robot']}",
-                left=2 + len(axes),
-            )
-        )
-        say(_legend(good, result))
-    for sentence, points in _failures(rows).items():
+    made = sweep_table(result)
+    if made is not None:
+        show(made)
+    for sentence, points in sweep_failures(result["points"]).items():
         complain(f"{', '.join(points)}: {sentence}")
-    console.print(f"Written to {', '.join(str(path) for path in written)}.")
-
-
-def _cells(row: Mapping[str, Any], axes: Sequence[str], synth: bool, verify: bool) -> list[Any]:
-    estimate = row["dsp_source"] == "estimate"
-    flagged = f" ({row['flagged']} flagged)" if row["flagged"] else ""
-    rate = row["results_per_second"]
-    return [
-        "*" if row["pareto"] else "",
-        row["formats"],
-        *(_word(row["options"].get(name)) for name in axes),
-        row["ii"],
-        row["multipliers"],
-        f"~{row['dsp']:,}" if estimate else row["dsp"],
-        row["latency_cycles"],
-        None if rate is None else f"{rate / 1e6:.4g} M",
-        _short(row["error_median"]),
-        f"{_short(row['error_max']) or '-'}{flagged}",
-        *((row["lut"], row["ff"], row["max_levels"]) if synth else ()),
-        *((row["mismatches"],) if verify else ()),
-    ]
-
-
-def _short(error: float | None) -> str | None:
-    return None if error is None else f"{error:.1e}"
-
-
-def _legend(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str:
-    clocks = sorted({row["clock_mhz"] for row in rows})
-    sources = {row["dsp_source"] for row in rows}
-    counted_by = {
-        "synth": "counted by Yosys",
-        "estimate": "estimated (~) from the widths of the products in the RTL",
-    }
-    return (
-        "* marks points that no other beats in DSP blocks, latency, results a second and largest "
-        f"error together. DSP blocks are {' or '.join(counted_by[s] for s in sorted(sources))}. "
-        "Latency is in cycles, from sine and cosine to the last result. Results a second are for "
-        f"an assumed clock of {' and '.join(f'{clock:g}' for clock in clocks)} MHz: no tool "
-        "confirmed it. Errors are those of the exact integers, of the worst block of results over "
-        f"the block's largest value, on {result['samples']:,} states of the reference distribution."
-    )
-
-
-def _failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """What went wrong, and at which points."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        sentences = [row["failure"]] if row["failure"] else []
-        if row["verified"] is False:
-            sentences.append(f"The check failed; see 'pinion verify {row['folder']}'.")
-        for sentence in sentences:
-            point = " ".join(f"{key} {_word(value)}" for key, value in row["options"].items())
-            found.setdefault(sentence, []).append(point)
-    return found
+    out().print(f"Written to {', '.join(str(path) for path in written)}.")

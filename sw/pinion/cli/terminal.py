@@ -18,6 +18,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.table import Table
 
+from pinion import report
+from pinion.report import cell
+
 PIPE_WIDTH = 160
 """Columns of a table that nobody looks at in a terminal: wide enough that no cell is folded."""
 
@@ -84,20 +87,17 @@ def pairs(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> Ta
     return made
 
 
-def cell(value: object) -> str:
-    """A value as a table shows it: four digits are enough to compare figures."""
-    match value:
-        case None:
-            return "-"
-        case bool():
-            return "yes" if value else "no"
-        case float():
-            return f"{value:.4g}"
-        case int():
-            return f"{value:,}"
-        case Mapping():
-            return ", ".join(f"{cell(v)} {k}" for k, v in value.items())
-    return str(value)
+def show(made: report.Table) -> None:
+    """A table on standard output, its note below it."""
+    out().print(table(*made.columns, rows=made.rows, title=made.title, left=made.left))
+    if made.note:
+        say(made.note)
+
+
+def margin_words(ratios: Mapping[str, float | None]) -> str | None:
+    """How many times the largest errors their budgets are, None without any error at all."""
+    low, high = ratios["min"], ratios["max"]
+    return None if low is None or high is None else f"{low:.2g} to {high:.2g}"
 
 
 @contextmanager

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from pinion.report import budget_table, relative_error_table
+
 from .errors import CHECK_FAILED, UsageError
 from .options import Folder, Json
-from .terminal import out, pairs, put_json, say, steps, table
-
-SHOWN = 12
-"""Result words in the table; a matrix has dozens."""
+from .terminal import out, pairs, put_json, say, show, steps
 
 
 def command(
@@ -94,34 +93,9 @@ def _show(result: Mapping[str, Any]) -> None:
         if isinstance(value, int | float | str) and name not in ("ok", "first_divergence")
     ]
     console.print(pairs(rows))
-    console.print(
-        table(
-            "relative error of a block",
-            *("median", "99 %", "largest"),
-            rows=[
-                (block, *(result[f"rel_err_{key}"][block] for key in ("median", "p99", "max")))
-                for block in result["rel_err_max"]
-            ],
-        )
-    )
+    show(relative_error_table(result))
     if result["budget"] is not None:
-        words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)
-        console.print(
-            table(
-                "result",
-                *("largest error", "budget", "share"),
-                rows=[
-                    (
-                        word,
-                        result["error_max"][word],
-                        result["budget"][word],
-                        f"{_share(result, word):.0%}",
-                    )
-                    for word in words[:SHOWN]
-                ],
-                title="Nearest to their budgets" if len(words) > SHOWN else "Against their budgets",
-            )
-        )
+        show(budget_table(result))
     elif result["wrong_above"]:
         ends = {f"{end:.3g}" for end in result["wrong_above"].values()}
         console.print(f"No budget holds here; a block counts as wrong above {', '.join(ends)}.")
@@ -137,12 +111,6 @@ def _show(result: Mapping[str, Any]) -> None:
     say(f"The check failed: {', '.join(broken) or 'see above'}.", style="bold red")
     if result["first_divergence"]:
         say(result["first_divergence"])
-
-
-def _share(result: Mapping[str, Any], word: str) -> float:
-    """How much of its budget a word's largest error uses; all flagged counts as nothing."""
-    error, budget = result["error_max"][word], result["budget"][word]
-    return error / budget if error is not None and budget else 0.0
 
 
 def _promises(result: Mapping[str, Any]) -> dict[str, bool]:

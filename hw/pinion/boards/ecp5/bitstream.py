@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 from pinion.gateware.yosys import run_yosys
 from pinion.installation import install_hint
 from pinion.link import Manifest, ManifestError
+from pinion.link.build_files import BOARD_REPORT
 from pinion.link.uart_framing import BAUD
 
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
@@ -30,8 +30,7 @@ NAME = "ulx3s"
 
 BOARD, CARD, LPF = "board.il", "card.il", "pinion.lpf"
 NETLIST, MAPPED, CONFIG, BIT = "pinion.json", "mapped.v", "pinion.config", "pinion.bit"
-TIMING, REPORT, PAGE, LOG = "timing.json", "report.json", "report.md", "nextpnr.log"
-CHECKED = "netlist.json"
+TIMING, PAGE, LOG = "timing.json", "report.md", "nextpnr.log"
 """What a simulation of the mapped netlist found (`pinion.cosim.netlist`)."""
 
 # Without -nowidelut every wide multiplexer becomes chains of PFUMX and L6MUX21, which bind cells to
@@ -182,9 +181,7 @@ def bitstream(
         "report": str(target / PAGE),
         "tool": ", ".join(f"{tool} {importlib.metadata.version(tool)}" for tool in tools),
     }
-    part = target / f"{REPORT}.part"
-    part.write_text(json.dumps(result, indent=2) + "\n")
-    os.replace(part, target / REPORT)
+    BOARD_REPORT.write(target, result)
     (target / PAGE).write_text(page(manifest, result))
     return result
 

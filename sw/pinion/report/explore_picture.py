@@ -5,7 +5,7 @@ It uses Matplotlib's object interface, like the picture of a schedule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -73,8 +73,8 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
     Parameters
     ----------
     paths : where the pictures go; the endings say in which format.
-    result : ``explore.json``: robot, function, axes, and points, of which those that were built
-        are drawn.
+    result : as :data:`pinion.report.sweep.SWEEP` holds it: robot, function, axes, and points, of
+        which those that were built are drawn.
     """
     rows = [row for row in result["points"] if row["dsp"] is not None]
     key = _key(rows, result["axes"])
@@ -126,6 +126,15 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
         figure.savefig(path)
 
 
+def front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points in the plane that no other beats, less being better, from left to right."""
+    kept: list[tuple[float, float]] = []
+    for x, y in sorted(set(points)):
+        if not kept or y < kept[-1][1]:
+            kept.append((x, y))
+    return kept
+
+
 def _key(rows: Rows, swept: Mapping[str, Sequence[Any]]) -> _Key:
     formats = list(dict.fromkeys(row["formats"] for row in rows))
     axes = [
@@ -150,8 +159,6 @@ def _key(rows: Rows, swept: Mapping[str, Sequence[Any]]) -> _Key:
 
 def _draw(axes: Axes, rows: Rows, key: _Key, height: Callable[[Mapping[str, Any]], float]) -> None:
     """Points, and the front of those that work."""
-    from pinion.flow.explore import front
-
     usable = [row for row in rows if row["usable"]]
     line = front((row["dsp"], height(row)) for row in usable)
     if len(line) > 1:

@@ -1,22 +1,37 @@
-"""Errors against the float model: of a design that was not built, and how they are summed up."""
+"""Figures of a design that is not built: its hardware, and its errors against the float model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pinion.graph import names
+import numpy as np
+from numpy.typing import NDArray
 
-FLOAT_NOISE = 1e-12
-"""Errors below it are those of the float model: some results are 0 for reasons that neither model
-sees in its formulas, and floats miss that by a few last bits."""
+from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.functions import Block, Function, sample
+from pinion.graph import names, node_integers
+from pinion.graph.evaluate import formats
+from pinion.hls import Design
+from pinion.link.accuracy import margins, quantiles, relative_errors
+from pinion.robot import Model
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-    from pinion.functions import Block, Function
-    from pinion.hls import Design
-    from pinion.robot import Model
+def hardware(made: Design) -> dict[str, Any]:
+    """Operations, units, latency in cycles and words of storage; what an interval needs at least.
+
+    ``multipliers_least`` is what the products would take if every multiplier were always busy.
+    """
+    ops, modulo = made.ops, made.binding.schedule
+    return {
+        "ops": ops,
+        "units": made.units(),
+        "multipliers": made.multipliers,
+        "multipliers_least": -(-(ops["mul"] + ops["mul_const"]) // modulo.ii),
+        "adders": made.adders,
+        "latency_cycles": modulo.latency_cycles,
+        "registers": made.binding.registers,
+    }
 
 
 def measure(model: Model, row: Function, made: Design, *, states: int, seed: int) -> dict[str, Any]:
@@ -31,13 +46,6 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     Quantiles of the relative error by block, how far budgets are from the largest errors, whether
     they hold, and how many states are flagged.
     """
-    import numpy as np
-
-    from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
-    from pinion.functions import sample
-    from pinion.graph import node_integers
-    from pinion.graph.evaluate import formats
-
     arrays = sample(model, row, states, distribution="reference", seed=seed)
     sent = _words(row.inputs, model, arrays)
     graph = made.fixed
@@ -85,58 +93,3 @@ def _words(
         for block in blocks
         for word, position in block.positions(model).items()
     }
-
-
-def relative_errors(
-    errors: Mapping[str, NDArray[Any]], floats: Mapping[str, NDArray[Any]]
-) -> dict[str, NDArray[Any]]:
-    """By block (n,): the largest error of its words over the largest of their values.
-
-    Parameters
-    ----------
-    errors, floats : (n, words) absolute errors and values by block; blocks without words are left
-        out, and where all values are 0 the error is absolute.
-    """
-    import numpy as np
-
-    relative = {}
-    for name, block in errors.items():
-        if block.shape[1]:
-            scale = np.abs(floats[name]).max(axis=1)
-            relative[name] = block.max(axis=1) / np.where(scale > 0, scale, 1.0)
-    return relative
-
-
-def quantiles(relative: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, float | None]]:
-    """Median, 99 % and largest by block, under the names that ``verify`` gives them."""
-    import numpy as np
-
-    return {
-        f"rel_err_{key}": {
-            name: float(np.quantile(error, q)) if len(error) else None
-            for name, error in relative.items()
-        }
-        for key, q in (("median", 0.5), ("p99", 0.99), ("max", 1.0))
-    }
-
-
-def margins(error: NDArray[Any], budget: NDArray[Any]) -> dict[str, float | None]:
-    """How many times its largest error a word's budget is: the nearest and the farthest word.
-
-    Exact words are left out; where all are exact there are no figures.
-
-    Parameters
-    ----------
-    error : (n, words) absolute errors.
-    budget : (words,) their bounds.
-    """
-    largest = error.max(axis=0, initial=0.0)
-    inexact = largest > FLOAT_NOISE
-    ratios = (budget[inexact] / largest[inexact]).tolist()
-    return {"min": min(ratios, default=None), "max": max(ratios, default=None)}
-
-
-def margin_words(ratios: Mapping[str, float | None]) -> str | None:
-    """The same in words, None without any error at all."""
-    low, high = ratios["min"], ratios["max"]
-    return None if low is None or high is None else f"{low:.2g} to {high:.2g}"

@@ -1,4 +1,4 @@
-"""Colours that the demo's pictures share."""
+"""Colours that the pictures share."""
 
 from __future__ import annotations
 

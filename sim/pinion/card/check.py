@@ -1,0 +1,112 @@
+"""A build, checked as a user meets it: requests through the host driver to the simulated card."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion import driver
+from pinion.cosim.reference import Reference, request_words
+from pinion.cosim.verify import verify
+from pinion.flow.build import Build
+from pinion.functions import sample
+from pinion.link.accuracy import margins, quantiles, relative_errors
+
+CHUNK = 1000
+"""Requests between two signs of progress."""
+
+_RATE_SAMPLES = 500
+
+Report = Callable[[str], None]
+
+
+def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str, Any]:
+    """Run requests of the reference distribution; compare bits with integers, values with floats.
+
+    The distribution of the errors goes into the build folder (:mod:`pinion.link.accuracy`).
+
+    Parameters
+    ----------
+    folder : the build folder.
+    requests, seed : how many states, and which.
+    report : called with a short line at each step.
+
+    Returns
+    -------
+    JSON-able figures: what was built, ``mismatches`` (requests with a bit that is not the
+    integers'), ``flagged``, quantiles of the relative error by block (``rel_err_*``) and of the
+    absolute error by word (``error``), ``budget_held``, ``budget_over_largest``,
+    ``cycles_per_result``, and how long the simulation took. ``ok``: no mismatch, every error inside
+    its budget, results at the promised rate.
+    """
+    made = Build.read(folder)
+    manifest = made.manifest
+    arrays = sample(made.model, made.function, requests, distribution="reference", seed=seed)
+
+    def progress(done: int, total: int) -> None:
+        report(f"driver, {done:,} of {total:,} requests")
+
+    report("compiling the simulated card")
+    with driver.open(made.folder, device="sim", chunk=CHUNK, progress=progress) as device:
+        report("driver, the first requests")
+        began = time.perf_counter()
+        result = device.run(**arrays)
+        seconds = time.perf_counter() - began
+    # The driver sends batches, so its card also stands idle between them; the rate is measured on
+    # an uninterrupted stream, by the RTL's own cycle stamps, with a host that is always ready.
+    rate = verify(folder, samples=_RATE_SAMPLES, seed=seed + 1, report=report)["cycles_per_result"]
+    report("comparing with the integer and the float model")
+    parts = [a.gather(getattr(result, a.name)).reshape(requests, -1) for a in manifest.outputs]
+    got = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
+    flags = np.asarray(result.saturated)
+    reference = Reference(made)
+    words = request_words(manifest, arrays)
+    expected, expected_flags = reference.expected(words)
+    differs = (got.view(np.uint32) != expected).any(axis=1) | (flags != expected_flags)
+    floats = reference.float_model(words)
+    error = np.abs(got.astype(np.float64) - floats)
+    reference.distribution_of(
+        error, flags, distribution="reference", seed=seed, simulator="card"
+    ).write(made.folder)
+    inside = bool((error[~flags] <= reference.budget).all())  # NaN is outside
+    relative = relative_errors(reference.blocks(error), reference.blocks(floats))
+    words_of = [name for name, _ in made.graph.outputs]
+    mismatches = int(differs.sum())
+    return {
+        **{key: getattr(manifest, key) for key in ("robot", "function", "formats", "ii")},
+        **{key: getattr(manifest, key) for key in ("ops", "units", "multipliers", "adders")},
+        **{key: getattr(manifest, key) for key in ("table_multipliers", "words_in", "words_out")},
+        "latency_cycles": manifest.latency_cycles,
+        "total_latency_cycles": manifest.total_latency_cycles,
+        "requests": requests,
+        "seed": seed,
+        "cycles_per_result": rate,
+        "mismatches": mismatches,
+        "flagged": int(flags.sum()),
+        **quantiles({name: r[~flags] for name, r in relative.items()}),
+        "error": _errors(error[~flags], reference.budget, words_of),
+        "budget_held": inside,
+        "budget_over_largest": margins(error[~flags], reference.budget),
+        "simulated_cycles": result.cycles,
+        "simulation_seconds": seconds,
+        "simulation_requests_per_second": requests / seconds,
+        "folder": str(made.folder),
+        "ok": mismatches == 0 and inside and rate == manifest.ii,
+    }
+
+
+def _errors(error: NDArray[Any], budget: NDArray[Any], words: Sequence[str]) -> dict[str, Any]:
+    """Quantiles of the absolute error by result word, beside its budget; None without any."""
+    columns = {"median": 0.5, "p99": 0.99, "max": 1.0}
+    rows: dict[str, Any] = {}
+    for number, name in enumerate(words):
+        row: dict[str, float | None] = dict.fromkeys(columns)
+        if len(error):
+            row = {k: float(np.quantile(error[:, number], q)) for k, q in columns.items()}
+        rows[name] = row | {"budget": float(budget[number])}
+    return rows

@@ -1,0 +1,27 @@
+"""Tables and pictures of builds, from what stands in build folders and in nothing else.
+
+Whoever shows a build needs neither the tools that made it nor those that measured it. Tables are
+data (`Table`); a terminal, a page in Markdown or a program shows them.
+"""
+
+from __future__ import annotations
+
+from .builds import build_figures, builds_table
+from .errors import budget_table, relative_error_table
+from .pictures import ReportError, draw_build
+from .resources import resource_tables, resource_totals
+from .table import Table, cell, markdown
+
+__all__ = [
+    "ReportError",
+    "Table",
+    "budget_table",
+    "build_figures",
+    "builds_table",
+    "cell",
+    "draw_build",
+    "markdown",
+    "relative_error_table",
+    "resource_tables",
+    "resource_totals",
+]

@@ -1,0 +1,46 @@
+"""The errors of a verified build, from the figures of :func:`pinion.cosim.verify.verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .table import Table
+
+SHOWN = 12
+"""Result words in a table; a matrix has dozens."""
+
+
+def relative_error_table(result: Mapping[str, Any]) -> Table:
+    """Relative errors by block of results."""
+    return Table(
+        columns=("relative error of a block", "median", "99 %", "largest"),
+        rows=[
+            (block, *(result[f"rel_err_{key}"][block] for key in ("median", "p99", "max")))
+            for block in result["rel_err_max"]
+        ],
+    )
+
+
+def budget_table(result: Mapping[str, Any]) -> Table:
+    """Result words with their largest errors and budgets, those nearest to their budgets first."""
+    words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)
+    return Table(
+        columns=("result", "largest error", "budget", "share"),
+        rows=[
+            (
+                word,
+                result["error_max"][word],
+                result["budget"][word],
+                f"{_share(result, word):.0%}",
+            )
+            for word in words[:SHOWN]
+        ],
+        title="Nearest to their budgets" if len(words) > SHOWN else "Against their budgets",
+    )
+
+
+def _share(result: Mapping[str, Any], word: str) -> float:
+    """How much of its budget a word's largest error uses; all flagged counts as nothing."""
+    error, budget = result["error_max"][word], result["budget"][word]
+    return error / budget if error is not None and budget else 0.0

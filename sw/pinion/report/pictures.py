@@ -1,0 +1,94 @@
+"""The pictures of a build: its schedule, and how far its results are from floats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from pinion.link import Manifest, ManifestError
+from pinion.link.accuracy import ErrorDistribution
+from pinion.link.build_files import MODEL, SCHEDULE
+from pinion.robot import JointKind, Model, model_from_dict
+
+
+class ReportError(ValueError):
+    """A folder does not hold what is to be shown; the message says what makes it."""
+
+
+def draw_build(folder: Path, into: Path) -> dict[str, str]:
+    """Draw both pictures of a build.
+
+    Parameters
+    ----------
+    folder : the build folder, verified.
+    into : folder of ``schedule_FUNCTION.png`` and ``errors_FUNCTION.png``.
+
+    Returns
+    -------
+    The paths of the pictures: ``schedule`` and ``errors``.
+
+    Raises
+    ------
+    ReportError
+        The build was not verified yet.
+    pinion.link.ManifestError
+        The folder is no build, or a file in it is damaged or of another version.
+    """
+    drawn: dict[str, Callable[[Path, Path], None]] = {
+        "schedule": draw_schedule_of,
+        "errors": draw_errors_of,
+    }
+    function = Manifest.read(folder).function
+    paths = {name: into / f"{name}_{function}.png" for name in drawn}
+    for name, draw in drawn.items():
+        draw(folder, paths[name])
+    return {name: str(path) for name, path in paths.items()}
+
+
+def draw_schedule_of(folder: Path, path: Path) -> None:
+    """Draw a build's units against cycles."""
+    # Matplotlib takes half a second to load, and tables do without it.
+    from .schedule_picture import draw_schedule
+
+    manifest, schedule, model = Manifest.read(folder), SCHEDULE.read(folder), _model(folder)
+    draw_schedule(path, title=_title(manifest), schedule=schedule, links=model.nv)
+
+
+def draw_errors_of(folder: Path, path: Path) -> None:
+    """Draw the distribution of a build's errors beside its budgets."""
+    from .errors_picture import draw_errors
+
+    manifest, model = Manifest.read(folder), _model(folder)
+    errors = ErrorDistribution.find(folder)
+    if errors is None or errors.build != f"{manifest.hash:016x}":
+        raise ReportError(
+            f"'{folder}' holds no errors of this build: measure them with "
+            f"'pinion verify {folder}' on the {manifest.budget_distribution} distribution."
+        )
+    blocks = errors.blocks
+    if all(body.joint.kind is JointKind.REVOLUTE for body in model.bodies):
+        # Units of a block name that of a joint that turns first.
+        blocks = tuple(replace(b, unit=b.unit.partition(" | ")[0]) for b in blocks)
+    draw_errors(path, title=f"{_title(manifest)}, {errors.requests:,} requests", blocks=blocks)
+
+
+def _title(manifest: Manifest) -> str:
+    return f"{manifest.function} for {manifest.robot}"
+
+
+def _model(folder: Path) -> Model:
+    """The robot of a build.
+
+    Raises
+    ------
+    pinion.link.ManifestError
+        It is not there, or damaged.
+    """
+    try:
+        return model_from_dict(json.loads((folder / MODEL).read_text()))
+    except (OSError, ValueError, AttributeError) as error:
+        raise ManifestError(
+            f"The build folder '{folder}' is not intact ({error}): build it again."
+        ) from None

@@ -1,0 +1,163 @@
+"""What a sweep of builds found: its files, and its table.
+
+A sweep's folder has ``explore.json`` (everything), ``explore.csv`` (a line a point) and the picture
+of its front.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pinion.link.build_files import BuildFile
+
+from .table import Table, short_error
+
+TABLE, PICTURE = "explore.csv", "pareto"
+
+SWEEP = BuildFile(
+    name="explore.json",
+    version=1,
+    fields={"robot": str, "function": str, "axes": dict, "samples": int, "points": (dict,)},
+    remedy="run `pinion explore` again",
+)
+"""All figures of a sweep."""
+
+# Columns of the CSV behind the axes; what has several figures (by block) is in the JSON alone.
+_COLUMNS = (
+    *("multipliers", "table_multipliers", "adders", "registers", "dsp", "dsp_source", "lut", "ff"),
+    *("max_levels", "latency_cycles", "total_latency_cycles", "clock_mhz_assumed"),
+    *("results_per_second", "error_median", "error_max", "error_block", "flagged", "samples"),
+    *(
+        "seed",
+        "mismatches",
+        "verified",
+        "usable",
+        "pareto",
+        "failure",
+        "version",
+        "seconds",
+        "folder",
+    ),
+)
+
+
+def write_sweep(folder: Path, result: Mapping[str, Any]) -> list[Path]:
+    """Write the table, the data and the pictures of a sweep; returns where they are.
+
+    Parameters
+    ----------
+    folder : made where it is not there yet.
+    result : robot, function, axes (values by option), samples, and points
+        (:func:`pinion.cosim.explore.explore`).
+    """
+    from .explore_picture import draw_front
+
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f"{TABLE}.part"
+    part.write_text(csv_text(result))
+    os.replace(part, folder / TABLE)
+    SWEEP.write(folder, result, indent=1)
+    pictures = [folder / f"{PICTURE}.{kind}" for kind in ("png", "svg")]
+    draw_front(pictures, result=result)
+    return [folder / TABLE, folder / SWEEP.name, *pictures]
+
+
+def csv_text(result: Mapping[str, Any]) -> str:
+    """One line a point: its place on the axes, then its figures; empty where there is none."""
+    axes = [name for name in result["axes"] if name not in ("ii", "formats")]
+    text = StringIO()
+    writer = csv.DictWriter(
+        text,
+        ["robot", "function", "ii", "formats", *axes, *_COLUMNS],
+        extrasaction="ignore",
+        lineterminator="\n",
+    )
+    writer.writeheader()
+    for row in result["points"]:
+        options = {name: option_word(row["options"].get(name)) for name in axes}
+        writer.writerow(
+            {**row, **options, "ii": option_word(row["ii"]), "clock_mhz_assumed": row["clock_mhz"]}
+        )
+    return text.getvalue()
+
+
+def sweep_table(result: Mapping[str, Any]) -> Table | None:
+    """The points that were built, and what their figures mean; None where there is none."""
+    good = [row for row in result["points"] if row["dsp"] is not None]
+    if not good:
+        return None
+    axes = [name for name in result["axes"] if name not in ("ii", "formats")]
+    synth = any(row["lut"] is not None for row in good)
+    verify = any(row["mismatches"] is not None for row in good)
+    return Table(
+        columns=(
+            *("best", "formats", *axes, "ii"),
+            *("multipliers", "DSP", "latency", "results/s", "median", "largest"),
+            *(("LUT", "FF", "levels") if synth else ()),
+            *(("mismatches",) if verify else ()),
+        ),
+        rows=[_cells(row, axes, synth, verify) for row in good],
+        title=f"{result['function']} for {result['robot']}",
+        left=2 + len(axes),
+        note=_legend(good, result),
+    )
+
+
+def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """What went wrong, as sentences, and at which points."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        sentences = [row["failure"]] if row["failure"] else []
+        if row["verified"] is False:
+            sentences.append(f"The check failed; see 'pinion verify {row['folder']}'.")
+        for sentence in sentences:
+            point = " ".join(f"{key} {option_word(value)}" for key, value in row["options"].items())
+            found.setdefault(sentence, []).append(point)
+    return found
+
+
+def _cells(row: Mapping[str, Any], axes: Sequence[str], synth: bool, verify: bool) -> list[Any]:
+    estimate = row["dsp_source"] == "estimate"
+    flagged = f" ({row['flagged']} flagged)" if row["flagged"] else ""
+    rate = row["results_per_second"]
+    return [
+        "*" if row["pareto"] else "",
+        row["formats"],
+        *(option_word(row["options"].get(name)) for name in axes),
+        row["ii"],
+        row["multipliers"],
+        f"~{row['dsp']:,}" if estimate else row["dsp"],
+        row["latency_cycles"],
+        None if rate is None else f"{rate / 1e6:.4g} M",
+        short_error(row["error_median"]),
+        f"{short_error(row['error_max']) or '-'}{flagged}",
+        *((row["lut"], row["ff"], row["max_levels"]) if synth else ()),
+        *((row["mismatches"],) if verify else ()),
+    ]
+
+
+def _legend(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str:
+    clocks = sorted({row["clock_mhz"] for row in rows})
+    sources = {row["dsp_source"] for row in rows}
+    counted_by = {
+        "synth": "counted by Yosys",
+        "estimate": "estimated (~) from the widths of the products in the RTL",
+    }
+    return (
+        "* marks points that no other beats in DSP blocks, latency, results a second and largest "
+        f"error together. DSP blocks are {' or '.join(counted_by[s] for s in sorted(sources))}. "
+        "Latency is in cycles, from sine and cosine to the last result. Results a second are for "
+        f"an assumed clock of {' and '.join(f'{clock:g}' for clock in clocks)} MHz: no tool "
+        "confirmed it. Errors are those of the exact integers, of the worst block of results over "
+        f"the block's largest value, on {result['samples']:,} states of the reference distribution."
+    )
+
+
+def option_word(value: Any) -> Any:
+    """A value of an option as it is written on a command line."""
+    return "auto" if value is None else value
