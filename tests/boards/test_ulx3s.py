@@ -23,7 +23,7 @@ from pinion.boards.ecp5.pll import (
 )
 from pinion.boards.ecp5.top import CARD, board_rtlil
 from pinion.cli.bitstream import summary
-from pinion.flow.build import BuildError, build
+from pinion.flow.build import build
 from pinion.gateware.link.serial_link import SerialLink
 from pinion.gateware.link.uart import bit_length
 from pinion.link import Manifest, ManifestError
@@ -149,7 +149,7 @@ def test_a_bitstream_comes_out(folder: Path) -> None:
 
 def test_what_is_no_build_for_the_board_is_refused(folder: Path, tmp_path: Path) -> None:
     manifest = Manifest.read(folder)
-    with pytest.raises(BuildError, match=r"cannot clock a core at 49\.9 MHz: build it for 50"):
+    with pytest.raises(ClockError, match=r"cannot clock a core at 49\.9 MHz: build it for 50"):
         flow.write_ulx3s(folder, manifest, clock_mhz=49.9)
     with pytest.raises(ManifestError):
         flow.bitstream(tmp_path)
