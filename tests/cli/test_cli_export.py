@@ -1,4 +1,4 @@
-"""`pinion export`: a folder to take along, and one sentence for everything that is in its way."""
+"""`pinion export`: a folder for other projects, and a sentence for whatever is in its way."""
 
 from __future__ import annotations
 

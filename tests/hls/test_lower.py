@@ -83,7 +83,7 @@ def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fract
 
 
 def _reciprocal(graph: Graph, node: Node, x: Fraction) -> tuple[Fraction, bool]:
-    """The unit's answer for 1 / x and its flag, held against the exact quotient."""
+    """The unit's answer for 1 / x and its flag, compared with the exact quotient."""
     width, frac, *smallest = node.params
     target = Format(int(width), int(frac))
     source = Format(*_shape(graph.nodes[node.args[0]]))

@@ -204,7 +204,7 @@ def build(
     Raises
     ------
     ValueError
-        Subclasses with a sentence, for everything that the caller can mend.
+        Subclasses with a sentence, for everything that the caller can correct.
     """
     row = _row(function, derivatives, outputs)
     board = find_target(target)
