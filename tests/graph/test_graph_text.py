@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 
@@ -10,6 +12,7 @@ from pinion.graph.check import verify
 from pinion.hls import lower
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import Q16, TIMING, designed, folded, graphs, traced
+from tests.support.fuzz import Mutator
 
 X, Y = Node("input", (), ("x",)), Node("input", (), ("y",))
 
@@ -127,3 +130,40 @@ def test_the_parser_verifies_what_it_read() -> None:
         parse_graph(GOOD + "%2 = div %0 %1\n")
     with pytest.raises(GraphError, match=r"Output 'y' is %9, which does not exist"):
         parse_graph(GOOD + "out y = %9\n")
+
+
+def test_no_mutation_of_a_text_raises_anything_else() -> None:
+    seed, read = 17, 0
+    print(f"seed {seed}")
+    mutator, whole = Mutator(random=Random(seed)), format_graph(designed("two_link", 8).fixed)
+    for _ in range(3000):
+        text = mutator.text(whole).decode(errors="replace")
+        try:
+            graph = parse_graph(text)
+        except GraphError:
+            continue
+        assert parse_graph(format_graph(graph)) == graph
+        read += 1
+    assert 100 < read < 2000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%2 = const " + "[" * 100_000,
+        "%2 = const [" + "9" * 5000 + "]",
+        "%2 = neg %" + "9" * 5000,
+        "%" + "9" * 5000 + " = neg %0",
+        "%2 = neg %1 @a[" + "9" * 5000 + "]",
+        "out y[" + "9" * 5000 + "] = %0",
+        "out y = %" + "9" * 5000,
+        "%2 = const [NaN]",
+        '%2 = const ["1"]',
+        "%2 = const [[1]]",
+        "%2 = input [[1]]",
+    ],
+    ids=range(11),
+)
+def test_what_a_file_may_hold_is_read_or_refused(line: str) -> None:
+    with pytest.raises(GraphError):
+        parse_graph(GOOD + line + "\n")
