@@ -18,8 +18,8 @@ from pinion.link.build_files import NETLIST_CHECK
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("netlist") / "pendulum"
-    build("pendulum", "rnea", where, ii=8, formats="auto18")
+    where = tmp_path_factory.mktemp("netlist") / "two_link"
+    build("two_link", "rnea", where, ii=8, formats="auto18")
     return where
 
 
