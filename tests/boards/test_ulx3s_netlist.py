@@ -18,11 +18,13 @@ from pinion.link.build_files import NETLIST_CHECK
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("netlist") / "two_link"
-    build("two_link", "rnea", where, ii=8, formats="auto18")
+    where = tmp_path_factory.mktemp("netlist") / "pendulum"
+    build("pendulum", "rnea", where, ii=8, formats="auto18")
     return where
 
 
+# Half a minute of compiling, as the next.
+@pytest.mark.slow
 def test_the_netlist_is_bit_exact(folder: Path) -> None:
     steps: list[str] = []
     good = check_netlist(folder, 200, seed=7, report=steps.append)
@@ -34,7 +36,6 @@ def test_the_netlist_is_bit_exact(folder: Path) -> None:
     assert left == good and good["sha256"] == hashlib.sha256(text.encode()).hexdigest()
 
 
-# Another half minute of compiling.
 @pytest.mark.slow
 def test_a_wrong_cell_is_found(folder: Path) -> None:
     """One table of one unit, turned over; it stands where the netlist of a bitstream does."""

@@ -67,11 +67,15 @@ def pinion(capfd: pytest.CaptureFixture[str]) -> Pinion:
 
 @pytest.fixture(scope="session")
 def process() -> Pinion:
-    """Runs the command as a stranger does: in a process of its own, its output in pipes."""
+    """Runs the command as a stranger does: in a process of its own, its output in pipes.
 
-    def run(*arguments: object, cwd: Path | None = None) -> Done:
+    ``before`` is a line of Python that the process runs first.
+    """
+
+    def run(*arguments: object, cwd: Path | None = None, before: str = "") -> Done:
+        code = f"{before}\nfrom pinion.cli import main; main()"
         done = subprocess.run(
-            [sys.executable, "-c", "from pinion.cli import main; main()", *map(str, arguments)],
+            [sys.executable, "-c", code, *map(str, arguments)],
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -16,7 +16,7 @@ from pinion.flow.measure import measure
 from pinion.functions import FUNCTIONS, function
 from pinion.link import Manifest
 from pinion.robot import load
-from tests.cli.conftest import Built, Pinion
+from tests.cli.conftest import Built, Done, Pinion
 
 BUILD_KEYS = {
     *("robot", "function", "formats", "ii", "latency_cycles", "total_latency_cycles"),
@@ -211,16 +211,31 @@ def test_synth_refuses(pinion: Pinion, tmp_path: Path) -> None:
     pinion("synth", tmp_path).refused(str(tmp_path))
 
 
-def test_bench_core_covers_intervals_and_robots(process: Pinion) -> None:
-    done = process("bench", "core", "--json")
-    assert done.err == ""
-    figures = done.json
+def check_core(done: Done, robot: str) -> dict[str, Any]:
+    """Rows of `pinion bench core` for a robot at all intervals and for others."""
+    assert done.code == 0 and done.err == ""
+    figures: dict[str, Any] = done.json
     assert [row["ii"] for row in figures["intervals"]] == [1, 2, 4, 8, 16, 32]
-    assert {row["robot"] for row in figures["intervals"]} == {"iiwa14"}
-    assert {row["robot"] for row in figures["robots"]} >= {"iiwa14", "hyq", "baxter", "atlas"}
+    assert {row["robot"] for row in figures["intervals"]} == {robot}
     for row in figures["intervals"] + figures["robots"]:
         assert row.keys() >= {"ops", "units", "latency_cycles", "registers", "multipliers"}
         assert row["multipliers_least"] <= row["multipliers"] <= 1.15 * row["multipliers_least"] + 1
+    return figures
+
+
+def test_bench_core_covers_intervals_and_robots(
+    pinion: Pinion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "ROBOT", "two_link")
+    monkeypatch.setattr(bench, "ROBOTS", ("pendulum", "hyq"))
+    figures = check_core(pinion("bench", "core", "--json"), "two_link")
+    assert [row["robot"] for row in figures["robots"]] == ["pendulum", "hyq"]
+
+
+@pytest.mark.slow
+def test_bench_core_of_the_iiwa14(process: Pinion) -> None:
+    figures = check_core(process("bench", "core", "--json"), "iiwa14")
+    assert {row["robot"] for row in figures["robots"]} >= {"iiwa14", "hyq", "baxter", "atlas"}
     latency = {row["ii"]: row["latency_cycles"] for row in figures["intervals"]}
     assert latency[8] <= 110
 

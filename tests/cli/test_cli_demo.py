@@ -12,22 +12,28 @@ import pytest
 
 from pinion.cli import demo
 from pinion.link.accuracy import ErrorDistribution
+from pinion.robot import load
 from tests.cli.conftest import Pinion
 from tests.report.pictures import is_a_picture
 
 
+@pytest.mark.parametrize("robot", ["two_link", pytest.param("iiwa14", marks=pytest.mark.slow)])
 def test_demo_in_small(
-    process: Pinion, pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: Pinion, pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robot: str
 ) -> None:
+    """The demo is for the iiwa14; a smaller robot's cores compile in a moment."""
+    assert demo.ROBOT == "iiwa14"
+    monkeypatch.setattr(demo, "ROBOT", robot)
+    before, joints = f"from pinion.cli import demo; demo.ROBOT = {robot!r}", load(robot).nv
     folder = tmp_path / "deep" / "demo"
     arguments = ("demo", "--folder", folder, "--functions", "rnea,crba", "--requests", 200)
-    done = process(*arguments, "--json")
+    done = process(*arguments, "--json", before=before)
     assert done.code == 0, done.err
     assert done.err == ""
     assert set(done.json) == {"functions", "ok"} and done.json["ok"] is True
     assert list(done.json["functions"]) == ["rnea", "crba"]
     for name, figures in done.json["functions"].items():
-        assert (figures["robot"], figures["function"], figures["ii"]) == ("iiwa14", name, 8)
+        assert (figures["robot"], figures["function"], figures["ii"]) == (robot, name, 8)
         assert figures["mismatches"] == figures["flagged"] == 0 and figures["ok"] is True
         assert figures["requests"] == 200
         assert figures["cycles_per_result"] == 8
@@ -50,9 +56,9 @@ def test_demo_in_small(
     rnea, crba = done.json["functions"].values()
     assert rnea["multipliers"] <= 60
     assert 0 < rnea["latency_cycles"] <= 110
-    assert list(rnea["error"]) == [f"tau[{k}]" for k in range(7)]
+    assert list(rnea["error"]) == [f"tau[{k}]" for k in range(joints)]
     assert set(rnea["rel_err_max"]) == {"tau"} and set(crba["rel_err_max"]) == {"M"}
-    assert set(crba["error"]) <= {f"M[{i},{j}]" for i in range(7) for j in range(i + 1)}
+    assert set(crba["error"]) <= {f"M[{i},{j}]" for i in range(joints) for j in range(i + 1)}
     # Again, for a reader, from the simulation that is there.
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("*/sim/*.so")}
     assert len(kept) == 2
@@ -62,7 +68,7 @@ def test_demo_in_small(
     monkeypatch.setattr(demo, "one", lambda name, *_: done.json["functions"][name])
     shown = pinion("demo", "--functions", "rnea,crba")
     assert shown.code == 0 and shown.err == ""
-    header = next(line for line in shown.out.splitlines() if "iiwa14, q16.16, ii 8" in line)
+    header = next(line for line in shown.out.splitlines() if f"{robot}, q16.16, ii 8" in line)
     assert header.split()[-2:] == ["rnea", "crba"]
     least = [min(f["multipliers"] for f in done.json["functions"].values()), rnea["multipliers"]]
     row = next(line for line in shown.out.splitlines() if line.split()[:1] == ["multipliers"])

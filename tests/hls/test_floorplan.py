@@ -54,7 +54,11 @@ def shuffled(binding: Binding, seed: int = 0) -> Binding:
 
 @pytest.mark.parametrize(
     ("robot", "ii", "name"),
-    [("iiwa14", 8, "rnea"), ("iiwa14", 16, "minv"), ("hyq", 5, "rnea")],
+    [
+        ("iiwa14", 8, "rnea"),
+        pytest.param("iiwa14", 16, "minv", marks=pytest.mark.slow),
+        ("hyq", 5, "rnea"),
+    ],
 )
 def test_only_units_change_and_wires_get_shorter(robot: str, ii: int, name: str) -> None:
     made = designed(robot, ii, name=name)

@@ -1,13 +1,17 @@
 """The iiwa14's fd_derivatives for the VCU118, whole: core and link at one clock.
 
-Half of what CI takes for the boards is the mapping of this design.
+Mapping takes four minutes.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.boards.vcu118.whole import maps_and_fits_one_die, passes_every_check
+
+pytestmark = pytest.mark.slow
 
 
 def test_it_passes_every_check_maps_and_fits_one_die(tmp_path: Path, tclsh: str) -> None:

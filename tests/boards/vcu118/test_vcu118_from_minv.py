@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.boards.vcu118.whole import maps_and_fits_one_die, passes_every_check
+
+pytestmark = pytest.mark.slow
 
 
 def test_it_passes_every_check_maps_and_fits_one_die(tmp_path: Path, tclsh: str) -> None:

@@ -1,4 +1,4 @@
-"""Small whole builds: every check but the mapping, and for another board the mapping as well."""
+"""Small whole builds: every check, and their mapping, which takes a minute."""
 
 from __future__ import annotations
 
@@ -6,14 +6,28 @@ from pathlib import Path
 
 import pytest
 
+from pinion.link import Manifest
 from tests.boards.vcu118.whole import maps_and_fits_one_die, passes_every_check
 
 
-def test_a_small_build_passes_the_checks(tmp_path: Path, tclsh: str) -> None:
-    path = passes_every_check(
-        tmp_path / "build", tclsh, robot="pendulum", function="rnea", board_name="vcu118", mhz=200.0
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory, tclsh: str) -> Path:
+    """The board's folder of a build whose core is slower than the link."""
+    folder = tmp_path_factory.mktemp("whole") / "build"
+    return passes_every_check(
+        folder, tclsh, robot="pendulum", function="rnea", board_name="vcu118", mhz=200.0
     )
+
+
+def test_a_small_build_passes_the_checks(path: Path) -> None:
     assert "module pinion_core" in (path / "pinion_board.v").read_text()
+
+
+def test_a_small_build_maps_and_fits_one_die(path: Path) -> None:
+    manifest = Manifest.read(path.parent)
+    # Four for each product of 32 x 32 bits, one for each of the tables' narrower ones.
+    blocks = 4 * manifest.multipliers + manifest.table_multipliers
+    assert maps_and_fits_one_die(path, board_name="vcu118", mhz=200.0)["dsp"] == blocks > 0
 
 
 @pytest.mark.slow

@@ -18,7 +18,10 @@ from tests.gateware.link.streams import PAUSES, differs, never, often
 
 LAYOUT = Layout(function=0xFEED_BEEF, build=0x0123_4567_89AB_CDEF, words_in=6, words_out=3)
 PARAMETERS = {"words": LAYOUT.words_in, "function": LAYOUT.function, "build": LAYOUT.build}
-BUSES = [Bus(words=n) for n in (2, 4, 8, 16)]
+BUSES = [
+    *(Bus(words=n) for n in (4, 16)),
+    *(pytest.param(Bus(words=n), marks=pytest.mark.slow) for n in (2, 8)),
+]
 WATCH = (
     *("batch_valid", "batch_count", "batch_sequence", "verdict_valid", "verdict_bad"),
     *("error", "cause", "halted", "dropped", "began", "idle"),

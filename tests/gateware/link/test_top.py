@@ -37,7 +37,8 @@ CLOCKS = [(1, 1), (3, 5), (6, 5)]
 """Periods of link and core: the core as fast, at 0.6 and at 1.2 times the link's rate."""
 
 
-BUSES = [Bus(), Bus(words=4)]
+# A whole top compiles for half a minute.
+BUSES = [Bus(), pytest.param(Bus(words=4), marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=BUSES, ids=str)

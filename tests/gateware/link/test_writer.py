@@ -33,7 +33,10 @@ from tests.gateware.link.streams import PAUSES, often
 
 LAYOUT = Layout(function=0xFEED_BEEF, build=0x0123_4567_89AB_CDEF, words_in=6, words_out=5)
 PARAMETERS = {"words": LAYOUT.words_out, "function": LAYOUT.function, "build": LAYOUT.build}
-BUSES = [Bus(words=n) for n in (2, 4, 8, 16)]
+BUSES = [
+    *(Bus(words=n) for n in (4, 16)),
+    *(pytest.param(Bus(words=n), marks=pytest.mark.slow) for n in (2, 8)),
+]
 
 
 class Batch:
