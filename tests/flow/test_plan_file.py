@@ -194,6 +194,11 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
     "no TOML": (swap("ports = [[", "ports = [("), "cannot be read: .*line"),
     "twice": (swap("[signal.11]", "[signal.5]"), "cannot be read: .*twice"),
     "empty": (lambda text: "", "is not whole .*distribution, max_error"),
+    "later": (
+        lambda text: text.replace("version = 1", "version = 2"),
+        "is of version 2, and this Pinion reads version 1",
+    ),
+    "unversioned": (lambda text: text.replace("version = 1", ""), "is of version None"),
     **{
         f"without {key}": (without(key), f"is not whole .*'{key}'")
         for key in ("distribution", "max_error", "angle", "together", "dot_widths", "graph")

@@ -17,6 +17,9 @@ from .signals import SignalPlan, TableFormats
 
 PLAN = "plan.toml"
 
+VERSION = 1
+"""Of the file's form."""
+
 _HEAD = """\
 # Formats of a core's signals. [27, 18] is a word of 27 bits, 18 of them behind the binary point.
 # `value` is what is stored; `ports` are the operands as the unit reads them, in the operation's
@@ -140,6 +143,7 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
     results = {node: word for word, node in reversed(graph.outputs)}
     lines = [
         _HEAD.format(name=PLAN),
+        f"version = {VERSION}",
         f"distribution = {json.dumps(plan.distribution)}",
         f"max_error = {plan.max_error!r}",
         f"angle = [{plan.tables.angle.width}, {plan.tables.angle.frac}]",
@@ -177,6 +181,12 @@ def read_plan(path: Path) -> SavedPlan:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         what = error.strerror if isinstance(error, OSError) else error
         raise PlanError(f"The plan '{path}' cannot be read: {what}.") from None
+    version = data.get("version")
+    if data and version != VERSION:
+        raise PlanError(
+            f"The plan '{path}' is of version {version}, and this Pinion reads version {VERSION}: "
+            "make a new one with --formats auto."
+        )
     try:
         values, ports = {}, {}
         for key, entry in data["signal"].items():
