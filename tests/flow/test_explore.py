@@ -360,6 +360,35 @@ def test_an_interrupt_by_another_thread_waits_until_a_process_is_started() -> No
     assert run.stdout.split() == ["started", "stopped", "True"], run.stderr
 
 
+DESTROYING = """
+import time
+from pinion.cosim.explore import _prepare
+
+class Slow:
+    def __del__(self):
+        print("destroying", flush=True)
+        time.sleep(600)
+
+_prepare()
+Slow()
+time.sleep(600)
+"""
+
+
+def test_a_process_that_is_stopped_in_a_destructor_ends_without_a_word() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", DESTROYING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None and child.stderr is not None
+        assert child.stdout.readline() == "destroying\n"
+        child.terminate()
+        assert child.stderr.read() == ""
+    assert child.returncode == 1
+
+
 def _alive(session: int) -> list[str]:
     """Processes of a session that still run."""
     found = []

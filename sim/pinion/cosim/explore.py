@@ -43,6 +43,9 @@ POINTS, BUILD, RECORD = "points", "build", "point.json"
 # Seconds that a process has for stopping its tools.
 _GRACE = 5.0
 
+# Seconds until a process that could not exit tries it again.
+_AGAIN = 0.01
+
 Row = dict[str, Any]
 
 
@@ -284,8 +287,18 @@ def _no_orphans() -> Iterator[None]:
 def _prepare() -> None:
     """In a new process: end, with the tools it runs, on SIGTERM and when the parent is gone."""
     # An exception, because tools are stopped and temporary folders removed on the way out.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, lambda *_: sys.exit(1))
+    sys.unraisablehook = _exit_later
     threading.Thread(target=_follow, daemon=True).start()
+
+
+def _exit_later(lost: sys.UnraisableHookArgs) -> None:
+    """Exit a little later, where a destructor was running and Python dropped its exception."""
+    if issubclass(lost.exc_type, SystemExit):
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _follow() -> None:
