@@ -147,6 +147,10 @@ def test_a_changed_function_is_no_intact_build(folder: Path, tmp_path: Path) -> 
     (copy / "function.json").write_text(text.replace("[0.5,2.0]", "[0.5,2.5]"))
     with pytest.raises(ManifestError, match=r"not intact .*function\.json.*build it again"):
         Build.read(copy)
+    for broken in ("[" * 100_000, "[]", "{", '{"format": 1e999}'):
+        (copy / "function.json").write_text(broken)
+        with pytest.raises(ManifestError, match=r"not intact .*build it again"):
+            Build.read(copy)
 
 
 @pytest.mark.parametrize(

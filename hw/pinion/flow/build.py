@@ -91,7 +91,7 @@ class Build:
                 raise ValueError(
                     f"{FUNCTION}, {GRAPH} and {SCHEDULE.name} are not those of {MANIFEST}"
                 )
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ManifestError(
                 f"The build folder '{folder}' is not intact ({error}): build it again."
             ) from None
