@@ -27,7 +27,7 @@ help:
 	@echo
 	@echo '  make demo       set up, then build, run and check a core for the KUKA iiwa14'
 	@echo '  make test       set up, then run all tests        (ARGS="tests/hls -k schedule")'
-	@echo '  make test-slow  every function on real robots, an hour or more'
+	@echo '  make test-slow  every function on real robots and whole boards, an hour or more'
 	@echo '  make formal     proofs of the stream components, a few minutes'
 	@echo '  make soak       100,000 requests through a stand-in card that keeps failing'
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
@@ -49,7 +49,7 @@ test: setup
 	$(RUN) $(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
 test-slow: setup
-	@echo 'test-slow: every function on real robots through RTL, minutes each'
+	@echo 'test-slow: every function on real robots through RTL, whole boards: minutes each'
 	$(RUN) $(BIN)/python -m pytest $(SPREAD) -m slow $(ARGS)
 
 formal: setup
