@@ -109,8 +109,8 @@ class BuiltFunction:
         )
         if kind != FORMAT or version != VERSION:
             raise FunctionError(
-                f"This is no function that this Pinion reads (format {kind!r}, version "
-                f"{version!r}; wanted are {FORMAT!r}, {VERSION}): build the folder again."
+                f"The function has the format {kind!r}, version {version!r}, and this Pinion reads "
+                f"{FORMAT!r}, version {VERSION}."
             )
         try:
             made = cls(
