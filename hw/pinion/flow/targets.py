@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pinion.hls.multiplier import DSP48E2, MULT18X18D, Multiplier
+from pinion.hls.multiplier import MULT18X18D
 from pinion.link import Manifest
 
 from .objective import SIGNAL_FORMATS
@@ -34,7 +34,6 @@ class Target:
     -------
     name : of the command line.
     clock_mhz, formats : used where nothing else is asked for.
-    multiplier : the block that its products are made of.
     floorplan : whether wires are so scarce that units are chosen for short ones
         (:mod:`pinion.hls.floorplan`).
     reachable_mhz : the clock that the core gets where one is asked for.
@@ -44,7 +43,6 @@ class Target:
     name: str
     clock_mhz: float = 250.0
     formats: str = "q16.16"
-    multiplier: Multiplier = DSP48E2
     floorplan: bool = False
     reachable_mhz: Callable[[float], float] = _as_wanted
     write: Callable[[Path, Manifest, Report], None] = _nothing
@@ -89,7 +87,6 @@ def _ulx3s() -> Target:
         name="ulx3s",
         clock_mhz=50.0,
         formats=SIGNAL_FORMATS[MULT18X18D],
-        multiplier=MULT18X18D,
         floorplan=True,
         reachable_mhz=reachable_mhz,
         write=lambda folder, manifest, report: write_ulx3s(folder, manifest),
