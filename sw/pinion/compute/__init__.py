@@ -1,0 +1,3 @@
+"""Compiled code from graphs: batches of dynamics on a CPU."""
+
+from __future__ import annotations

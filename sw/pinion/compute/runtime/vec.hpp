@@ -1,0 +1,176 @@
+// Vectors of samples: native vector types with the few operations that a kernel needs.
+//
+// A kernel is a template over V: a vector here, a float in a scalar build or on a GPU. Lanes never
+// meet: lane i of a result depends on lane i of the operands alone. Products that are summed are
+// fused where the printer says so, by fma() and its relatives, and nowhere else: compile with
+// -ffp-contract=off. Where the machine has no fused multiply-add (PINION_ISA_PORTABLE), the same
+// functions round twice.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define PINION_INLINE __device__ __forceinline__
+#else
+#define PINION_INLINE inline __attribute__((always_inline))
+#define PINION_COLD __attribute__((noinline, cold))
+#endif
+
+#if defined(__AVX512F__)
+#define PINION_ISA_AVX512 1
+#define PINION_VECTOR_BYTES 64
+#include <immintrin.h>
+#elif defined(__AVX2__) && defined(__FMA__)
+#define PINION_ISA_AVX2 1
+#define PINION_VECTOR_BYTES 32
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#define PINION_ISA_NEON 1
+#define PINION_VECTOR_BYTES 16
+#include <arm_neon.h>
+#else
+#define PINION_ISA_PORTABLE 1
+#define PINION_VECTOR_BYTES 16
+#endif
+
+namespace pinion {
+
+typedef float f32v __attribute__((vector_size(PINION_VECTOR_BYTES)));
+typedef double f64v __attribute__((vector_size(PINION_VECTOR_BYTES)));
+typedef int32_t i32v __attribute__((vector_size(PINION_VECTOR_BYTES)));
+typedef int64_t i64v __attribute__((vector_size(PINION_VECTOR_BYTES)));
+// The same in memory, where nobody promises more than an element's alignment.
+typedef float f32m __attribute__((vector_size(PINION_VECTOR_BYTES), aligned(4), may_alias));
+typedef double f64m __attribute__((vector_size(PINION_VECTOR_BYTES), aligned(8), may_alias));
+
+// Of a vector type, or of a scalar, which is a vector of one: its scalar, the integer type of the
+// same shape (also that of comparisons), the type in memory, the number of lanes.
+template <class V> struct Traits;
+template <> struct Traits<f32v> {
+  typedef float scalar;
+  typedef i32v ints;
+  typedef f32m memory;
+  static constexpr int lanes = PINION_VECTOR_BYTES / 4;
+};
+template <> struct Traits<f64v> {
+  typedef double scalar;
+  typedef i64v ints;
+  typedef f64m memory;
+  static constexpr int lanes = PINION_VECTOR_BYTES / 8;
+};
+template <> struct Traits<float> {
+  typedef float scalar;
+  typedef int32_t ints;
+  typedef float memory;
+  static constexpr int lanes = 1;
+};
+template <> struct Traits<double> {
+  typedef double scalar;
+  typedef int64_t ints;
+  typedef double memory;
+  static constexpr int lanes = 1;
+};
+template <class V> using Scalar = typename Traits<V>::scalar;
+template <class V> using Ints = typename Traits<V>::ints;
+
+// The widest vector of a scalar type.
+template <class T> struct Widest;
+template <> struct Widest<float> {
+  typedef f32v type;
+};
+template <> struct Widest<double> {
+  typedef f64v type;
+};
+
+// Every lane the same.
+template <class V> PINION_INLINE V splat(Scalar<V> x) { return x - V{}; }
+template <> PINION_INLINE float splat<float>(float x) { return x; }
+template <> PINION_INLINE double splat<double>(double x) { return x; }
+
+template <class V> PINION_INLINE V load(const Scalar<V> *p) {
+  return *(const typename Traits<V>::memory *)p;
+}
+template <class V> PINION_INLINE void store(Scalar<V> *p, V x) {
+  *(typename Traits<V>::memory *)p = x;
+}
+
+// fma: a b + c, fms: a b - c, fnma: c - a b, fnms: -a b - c, each rounded once.
+#define PINION_FUSED(V, FMA, FMS, FNMA, FNMS)                                                      \
+  PINION_INLINE V fma(V a, V b, V c) { return FMA; }                                               \
+  PINION_INLINE V fms(V a, V b, V c) { return FMS; }                                               \
+  PINION_INLINE V fnma(V a, V b, V c) { return FNMA; }                                             \
+  PINION_INLINE V fnms(V a, V b, V c) { return FNMS; }
+
+#if PINION_ISA_AVX512
+PINION_FUSED(f32v, _mm512_fmadd_ps(a, b, c), _mm512_fmsub_ps(a, b, c), _mm512_fnmadd_ps(a, b, c),
+             _mm512_fnmsub_ps(a, b, c))
+PINION_FUSED(f64v, _mm512_fmadd_pd(a, b, c), _mm512_fmsub_pd(a, b, c), _mm512_fnmadd_pd(a, b, c),
+             _mm512_fnmsub_pd(a, b, c))
+#elif PINION_ISA_AVX2
+PINION_FUSED(f32v, _mm256_fmadd_ps(a, b, c), _mm256_fmsub_ps(a, b, c), _mm256_fnmadd_ps(a, b, c),
+             _mm256_fnmsub_ps(a, b, c))
+PINION_FUSED(f64v, _mm256_fmadd_pd(a, b, c), _mm256_fmsub_pd(a, b, c), _mm256_fnmadd_pd(a, b, c),
+             _mm256_fnmsub_pd(a, b, c))
+#elif PINION_ISA_NEON
+PINION_FUSED(f32v, vfmaq_f32(c, a, b), -vfmsq_f32(c, a, b), vfmsq_f32(c, a, b),
+             -vfmaq_f32(c, a, b))
+PINION_FUSED(f64v, vfmaq_f64(c, a, b), -vfmsq_f64(c, a, b), vfmsq_f64(c, a, b),
+             -vfmaq_f64(c, a, b))
+#else
+PINION_FUSED(f32v, a *b + c, a *b - c, c - a * b, -(a * b) - c)
+PINION_FUSED(f64v, a *b + c, a *b - c, c - a * b, -(a * b) - c)
+#endif
+
+// Scalars are fused where that is one instruction.
+#if PINION_ISA_PORTABLE
+PINION_FUSED(float, a *b + c, a *b - c, c - a * b, -(a * b) - c)
+PINION_FUSED(double, a *b + c, a *b - c, c - a * b, -(a * b) - c)
+#else
+PINION_FUSED(float, __builtin_fmaf(a, b, c), __builtin_fmaf(a, b, -c), __builtin_fmaf(-a, b, c),
+             __builtin_fmaf(-a, b, -c))
+PINION_FUSED(double, __builtin_fma(a, b, c), __builtin_fma(a, b, -c), __builtin_fma(-a, b, c),
+             __builtin_fma(-a, b, -c))
+#endif
+
+template <class V> PINION_INLINE V recip(V x) { return splat<V>(1) / x; }
+
+// Lane by lane: where the mask is set (all ones), a; elsewhere b.
+template <class V> PINION_INLINE V select(Ints<V> mask, V a, V b) { return mask ? a : b; }
+template <> PINION_INLINE float select<float>(int32_t mask, float a, float b) {
+  return mask ? a : b;
+}
+template <> PINION_INLINE double select<double>(int64_t mask, double a, double b) {
+  return mask ? a : b;
+}
+
+// The bits of a vector as integers, and back.
+template <class V> PINION_INLINE Ints<V> bits(V x) {
+  Ints<V> i;
+  memcpy(&i, &x, sizeof i);
+  return i;
+}
+template <class V> PINION_INLINE V from_bits(Ints<V> i) {
+  V x;
+  memcpy(&x, &i, sizeof x);
+  return x;
+}
+
+// Whether any lane of a mask is set.
+#if PINION_ISA_AVX512
+PINION_INLINE bool any(i32v m) { return _mm512_test_epi32_mask((__m512i)m, (__m512i)m) != 0; }
+PINION_INLINE bool any(i64v m) { return _mm512_test_epi64_mask((__m512i)m, (__m512i)m) != 0; }
+#elif PINION_ISA_AVX2
+PINION_INLINE bool any(i32v m) { return !_mm256_testz_si256((__m256i)m, (__m256i)m); }
+PINION_INLINE bool any(i64v m) { return !_mm256_testz_si256((__m256i)m, (__m256i)m); }
+#else
+template <class I> PINION_INLINE bool any(I mask) {
+  bool found = false;
+  for (unsigned k = 0; k < sizeof(I) / sizeof(mask[0]); ++k) found |= mask[k] != 0;
+  return found;
+}
+#endif
+PINION_INLINE bool any(int32_t mask) { return mask != 0; }
+PINION_INLINE bool any(int64_t mask) { return mask != 0; }
+
+} // namespace pinion
