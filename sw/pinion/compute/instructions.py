@@ -1,0 +1,364 @@
+"""From a graph to instructions of a processor: fused multiply-adds, with signs folded into them.
+
+A processor computes ``a b + c`` in one instruction, and ``a b - c``, ``c - a b`` and ``-a b - c``
+as well. So a product that only sums read costs nothing of its own where each of those sums can take
+it in, and a negation costs nothing at all but for some results. Which sum takes which product is
+chosen here; the compiler is told to fuse nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pinion.graph import Graph, Node, Word, names
+from pinion.graph.ops import OPS, Family
+
+from .errors import ComputeError
+
+
+class Kind(Enum):
+    """What an instruction computes, with its operands ``a``, ``b`` and ``c``."""
+
+    INPUT = "a word of the request"
+    CONST = "a constant"
+    SIN = "sin(a)"
+    COS = "cos(a)"
+    RECIPROCAL = "1 / a"
+    ADD = "a + b"
+    SUB = "a - b"
+    MUL = "a * b"
+    FMA = "a * b + c"
+    FMS = "a * b - c"
+    FNMA = "c - a * b"
+    FNMS = "-a * b - c"
+    NEG = "-a"
+
+
+GIVEN = (Kind.INPUT, Kind.CONST)
+"""What is read, not computed."""
+
+TRIG = (Kind.SIN, Kind.COS)
+"""What the functions of an angle give; they are computed before the rest."""
+
+EARLY = 8
+"""Instructions of an angle that is computed before all else, at most."""
+
+_FUSED = {(1, 1): Kind.FMA, (1, -1): Kind.FMS, (-1, 1): Kind.FNMA, (-1, -1): Kind.FNMS}
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction.
+
+    Members
+    -------
+    kind : what it computes.
+    args : positions of its operands in the program.
+    value : the word of an input, the number of a constant, else None.
+    node : the graph's node whose value, or minus it, this is.
+    """
+
+    kind: Kind
+    args: tuple[int, ...]
+    value: Word | float | None
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Instructions in the order in which they are computed.
+
+    Members
+    -------
+    instructions : operands come before what reads them.
+    outputs : word and position of each result, in the order of the result record.
+    """
+
+    instructions: tuple[Instruction, ...]
+    outputs: tuple[tuple[Word, int], ...]
+
+    @property
+    def arithmetic(self) -> int:
+        """Instructions that a vector unit computes, sines and cosines not counted."""
+        return sum(i.kind not in (*GIVEN, *TRIG) for i in self.instructions)
+
+    @property
+    def early_angles(self) -> frozenset[int]:
+        """Operands of sines and cosines that follow from inputs with few instructions: their
+        functions are computed before all else.
+        """
+        size: list[float] = []
+        for it in self.instructions:
+            if it.kind in GIVEN:
+                size.append(0)
+            elif it.kind in TRIG:
+                size.append(float("inf"))
+            else:
+                size.append(1 + sum(size[a] for a in it.args))
+        angles = {it.args[0] for it in self.instructions if it.kind in TRIG}
+        return frozenset(a for a in angles if size[a] <= EARLY)
+
+    @property
+    def needed(self) -> list[bool]:
+        """Which instructions results need when the functions of early angles are given."""
+        early = self.early_angles
+        needed = [False] * len(self.instructions)
+        for _, at in self.outputs:
+            needed[at] = True
+        for i in range(len(needed) - 1, -1, -1):
+            it = self.instructions[i]
+            if needed[i] and not (it.kind in TRIG and it.args[0] in early):
+                for a in it.args:
+                    needed[a] = True
+        return needed
+
+    def ordered(self, order: Sequence[int]) -> Program:
+        """The same program with its instructions in another order, a permutation of positions."""
+        place = {old: new for new, old in enumerate(order)}
+        moved = []
+        for old in order:
+            it = self.instructions[old]
+            args = tuple(place[a] for a in it.args)
+            moved.append(Instruction(it.kind, args, it.value, it.node))
+        return Program(tuple(moved), tuple((word, place[at]) for word, at in self.outputs))
+
+
+Signed = tuple[int, int]
+"""A sign, 1 or -1, and the number of a value."""
+
+
+@dataclass(slots=True)
+class _Value:
+    """A value on its way to an instruction; sums have two signed operands."""
+
+    kind: Kind
+    args: tuple[Signed, ...]
+    given: Word | float | None
+    node: int
+    product: int | None = None  # which operand of a sum is fused into it
+
+
+def select(graph: Graph) -> Program:
+    """Choose the instructions of a graph, in the graph's order.
+
+    Parameters
+    ----------
+    graph : of the real dialect; of the fixed one, roundings are left out, as in its float value.
+
+    Raises
+    ------
+    ComputeError
+        When the graph has an operation that this does not know.
+    """
+    values, refs = _values(graph)
+    alive = _alive(values, [refs[node] for _, node in graph.outputs])
+    _fuse(values, alive, {refs[node][1] for _, node in graph.outputs})
+    return _emit(graph, values, refs)
+
+
+def _values(graph: Graph) -> tuple[list[_Value], list[Signed]]:
+    """Values of two operands at most, and each node as one of them with a sign."""
+    values: list[_Value] = []
+    refs: list[Signed] = []
+
+    def make(kind: Kind, *args: Signed, node: int, given: Word | float | None = None) -> int:
+        values.append(_Value(kind, args, given, node))
+        return len(values) - 1
+
+    for i, node in enumerate(graph.nodes):
+        x = [refs[a] for a in node.args]
+        family = OPS[node.op].family if node.op in OPS else None
+        if family is Family.INPUT:
+            refs.append((1, make(Kind.INPUT, node=i, given=Word.of(str(node.params[0])))))
+        elif family is Family.CONSTANT:
+            refs.append((1, make(Kind.CONST, node=i, given=float(node.params[0]))))
+        elif family is Family.NEGATION:
+            refs.append((-x[0][0], x[0][1]))
+        elif family is Family.ROUNDING:
+            refs.append(x[0])
+        elif family is Family.TABLE:
+            refs.append(_table(make, node, x[0], i))
+        elif family in (Family.SUM, Family.PRODUCT):
+            terms = x
+            if family is Family.PRODUCT:
+                pairs = zip(x[::2], x[1::2], strict=True)
+                # Signs of factors are those of the product.
+                terms = [
+                    (a[0] * b[0], make(Kind.MUL, (1, a[1]), (1, b[1]), node=i)) for a, b in pairs
+                ]
+            signed = [(s * n, at) for s, (n, at) in zip(_signs(node, terms), terms, strict=True)]
+            total = signed[0]
+            for term in signed[1:]:
+                total = (1, make(Kind.ADD, total, term, node=i))
+            refs.append(total)
+        else:
+            raise ComputeError(
+                f"The operation '{node.op}' has no instruction: Pinion compiles {', '.join(OPS)}."
+            )
+    return values, refs
+
+
+def _table(make: object, node: Node, x: Signed, i: int) -> Signed:
+    kind = {
+        names.SIN: Kind.SIN,
+        names.COS: Kind.COS,
+        names.RECIPROCAL: Kind.RECIPROCAL,
+    }[node.op]
+    assert callable(make)
+    sign = x[0] if OPS[node.op].parity < 0 else 1
+    return sign, make(kind, (1, x[1]), node=i)
+
+
+def _signs(node: Node, terms: Sequence[Signed]) -> list[int]:
+    if node.op == names.SUB:
+        return [1, -1]
+    return [int(sign) for sign in node.params] if node.params else [1] * len(terms)
+
+
+def _alive(values: list[_Value], roots: Sequence[Signed]) -> list[bool]:
+    alive = [False] * len(values)
+    for _, root in roots:
+        alive[root] = True
+    for i in range(len(values) - 1, -1, -1):
+        if alive[i]:
+            for _, a in values[i].args:
+                alive[a] = True
+    return alive
+
+
+def _fuse(values: list[_Value], alive: list[bool], results: set[int]) -> None:
+    """Give products to sums: first those that one sum reads, then those that several read.
+
+    A product disappears only when every reader takes it in, and each saves one instruction however
+    many readers it has; so those that need few sums go first.
+    """
+    readers: dict[int, list[int]] = {}
+    for i, value in enumerate(values):
+        if alive[i]:
+            for _, a in value.args:
+                readers.setdefault(a, []).append(i)
+    products = [
+        i
+        for i, value in enumerate(values)
+        if alive[i] and value.kind is Kind.MUL and i not in results
+    ]
+    products.sort(key=lambda i: (len(readers[i]), i))
+    for i in products:
+        sums = readers[i]
+        if len(set(sums)) == len(sums) and all(
+            values[s].kind is Kind.ADD and values[s].product is None for s in sums
+        ):
+            for s in sums:
+                values[s].product = [a for _, a in values[s].args].index(i)
+
+
+def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
+    """Instructions of what is still needed, with the signs that cost least."""
+    roots = [(word, refs[node]) for word, node in graph.outputs]
+    needed = [False] * len(values)
+    signs: dict[int, set[int]] = {}
+    for _, (sign, root) in roots:
+        needed[root] = True
+        signs.setdefault(root, set()).add(sign)
+    for i in range(len(values) - 1, -1, -1):
+        if needed[i]:
+            for a in _operands(values, i):
+                needed[a] = True
+
+    made: list[Instruction] = []
+    place: list[Signed] = [(1, -1)] * len(values)  # sign and position of the instruction
+
+    def put(kind: Kind, args: tuple[int, ...], given: Word | float | None, node: int) -> int:
+        made.append(Instruction(kind, args, given, node))
+        return len(made) - 1
+
+    for i, value in enumerate(values):
+        # Inputs are all there, read or not: the record has them.
+        if not needed[i] and value.kind is not Kind.INPUT:
+            continue
+        # A result that is wanted negated is computed so where that costs nothing.
+        wish = -1 if signs.get(i) == {-1} else 1
+        if value.kind is Kind.ADD:
+            place[i] = _sum(values, value, place, wish, put)
+        elif value.kind is Kind.MUL:
+            (sa, a), (sb, b) = (place[a] for _, a in value.args)
+            if sa * sb != wish and wish < 0:
+                constant = [values[x].kind is Kind.CONST for _, x in value.args]
+                if any(constant):
+                    at = constant.index(True)
+                    number = values[value.args[at][1]].given
+                    assert isinstance(number, float)
+                    flipped = put(Kind.CONST, (), -number, value.node)
+                    a, b = (flipped, b) if at == 0 else (a, flipped)
+                    sa = -sa
+            place[i] = sa * sb, put(Kind.MUL, (a, b), None, value.node)
+        elif value.kind in (Kind.SIN, Kind.RECIPROCAL):
+            sign, a = place[value.args[0][1]]
+            place[i] = sign, put(value.kind, (a,), None, value.node)
+        elif value.kind is Kind.COS:
+            place[i] = 1, put(value.kind, (place[value.args[0][1]][1],), None, value.node)
+        else:
+            place[i] = 1, put(value.kind, (), value.given, value.node)
+
+    outputs = []
+    negated: dict[int, int] = {}
+    for word, (sign, root) in roots:
+        own, at = place[root]
+        if own * sign < 0:
+            if made[at].kind is Kind.CONST:
+                number = made[at].value
+                assert isinstance(number, float)
+                negated.setdefault(at, put(Kind.CONST, (), 0.0 - number, made[at].node))
+            elif at not in negated:
+                negated[at] = put(Kind.NEG, (at,), None, made[at].node)
+            at = negated[at]
+        outputs.append((word, at))
+    return _without_unread(Program(tuple(made), tuple(outputs)))
+
+
+def _operands(values: list[_Value], i: int) -> list[int]:
+    """What the instruction of a value reads: the factors of a fused product, not the product."""
+    value = values[i]
+    if value.product is None:
+        return [a for _, a in value.args]
+    product = value.args[value.product][1]
+    other = value.args[1 - value.product][1]
+    return [*(a for _, a in values[product].args), other]
+
+
+def _sum(
+    values: list[_Value],
+    value: _Value,
+    place: list[Signed],
+    wish: int,
+    put: object,
+) -> Signed:
+    assert callable(put)
+    if value.product is not None:
+        sign, product = value.args[value.product]
+        (sa, a), (sb, b) = (place[x] for _, x in values[product].args)
+        other_sign, other = value.args[1 - value.product]
+        so, c = place[other]
+        kind = _FUSED[wish * sign * sa * sb, wish * other_sign * so]
+        return wish, put(kind, (a, b, c), None, value.node)
+    (s, x), (t, y) = ((sign * place[a][0], place[a][1]) for sign, a in value.args)
+    s, t = wish * s, wish * t
+    if s == t:
+        return wish * s, put(Kind.ADD, (x, y), None, value.node)
+    first, second = (x, y) if s > 0 else (y, x)
+    return wish, put(Kind.SUB, (first, second), None, value.node)
+
+
+def _without_unread(program: Program) -> Program:
+    """Drop constants whose sign was changed for every reader."""
+    used = {a for it in program.instructions for a in it.args}
+    used |= {at for _, at in program.outputs}
+    keep = [i for i, it in enumerate(program.instructions) if i in used or it.kind is Kind.INPUT]
+    place = {old: new for new, old in enumerate(keep)}
+    kept = tuple(
+        Instruction(it.kind, tuple(place[a] for a in it.args), it.value, it.node)
+        for it in (program.instructions[i] for i in keep)
+    )
+    return Program(kept, tuple((word, place[at]) for word, at in program.outputs))

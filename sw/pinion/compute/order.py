@@ -1,0 +1,126 @@
+"""Orders of instructions that keep few values alive.
+
+A core has 16 or 32 vector registers; what is alive beyond them goes to the stack and comes back.
+Three orders are tried. As traced: pass by pass over the robot. Depth first: each result with all
+that only it still needs, the operand that takes more registers first (Sethi and Ullman 1970, "The
+Generation of Optimal Code for Arithmetic Expressions", on a graph as if it were a tree). By parts:
+results that share nothing but inputs, constants and functions of the angles, such as a walking
+robot's legs, one part after the other, each depth first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from .allocate import Allocation, allocate
+from .instructions import GIVEN, TRIG, Program
+
+
+def live_values(program: Program) -> int:
+    """Largest number of values that are alive at once.
+
+    Inputs, constants, sines and cosines stand in memory and do not count.
+    """
+    held = [it.kind in (*GIVEN, *TRIG) for it in program.instructions]
+    last = [-1] * len(program.instructions)
+    for i, it in enumerate(program.instructions):
+        for a in it.args:
+            last[a] = i
+    live = most = 0
+    for i, it in enumerate(program.instructions):
+        if not held[i] and last[i] >= 0:
+            live += 1
+            most = max(most, live)
+        live -= sum(not held[a] and last[a] == i for a in dict.fromkeys(it.args))
+    return most
+
+
+Order = Callable[[Program], list[int]]
+
+
+def as_traced(program: Program) -> list[int]:
+    """The order that the program has."""
+    return list(range(len(program.instructions)))
+
+
+def depth_first(program: Program) -> list[int]:
+    """Result after result, each with what only it still needs, the larger operand first."""
+    return _walk(program, [at for _, at in program.outputs])
+
+
+def by_parts(program: Program) -> list[int]:
+    """Depth first, and results that share no computed value apart."""
+    part = _parts(program)
+    first: dict[int, int] = {}
+    for k, (_, at) in enumerate(program.outputs):
+        first.setdefault(part[at], k)
+    roots = sorted((at for _, at in program.outputs), key=lambda at: first[part[at]])
+    return _walk(program, roots)
+
+
+ORDERS: Mapping[str, Order] = MappingProxyType(
+    {"traced": as_traced, "depth first": depth_first, "parts": by_parts}
+)
+
+
+def arrange(program: Program, *, registers: int) -> tuple[Program, Allocation]:
+    """The order, of those known, that needs the fewest moves to and from memory."""
+    tried = []
+    for order in ORDERS.values():
+        ordered = program.ordered(order(program))
+        tried.append((ordered, allocate(ordered, registers=registers)))
+    return min(tried, key=lambda pair: pair[1].cost)
+
+
+def _needs(program: Program) -> list[int]:
+    """Registers for each value, as if the graph were a tree (Sethi and Ullman)."""
+    needs = []
+    for it in program.instructions:
+        if it.kind in (*GIVEN, *TRIG):
+            needs.append(0)
+            continue
+        operands = sorted((needs[a] for a in dict.fromkeys(it.args)), reverse=True)
+        needs.append(max([1, *(need + k for k, need in enumerate(operands))]))
+    return needs
+
+
+def _walk(program: Program, roots: Sequence[int]) -> list[int]:
+    needs = _needs(program)
+    order: list[int] = []
+    done = [False] * len(program.instructions)
+    for root in roots:
+        todo = [root]
+        while todo:
+            i = todo[-1]
+            args = program.instructions[i].args
+            waiting = [] if done[i] else [a for a in dict.fromkeys(args) if not done[a]]
+            if waiting:
+                # The last one on the stack goes first.
+                todo += sorted(waiting, key=lambda a: needs[a])
+                continue
+            todo.pop()
+            if not done[i]:
+                done[i] = True
+                order.append(i)
+    # What nothing reads stays, at the end: words of the request that the function does not need.
+    return order + [i for i, there in enumerate(done) if not there]
+
+
+def _parts(program: Program) -> list[int]:
+    """For each instruction a number that is the same for all that hang together."""
+    parent = list(range(len(program.instructions)))
+
+    def find(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    for i, it in enumerate(program.instructions):
+        if it.kind in (*GIVEN, *TRIG):
+            continue
+        for a in it.args:
+            if program.instructions[a].kind not in (*GIVEN, *TRIG):
+                parent[find(i)] = find(a)
+    return [find(i) for i in range(len(parent))]

@@ -1,0 +1,270 @@
+"""C++ from a program: one straight-line template that vectors, scalars and GPU threads share.
+
+The printed functions are templates over the vector type ``V`` of ``runtime/vec.hpp`` and over three
+accessors, so that the same text serves every layout and every machine::
+
+    in.template get<array>(element)          a value of the request
+    turn.put(k, angle), turn.sin(k), turn.cos(k)
+                                             the functions of the k-th angle
+    table.get(k)                             the k-th constant
+    mem.put(slot, value), mem.get(slot)      what does not stay in a register
+    out.template put<array>(element, value)  a value of the result
+
+Constants are literals and `mem` is not used when no allocation is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from pinion.functions import Block
+from pinion.graph import Graph, Word
+
+from .allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
+from .errors import ComputeError
+from .instructions import GIVEN, TRIG, Instruction, Kind, Program
+
+EXPRESSIONS: Mapping[Kind, str] = MappingProxyType(
+    {
+        Kind.RECIPROCAL: "recip({0})",
+        Kind.ADD: "{0} + {1}",
+        Kind.SUB: "{0} - {1}",
+        Kind.MUL: "{0} * {1}",
+        Kind.FMA: "fma({0}, {1}, {2})",
+        Kind.FMS: "fms({0}, {1}, {2})",
+        Kind.FNMA: "fnma({0}, {1}, {2})",
+        Kind.FNMS: "fnms({0}, {1}, {2})",
+        Kind.NEG: "-{0}",
+    }
+)
+"""How each kind is written; those of no expression are read through an accessor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """The C++ text of a program.
+
+    Members
+    -------
+    text : definitions of ``angles<V>(in, turn, table)`` and
+        ``kernel<V>(in, turn, table, mem, out)``.
+    turns : how many angles have a place of their own in ``turn``.
+    constants : the constants of ``table``.
+    slots : of ``mem``.
+    """
+
+    text: str
+    turns: int
+    constants: tuple[float, ...]
+    slots: int
+
+
+def print_program(
+    program: Program,
+    *,
+    inputs: Sequence[Block],
+    results: Sequence[Block],
+    allocation: Allocation | None = None,
+    graph: Graph | None = None,
+) -> Printed:
+    """Print a program.
+
+    Parameters
+    ----------
+    program : instructions in the order in which they are to be computed.
+    inputs, results : the arrays that the words are of, every axis a number.
+    allocation : of the program; by default the compiler decides what is in registers.
+    graph : when given, every line gets the place in the mechanics that made it as a comment.
+
+    Raises
+    ------
+    ComputeError
+        When a word is of none of the arrays.
+    """
+    return _Printer(program, inputs, results, allocation, graph).printed()
+
+
+class _Printer:
+    def __init__(
+        self,
+        program: Program,
+        inputs: Sequence[Block],
+        results: Sequence[Block],
+        allocation: Allocation | None,
+        graph: Graph | None,
+    ) -> None:
+        self.program = program
+        self.allocation = allocation
+        self.graph = graph
+        self.inputs = _places(inputs)
+        self.results = _places(results)
+        self.early = program.early_angles
+        self.turn: dict[int, int] = {}  # from an early angle to its place
+        self.table: dict[float, int] = {}  # from a constant to its place
+        self.names = [self._name(i, it) for i, it in enumerate(program.instructions)]
+
+    def _name(self, i: int, it: Instruction) -> str:
+        if self.graph is None or it.kind in (*GIVEN, *TRIG):
+            return f"v{i}"
+        region = self.graph.nodes[it.node].region
+        if region is None or not region.name.isidentifier() or not region.name.isascii():
+            return f"v{i}"
+        return f"{region.name}{'' if region.body is None else region.body}_v{i}"
+
+    def printed(self) -> Printed:
+        """Both functions."""
+        angles = _function(
+            "template <class V, class In, class Turn, class Table>",
+            "void angles(In in, Turn turn, Table table)",
+            self._angles(),
+        )
+        kernel = _function(
+            "template <class V, class In, class Turn, class Table, class Mem, class Out>",
+            "void kernel(In in, Turn turn, Table table, Mem mem, Out out)",
+            self._written() if self.allocation is None else self._allocated(self.allocation),
+        )
+        return Printed(
+            text=f"{angles}\n{kernel}",
+            turns=len(self.turn),
+            constants=tuple(self.table),
+            slots=0 if self.allocation is None else self.allocation.slots,
+        )
+
+    def _angles(self) -> list[str]:
+        lines = []
+        done: set[int] = set()
+        for it in self.program.instructions:
+            angle = it.args[0] if it.kind in TRIG else -1
+            if angle not in self.early or angle in self.turn:
+                continue
+            for k in self._cone(angle):
+                if k not in done and self.program.instructions[k].kind not in GIVEN:
+                    done.add(k)
+                    lines.append(self._line(k))
+            lines += self._pair(angle, self._read(angle))
+        return lines
+
+    def _cone(self, root: int) -> list[int]:
+        seen, todo = set(), [root]
+        while todo:
+            i = todo.pop()
+            if i not in seen:
+                seen.add(i)
+                todo += self.program.instructions[i].args
+        return sorted(seen)
+
+    def _puts(self) -> dict[int, list[str]]:
+        """For each instruction the lines that write it as results."""
+        puts: dict[int, list[str]] = {}
+        for word, at in self.program.outputs:
+            places = self.results.get(str(word))
+            if places is None:
+                raise ComputeError(f"The word '{word}' is of no result of the function.")
+            puts.setdefault(at, []).extend(f"out.template put<{a}>({e}, {{0}});" for a, e in places)
+        return puts
+
+    def _written(self) -> list[str]:
+        """The kernel with every value in a variable."""
+        needed, puts = self.program.needed, self._puts()
+        lines: list[str] = []
+        for i, it in enumerate(self.program.instructions):
+            if it.kind in TRIG and needed[i]:
+                lines += self._pair(it.args[0], self._read(it.args[0]))
+            elif needed[i] and it.kind not in GIVEN:
+                lines.append(self._line(i))
+            lines += [put.format(self._read(i)) for put in puts.get(i, ())]
+        return lines
+
+    def _pair(self, angle: int, value: str) -> list[str]:
+        """Sine and cosine of an angle, once."""
+        if angle in self.turn:
+            return []
+        self.turn[angle] = len(self.turn)
+        return [f"turn.put({self.turn[angle]}, {value});"]
+
+    def _allocated(self, allocation: Allocation) -> list[str]:
+        """The kernel with values where the allocation has them."""
+        puts = self._puts()
+        named: dict[int, str] = {}
+        lines: list[str] = []
+        copies = 0
+
+        def place(i: int, slot: int) -> str:
+            if slot == IN_REGISTER:
+                return named[i]
+            return self._read(i) if slot == GIVEN_IN_MEMORY else f"mem.get({slot})"
+
+        for i, it in enumerate(self.program.instructions):
+            if it.kind in GIVEN or (it.kind in TRIG and it.args[0] in self.early):
+                lines += [put.format(self._read(i)) for put in puts.get(i, ())]
+        for step in allocation.steps:
+            lines += [f"mem.put({slot}, {named[i]});" for i, slot in step.stores]
+            for i, slot in step.loads:
+                lines.append(f"const V r{copies} = {place(i, slot)};")
+                named[i] = f"r{copies}"
+                copies += 1
+            i = step.compute
+            it = self.program.instructions[i]
+            reads = [place(a, slot) for a, slot in zip(it.args, step.operands, strict=True)]
+            if it.kind in TRIG:
+                lines += self._pair(it.args[0], reads[0])
+            else:
+                lines.append(self._line(i, reads))
+                named[i] = self.names[i]
+            lines += [put.format(self._read(i)) for put in puts.get(i, ())]
+        return lines
+
+    def _line(self, i: int, reads: Sequence[str] | None = None) -> str:
+        it = self.program.instructions[i]
+        reads = [self._read(a) for a in it.args] if reads is None else reads
+        text = EXPRESSIONS[it.kind].format(*reads)
+        line = f"const V {self.names[i]} = {text};"
+        if self.graph is not None and self.graph.nodes[it.node].line:
+            line += f" // {_comment(self.graph.nodes[it.node].line)}"
+        return line
+
+    def _read(self, i: int) -> str:
+        """How a value is read: inputs and constants where they are used."""
+        it = self.program.instructions[i]
+        if it.kind is Kind.INPUT:
+            places = self.inputs.get(str(it.value))
+            if places is None:
+                raise ComputeError(f"The word '{it.value}' is of no input of the function.")
+            array, element = places[0]
+            return f"in.template get<{array}>({element})"
+        if it.kind is Kind.CONST:
+            number = float(it.value or 0.0)
+            if self.allocation is None:
+                return f"splat<V>(Scalar<V>({number!r}))"
+            return f"table.get({self.table.setdefault(number, len(self.table))})"
+        if it.kind in TRIG:
+            name = "sin" if it.kind is Kind.SIN else "cos"
+            return f"turn.{name}({self.turn[it.args[0]]})"
+        return self.names[i]
+
+
+def _places(blocks: Sequence[Block]) -> dict[str, list[tuple[int, int]]]:
+    """For each word the array and the elements where it stands; the halves of a symmetric matrix
+    share their words.
+    """
+    places: dict[str, list[tuple[int, int]]] = {}
+    for array, block in enumerate(blocks):
+        for element, index in enumerate(np.ndindex(*map(int, block.shape))):
+            if block.symmetric and index[0] < index[1]:
+                index = index[::-1]
+            places.setdefault(Word(block.name, index), []).append((array, element))
+    return places
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end or continue a comment."""
+    return "".join(c if c.isprintable() and c != "\\" else "?" for c in text)
+
+
+def _function(template: str, signature: str, lines: Sequence[str]) -> str:
+    body = "".join(f"  {line}\n" for line in lines)
+    return f"{template}\nPINION_INLINE {signature} {{\n{body}}}\n"
