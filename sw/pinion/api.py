@@ -1,20 +1,30 @@
-"""One name for every way to compute a function: ``backend("iiwa14", "rnea", device="sim")``."""
+"""One name for every way to compute a function: ``backend("iiwa14", "rnea", device="cpu")``."""
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion import driver, installation
 from pinion.driver import Device, DriverError, find_transport
-from pinion.functions import BuiltFunction, Function, Result, check_arrays
+from pinion.driver.transport import split_device
+from pinion.functions import (
+    Backend,
+    BuiltFunction,
+    Closing,
+    Function,
+    InputError,
+    Result,
+    check_arrays,
+)
 from pinion.functions import function as named_function
 from pinion.robot import Model, load, model_to_dict
 
@@ -25,51 +35,13 @@ __all__ = ["Backend", "CardBackend", "FloatBackend", "__version__", "backend"]
 __version__ = installation.version()
 """The version of the installed distribution."""
 
-HOST_DEVICES = ("float",)
-PLANNED_DEVICES = ("cpu", "cuda")
+GROUP = "pinion.backends"
+"""Entry points that compute on the host or on a device of their own; what is none is a card."""
+
+PLANNED_DEVICES = ("cuda",)
 
 
-class Backend(Protocol):
-    """A function of a robot, wherever it runs; a context manager."""
-
-    def run(self, **arrays: ArrayLike) -> Result:
-        """Compute a batch: named arrays (...) or (n, ...) in, named arrays out."""
-
-    def __call__(self, **arrays: ArrayLike) -> Result:
-        """Compute a batch, as `run` does."""
-
-    def close(self) -> None:
-        """Give back what the backend holds."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-
-class _Closing:
-    """Closes at the end of a ``with`` block."""
-
-    def close(self) -> None:
-        """Give back what the backend holds; here nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class FloatBackend(_Closing):
+class FloatBackend(Closing):
     """The float model on the host: float64 results of the float32 requests that a card would get.
 
     Members
@@ -109,7 +81,7 @@ class FloatBackend(_Closing):
         return self.run(**arrays)
 
 
-class CardBackend(_Closing):
+class CardBackend(Closing):
     """A card, simulated or real, that holds a build.
 
     Members
@@ -143,41 +115,121 @@ def _quiet(message: str) -> None:
 
 
 def backend(
-    robot: str,
+    robot: str | Model,
     function: str | Function,
     *,
     device: str = "sim",
-    ii: int = 8,
-    formats: str = "q16.16",
-    folder: str | Path | None = None,
-    report: Callable[[str], None] = _quiet,
+    derivatives: str = "composite",
+    outputs: Sequence[str] = (),
+    **options: Any,
 ) -> Backend:
     """Pick a way to compute a function by name.
 
     Parameters
     ----------
-    robot : a built-in name or a URDF path.
+    robot : a built-in name or a URDF path; for the host's devices also a model.
     function : a row of the table of functions by its name, or a row of your own.
-    device : ``float`` (the float model on the host), ``sim`` (the simulated card) or another
-        transport of the driver with its address, such as ``xdma:0``.
-    ii, formats : of the build, for cards; the float model has neither.
-    folder : the build folder; used again when it holds just this build, else built anew. By
-        default a temporary one that goes when the backend is closed.
-    report : called with a short line at each step of a build.
+    device : ``cpu`` (compiled for this machine), ``float`` (the float model on the host), ``sim``
+        (the simulated card) or another transport of the driver with its address, such as
+        ``xdma:0``. Other packages add devices by entry points of the group ``pinion.backends``.
+    derivatives, outputs : as of :func:`pinion.functions.function`.
+    options : of the device. ``cpu``: those of :func:`pinion.compute.backend.open_backend`, among
+        them ``dtype`` and ``threads``. Cards: ``ii`` and ``formats`` of the build; ``folder``, used
+        again when it holds just this build, else built anew, by default a temporary one that goes
+        when the backend is closed; ``report``, called with a short line at each step of a build.
 
     Raises
     ------
     ValueError
-        Subclasses with a sentence: an unknown robot, function, format or device.
+        Subclasses with a sentence: an unknown robot, function, format, device or option.
     """
-    if device in PLANNED_DEVICES:
+    name, address = split_device(device)
+    if name in PLANNED_DEVICES:
         raise DriverError(
-            f"The device '{device}' is not there yet: take 'float' for the float model on the "
-            f"host, or 'sim' for the simulated card."
+            f"The device '{device}' is not there yet: take 'cpu' for this machine's processor, or "
+            f"'sim' for the simulated card."
         )
-    row = named_function(function) if isinstance(function, str) else function
-    if device in HOST_DEVICES:
-        return FloatBackend(model=load(robot), function=row)
+    row = (
+        named_function(function, derivatives=derivatives) if isinstance(function, str) else function
+    )
+    row = row.asked(outputs) if outputs else row
+    point = _entry_point(name)
+    if point is not None:
+        opener = _loaded(point)
+        _check_options(name, opener, options)
+        model = load(robot) if isinstance(robot, str) else robot
+        made: Backend = opener(model, row, address, **options)
+        return made
+    _check_options(name, _card, options)
+    if isinstance(robot, Model):
+        raise InputError(
+            f"A core for the device '{device}' is built from a robot's name or file: give that "
+            f"instead of the model '{robot.name}'."
+        )
+    return _card(robot, row, device, **options)
+
+
+def _entry_point(name: str) -> EntryPoint | None:
+    """The backend of a device, not loaded yet; Pinion's own are found without a look at others."""
+    try:
+        own = distribution(installation.DISTRIBUTION).entry_points.select(group=GROUP, name=name)
+    except PackageNotFoundError:
+        own = entry_points(group=GROUP, name=name)
+    found = tuple(own) or tuple(entry_points(group=GROUP, name=name))
+    return found[0] if found else None
+
+
+def _loaded(point: EntryPoint) -> Callable[..., Backend]:
+    try:
+        opener = point.load()
+    except ModuleNotFoundError as error:
+        raise DriverError(installation.missing_module(error) or str(error)) from error
+    if not callable(opener):
+        raise DriverError(f"The entry point '{point.name}' of {GROUP} is no function: {opener!r}.")
+    made: Callable[..., Backend] = opener
+    return made
+
+
+def _check_options(device: str, opener: Callable[..., Any], options: dict[str, Any]) -> None:
+    known = [
+        name
+        for name, parameter in inspect.signature(opener).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for name in options:
+        if name not in known:
+            raise InputError(
+                f"The device '{device}' has no option '{name}'; "
+                + (f"it has {', '.join(known)}." if known else "it has none.")
+            )
+
+
+def open_float(model: Model, function: Function, address: str) -> FloatBackend:
+    """Open the float model: the entry point ``float``.
+
+    Raises
+    ------
+    InputError
+        When the device has an address.
+    """
+    if address:
+        raise InputError(
+            f"The device 'float' has no address, and '{address}' stands behind the colon."
+        )
+    return FloatBackend(model=model, function=function)
+
+
+def _card(
+    robot: str,
+    row: Function,
+    device: str,
+    *,
+    ii: int = 8,
+    formats: str = "q16.16",
+    folder: str | Path | None = None,
+    report: Callable[[str], None] = _quiet,
+) -> CardBackend:
+    """Build a core and open a card that has it."""
     find_transport(device)  # before minutes of building
     try:
         from .flow.build import build  # not at the top: the float model needs NumPy alone

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import shutil
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -170,37 +165,6 @@ def test_every_kind_of_unit_exists_in_hardware() -> None:
         unit = make_unit(kind, TIMING)
         assert set(operand_ports(kind)) | set(control_ports(kind)) == set(unit.inputs)
         assert unit.latency >= 1
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_c_column_compiles_and_agrees_with_the_float_rule(tmp_path: Path) -> None:
-    compiler = shutil.which("g++")
-    assert compiler, "g++ is missing"
-    lines = []
-    for k, (name, node) in enumerate(EXAMPLES.items()):
-        text = OPS[name].c(node, [f"v{a}" for a in node.args])
-        if name == "input":
-            text = "v0"
-            assert OPS[name].c(node, []) == "x"
-        lines.append(f"  y[{k}] = {text};")
-    variables = "".join(f"  const double v{k} = x[{k}];\n" for k in range(6))
-    body = "\n".join(lines)
-    source = tmp_path / "rows.cpp"
-    source.write_text(
-        "#include <cmath>\nusing std::sin;\nusing std::cos;\n"
-        f'extern "C" void rows(const double *x, double *y) {{\n{variables}{body}\n}}\n'
-    )
-    library = tmp_path / "rows.so"
-    flags = ["-O1", "-ffp-contract=off", "-shared", "-fPIC", "-Wall", "-Werror"]
-    subprocess.run([compiler, *flags, "-o", library, source], check=True)
-    rows = ctypes.CDLL(str(library)).rows
-    seed = 3
-    for x in np.random.default_rng(seed).uniform(-3, 3, (20, 6)):
-        y = np.zeros(len(EXAMPLES))
-        rows(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p))
-        for got, (name, node) in zip(y, EXAMPLES.items(), strict=True):
-            want = x[0] if name == "input" else OPS[name].floats(node, [x[a] for a in node.args])
-            assert abs(got - want) <= 1e-15 * max(1.0, abs(want)), f"{name}, seed {seed}: {got}"
 
 
 def test_formats_of_the_fixed_dialect_are_derived_by_the_rows() -> None:

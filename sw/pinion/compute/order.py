@@ -29,10 +29,11 @@ def live_values(program: Program) -> int:
             last[a] = i
     live = most = 0
     for i, it in enumerate(program.instructions):
+        # A value may take the register of an operand that nothing reads any more.
+        live -= sum(not held[a] and last[a] == i for a in dict.fromkeys(it.args))
         if not held[i] and last[i] >= 0:
             live += 1
             most = max(most, live)
-        live -= sum(not held[a] and last[a] == i for a in dict.fromkeys(it.args))
     return most
 
 

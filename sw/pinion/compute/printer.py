@@ -224,7 +224,7 @@ class _Printer:
         text = EXPRESSIONS[it.kind].format(*reads)
         line = f"const V {self.names[i]} = {text};"
         if self.graph is not None and self.graph.nodes[it.node].line:
-            line += f" // {_comment(self.graph.nodes[it.node].line)}"
+            line += f" // {comment(self.graph.nodes[it.node].line)}"
         return line
 
     def _read(self, i: int) -> str:
@@ -260,8 +260,8 @@ def _places(blocks: Sequence[Block]) -> dict[str, list[tuple[int, int]]]:
     return places
 
 
-def _comment(text: str) -> str:
-    """Text that cannot end or continue a comment."""
+def comment(text: str) -> str:
+    """A text as it may stand after ``//``: it neither ends the line nor goes on in the next."""
     return "".join(c if c.isprintable() and c != "\\" else "?" for c in text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .backend import Backend, Closing
 from .blocks import Block, Quantity, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError, InputError
@@ -15,8 +16,10 @@ from .table import FUNCTIONS, function
 __all__ = [
     "DISTRIBUTIONS",
     "FUNCTIONS",
+    "Backend",
     "Block",
     "BuiltFunction",
+    "Closing",
     "Function",
     "FunctionError",
     "InputError",

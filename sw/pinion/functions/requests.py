@@ -56,8 +56,19 @@ def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> R
     return RequestArrays(copies, checked.count, checked.single)
 
 
-def validate_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> RequestArrays:
-    """Check as `check_arrays` does, but neither copy nor convert: every value fits float32.
+def validate_arrays(
+    expected: Sequence[Array],
+    given: Mapping[str, ArrayLike],
+    *,
+    dtype: type[np.floating[Any]] = np.float32,
+    finite: bool = True,
+) -> RequestArrays:
+    """Check as `check_arrays` does, but neither copy nor convert: every value fits a dtype.
+
+    Parameters
+    ----------
+    dtype : of the numbers that are computed with, float32 or float64.
+    finite : False lets NaN, infinities and numbers that become infinite pass.
 
     Raises
     ------
@@ -77,9 +88,10 @@ def validate_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -
             raise InputError(
                 f"The input array '{array.name}' is missing; give {_wanted(expected)}."
             )
-        values = _numeric(array, given[array.name])
+        values = _numeric(array, given[array.name], dtype)
         _check_shape(array, values.shape)
-        _check_values(array, values)
+        if finite:
+            _check_values(array, values, dtype)
         arrays[array.name] = values
         if values.ndim > len(array.shape):
             lengths[array.name] = len(values)
@@ -102,7 +114,7 @@ def _shape(shape: tuple[int, ...]) -> str:
     return f"({single}) or ({batch}{',' if not shape else ''})"
 
 
-def _numeric(array: Array, value: ArrayLike) -> NDArray[Any]:
+def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> NDArray[Any]:
     try:
         values = np.asarray(value)
     except ValueError as error:  # rows of different lengths
@@ -112,7 +124,7 @@ def _numeric(array: Array, value: ArrayLike) -> NDArray[Any]:
     if values.dtype.kind not in "fiu":
         raise InputError(
             f"'{array.name}' has the dtype {values.dtype}: give floats or integers, which are "
-            f"converted to float32."
+            f"converted to {np.dtype(dtype).name}."
         )
     return values
 
@@ -132,7 +144,7 @@ def _check_shape(array: Array, shape: tuple[int, ...]) -> None:
             )
 
 
-def _check_values(array: Array, values: NDArray[Any]) -> None:
+def _check_values(array: Array, values: NDArray[Any], dtype: type[np.floating[Any]]) -> None:
     if values.dtype.kind != "f":
         return  # every integer of 64 bits fits float32's range
     if not _all_finite(values):
@@ -141,16 +153,16 @@ def _check_values(array: Array, values: NDArray[Any]) -> None:
         raise InputError(
             f"{index} is {values[_first(~finite)]}: every input must be a finite number."
         )
-    if values.dtype.itemsize <= 4 or not values.size:
+    if values.dtype.itemsize <= np.dtype(dtype).itemsize or not values.size:
         return
     with np.errstate(over="ignore", under="ignore"):
-        if np.isfinite(np.array([values.min(), values.max()]).astype(np.float32)).all():
+        if np.isfinite(np.array([values.min(), values.max()]).astype(dtype)).all():
             return
-        lost = ~np.isfinite(values.astype(np.float32))
+        lost = ~np.isfinite(values.astype(dtype))
     index = _index(array, values, lost)
     raise InputError(
-        f"{index} is {values[_first(lost)]}, which float32 cannot hold: give values below "
-        f"{np.finfo(np.float32).max:.4g} in size, in {array.unit}."
+        f"{index} is {values[_first(lost)]}, which {np.dtype(dtype).name} cannot hold: give "
+        f"values below {np.finfo(dtype).max:.4g} in size, in {array.unit}."
     )
 
 

@@ -1,9 +1,9 @@
 """The operation table: one row an operation, and every backend reads its column.
 
 A row holds the float rule, the exact-integer rule, the format rule (widths are derived, never
-chosen), the derivative rule (sensitivities, error budgets), the C expression and the kind of
-hardware unit. CONTRIBUTING.md lists the steps for a new row; a test asserts that every backend
-covers every row.
+chosen), the derivative rule (sensitivities, error budgets) and the kind of hardware unit. A
+processor's instructions are chosen from the row's family (:mod:`pinion.compute.instructions`).
+CONTRIBUTING.md lists the steps for a new row; a test asserts that every backend covers every row.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from .graph import Node
 from .rules import (
     NARROW,
     Exact,
-    dot_c,
     dot_check,
     dot_derivative,
     dot_floats,
@@ -46,7 +45,6 @@ from .rules import (
     product_format,
     shown,
     signs_complaint,
-    sum_c,
     sum_floats,
     sum_format,
     sum_integers,
@@ -57,7 +55,6 @@ FloatRule = Callable[[Node, Sequence[Any]], Any]
 FormatRule = Callable[[Node, Sequence[Format]], Format]
 IntegerRule = Callable[[Node, Sequence[Exact], Sequence[Format]], tuple[Exact, Flags | None]]
 DerivativeRule = Callable[[Node, Sequence[Any]], Sequence[Any]]
-CRule = Callable[[Node, Sequence[str]], str]
 
 
 class Family(Enum):
@@ -86,7 +83,6 @@ class Op:
     fmt : result format from operand formats (fixed dialect).
     integers : exact result, and which elements saturated (None where none can).
     derivative : partial derivative by each operand.
-    c : a C expression.
     unit : kind of hardware unit, or "" where the node needs none of its own.
     check : a complaint about a node's operands and parameters, or "".
     commutative : its two operands may change places.
@@ -102,7 +98,6 @@ class Op:
     fmt: FormatRule
     integers: IntegerRule
     derivative: DerivativeRule
-    c: CRule
     unit: str = ""
     check: Callable[[Node], str] = lambda node: ""
     commutative: bool = False
@@ -234,7 +229,6 @@ _ROWS = (
         fmt=lambda node, f: constant_format(node),
         integers=lambda node, x, f: (x[0], None),
         derivative=lambda node, x: (),
-        c=lambda node, x: str(node.params[0]),
         check=_input_check,
     ),
     Op(
@@ -247,7 +241,6 @@ _ROWS = (
         fmt=lambda node, f: constant_format(node),
         integers=_no_integers,
         derivative=lambda node, x: (),
-        c=lambda node, x: repr(float(node.params[0])),
         check=_constant_check,
     ),
     Op(
@@ -260,7 +253,6 @@ _ROWS = (
         fmt=lambda node, f: sum_format(f),
         integers=sum_integers,
         derivative=lambda node, x: (1.0, 1.0),
-        c=sum_c,
         unit="add",
         commutative=True,
     ),
@@ -274,7 +266,6 @@ _ROWS = (
         fmt=lambda node, f: sum_format(f),
         integers=sum_integers,
         derivative=lambda node, x: (1.0, -1.0),
-        c=sum_c,
         unit="add",
     ),
     Op(
@@ -287,7 +278,6 @@ _ROWS = (
         fmt=lambda node, f: sum_format(f),
         integers=sum_integers,
         derivative=lambda node, x: tuple(float(sign) for sign in node.params),
-        c=sum_c,
         unit="add",
         check=lambda node: signs_complaint(node, len(node.args)),
     ),
@@ -301,7 +291,6 @@ _ROWS = (
         fmt=lambda node, f: Format(f[0].width + 1, f[0].frac),
         integers=neg_integers,
         derivative=lambda node, x: (-1.0,),
-        c=lambda node, x: f"-{x[0]}",
         unit="add",
         parity=-1,
     ),
@@ -315,7 +304,6 @@ _ROWS = (
         fmt=lambda node, f: product_format(f[0], f[1]),
         integers=dot_integers,
         derivative=lambda node, x: (x[1], x[0]),
-        c=lambda node, x: f"{x[0]} * {x[1]}",
         unit="dot",
         commutative=True,
     ),
@@ -329,7 +317,6 @@ _ROWS = (
         fmt=dot_format,
         integers=dot_integers,
         derivative=dot_derivative,
-        c=dot_c,
         unit="dot",
         check=dot_check,
     ),
@@ -343,7 +330,6 @@ _ROWS = (
         fmt=lambda node, f: constant_format(node),
         integers=_sincos_integers,
         derivative=lambda node, x: (np.cos(x[0]),),
-        c=lambda node, x: f"sin({x[0]})",
         unit="sincos",
         parity=-1,
         check=_table_check,
@@ -358,7 +344,6 @@ _ROWS = (
         fmt=lambda node, f: constant_format(node),
         integers=_sincos_integers,
         derivative=lambda node, x: (-np.sin(x[0]),),
-        c=lambda node, x: f"cos({x[0]})",
         unit="sincos",
         parity=1,
         check=_table_check,
@@ -373,7 +358,6 @@ _ROWS = (
         fmt=lambda node, f: reciprocal_unit(node, f[0]).target,
         integers=_reciprocal_integers,
         derivative=lambda node, x: (-1.0 / (x[0] * x[0]),),
-        c=lambda node, x: f"1 / {x[0]}",
         unit="reciprocal",
         parity=-1,
         check=_table_check,
@@ -388,7 +372,6 @@ _ROWS = (
         fmt=lambda node, f: quantizer(node)[0],
         integers=_quantize_integers,
         derivative=lambda node, x: (1.0,),
-        c=lambda node, x: x[0],
         unit="align",
         check=_quantize_check,
     ),

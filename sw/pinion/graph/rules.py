@@ -99,12 +99,6 @@ def sum_integers(
     return total, None
 
 
-def sum_c(node: Node, x: Sequence[str]) -> str:
-    """C expression of a sum."""
-    rest = zip(term_signs(node)[1:], x[1:], strict=True)
-    return x[0] + "".join(f" {'+' if sign > 0 else '-'} {term}" for sign, term in rest)
-
-
 def signs_complaint(node: Node, terms: int) -> str:
     """What is wrong with the signs of a sum or a dot, or an empty string."""
     if len(node.params) != terms or not node.params:
@@ -161,14 +155,6 @@ def dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
         partials += [b * sign, a * sign]
     return partials
-
-
-def dot_c(node: Node, x: Sequence[str]) -> str:
-    """C expression of a sum of products."""
-    text = ""
-    for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
-        text += (" - " if sign < 0 else " + " if text else "") + f"{a} * {b}"
-    return text
 
 
 def dot_check(node: Node) -> str:

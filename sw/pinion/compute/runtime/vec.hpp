@@ -19,18 +19,22 @@
 
 #if defined(__AVX512F__)
 #define PINION_ISA_AVX512 1
+#define PINION_ISA "avx512"
 #define PINION_VECTOR_BYTES 64
 #include <immintrin.h>
 #elif defined(__AVX2__) && defined(__FMA__)
 #define PINION_ISA_AVX2 1
+#define PINION_ISA "avx2"
 #define PINION_VECTOR_BYTES 32
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #define PINION_ISA_NEON 1
+#define PINION_ISA "neon"
 #define PINION_VECTOR_BYTES 16
 #include <arm_neon.h>
 #else
 #define PINION_ISA_PORTABLE 1
+#define PINION_ISA "portable"
 #define PINION_VECTOR_BYTES 16
 #endif
 

@@ -1,0 +1,85 @@
+"""The processor as a backend: what the entry point ``cpu`` of ``pinion.backends`` opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from numpy.typing import ArrayLike
+
+from pinion.functions import Function, InputError, Result
+from pinion.functions.backend import Closing
+from pinion.robot import Model
+
+from . import cpu
+from .cpu import Kernel
+
+
+class CpuBackend(Closing):
+    """A function on this machine's processor.
+
+    Members
+    -------
+    kernel : what computes; it refuses NaN and infinities.
+    model, function : what is computed.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.model = kernel.model
+        self.function = kernel.function
+        # In place of the method: a call saves what Python takes to hand on its arguments.
+        self.run = kernel.run  # type: ignore[method-assign]
+
+    def run(self, **arrays: ArrayLike) -> Result:
+        """Compute a batch, as :class:`pinion.compute.cpu.Kernel` does.
+
+        Raises
+        ------
+        pinion.functions.InputError
+            As from a card.
+        """
+        return self.kernel(**arrays)
+
+    def __call__(self, **arrays: ArrayLike) -> Result:
+        """Compute a batch, as `run` does."""
+        result: Result = self.run(**arrays)
+        return result
+
+
+def open_backend(
+    model: Model,
+    function: Function,
+    address: str,
+    *,
+    dtype: str = "float64",
+    layout: str = "aos",
+    threads: int = 0,
+    isa: str | None = None,
+    compiler: str | None = None,
+    cache: Path | None = None,
+) -> CpuBackend:
+    """Compile a function for this machine; the options are those of :func:`cpu.compile`.
+
+    Raises
+    ------
+    InputError
+        As `cpu.compile`, and when the device has an address.
+    """
+    if address:
+        raise InputError(
+            f"The device 'cpu' has no address, and '{address}' stands behind the colon: leave it "
+            "out, and say threads=1 or the like."
+        )
+    return CpuBackend(
+        cpu.compile(
+            model,
+            function,
+            dtype=dtype,
+            layout=layout,
+            finite=True,
+            threads=threads,
+            isa=isa,
+            compiler=compiler,
+            cache=cache,
+        )
+    )

@@ -1,0 +1,439 @@
+"""Batches of dynamics on this machine's processor.
+
+>>> from pinion.compute import cpu
+>>> from pinion.robot import load
+>>> gradient = cpu.compile(load("iiwa14"), "fd_derivatives", dtype="float32")   # doctest: +SKIP
+>>> result = gradient(q=q, qd=qd, tau=tau)                                      # doctest: +SKIP
+>>> result.dqdd_dq                                                              # doctest: +SKIP
+
+A function is traced once for a robot, reduced, printed as C++ and compiled for the best instruction
+set of the machine; 16 float32 samples of a batch are computed at once with AVX-512, and batches are
+spread over the processors. What is compiled is kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.functions import (
+    Block,
+    Function,
+    InputError,
+    Result,
+    reduced_graph,
+)
+from pinion.functions import (
+    function as named_function,
+)
+from pinion.functions.requests import validate_arrays
+from pinion.graph import Graph
+from pinion.graph.passes import fold
+from pinion.link import Array
+from pinion.robot import Model, load, model_to_dict
+
+from . import isa as isas
+from .cache import Cache, default_folder
+from .costs import ProcessorCosts
+from .errors import ComputeError
+from .isa import InstructionSet
+from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
+from .native import HEADERS, ONE, Runtime, View, load_kernel, load_runtime
+from .native import LAYOUTS as LAYOUT_NUMBERS
+from .source import SCALARS, Source, kernel_source
+from .sources import package_digest
+from .toolchain import compile_library, find_compiler
+
+__all__ = ["DTYPES", "LAYOUTS", "Kernel", "compile", "source"]
+
+DTYPES = tuple(SCALARS)
+
+# Looking for relations between values takes time with the square of their number.
+_REDUCED_NODES = 8000
+
+
+def source(
+    model: Model | str,
+    function: str | Function,
+    *,
+    dtype: str = "float64",
+    derivatives: str = "composite",
+    outputs: Sequence[str] = (),
+    isa: str | None = None,
+    comments: bool = False,
+) -> Source:
+    """The C++ source that `compile` compiles, and counts of it; the arguments are the same."""
+    model = load(model) if isinstance(model, str) else model
+    row = _row(function, derivatives, outputs)
+    return _source(model, row, dtype, isas.named(isa) if isa else isas.best(), comments)
+
+
+def compile(
+    model: Model | str,
+    function: str | Function,
+    *,
+    dtype: str = "float64",
+    layout: str = "aos",
+    derivatives: str = "composite",
+    outputs: Sequence[str] = (),
+    finite: bool = False,
+    threads: int = 0,
+    isa: str | None = None,
+    compiler: str | None = None,
+    cache: Path | None = None,
+) -> Kernel:
+    """Compile a function of a robot, or find it compiled.
+
+    Parameters
+    ----------
+    model : a robot, or the name or path of one.
+    function : a row of the table of functions by its name, or a row of your own, which is always
+        traced anew.
+    dtype : of the numbers it computes with, ``float32`` or ``float64``.
+    layout : of inputs and results, one of `LAYOUTS` (:mod:`pinion.compute.layouts`).
+    derivatives, outputs : as of :func:`pinion.functions.function`.
+    finite : whether NaN and infinities in the request are refused; otherwise they go through to
+        what depends on them.
+    threads : that compute at most; 0 for as many as there are processors.
+    isa : an instruction set by its name; by default the best that the machine has.
+    compiler : a command; by default ``c++``, ``g++``, ``clang++`` or the package ``ziglang``.
+    cache : where compiled kernels are kept; by default the user's cache.
+
+    Raises
+    ------
+    InputError
+        When an argument does not do, the robot has a joint that the function does not take, or no
+        compiler is there; one sentence.
+    """
+    check_layout(layout)
+    if dtype not in SCALARS:
+        raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(DTYPES)}.")
+    if threads < 0:
+        raise ComputeError(f"A kernel cannot use {threads} threads: give 0 for all, or a number.")
+    model = load(model) if isinstance(model, str) else model
+    row = _row(function, derivatives, outputs)
+    machine = isas.named(isa) if isa else isas.best()
+    command = find_compiler(compiler)
+    store = Cache(default_folder(os.environ) if cache is None else cache)
+
+    key: dict[str, Any] = {
+        "kind": "kernel",
+        "package": package_digest(("compute",)),
+        "compiler": command.identity,
+        "isa": machine.name,
+        "dtype": dtype,
+    }
+    if _is_built_in(row):
+        # Nothing of it can change but with the package, so it need not be traced.
+        key["package"] = package_digest()
+        key["function"] = [row.name, row.options]
+        key["model"] = model_to_dict(model)
+        text = None
+    else:
+        text = _source(model, row, dtype, machine, False).text
+        key["source"] = text
+
+    def make(path: Path) -> None:
+        made = _source(model, row, dtype, machine, False).text if text is None else text
+        compile_library(
+            {"kernel.cpp": made}, out=path, compiler=command, isa=machine, include=(HEADERS,)
+        )
+
+    runtime = load_runtime(machine, command, store)
+    library, address = load_kernel(store.library(key, make))
+    return Kernel(
+        model=model,
+        function=row,
+        dtype=dtype,
+        layout=layout,
+        isa=machine,
+        finite=finite,
+        threads=threads,
+        native=_Native(runtime, library, address),
+    )
+
+
+@dataclass(frozen=True)
+class _Native:
+    """What must stay loaded while a kernel lives."""
+
+    runtime: Runtime
+    library: Any
+    address: int
+
+
+class Kernel:
+    """A function of a robot, compiled; may be called from several threads at once.
+
+    Members
+    -------
+    model, function : what it computes.
+    dtype, layout : of inputs and results.
+    isa : the instruction set it was compiled for.
+    inputs, results : the arrays, with shapes of one sample.
+    finite : whether NaN and infinities are refused.
+    threads : that compute at most; 0 for as many as there are processors.
+    run : what a call does, without the class in between.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        function: Function,
+        dtype: str,
+        layout: str,
+        isa: InstructionSet,
+        finite: bool,
+        threads: int,
+        native: _Native,
+    ) -> None:
+        self.model = model
+        self.function = function
+        self.dtype = np.dtype(dtype)
+        self.layout = layout
+        self.isa = isa
+        self.finite = finite
+        self.threads = threads
+        self.inputs = _arrays(function.inputs, model)
+        self.results = _arrays(function.results, model)
+        self._native = native
+        self.run: Callable[..., Result] = self._compute
+        module = native.runtime.module
+        if module is not None and layout == "aos":
+            self.run = module.caller(
+                native.address,
+                tuple((a.name, a.shape) for a in self.inputs),
+                tuple((a.name, a.shape) for a in self.results),
+                dtype == "float64",
+                finite,
+                threads,
+                Result,
+                self._compute,
+            )
+
+    def __call__(self, **arrays: Any) -> Result:
+        """Compute a batch.
+
+        Parameters
+        ----------
+        arrays : the inputs by name, in the kernel's layout. In ``aos`` an array without a batch
+            axis serves all samples, and when all are such the results have no batch axis either.
+            ``out``, when given, is a mapping from result names to arrays that are written.
+
+        Returns
+        -------
+        The results; ``saturated`` is False throughout, since floats have no such range.
+
+        Raises
+        ------
+        InputError
+            When a name, a shape, a dtype or an output does not fit, or, where the kernel refuses
+            them, a number is not finite; the message says which and where.
+        """
+        result: Result = self.run(**arrays)
+        return result
+
+    def __repr__(self) -> str:
+        return (
+            f"<Kernel {self.function.name} of {self.model.name}: {self.dtype.name}, {self.layout}, "
+            f"{self.isa.name}>"
+        )
+
+    def _compute(self, *, out: Mapping[str, Any] | None = None, **given: ArrayLike) -> Result:
+        """Compute with every check and conversion."""
+        count, single, views, kept = self._inputs(given)
+        arrays = self._outputs(out, count, kept)
+        native = self._native
+        filled = [self._view(a, arrays[a.name]) for a in self.results]
+        native.runtime.run(native.address, count, (views, filled), self.threads)
+        if single:
+            arrays = {name: array[0, ...] for name, array in arrays.items()}
+        flags = np.zeros(() if single else (count,), dtype=np.bool_)
+        return Result(arrays=arrays, saturated=flags, cycles=None)
+
+    def _inputs(
+        self, given: Mapping[str, ArrayLike]
+    ) -> tuple[int, bool, list[View], list[NDArray[Any]]]:
+        """Number of samples, whether it is one alone, views of the inputs and what they look at."""
+        dtype = np.float32 if self.dtype == np.float32 else np.float64
+        if self.layout == "aos":
+            checked = validate_arrays(self.inputs, given, dtype=dtype, finite=self.finite)
+            kept = [
+                np.require(checked.arrays[a.name], dtype=dtype, requirements=("C", "A"))
+                for a in self.inputs
+            ]
+            views = [
+                View(x.ctypes.data, LAYOUT_NUMBERS["aos"], x.size // len(x) if len(x) else 0)
+                if x.ndim > len(a.shape)
+                else View(x.ctypes.data, ONE, 0)
+                for a, x in zip(self.inputs, kept, strict=True)
+            ]
+            return checked.count, checked.single, views, kept
+        named = self._named(given)
+        count = count_of(self.layout, named)
+        kept = []
+        for array, values in named:
+            flat = values.reshape(-1) if values.flags.c_contiguous else values
+            if self.finite and not np.isfinite(flat).all():
+                where = np.unravel_index(int((~np.isfinite(values)).argmax()), values.shape)
+                index = ", ".join(map(str, where))
+                raise InputError(
+                    f"'{array.name}' at index [{index}] is {values[where]}: every input must be a "
+                    "finite number."
+                )
+            kept.append(self._placed(array, values.astype(dtype, copy=False)))
+        views = [self._view(a, x) for a, x in zip(self.inputs, kept, strict=True)]
+        return count, False, views, kept
+
+    def _named(self, given: Mapping[str, ArrayLike]) -> list[tuple[Array, NDArray[Any]]]:
+        """Inputs of ``soa`` and ``blocks`` in order."""
+        names = [a.name for a in self.inputs]
+        for name in given:
+            if name not in names:
+                raise InputError(
+                    f"There is no input array '{name}'; the inputs are {', '.join(names)}."
+                )
+        found = []
+        for array in self.inputs:
+            if array.name not in given:
+                raise InputError(
+                    f"The input array '{array.name}' is missing; give {', '.join(names)}."
+                )
+            values = np.asarray(given[array.name])
+            if values.dtype.kind not in "fiu":
+                raise InputError(
+                    f"'{array.name}' has the dtype {values.dtype}: give floats or integers, which "
+                    f"are converted to {self.dtype.name}."
+                )
+            found.append((array, values))
+        return found
+
+    def _placed(self, array: Array, values: NDArray[Any]) -> NDArray[Any]:
+        """The values where the kernel can read them; the same array where it can already."""
+        if self.layout == "soa" and values.flags.aligned and row_stride(array, values) is not None:
+            return values
+        return np.require(values, requirements=("C", "A"))
+
+    def _view(self, array: Array, values: NDArray[Any]) -> View:
+        stride = 0
+        if self.layout == "aos":
+            stride = int(np.prod(array.shape))
+        elif self.layout == "soa":
+            stride = row_stride(array, values) or 0
+        return View(values.ctypes.data, LAYOUT_NUMBERS[self.layout], stride)
+
+    def _outputs(
+        self, out: Mapping[str, Any] | None, count: int, inputs: Sequence[NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """The arrays that results are written to."""
+        shapes = {a.name: batch_shape(self.layout, a.shape, count) for a in self.results}
+        if out is None:
+            return {name: _aligned(shape, self.dtype) for name, shape in shapes.items()}
+        for name in out:
+            if name not in shapes:
+                raise InputError(
+                    f"There is no result '{name}' to write; the results are {', '.join(shapes)}."
+                )
+        made: dict[str, NDArray[Any]] = {}
+        for array in self.results:
+            name = array.name
+            if name not in out:
+                raise InputError(f"'out' has no array for the result '{name}': give all or none.")
+            values = out[name]
+            self._check_output(array, values, shapes[name])
+            for other, what in [(x, "an input") for x in inputs] + [
+                (x, f"the result '{n}'") for n, x in made.items()
+            ]:
+                if np.may_share_memory(values, other):
+                    raise InputError(
+                        f"The array given for the result '{name}' overlaps {what}: give memory of "
+                        "its own."
+                    )
+            made[name] = values
+        return made
+
+    def _check_output(self, array: Array, values: Any, shape: tuple[int, ...]) -> None:
+        name = array.name
+        if not isinstance(values, np.ndarray):
+            raise InputError(f"The result '{name}' is written to an array, not {type(values)}.")
+        if values.dtype != self.dtype:
+            raise InputError(
+                f"The array for the result '{name}' has the dtype {values.dtype}: it must be "
+                f"{self.dtype.name}."
+            )
+        if values.shape != shape:
+            raise InputError(
+                f"The array for the result '{name}' has the shape {values.shape}: it must be "
+                f"{shape}."
+            )
+        if not values.flags.writeable:
+            raise InputError(f"The array for the result '{name}' is read-only.")
+        placed = (
+            row_stride(array, values) is not None
+            if self.layout == "soa"
+            else values.flags.c_contiguous
+        )
+        if not (placed and values.flags.aligned):
+            raise InputError(
+                f"The array for the result '{name}' has the strides {values.strides}, or stands at "
+                f"an odd address: give an array that is contiguous and aligned."
+            )
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An empty array that begins at a cache line."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = np.empty(size + 64, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _arrays(blocks: Sequence[Block], model: Model) -> tuple[Array, ...]:
+    return tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in blocks)
+
+
+def _row(function: str | Function, derivatives: str, outputs: Sequence[str]) -> Function:
+    if isinstance(function, str):
+        return named_function(function, derivatives=derivatives, outputs=outputs)
+    return function.asked(outputs) if outputs else function
+
+
+def _is_built_in(row: Function) -> bool:
+    """Whether a row is one of the table, so that its name and options say all."""
+    try:
+        options = row.options
+        return row == named_function(
+            row.name,
+            derivatives=options.get("derivatives", "composite"),
+            outputs=row.added,
+        )
+    except InputError:
+        return False
+
+
+def _graph(model: Model, row: Function) -> Graph:
+    folded = fold(row.trace(model))
+    if row.published or len(folded.nodes) > _REDUCED_NODES:
+        return folded
+    return reduced_graph(model, row, costs=ProcessorCosts())
+
+
+def _source(
+    model: Model, row: Function, dtype: str, machine: InstructionSet, comments: bool
+) -> Source:
+    return kernel_source(
+        _graph(model, row),
+        inputs=[b.resolved(model) for b in row.inputs],
+        results=[b.resolved(model) for b in row.results],
+        dtype=dtype,
+        registers=machine.registers,
+        title=f"{row.name} of {model.name}, {dtype}, {machine.name}",
+        comments=comments,
+    )

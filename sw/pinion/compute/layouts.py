@@ -1,0 +1,121 @@
+"""Where the numbers of a batch stand: arrays of structures, structures of arrays, blocks.
+
+========  ============================  ===========================================================
+layout    an array of ``shape``         what for
+========  ============================  ===========================================================
+aos       ``(n, *shape)``               what NumPy users have: a sample's numbers follow each other
+soa       ``(*shape, n)``               an element's samples follow each other; rows may be farther
+                                        apart than n, and a power of two is a bad distance
+blocks    ``(ceil(n/16), *shape, 16)``  what a kernel computes on: 16 samples side by side; nothing
+                                        is converted
+========  ============================  ===========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.functions import InputError
+from pinion.link import Array
+
+BLOCK = 16
+"""Samples of a block."""
+
+LAYOUTS = ("aos", "soa", "blocks")
+
+
+def check_layout(layout: str) -> None:
+    """Refuse an unknown layout.
+
+    Raises
+    ------
+    InputError
+        Which lists those there are.
+    """
+    if layout not in LAYOUTS:
+        raise InputError(f"There is no layout '{layout}'; choose one of {', '.join(LAYOUTS)}.")
+
+
+def batch_shape(layout: str, shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Shape of an array of ``count`` samples."""
+    if layout == "aos":
+        return (count, *shape)
+    if layout == "soa":
+        return (*shape, count)
+    return (-(-count // BLOCK), *shape, BLOCK)
+
+
+def to_blocks(array: ArrayLike) -> NDArray[Any]:
+    """An array (n, ...) as blocks (ceil(n/16), ..., 16); the last sample fills the last block."""
+    values = np.asarray(array)
+    count = len(values)
+    whole = -(-count // BLOCK) * BLOCK
+    if whole != count:
+        values = values[np.minimum(np.arange(whole), count - 1)]
+    blocks = values.reshape(whole // BLOCK, BLOCK, *values.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+
+
+def from_blocks(blocks: ArrayLike, count: int) -> NDArray[Any]:
+    """The first ``count`` samples of blocks (..., 16) as an array (count, ...)."""
+    values = np.moveaxis(np.asarray(blocks), -1, 1)
+    return np.ascontiguousarray(values.reshape(-1, *values.shape[2:])[:count])
+
+
+def count_of(layout: str, arrays: Sequence[tuple[Array, NDArray[Any]]]) -> int:
+    """Number of samples of arrays in ``soa`` or ``blocks``, whose shapes are checked here.
+
+    Raises
+    ------
+    InputError
+        When a shape does not fit, or numbers of samples differ.
+    """
+    counts: dict[str, int] = {}
+    for array, values in arrays:
+        if values.ndim != len(array.shape) + (1 if layout == "soa" else 2):
+            raise _misfit(layout, array, values)
+        wanted = (
+            (*array.shape, values.shape[-1])
+            if layout == "soa"
+            else (values.shape[0], *array.shape, BLOCK)
+        )
+        if values.shape != wanted:
+            raise _misfit(layout, array, values)
+        counts[array.name] = values.shape[-1] if layout == "soa" else BLOCK * values.shape[0]
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} has {n}" for name, n in counts.items())
+        raise InputError(
+            f"The arrays hold different numbers of samples ({listed}): give the same in each."
+        )
+    return next(iter(counts.values()), 0)
+
+
+def _misfit(layout: str, array: Array, values: NDArray[Any]) -> InputError:
+    axes = ", ".join(map(str, array.shape))
+    wanted = f"({axes}, n)" if layout == "soa" else f"(ceil(n/16), {axes}, 16)"
+    return InputError(
+        f"'{array.name}' has the shape {values.shape}: the layout '{layout}' wants "
+        f"{wanted.replace('(, ', '(').replace(', , ', ', ')}."
+    )
+
+
+def row_stride(array: Array, values: NDArray[Any]) -> int | None:
+    """Of an array in ``soa`` the distance of its rows in elements; None where they do not stand at
+    one distance, or samples do not follow each other.
+    """
+    size = values.itemsize
+    if values.shape[-1] > 1 and values.strides[-1] != size:
+        return None
+    axes = [(n, s) for n, s in zip(array.shape, values.strides, strict=False) if n > 1]
+    if not axes:
+        return int(values.shape[-1])
+    stride, rest = axes[-1][1], axes[-1][1]
+    for n, s in reversed(axes):
+        if s != rest:
+            return None
+        rest = s * n
+    return stride // size if stride % size == 0 and stride >= size * values.shape[-1] else None

@@ -1,0 +1,176 @@
+"""The runtime's library: batches through kernels, for one instruction set."""
+
+from __future__ import annotations
+
+import ctypes
+import sysconfig
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .cache import Cache
+from .errors import ComputeError
+from .isa import InstructionSet
+from .sources import package_digest
+from .toolchain import Compiler, compile_library
+
+HEADERS = Path(__file__).parent / "runtime"
+
+ABI = 1
+"""Of ``runtime/abi.h``."""
+
+LAYOUTS: Mapping[str, int] = {"aos": 0, "soa": 1, "blocks": 2}
+"""Layouts by name, as ``runtime/abi.h`` numbers them."""
+
+ONE = 3
+"""The layout of one sample that serves all."""
+
+_ANSWERS = {
+    1: "the kernel is of another version of Pinion",
+    2: "an array has a layout or a stride that does not do",
+    3: "there is no memory left",
+}
+
+
+class KernelStruct(ctypes.Structure):
+    """``pinion_kernel`` of ``runtime/abi.h``, as far as it is read here."""
+
+    _fields_ = (
+        ("abi", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("lanes", ctypes.c_uint32),
+        ("inputs", ctypes.c_uint32),
+        ("outputs", ctypes.c_uint32),
+    )
+
+
+class View(ctypes.Structure):
+    """``pinion_view`` of ``runtime/abi.h``."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("layout", ctypes.c_int32),
+        ("stride", ctypes.c_int64),
+    )
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A loaded runtime.
+
+    Members
+    -------
+    library : with ``pinion_run`` and ``pinion_first_nonfinite``.
+    module : the same library as a Python module with ``caller``, or None where Python's headers
+        are not installed: then calls go through ctypes, a few microseconds each.
+    """
+
+    library: ctypes.CDLL
+    module: Any
+
+    def run(self, kernel: int, count: int, views: Sequence[Sequence[View]], threads: int) -> None:
+        """Compute ``count`` samples.
+
+        Parameters
+        ----------
+        kernel : address of a ``pinion_kernel``.
+        views : of the inputs and of the outputs.
+        threads : at most; 0 for as many as there are processors.
+
+        Raises
+        ------
+        ComputeError
+            When the runtime refuses.
+        """
+        given, made = ((View * len(part))(*part) for part in views)
+        answer = self.library.pinion_run(
+            ctypes.c_void_p(kernel), ctypes.c_size_t(count), given, made, ctypes.c_uint(threads)
+        )
+        if answer == 3:
+            raise MemoryError
+        if answer:
+            raise ComputeError(f"The kernel was not run: {_ANSWERS.get(answer, answer)}.")
+
+    def first_nonfinite(self, array: np.ndarray[Any, Any]) -> int:
+        """Position of the first NaN or infinity of a contiguous array, or -1."""
+        return int(
+            self.library.pinion_first_nonfinite(
+                ctypes.c_void_p(array.ctypes.data),
+                ctypes.c_int(array.itemsize),
+                ctypes.c_size_t(array.size),
+            )
+        )
+
+
+def load_runtime(isa: InstructionSet, compiler: Compiler, cache: Cache) -> Runtime:
+    """Compile the runtime, or find it compiled, and load it.
+
+    Raises
+    ------
+    ComputeError
+        When it does not compile.
+    """
+    python = _python_headers()
+    key = {
+        "kind": "runtime",
+        "package": package_digest(("compute",)),
+        "compiler": compiler.identity,
+        "isa": isa.name,
+        "python": sysconfig.get_config_var("SOABI") if python else None,
+        "numpy": np.__version__ if python else None,
+    }
+    sources = {"runtime.cpp": (HEADERS / "runtime.cpp").read_text()}
+    if python:
+        sources["pycall.cpp"] = (HEADERS / "pycall.cpp").read_text()
+
+    def make(path: Path) -> None:
+        compile_library(sources, out=path, compiler=compiler, isa=isa, include=(HEADERS, *python))
+
+    path = cache.library(key, make)
+    library = ctypes.CDLL(str(path))
+    library.pinion_first_nonfinite.restype = ctypes.c_int64
+    return Runtime(library, _module(path) if python else None)
+
+
+def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:
+    """Load a kernel's library; it, and the address of its ``pinion_kernel``.
+
+    Raises
+    ------
+    ComputeError
+        When it is none, or of another version.
+    """
+    try:
+        library = ctypes.CDLL(str(path))
+        library.pinion_get_kernel.restype = ctypes.c_void_p
+        address = int(library.pinion_get_kernel())
+    except (OSError, AttributeError) as error:
+        raise ComputeError(f"The compiled kernel {path} cannot be loaded: {error}.") from None
+    found = KernelStruct.from_address(address)
+    if found.abi != ABI:
+        raise ComputeError(
+            f"The compiled kernel {path} has the interface {found.abi}, and this Pinion has {ABI}: "
+            "compile it again."
+        )
+    return library, address
+
+
+def _python_headers() -> tuple[Path, ...]:
+    """Folders of the headers of Python and NumPy, or none when one is missing."""
+    python, numpy = Path(sysconfig.get_path("include")), Path(np.get_include())
+    both = (python / "Python.h").exists() and (numpy / "numpy" / "arrayobject.h").exists()
+    return (python, numpy) if both else ()
+
+
+def _module(path: Path) -> Any:
+    loader = ExtensionFileLoader("pinion_call", str(path))
+    spec = spec_from_loader("pinion_call", loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module

@@ -1,0 +1,102 @@
+"""Programs and allocations carried out in Python, one value at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pinion.compute.allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
+from pinion.compute.instructions import GIVEN, TRIG, Kind, Program
+
+RULES: Mapping[Kind, Any] = {
+    Kind.SIN: np.sin,
+    Kind.COS: np.cos,
+    Kind.RECIPROCAL: lambda a: 1.0 / a,
+    Kind.ADD: lambda a, b: a + b,
+    Kind.SUB: lambda a, b: a - b,
+    Kind.MUL: lambda a, b: a * b,
+    Kind.FMA: lambda a, b, c: a * b + c,
+    Kind.FMS: lambda a, b, c: a * b - c,
+    Kind.FNMA: lambda a, b, c: c - a * b,
+    Kind.FNMS: lambda a, b, c: -(a * b) - c,
+    Kind.NEG: lambda a: -a,
+}
+
+
+def values(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
+    """The value of every instruction."""
+    found: list[Any] = []
+    for it in program.instructions:
+        if it.kind is Kind.INPUT:
+            found.append(inputs[str(it.value)])
+        elif it.kind is Kind.CONST:
+            found.append(it.value)
+        else:
+            found.append(RULES[it.kind](*(found[a] for a in it.args)))
+    return found
+
+
+def results(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The results by word."""
+    found = values(program, inputs)
+    return {str(word): found[at] for word, at in program.outputs}
+
+
+def allocated_results(
+    program: Program, allocation: Allocation, inputs: Mapping[str, Any], *, registers: int
+) -> dict[str, Any]:
+    """The results when every value is only where the allocation has it.
+
+    Slots and registers hold pairs of a value's number and the value, so that reading another one
+    than was meant fails.
+    """
+    known = values(program, inputs)  # of what is given
+    early = program.early_angles
+    given = {
+        i: known[i]
+        for i, it in enumerate(program.instructions)
+        if it.kind in GIVEN or (it.kind in TRIG and it.args[0] in early)
+    }
+    memory: dict[int, tuple[int, Any]] = {}
+    inside: dict[int, Any] = {}
+    made = dict(given)
+    last = {a: k for k, step in enumerate(allocation.steps) for a in _reads(program, step.compute)}
+
+    def read(i: int, slot: int) -> Any:
+        if slot == IN_REGISTER:
+            return inside[i]
+        if slot == GIVEN_IN_MEMORY:
+            return given[i]
+        assert memory[slot][0] == i, f"slot {slot} holds {memory[slot][0]} and {i} was meant"
+        return memory[slot][1]
+
+    for k, step in enumerate(allocation.steps):
+        for i, slot in step.stores:
+            assert slot < allocation.slots
+            memory[slot] = (i, inside.pop(i))
+        for i, slot in step.loads:
+            # What was loaded before and has made room since is no longer there.
+            inside[i] = read(i, slot)
+        it = program.instructions[step.compute]
+        operands = [read(a, slot) for a, slot in zip(it.args, step.operands, strict=True)]
+        outside = {a for a, slot in zip(it.args, step.operands, strict=True) if slot != IN_REGISTER}
+        assert len(outside) <= 1, "an instruction reads memory once"
+        value = RULES[it.kind](*operands)
+        made[step.compute] = value
+        for a in list(inside):
+            if last.get(a, -1) <= k:
+                del inside[a]
+        if it.kind in TRIG:
+            given[step.compute] = value
+        elif step.compute in last:
+            inside[step.compute] = value
+        # Values that were given up without a store are still in `inside`: they are in memory too.
+        kept = [a for a in inside if a not in given and not any(a == i for i, _ in memory.values())]
+        assert len(kept) <= registers
+    return {str(word): made[at] for word, at in program.outputs}
+
+
+def _reads(program: Program, i: int) -> tuple[int, ...]:
+    return program.instructions[i].args

@@ -1,0 +1,174 @@
+"""Instructions, their order and their memory, before anything is compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from pinion.compute.allocate import allocate
+from pinion.compute.costs import ProcessorCosts
+from pinion.compute.errors import ComputeError
+from pinion.compute.instructions import Kind, Program, select
+from pinion.compute.order import ORDERS, arrange, live_values
+from pinion.compute.printer import EXPRESSIONS, print_program
+from pinion.functions import Block, function, reduced_graph
+from pinion.graph import Graph, Node, evaluate_floats
+from pinion.graph.ops import OPS
+from pinion.graph.passes import fold
+from pinion.robot import load
+from tests.compute.interpret import allocated_results, results
+from tests.graph.helpers import graphs, random_inputs
+
+
+def graph_of(*nodes: Node, out: int = -1) -> Graph:
+    return Graph(nodes, (("y", out % len(nodes)),))
+
+
+A, B, C = (Node("input", (), (name,)) for name in "abc")
+
+
+def kinds(graph: Graph) -> list[Kind]:
+    return [it.kind for it in select(graph).instructions if it.kind is not Kind.INPUT]
+
+
+def close(found: dict[str, object], graph: Graph, inputs: dict[str, np.ndarray]) -> None:
+    wanted = evaluate_floats(graph, inputs)
+    for word, value in wanted.items():
+        error = np.max(np.abs(np.asarray(found[word]) - value))
+        assert error <= 1e-9 * (1.0 + np.max(np.abs(value))), word
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(dots=True))
+def test_programs_compute_what_their_graphs_compute(graph: Graph) -> None:
+    inputs = random_inputs(graph, 5, seed=1)
+    close(results(select(graph), inputs), graph, inputs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs(dots=True))
+def test_orders_and_few_registers_change_no_result(graph: Graph) -> None:
+    inputs = random_inputs(graph, 3, seed=2)
+    program = select(graph)
+    for order in ORDERS.values():
+        moved = program.ordered(order(program))
+        for i, it in enumerate(moved.instructions):
+            assert all(a < i for a in it.args)
+        for registers in (3, 5):
+            found = allocated_results(
+                moved, allocate(moved, registers=registers), inputs, registers=registers
+            )
+            close(found, graph, inputs)
+
+
+def test_every_operation_has_instructions_and_every_instruction_an_expression() -> None:
+    x = Node("input", (), ("x",))
+    for name, row in OPS.items():
+        if name == "input":
+            continue
+        arity = {"sum": 3, "dot": 4}.get(name, row.arity or 0)
+        params = {"sum": (1, -1, 1), "dot": (1, -1), "const": (2.5,)}.get(name, ())
+        if name == "quantize":
+            params = (32, 16, "nearest", "saturate")
+        graph = Graph((x, Node(name, (0,) * arity, params)), (("y", 1),))
+        inputs = {"x": np.array([0.3, -1.2])}
+        close(results(select(graph), inputs), graph, inputs)
+    read = {Kind.INPUT, Kind.CONST, Kind.SIN, Kind.COS}
+    assert set(EXPRESSIONS) | read == set(Kind) and not set(EXPRESSIONS) & read
+
+
+def test_an_unknown_operation_is_refused() -> None:
+    with pytest.raises(ComputeError, match="'cube' has no instruction"):
+        select(graph_of(A, Node("cube", (0,))))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted"),
+    [
+        # a b + c, c - a b, a b - c
+        ([Node("mul", (0, 1)), Node("add", (3, 2))], [Kind.FMA]),
+        ([Node("mul", (0, 1)), Node("sub", (2, 3))], [Kind.FNMA]),
+        ([Node("mul", (0, 1)), Node("sub", (3, 2))], [Kind.FMS]),
+        # -(a b + c), -(a b) + c, c - (-a) b
+        ([Node("mul", (0, 1)), Node("add", (3, 2)), Node("neg", (4,))], [Kind.FNMS]),
+        ([Node("mul", (0, 1)), Node("neg", (3,)), Node("add", (4, 2))], [Kind.FNMA]),
+        ([Node("neg", (0,)), Node("mul", (3, 1)), Node("sub", (2, 4))], [Kind.FMA]),
+        # -(a - c) is c - a; -(a + c) takes an instruction of its own.
+        ([Node("sub", (0, 2)), Node("neg", (3,))], [Kind.SUB]),
+        ([Node("add", (0, 2)), Node("neg", (3,))], [Kind.ADD, Kind.NEG]),
+        # A product that two sums read goes into both.
+        (
+            [Node("mul", (0, 1)), Node("add", (3, 2)), Node("sub", (3, 0)), Node("mul", (4, 5))],
+            [Kind.FMA, Kind.FMS, Kind.MUL],
+        ),
+        # A product that something else reads as well is computed once.
+        (
+            [Node("mul", (0, 1)), Node("add", (3, 2)), Node("mul", (3, 4))],
+            [Kind.MUL, Kind.ADD, Kind.MUL],
+        ),
+    ],
+)
+def test_signs_and_products_go_into_sums(nodes: list[Node], wanted: list[Kind]) -> None:
+    graph = graph_of(A, B, C, *nodes)
+    assert kinds(graph) == wanted
+    inputs = {name: np.array([0.7, -1.3, k]) for k, name in enumerate("abc")}
+    close(results(select(graph), inputs), graph, inputs)
+
+
+def test_a_negated_constant_factor_costs_nothing() -> None:
+    two = Node("const", (), (2.0,))
+    graph = graph_of(A, two, Node("mul", (0, 1)), Node("neg", (2,)))
+    assert kinds(graph) == [Kind.CONST, Kind.MUL]
+
+
+@pytest.fixture(scope="module")
+def arm() -> Program:
+    robot, row = load("iiwa14"), function("rnea_derivatives")
+    return select(reduced_graph(robot, row, costs=ProcessorCosts()))
+
+
+def test_moves_grow_when_registers_become_few(arm: Program) -> None:
+    moves = [allocate(arm, registers=n).cost - arm.arithmetic for n in (400, 28, 13, 6)]
+    assert moves[0] < 100 and moves == sorted(moves)
+
+
+def test_the_best_order_is_taken(arm: Program) -> None:
+    _, allocation = arrange(arm, registers=28)
+    costs = [allocate(arm.ordered(o(arm)), registers=28).cost for o in ORDERS.values()]
+    assert allocation.cost == min(costs)
+
+
+@pytest.mark.parametrize(("robot", "most"), [("iiwa14", 255), ("hyq", 85), ("atlas", 1260)])
+def test_few_values_of_a_gradient_are_alive_at_once(robot: str, most: int) -> None:
+    graph = fold(function("fd_derivatives").trace(load(robot)))
+    program = select(graph)
+    assert min(live_values(program.ordered(o(program))) for o in ORDERS.values()) <= most
+
+
+def test_live_values_of_a_chain_and_of_a_fan() -> None:
+    chain = graph_of(A, B, Node("mul", (0, 1)), Node("mul", (2, 1)), Node("mul", (3, 1)))
+    assert live_values(select(chain)) == 1
+    fan = graph_of(
+        A, B, Node("mul", (0, 1)), Node("mul", (0, 0)), Node("mul", (2, 3)), Node("add", (4, 3))
+    )
+    assert live_values(select(fan)) == 2
+
+
+def test_a_word_of_no_array_is_refused() -> None:
+    blocks = [Block(name=name, shape=(), unit="1") for name in "ab"]
+    program = select(graph_of(A, B, Node("mul", (0, 1))))
+    with pytest.raises(ComputeError, match="'y' is of no result"):
+        print_program(program, inputs=blocks, results=[])
+    with pytest.raises(ComputeError, match="'b' is of no input"):
+        print_program(program, inputs=blocks[:1], results=[Block(name="y", shape=(), unit="1")])
+
+
+def test_source_lines_become_comments_that_cannot_escape() -> None:
+    node = Node("mul", (0, 1), (), None, "arm.py:1\\")
+    blocks = [Block(name=name, shape=(), unit="1") for name in "ab"]
+    graph = graph_of(A, B, node)
+    text = print_program(
+        select(graph), inputs=blocks, results=[Block(name="y", shape=(), unit="1")], graph=graph
+    ).text
+    assert "// arm.py:1?\n" in text
