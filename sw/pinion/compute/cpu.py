@@ -71,7 +71,14 @@ def source(
     """The C++ source that `compile` compiles, and counts of it; the arguments are the same."""
     model = load(model) if isinstance(model, str) else model
     row = _row(function, derivatives, outputs)
-    return _source(model, row, dtype, isas.named(isa) if isa else isas.best(), comments)
+    return kernel_of(
+        model,
+        row,
+        graph_of(model, row),
+        dtype=dtype,
+        machine=isas.named(isa) if isa else isas.best(),
+        comments=comments,
+    )
 
 
 def compile(
@@ -136,11 +143,15 @@ def compile(
         key["model"] = model_to_dict(model)
         text = None
     else:
-        text = _source(model, row, dtype, machine, False).text
+        text = kernel_of(model, row, graph_of(model, row), dtype=dtype, machine=machine).text
         key["source"] = text
 
     def make(path: Path) -> None:
-        made = _source(model, row, dtype, machine, False).text if text is None else text
+        made = (
+            kernel_of(model, row, graph_of(model, row), dtype=dtype, machine=machine).text
+            if text is None
+            else text
+        )
         compile_library(
             {"kernel.cpp": made}, out=path, compiler=command, isa=machine, include=(HEADERS,)
         )
@@ -239,6 +250,11 @@ class Kernel:
         """
         result: Result = self.run(**arrays)
         return result
+
+    @property
+    def address(self) -> int:
+        """Where the kernel's ``pinion_kernel`` (``runtime/abi.h``) is in memory."""
+        return self._native.address
 
     def __repr__(self) -> str:
         return (
@@ -418,18 +434,26 @@ def _is_built_in(row: Function) -> bool:
         return False
 
 
-def _graph(model: Model, row: Function) -> Graph:
+def graph_of(model: Model, row: Function) -> Graph:
+    """The graph of a row as processors compute it."""
     folded = fold(row.trace(model))
     if row.published or len(folded.nodes) > _REDUCED_NODES:
         return folded
     return reduced_graph(model, row, costs=ProcessorCosts())
 
 
-def _source(
-    model: Model, row: Function, dtype: str, machine: InstructionSet, comments: bool
+def kernel_of(
+    model: Model,
+    row: Function,
+    graph: Graph,
+    *,
+    dtype: str,
+    machine: InstructionSet,
+    comments: bool = False,
 ) -> Source:
+    """The source of a row's graph for an instruction set, which this machine need not have."""
     return kernel_source(
-        _graph(model, row),
+        graph,
         inputs=[b.resolved(model) for b in row.inputs],
         results=[b.resolved(model) for b in row.results],
         dtype=dtype,

@@ -104,7 +104,7 @@ const pinion_kernel self = {{PINION_ABI, sizeof(T), Traits<V>::lanes, {len(input
                             inputs, outputs, compute, PINION_ISA}};
 }} // namespace
 
-extern "C" __attribute__((visibility("default"))) const pinion_kernel *PINION_GET_KERNEL(void) {{
+extern "C" PINION_API const pinion_kernel *PINION_GET_KERNEL(void) {{
   return &self;
 }}
 """

@@ -40,11 +40,53 @@ typedef struct pinion_view {
   int64_t stride;
 } pinion_view;
 
+/* What pinion_run returns. */
+enum {
+  PINION_DONE = 0,
+  PINION_BAD_KERNEL = 1, /* another abi, an element of neither 4 nor 8 bytes, lanes that do not
+                            divide a block */
+  PINION_BAD_VIEW = 2,   /* an unknown layout, a null pointer, PINION_ONE for an output, or a stride
+                            with which samples of an output overlap */
+  PINION_NO_MEMORY = 3
+};
+
+/* Whoever links the runtime into a library of his own may hide its functions. */
+#ifndef PINION_API
+#define PINION_API __attribute__((visibility("default")))
+#endif
+
+/* Several kernels, or runtimes for several instruction sets, in one library have names of their own. */
+#ifndef PINION_GET_KERNEL
+#define PINION_GET_KERNEL pinion_get_kernel
+#endif
+#ifndef PINION_RUN
+#define PINION_RUN pinion_run
+#endif
+#ifndef PINION_FIRST_NONFINITE
+#define PINION_FIRST_NONFINITE pinion_first_nonfinite
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 /* Exported by every kernel library. */
-const pinion_kernel *pinion_get_kernel(void);
+PINION_API const pinion_kernel *PINION_GET_KERNEL(void);
+
+/* Computes n samples: one view for each input and each output of the kernel. Pointers need an
+   element's alignment (outputs of large batches are faster if 64 bytes divide pointer and, in SOA,
+   stride). Strides of inputs are free, also 0 and negative ones; outputs overlap nothing. Nothing
+   outside of the arrays is read or written. An array in blocks is one of whole blocks: the lanes
+   of the last one that n does not fill may be read, and are left undefined in outputs.
+
+   threads: how many compute at most, the caller among them; 0: as many as it may use processors.
+   Batches that are too short to gain by it stay with the caller. May be called from several threads
+   at once. */
+PINION_API int PINION_RUN(const pinion_kernel *kernel, size_t n, const pinion_view *in,
+                          const pinion_view *out, unsigned threads);
+
+/* The index of the first infinity or NaN among n numbers of 4 or 8 bytes that follow each other;
+   -1: there is none; -2: numbers of another width. */
+PINION_API int64_t PINION_FIRST_NONFINITE(const void *data, int bytes, size_t n);
 #ifdef __cplusplus
 }
 #endif

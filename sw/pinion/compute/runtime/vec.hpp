@@ -4,7 +4,7 @@
 // meet: lane i of a result depends on lane i of the operands alone. Products that are summed are
 // fused where the printer says so, by fma() and its relatives, and nowhere else: compile with
 // -ffp-contract=off. Where the machine has no fused multiply-add (PINION_ISA_PORTABLE), the same
-// functions round twice.
+// functions round twice. CUDA (PINION_ISA_CUDA, nvcc -fmad=false) has the scalars alone.
 #pragma once
 
 #include <stdint.h>
@@ -17,7 +17,10 @@
 #define PINION_COLD __attribute__((noinline, cold))
 #endif
 
-#if defined(__AVX512F__)
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define PINION_ISA_CUDA 1
+#define PINION_ISA "cuda"
+#elif defined(__AVX512F__)
 #define PINION_ISA_AVX512 1
 #define PINION_ISA "avx512"
 #define PINION_VECTOR_BYTES 64
@@ -40,6 +43,7 @@
 
 namespace pinion {
 
+#if !PINION_ISA_CUDA
 typedef float f32v __attribute__((vector_size(PINION_VECTOR_BYTES)));
 typedef double f64v __attribute__((vector_size(PINION_VECTOR_BYTES)));
 typedef int32_t i32v __attribute__((vector_size(PINION_VECTOR_BYTES)));
@@ -47,10 +51,12 @@ typedef int64_t i64v __attribute__((vector_size(PINION_VECTOR_BYTES)));
 // The same in memory, where nobody promises more than an element's alignment.
 typedef float f32m __attribute__((vector_size(PINION_VECTOR_BYTES), aligned(4), may_alias));
 typedef double f64m __attribute__((vector_size(PINION_VECTOR_BYTES), aligned(8), may_alias));
+#endif
 
 // Of a vector type, or of a scalar, which is a vector of one: its scalar, the integer type of the
 // same shape (also that of comparisons), the type in memory, the number of lanes.
 template <class V> struct Traits;
+#if !PINION_ISA_CUDA
 template <> struct Traits<f32v> {
   typedef float scalar;
   typedef i32v ints;
@@ -63,6 +69,7 @@ template <> struct Traits<f64v> {
   typedef f64m memory;
   static constexpr int lanes = PINION_VECTOR_BYTES / 8;
 };
+#endif
 template <> struct Traits<float> {
   typedef float scalar;
   typedef int32_t ints;
@@ -79,6 +86,7 @@ template <class V> using Scalar = typename Traits<V>::scalar;
 template <class V> using Ints = typename Traits<V>::ints;
 
 // The widest vector of a scalar type.
+#if !PINION_ISA_CUDA
 template <class T> struct Widest;
 template <> struct Widest<float> {
   typedef f32v type;
@@ -86,6 +94,7 @@ template <> struct Widest<float> {
 template <> struct Widest<double> {
   typedef f64v type;
 };
+#endif
 
 // Every lane the same.
 template <class V> PINION_INLINE V splat(Scalar<V> x) { return x - V{}; }
@@ -121,7 +130,7 @@ PINION_FUSED(f32v, vfmaq_f32(c, a, b), -vfmsq_f32(c, a, b), vfmsq_f32(c, a, b),
              -vfmaq_f32(c, a, b))
 PINION_FUSED(f64v, vfmaq_f64(c, a, b), -vfmsq_f64(c, a, b), vfmsq_f64(c, a, b),
              -vfmaq_f64(c, a, b))
-#else
+#elif PINION_ISA_PORTABLE
 PINION_FUSED(f32v, a *b + c, a *b - c, c - a * b, -(a * b) - c)
 PINION_FUSED(f64v, a *b + c, a *b - c, c - a * b, -(a * b) - c)
 #endif
@@ -130,6 +139,11 @@ PINION_FUSED(f64v, a *b + c, a *b - c, c - a * b, -(a * b) - c)
 #if PINION_ISA_PORTABLE
 PINION_FUSED(float, a *b + c, a *b - c, c - a * b, -(a * b) - c)
 PINION_FUSED(double, a *b + c, a *b - c, c - a * b, -(a * b) - c)
+#elif PINION_ISA_CUDA
+PINION_FUSED(float, __fmaf_rn(a, b, c), __fmaf_rn(a, b, -c), __fmaf_rn(-a, b, c),
+             __fmaf_rn(-a, b, -c))
+PINION_FUSED(double, __fma_rn(a, b, c), __fma_rn(a, b, -c), __fma_rn(-a, b, c),
+             __fma_rn(-a, b, -c))
 #else
 PINION_FUSED(float, __builtin_fmaf(a, b, c), __builtin_fmaf(a, b, -c), __builtin_fmaf(-a, b, c),
              __builtin_fmaf(-a, b, -c))
@@ -167,11 +181,12 @@ PINION_INLINE bool any(i64v m) { return _mm512_test_epi64_mask((__m512i)m, (__m5
 #elif PINION_ISA_AVX2
 PINION_INLINE bool any(i32v m) { return !_mm256_testz_si256((__m256i)m, (__m256i)m); }
 PINION_INLINE bool any(i64v m) { return !_mm256_testz_si256((__m256i)m, (__m256i)m); }
-#else
+#elif !PINION_ISA_CUDA
 template <class I> PINION_INLINE bool any(I mask) {
-  bool found = false;
-  for (unsigned k = 0; k < sizeof(I) / sizeof(mask[0]); ++k) found |= mask[k] != 0;
-  return found;
+  uint64_t halves[2];
+  static_assert(sizeof halves == sizeof mask, "a mask has 16 bytes here");
+  memcpy(halves, &mask, sizeof halves);
+  return (halves[0] | halves[1]) != 0;
 }
 #endif
 PINION_INLINE bool any(int32_t mask) { return mask != 0; }

@@ -1,0 +1,414 @@
+"""A function for other programs: a C library with its header and sources, which need no Python."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from pinion import installation
+from pinion.functions import Block, Function
+from pinion.robot import Model
+
+from . import cpu
+from .errors import ComputeError
+from .isa import INSTRUCTION_SETS, InstructionSet, processor
+from .native import HEADERS
+from .printer import comment
+from .toolchain import FLAGS, compile_library, find_compiler
+
+__all__ = ["export_library"]
+
+# C type and suffix of each kind of number.
+_TYPES = {"float32": ("float", "f32"), "float64": ("double", "f64")}
+
+_RUNTIME = (
+    "abi.h",
+    "vec.hpp",
+    "sincos.hpp",
+    "kernel.hpp",
+    "transpose.hpp",
+    "batch.hpp",
+    "pool.hpp",
+)
+
+
+def export_library(
+    model: Model,
+    function: Function,
+    folder: Path,
+    *,
+    name: str | None = None,
+    dtypes: Sequence[str] = ("float32", "float64"),
+    compiler: str | None = None,
+    report: Callable[[str], None] = lambda message: None,
+) -> dict[str, Any]:
+    """Write a folder with a C library for a function of a robot.
+
+    The folder has ``include/NAME.h``, ``lib/libNAME.so`` for this machine's architecture (the
+    instruction set is chosen when it runs), ``lib/pkgconfig/NAME.pc``, the sources in ``src``, a
+    ``CMakeLists.txt`` that compiles them anywhere, ``example.c`` and ``README.md``.
+
+    Parameters
+    ----------
+    folder : is made; it must not exist, or be empty.
+    name : of library and functions; by default robot and function.
+    dtypes : kinds of numbers, each with functions of its own.
+    compiler : as of :func:`pinion.compute.cpu.compile`.
+    report : called with a short line at each step.
+
+    Returns
+    -------
+    Name, files and instruction sets, for reports.
+
+    Raises
+    ------
+    InputError
+        When the folder has something in it, the name is none of C, or the function does not
+        compile; nothing is left behind then.
+    """
+    chosen = identifier(f"{model.name}_{function.name}") if name is None else name
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", chosen):
+        raise ComputeError(
+            f"'{chosen[:80]}' is no name for a C library: give letters, digits and underscores, a "
+            "letter first."
+        )
+    unknown = [dtype for dtype in dtypes if dtype not in _TYPES]
+    if unknown or not dtypes:
+        raise ComputeError(
+            f"There is no dtype '{', '.join(unknown)}' here; choose of {', '.join(_TYPES)}."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ComputeError(
+            f"'{folder}' exists and is no empty folder: give the name of a new one, so that "
+            "nothing is overwritten."
+        )
+    command = find_compiler(compiler)
+    machine, _ = processor()
+    sets = [isa for isa in INSTRUCTION_SETS if isa.machine in (machine, "any")]
+    library = _Library(
+        name=chosen,
+        title=f"{function.name} of {model.name}",
+        doc=function.doc,
+        inputs=tuple(b.resolved(model) for b in function.inputs),
+        results=tuple(b.resolved(model) for b in function.results),
+        dtypes=tuple(dtypes),
+        sets=tuple(sets),
+    )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as scratch:
+        work = Path(scratch) / "made"
+        sources = library.sources(model, function, report)
+        for part in ("include", "src", "lib/pkgconfig"):
+            (work / part).mkdir(parents=True)
+        for file, text in sources.items():
+            (work / "src" / file).write_text(text)
+        (work / "include" / f"{chosen}.h").write_text(library.header())
+        (work / "example.c").write_text(library.example())
+        (work / "CMakeLists.txt").write_text(library.cmake())
+        (work / "lib/pkgconfig" / f"{chosen}.pc").write_text(library.pkg_config())
+        (work / "README.md").write_text(library.readme())
+        report("compiling the library")
+        compile_library(
+            sources,
+            out=work / "lib" / f"lib{chosen}.so",
+            compiler=command,
+            isa=next(isa for isa in INSTRUCTION_SETS if isa.name == "portable"),
+            include=(work / "include",),
+            unit_flags=library.unit_flags(),
+            extra_flags=("-fvisibility=hidden",),
+        )
+        files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
+        if folder.exists():
+            folder.rmdir()
+        shutil.move(work, folder)
+    return {
+        "name": chosen,
+        "files": files,
+        "instruction_sets": [isa.name for isa in sets],
+        "dtypes": list(dtypes),
+    }
+
+
+def identifier(text: str) -> str:
+    """A text as a C name."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:63]
+    return plain if plain[:1].isalpha() else f"robot_{plain}"[:63]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Library:
+    name: str
+    title: str
+    doc: str
+    inputs: tuple[Block, ...]
+    results: tuple[Block, ...]
+    dtypes: tuple[str, ...]
+    sets: tuple[InstructionSet, ...]
+
+    def unit(self, dtype: str, isa: InstructionSet) -> str:
+        return f"{self.name}_{_TYPES[dtype][1]}_{isa.name}.cpp"
+
+    def unit_flags(self) -> dict[str, tuple[str, ...]]:
+        flags = {self.unit(dtype, isa): isa.flags for dtype in self.dtypes for isa in self.sets}
+        return flags | {f"runtime_{isa.name}.cpp": isa.flags for isa in self.sets}
+
+    def sources(
+        self, model: Model, function: Function, report: Callable[[str], None]
+    ) -> dict[str, str]:
+        """All sources and their headers, by file name."""
+        made = {file: (HEADERS / file).read_text() for file in _RUNTIME}
+        report("tracing")
+        graph = cpu.graph_of(model, function)
+        for isa in self.sets:
+            runtime = (HEADERS / "runtime.cpp").read_text()
+            macros = "".join(
+                f"#define {macro} {self.name}_{what}_{isa.name}\n"
+                for macro, what in (
+                    ("PINION_RUN", "run"),
+                    ("PINION_FIRST_NONFINITE", "first_nonfinite"),
+                )
+            )
+            made[f"runtime_{isa.name}.cpp"] = f"#define PINION_API\n{macros}{runtime}"
+            for dtype in self.dtypes:
+                report(f"printing {dtype} for {isa.name}")
+                text = cpu.kernel_of(model, function, graph, dtype=dtype, machine=isa).text
+                getter = f"{self.name}_{_TYPES[dtype][1]}_{isa.name}"
+                made[self.unit(dtype, isa)] = (
+                    f"#define PINION_API\n#define PINION_GET_KERNEL {getter}\n{text}"
+                )
+        made[f"{self.name}.cpp"] = self.dispatcher()
+        return made
+
+    def arguments(self, dtype: str) -> str:
+        kind = _TYPES[dtype][0]
+        given = [f"const {kind} *{b.name}" for b in self.inputs]
+        return ", ".join(["size_t n", *given, *(f"{kind} *{b.name}" for b in self.results)])
+
+    def _signatures(self) -> list[tuple[str, str, str]]:
+        """Name, arguments and layout of each function."""
+        found = []
+        for dtype in self.dtypes:
+            arguments = f"{self.arguments(dtype)}, unsigned threads"
+            suffix = _TYPES[dtype][1]
+            found.append((f"{self.name}_{suffix}", arguments, "PINION_AOS"))
+            found.append((f"{self.name}_blocks_{suffix}", arguments, "PINION_BLOCKS"))
+        return found
+
+    def header(self) -> str:
+        lines = []
+        for blocks, what in ((self.inputs, "in"), (self.results, "out")):
+            for b in blocks:
+                shape = " x ".join(map(str, b.shape)) or "1"
+                unit = comment(b.unit).replace("*/", "")
+                lines.append(f"     {what:3} {b.name}: {shape}, {unit}")
+        arrays = "\n".join(lines)
+        sizes = "".join(
+            f"  {self.name.upper()}_{b.name.upper()} = {_size(b)},\n"
+            for b in dict.fromkeys((*self.inputs, *self.results))
+        )
+        functions = "\n".join(
+            f"int {name}({arguments});" for name, arguments, _ in self._signatures()
+        )
+        title = comment(f"{self.title}: {self.doc}").replace("*/", "")
+        return f"""\
+/* {title}
+   Generated by Pinion {installation.version()}.
+
+   Arrays of n samples:
+{arrays}
+   Matrices are row by row. In the plain functions the numbers of a sample follow each other: q of
+   sample s begins at q + s * {_size(self.inputs[0])}. In those with "blocks" 16 samples stand side
+   by side, which costs no conversion: element e of sample s of an array of m elements is at
+   (s / 16 * m + e) * 16 + s % 16, and arrays have room for whole blocks.
+
+   threads: how many compute at most, the caller among them; 0 for all processors. Outputs overlap
+   nothing. NaN and infinities go through to what depends on them. May be called from several
+   threads at once. Answers 0; 2 for a null pointer; 3 when there is no memory. */
+#ifndef {self.name.upper()}_H
+#define {self.name.upper()}_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* Elements of a sample. */
+enum {{
+{sizes}}};
+
+{functions}
+
+/* The instruction set that is used: {", ".join(isa.name for isa in self.sets)}. */
+const char *{self.name}_isa(void);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+    def dispatcher(self) -> str:
+        """The functions of the header: the best instruction set, then the runtime."""
+        declared, cases = [], []
+        for isa in self.sets:
+            declared += [
+                f"const pinion_kernel *{self.name}_{_TYPES[dtype][1]}_{isa.name}(void);"
+                for dtype in self.dtypes
+            ]
+            declared.append(
+                f"int {self.name}_run_{isa.name}(const pinion_kernel *, size_t, "
+                "const pinion_view *, const pinion_view *, unsigned);"
+            )
+            row = ", ".join(f"{self.name}_{_TYPES[dtype][1]}_{isa.name}" for dtype in self.dtypes)
+            cases.append(f'    {{"{isa.name}", {self.name}_run_{isa.name}, {{{row}}}}},')
+        choice = []
+        for k, isa in enumerate(self.sets):
+            wanted = [f'__builtin_cpu_supports("{f}")' for f in sorted(isa.features)]
+            choice.append(f"  if ({' && '.join(wanted) or 'true'}) return machines[{k}];")
+            if not wanted:
+                break
+        functions = []
+        for name, arguments, layout in self._signatures():
+            column = next(k for k, d in enumerate(self.dtypes) if name.endswith(f"_{_TYPES[d][1]}"))
+            ins = ", ".join(f"{{(void *){b.name}, {layout}, {_size(b)}}}" for b in self.inputs)
+            outs = ", ".join(f"{{{b.name}, {layout}, {_size(b)}}}" for b in self.results)
+            functions.append(
+                f"int {name}({arguments}) {{\n"
+                f"  const pinion_view in[] = {{{ins}}};\n"
+                f"  const pinion_view out[] = {{{outs}}};\n"
+                f"  return machine().run(machine().kernel[{column}](), n, in, out, threads);\n"
+                "}\n"
+            )
+        newline = "\n"
+        return f"""\
+// {comment(self.title)}: chooses the instruction set, then runs.
+#define PINION_API
+#define PINION_RUN {self.name}_run_unused
+#define PINION_FIRST_NONFINITE {self.name}_first_nonfinite_unused
+#define PINION_GET_KERNEL {self.name}_get_kernel_unused
+#include "abi.h"
+
+#pragma GCC visibility push(default)
+#include "{self.name}.h"
+#pragma GCC visibility pop
+
+extern "C" {{
+{newline.join(declared)}
+}}
+
+namespace {{
+
+struct Machine {{
+  const char *name;
+  int (*run)(const pinion_kernel *, size_t, const pinion_view *, const pinion_view *, unsigned);
+  const pinion_kernel *(*kernel[{len(self.dtypes)}])(void);
+}};
+
+const Machine machines[] = {{
+{newline.join(cases)}
+}};
+
+const Machine &machine() {{
+{newline.join(choice)}
+}}
+
+}} // namespace
+
+extern "C" {{
+{newline.join(functions)}
+const char *{self.name}_isa(void) {{ return machine().name; }}
+}}
+"""
+
+    def example(self) -> str:
+        dtype = self.dtypes[-1]
+        kind, suffix = _TYPES[dtype]
+        declared = "".join(
+            f"  static {kind} {b.name}[N * {_size(b)}];\n" for b in (*self.inputs, *self.results)
+        )
+        names = ", ".join(b.name for b in (*self.inputs, *self.results))
+        fill = "".join(
+            f"  for (int k = 0; k < N * {_size(b)}; ++k) {b.name}[k] = 0.1 * (k % 7);\n"
+            for b in self.inputs
+        )
+        shown = self.results[0]
+        return f"""\
+/* cc example.c -Iinclude -Llib -l{self.name} -Wl,-rpath,'$ORIGIN/lib' -o example */
+#include <stdio.h>
+
+#include "{self.name}.h"
+
+enum {{ N = 100 }};
+
+int main(void) {{
+{declared}{fill}  const int answer = {self.name}_{suffix}(N, {names}, 1);
+  if (answer) {{
+    fprintf(stderr, "{self.name} answered %d\\n", answer);
+    return 1;
+  }}
+  printf("%s\\n", {self.name}_isa());
+  for (int k = 0; k < {_size(shown)}; ++k) printf("%.9g\\n", (double){shown.name}[k]);
+  return 0;
+}}
+"""
+
+    def cmake(self) -> str:
+        units = "\n".join(f"  src/{file}" for file in [*self.unit_flags(), f"{self.name}.cpp"])
+        flags = "\n".join(
+            f'set_source_files_properties(src/{file} PROPERTIES COMPILE_OPTIONS "{";".join(own)}")'
+            for file, own in self.unit_flags().items()
+            if own
+        )
+        common = " ".join(
+            flag for flag in FLAGS if flag not in ("-shared", "-fPIC") and "-std" not in flag
+        )
+        return f"""\
+# add_subdirectory(this folder), then target_link_libraries(yours {self.name}).
+cmake_minimum_required(VERSION 3.13)
+project({self.name} CXX)
+find_package(Threads REQUIRED)
+
+add_library({self.name} SHARED
+{units})
+{flags}
+target_include_directories({self.name} PUBLIC include PRIVATE src)
+target_compile_features({self.name} PRIVATE cxx_std_17)
+target_compile_options({self.name} PRIVATE {common} -fvisibility=hidden)
+target_link_libraries({self.name} PRIVATE Threads::Threads)
+"""
+
+    def pkg_config(self) -> str:
+        return f"""\
+prefix=${{pcfiledir}}/../..
+Name: {self.name}
+Description: {comment(self.title)}
+Version: {installation.version().split("+")[0]}
+Cflags: -I${{prefix}}/include
+Libs: -L${{prefix}}/lib -l{self.name}
+"""
+
+    def readme(self) -> str:
+        return f"""\
+# {self.name}
+
+{comment(self.title)}, as a C library; `include/{self.name}.h` says how it is called.
+
+    cc example.c -Iinclude -Llib -l{self.name} -Wl,-rpath,'$ORIGIN/lib' -o example && ./example
+
+With pkg-config: `PKG_CONFIG_PATH=lib/pkgconfig pkg-config --cflags --libs {self.name}`. With CMake:
+`add_subdirectory` of this folder compiles the sources anew, and a program links `{self.name}`. The
+library in `lib` was compiled for {processor()[0]}; it chooses among
+{", ".join(isa.name for isa in self.sets)} when it runs.
+"""
+
+
+def _size(block: Block) -> int:
+    return prod(map(int, block.shape))

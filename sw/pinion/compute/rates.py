@@ -1,0 +1,212 @@
+"""How fast kernels are on this machine, beside what bounds them.
+
+Two bounds stand beside every time. *Arithmetic*: the vector instructions that a kernel computes,
+each for the time of one fused multiply-add of this machine, measured in the same round. *Bytes*: a
+copy of as many bytes as a request and its result have, likewise. Times are medians of rounds in
+which everything is measured in turn, so that a busy neighbour slows all alike.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.functions import Function, sample
+from pinion.robot import Model
+
+from .cache import Cache
+from .cpu import Kernel
+from .isa import InstructionSet
+from .layouts import batch_shape, to_blocks
+from .native import HEADERS
+from .sources import package_digest
+from .toolchain import Compiler, compile_library
+
+SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 23, "float64": 32}
+"""Vector instructions of a pair of sine and cosine (``runtime/sincos.hpp``)."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Measures what bounds a kernel.
+
+    Members
+    -------
+    library : with ``pinion_fma_ns``.
+    """
+
+    library: ctypes.CDLL
+
+    @classmethod
+    def compiled(cls, isa: InstructionSet, compiler: Compiler, cache: Cache) -> Probe:
+        """Compile the probe for an instruction set, or find it compiled."""
+        key = {
+            "kind": "probe",
+            "package": package_digest(("compute",)),
+            "compiler": compiler.identity,
+            "isa": isa.name,
+        }
+        sources = {"probe.cpp": (HEADERS / "probe.cpp").read_text()}
+        path = cache.library(
+            key,
+            lambda out: compile_library(
+                sources, out=out, compiler=compiler, isa=isa, include=(HEADERS,)
+            ),
+        )
+        library = ctypes.CDLL(str(path))
+        library.pinion_fma_ns.restype = ctypes.c_double
+        return cls(library)
+
+    def fma_ns(self, dtype: str) -> float:
+        """Nanoseconds of one fused multiply-add of vectors."""
+        return float(self.library.pinion_fma_ns(ctypes.c_int(np.dtype(dtype).itemsize)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel with a batch of its arrays: what is called over and over.
+
+    Members
+    -------
+    call : computes the batch once.
+    count : its samples.
+    """
+
+    call: Callable[[], Any]
+    count: int
+
+    def time(self) -> float:
+        """Nanoseconds a sample, once."""
+        start = time.perf_counter_ns()
+        self.call()
+        return (time.perf_counter_ns() - start) / self.count
+
+
+def kernel_case(
+    kernel: Kernel, states: Mapping[str, NDArray[Any]], count: int, *, outputs: bool = True
+) -> Case:
+    """A case of a kernel.
+
+    Parameters
+    ----------
+    states : requests (m, ...), repeated up to ``count``.
+    count : samples; 1 is one request without a batch axis.
+    outputs : results are written to arrays that are there already.
+    """
+    dtype = kernel.dtype
+    if count == 1:
+        single = {
+            a.name: np.ascontiguousarray(states[a.name][0], dtype=dtype) for a in kernel.inputs
+        }
+        return Case(lambda: kernel.run(**single), 1)
+    given = {}
+    for a in kernel.inputs:
+        rows = np.resize(states[a.name].astype(dtype), (count, *a.shape))
+        if kernel.layout == "blocks":
+            given[a.name] = _aligned_copy(to_blocks(rows))
+        elif kernel.layout == "soa":
+            given[a.name] = _padded(np.moveaxis(rows, 0, -1))
+        else:
+            given[a.name] = _aligned_copy(rows)
+    if not outputs:
+        return Case(lambda: kernel.run(**given), count)
+    out = {}
+    for a in kernel.results:
+        empty = np.zeros(batch_shape(kernel.layout, a.shape, count), dtype=dtype)
+        out[a.name] = _padded(empty) if kernel.layout == "soa" else _aligned_copy(empty)
+    return Case(lambda: kernel.run(out=out, **given), count)
+
+
+def copy_case(bytes_in: int, bytes_out: int, count: int) -> Case:
+    """A copy that reads and writes as many bytes as a batch does, half of them each."""
+    size = (bytes_in + bytes_out) * count // 2
+    source, target = np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.uint8)
+    return Case(lambda: np.copyto(target, source), count)
+
+
+def rounds_of(
+    cases: Mapping[str, Case],
+    *,
+    rounds: int,
+    seconds: float,
+    probe: Callable[[], float] | None = None,
+) -> dict[str, list[float]]:
+    """Nanoseconds a sample of every case in every round.
+
+    Parameters
+    ----------
+    rounds : how often all cases take their turn.
+    seconds : for one case in one round; a short batch is repeated so long, and the fastest
+        repetition counts.
+    probe : measured in each round as well, under the name ``probe``.
+    """
+    found: dict[str, list[float]] = {name: [] for name in cases}
+    for case in cases.values():
+        case.call()
+    for _ in range(rounds):
+        for name, case in cases.items():
+            best = case.time()
+            end = time.perf_counter() + seconds
+            while time.perf_counter() < end:
+                best = min(best, case.time())
+            found[name].append(best)
+        if probe is not None:
+            found.setdefault("probe", []).append(min(probe() for _ in range(5)))
+    return found
+
+
+def floor_ns(kernel_counts: Mapping[str, int], dtype: str, lanes: int, fma_ns: float) -> float:
+    """Nanoseconds a sample that the arithmetic of a kernel takes at least, one unit at work.
+
+    Parameters
+    ----------
+    kernel_counts : ``arithmetic`` and ``angles``, as of :class:`pinion.compute.source.Source`.
+    """
+    instructions = (
+        kernel_counts["arithmetic"] + kernel_counts["angles"] * SINCOS_INSTRUCTIONS[dtype]
+    )
+    return instructions * fma_ns / lanes
+
+
+def record_bytes(kernel: Kernel) -> tuple[int, int]:
+    """Bytes of a request and of a result."""
+    size = kernel.dtype.itemsize
+    return (
+        size * sum(prod(a.shape) for a in kernel.inputs),
+        size * sum(prod(a.shape) for a in kernel.results),
+    )
+
+
+def states_of(model: Model, function: Function, *, seed: int) -> dict[str, NDArray[Any]]:
+    """1,000 states of the reference distribution."""
+    return dict(sample(model, function, 1000, distribution="reference", seed=seed))
+
+
+def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
+    memory = np.empty(values.nbytes + 64, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    made = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+    made[...] = values
+    return made
+
+
+def _padded(values: NDArray[Any]) -> NDArray[Any]:
+    """Rows a cache line more than their length apart, so that no power of two is between them."""
+    count = values.shape[-1]
+    stride = -(-count // 16) * 16 + 16
+    memory = _aligned_copy(np.zeros((*values.shape[:-1], stride), dtype=values.dtype))
+    view: NDArray[Any] = memory[..., :count]
+    view[...] = values
+    return view
+
+
+def median(values: Sequence[float]) -> float:
+    """The median."""
+    return float(np.median(np.asarray(values)))

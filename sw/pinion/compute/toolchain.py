@@ -1,0 +1,436 @@
+"""The machine's C++ compiler: found, and run on the sources of one shared library."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent import futures
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from .errors import ComputeError, StorageError
+from .isa import InstructionSet
+
+__all__ = ["FLAGS", "Compiler", "compile_library", "find_compiler"]
+
+Family = Literal["gcc", "clang", "zig"]
+
+FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
+"""Of every compilation: kernels fuse where they say so and nowhere else."""
+
+TIMEOUT = 1200.0
+"""Seconds after which a compiler is taken to hang; the largest kernels take minutes."""
+
+# Zig compiles for the processor that it runs on unless told otherwise, and checks for undefined
+# behaviour at -O0.
+_ZIG = ("-mcpu=baseline", "-fno-sanitize=undefined")
+
+# Zig builds its own copies of libc++ and of compiler-rt before it links with them: a minute and
+# more for nothing, since kernels need no more than libc, which is loaded already.
+_ZIG_LINK = ("-shared", "-nostdlib")
+
+_HEADERS = (".h", ".hpp", ".inc")
+
+# What compilers and linkers say when the disk is full; gold and lld, which write through a memory
+# map, die of a bus error.
+_NO_ROOM = re.compile(
+    "No space left on device|Disk quota exceeded|Read-only file system|File too large"
+    "|[Ff]ile size limit exceeded|Bus error"
+)
+
+_LOG_BYTES = 4_000_000
+"""Of a compiler's output that are searched for its first error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiler:
+    """A C++ compiler.
+
+    Members
+    -------
+    command : words that start it.
+    family : what its flags are like.
+    identity : changes when the compiler does, for cache keys: its file, size and time. A wrapper
+        such as ccache or Apple's ``/usr/bin/c++`` hides the compiler behind it; libraries of the
+        older compiler are then used on, and are as right as they were.
+    """
+
+    command: tuple[str, ...]
+    family: Family
+    identity: str
+
+    @cached_property
+    def version(self) -> str:
+        """The first line of what it says of its version, for reports; it is run for that."""
+        lines = _version_text(self.command).splitlines()
+        return lines[0].strip() if lines else "unknown version"
+
+    def __str__(self) -> str:
+        return shlex.join(self.command)
+
+
+def find_compiler(choice: str | None = None) -> Compiler:
+    """The compiler of this machine: c++, g++ or clang++ on the search path, or Zig's.
+
+    Takes 0.2 ms and starts no process, but for a compiler of an uncommon name.
+
+    Parameters
+    ----------
+    choice : the user's own: a name on the search path, a path, or a command with arguments such as
+        ``ccache g++``; ``zig`` is also found as the Python package ``ziglang``.
+
+    Raises
+    ------
+    ComputeError : there is none.
+    """
+    if choice is not None:
+        return _chosen(choice)
+    for name in ("c++", "g++", "clang++"):
+        found = shutil.which(name)
+        if found is not None:
+            return _compiler((found,))
+    zig = _zig()
+    if zig is not None:
+        return _compiler((zig, "c++"))
+    raise ComputeError(
+        "There is no C++ compiler (c++, g++, clang++ or zig) on this machine: install one, for "
+        "example with `apt-get install g++`, `xcode-select --install` or `pip install ziglang`."
+    )
+
+
+def compile_library(
+    sources: Mapping[str, str],
+    *,
+    out: Path,
+    compiler: Compiler,
+    isa: InstructionSet,
+    include: Sequence[Path] = (),
+    defines: Mapping[str, str] | None = None,
+    extra_flags: Sequence[str] = (),
+    unit_flags: Mapping[str, Sequence[str]] | None = None,
+    jobs: int | None = None,
+    timeout: float = TIMEOUT,
+) -> None:
+    """Compile C++17 sources into a shared library.
+
+    Everything in between is in a temporary folder beside ``out``, which goes in any case, as do all
+    processes: also after an exception, such as a KeyboardInterrupt. ``out`` is written last and at
+    once.
+
+    Parameters
+    ----------
+    sources : texts by file name; a header's (.h, .hpp, .inc) is there to be included.
+    out : the library; its folder exists.
+    include : folders of other headers.
+    defines : macros, by name; an empty text defines the name alone.
+    extra_flags : behind all others, so that they win.
+    unit_flags : behind those, for the sources of these names alone.
+    jobs : compilers that run at a time; as many as there are processors to this process.
+    timeout : seconds for the whole.
+
+    Raises
+    ------
+    ComputeError : the compiler refuses a source, crashes or takes too long.
+    StorageError : there is no room for its files, or no permission to write them.
+    ValueError : no source, or a name that is not that of a file in the folder.
+    """
+    units = [name for name in sources if Path(name).suffix not in _HEADERS]
+    if not units:
+        raise ValueError("There is no source to compile: give at least one .cpp file.")
+    strange = [name for name in sources if Path(name).name != name or name.startswith((".", "-"))]
+    if strange:
+        raise ValueError(f"{strange[0]!r} is no plain file name: give names such as 'kernel.cpp'.")
+    out = Path(os.path.abspath(out))
+    macros = [f"-D{name}={text}" if text else f"-D{name}" for name, text in (defines or {}).items()]
+    folders = [f"-I{os.path.abspath(folder)}" for folder in include]
+    own = _ZIG if compiler.family == "zig" else ()
+    flags = [*FLAGS, *own, *isa.flags, *macros, *folders, *extra_flags]
+    library = "library.so"
+    try:
+        with tempfile.TemporaryDirectory(
+            dir=out.parent, prefix=".compile-", ignore_cleanup_errors=True
+        ) as scratch:
+            work = Path(scratch)
+            for name, text in sources.items():
+                (work / name).write_text(text, encoding="utf-8")
+            run = _Run(compiler=compiler, work=work, deadline=time.monotonic() + timeout)
+            link = _link_flags(compiler)
+            if len(units) == 1 and compiler.family != "zig":
+                own_flags = (unit_flags or {}).get(units[0], ())
+                run([(units[0], [*flags, *own_flags, *link, "-o", library, units[0]])], jobs=1)
+            else:
+                # Largest first: no long one is left over for the end.
+                units.sort(key=lambda name: len(sources[name]), reverse=True)
+                objects = [f"{number}.o" for number in range(len(units))]
+                run(
+                    [
+                        (
+                            unit,
+                            [*flags, *(unit_flags or {}).get(unit, ()), "-c", "-o", target, unit],
+                        )
+                        for unit, target in zip(units, objects, strict=True)
+                    ],
+                    jobs=_processors() if jobs is None else jobs,
+                )
+                run([("the library", [*link, "-o", library, *objects])], jobs=1)
+            if not (work / library).is_file():
+                raise ComputeError(
+                    f"The compiler '{compiler}' reported success and wrote no library: "
+                    "check that it is a C++ compiler, or choose another one."
+                )
+            os.replace(work / library, out)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(
+            f"No library can be compiled in '{out.parent}' ({reason}): see that it is a folder "
+            "with room that can be written, or take another one.",
+            reason=reason,
+        ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """Runs of one compiler in one folder, each a process group of its own."""
+
+    compiler: Compiler
+    work: Path
+    deadline: float
+
+    def __call__(self, commands: Sequence[tuple[str, Sequence[str]]], *, jobs: int) -> None:
+        """Run the compiler once for each name and its arguments, ``jobs`` at a time."""
+        # In a thread, where no KeyboardInterrupt falls between a process's start and its entry in
+        # the list of those to stop.
+        with futures.ThreadPoolExecutor(1) as thread:
+            stop = threading.Event()
+            try:
+                future = thread.submit(self._all, commands, jobs=jobs, stop=stop)
+                # By and by: a signal on the very threshold of a wait without end would go unseen.
+                while not future.done():
+                    futures.wait([future], timeout=0.1)
+                future.result()
+            finally:
+                stop.set()
+
+    def _all(
+        self, commands: Sequence[tuple[str, Sequence[str]]], *, jobs: int, stop: threading.Event
+    ) -> None:
+        waiting = list(enumerate(commands))[::-1]
+        running: dict[subprocess.Popen[bytes], tuple[str, Path]] = {}
+        pause = 0.001
+        try:
+            while (waiting or running) and not stop.is_set():
+                while waiting and len(running) < max(jobs, 1):
+                    number, (name, arguments) = waiting.pop()
+                    log = self.work / f"{number}.log"
+                    running[self._start(arguments, log=log)] = (name, log)
+                ended = [process for process in running if process.poll() is not None]
+                for process in ended:
+                    name, log = running.pop(process)
+                    if process.returncode < 0:
+                        _stop(process)  # a compiler that was killed leaves what it had started
+                    if process.returncode != 0:
+                        raise self._refusal(name, log=log, status=process.returncode)
+                if not ended:
+                    if time.monotonic() > self.deadline:
+                        name = next(iter(running.values()))[0]
+                        raise ComputeError(
+                            f"The compiler '{self.compiler}' did not get done with {name} in time "
+                            "and was stopped: choose another compiler, or give it more time."
+                        )
+                    stop.wait(pause)
+                    pause = min(1.5 * pause, 0.01)
+        finally:
+            left = [process for process in running if process.returncode is None]
+            for process in left:
+                _stop(process)
+            for process in left:
+                process.wait()
+
+    def _start(self, arguments: Sequence[str], *, log: Path) -> subprocess.Popen[bytes]:
+        cache = str(self.work / "zig-cache")
+        environment = {
+            **os.environ,
+            "LC_ALL": "C",  # errors are looked for by their English names
+            "TMPDIR": str(self.work),
+            "ZIG_GLOBAL_CACHE_DIR": cache,
+            "ZIG_LOCAL_CACHE_DIR": cache,
+        }
+        try:
+            with log.open("wb") as output:
+                return subprocess.Popen(
+                    [*self.compiler.command, *arguments],
+                    cwd=self.work,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    # Ctrl-C in a terminal is for us, who then stop the compiler's whole group.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            if error.filename is not None and str(error.filename) != self.compiler.command[0]:
+                raise  # the log
+            raise ComputeError(
+                f"The compiler '{self.compiler}' cannot be started ({error.strerror}): choose "
+                "another one."
+            ) from error
+
+    def _refusal(self, name: str, *, log: Path, status: int) -> ComputeError:
+        with log.open("rb") as output:
+            said = output.read(_LOG_BYTES).decode(errors="replace")
+        reason = _reason(said, status=status)
+        no_room = _NO_ROOM.search(said)
+        if no_room is not None:
+            return StorageError(
+                f"The compiler '{self.compiler}' could not write its files in "
+                f"'{self.work.parent}' ({no_room[0]}): make room there, or take another folder.",
+                reason=no_room[0],
+            )
+        if status < 0 or "terminated program" in said:
+            return ComputeError(
+                f"The compiler '{self.compiler}' died at {name} ({reason}): see that it has memory "
+                "enough, or choose another one."
+            )
+        return ComputeError(
+            f"The compiler '{self.compiler}' refused {name} ({reason}): choose another one, such "
+            "as g++ 11 or clang++ 14 or newer."
+        )
+
+
+def _chosen(choice: str) -> Compiler:
+    """The user's own compiler."""
+    try:
+        words = [choice] if shutil.which(choice) else shlex.split(choice)
+    except ValueError:  # a quotation mark without its partner
+        words = [choice]
+    if not words:
+        raise ComputeError("The compiler's name is empty: give a name such as g++ or clang++.")
+    if words == ["zig"]:
+        zig = _zig()
+        if zig is None:
+            raise ComputeError(
+                "There is no compiler 'zig' on the search path: install it, for example with "
+                "`pip install ziglang`, or choose g++ or clang++."
+            )
+        return _compiler((zig, "c++"))
+    found = shutil.which(words[0])
+    if found is None:
+        raise ComputeError(
+            f"There is no compiler '{words[0]}' on the search path: give the name or the path of "
+            "a C++ compiler such as g++, clang++ or zig."
+        )
+    return _compiler((found, *words[1:]))
+
+
+def _zig() -> str | None:
+    """Zig on the search path, or the one in the Python package ``ziglang``."""
+    found = shutil.which("zig")
+    if found is not None:
+        return found
+    package = importlib.util.find_spec("ziglang")
+    if package is None or package.origin is None:
+        return None
+    binary = Path(package.origin).with_name("zig")
+    return str(binary) if os.access(binary, os.X_OK) else None
+
+
+def _compiler(command: tuple[str, ...]) -> Compiler:
+    # Absolute, since it runs in another folder; not resolved, since ccache goes by its name.
+    command = (os.path.abspath(command[0]), *command[1:])
+    family = _family(command)
+    # All words, since `ccache g++` has the compiler in the second; zig's is no command.
+    words = command[:1] if family == "zig" else command
+    files = (os.path.realpath(shutil.which(word) or "") for word in words)
+    stamps = [_stamp(Path(file)) for file in files if os.path.isfile(file)]
+    identity = "; ".join([shlex.join(command), *stamps])
+    return Compiler(command=command, family=family, identity=identity)
+
+
+def _stamp(file: Path) -> str:
+    status = file.stat()
+    return f"{file} {status.st_size} {status.st_mtime_ns}"
+
+
+def _family(command: tuple[str, ...]) -> Family:
+    """Of a compiler by its name or by that of the file behind it, such as g++-12 behind c++."""
+    if "zig" in (Path(command[0]).name, Path(os.path.realpath(command[0])).name):
+        return "zig"
+    apple = sys.platform == "darwin" and command[0].startswith("/usr/bin/")
+    for name in (Path(command[0]).name, Path(os.path.realpath(command[0])).name):
+        if "clang" in name or (apple and name in ("c++", "g++")):
+            return "clang"
+        if re.search(r"(^|-)g\+\+(-[\d.]+)?$", name):
+            return "gcc"
+    return "clang" if "clang" in _version_text(command).lower() else "gcc"
+
+
+def _version_text(command: tuple[str, ...]) -> str:
+    # Zig's c++ speaks of the clang inside; its own version stands in another command.
+    zig = Path(os.path.realpath(command[0])).name == "zig"
+    asked = (command[0], "version") if zig else (*command, "--version")
+    try:
+        done = subprocess.run(
+            asked,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=20.0,
+            check=True,
+            start_new_session=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return ("zig " if zig else "") + done.stdout.decode(errors="replace")
+
+
+def _link_flags(compiler: Compiler) -> tuple[str, ...]:
+    if compiler.family == "zig":
+        return _ZIG_LINK
+    # C++ compilers link with their library of C++, which no kernel needs: loading it takes longer
+    # than loading a kernel, and the one on the search path may not be the one already loaded.
+    return ("-shared", "-Wl,--as-needed") if sys.platform == "linux" else ("-shared",)
+
+
+def _processors() -> int:
+    """Those that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and all that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _reason(said: str, *, status: int) -> str:
+    """The first error in a compiler's output, or how it ended."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if status < 0:
+        return _signal(-status)
+    # What g++ says of a linker comes behind what the linker says itself.
+    errors = [line for line in lines if "error:" in line and "ld returned" not in line]
+    errors += [line for line in lines if "undefined" in line]
+    chosen = (errors or lines or [f"exit status {status}"])[0]
+    return chosen if len(chosen) <= 300 else f"{chosen[:297]}..."
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"killed by {signal.Signals(number).name}"
+    except ValueError:
+        return f"killed by signal {number}"

@@ -1,0 +1,210 @@
+"""The batch runtime with toy kernels, compiled and called through ctypes; arrays in any layout."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pinion.compute
+
+AOS, SOA, BLOCKS, ONE = range(4)
+LAYOUTS = {"aos": AOS, "soa": SOA, "blocks": BLOCKS}
+BLOCK = 16
+
+FLAGS = [
+    "-std=c++17",
+    "-O2",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+]
+STRICT = ["-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra", "-Werror"]
+INSTRUCTION_SETS = {
+    "avx512": ["-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mfma"],
+    "avx2": ["-mavx2", "-mfma"],
+    "neon": [],
+    "portable": [],
+}
+
+
+class ArrayStruct(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_uint32))
+
+
+class KernelStruct(ctypes.Structure):
+    _fields_ = (
+        ("abi", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("lanes", ctypes.c_uint32),
+        ("inputs", ctypes.c_uint32),
+        ("outputs", ctypes.c_uint32),
+        ("input", ctypes.POINTER(ArrayStruct)),
+        ("output", ctypes.POINTER(ArrayStruct)),
+        ("compute", ctypes.c_void_p),
+        ("isa", ctypes.c_char_p),
+    )
+
+
+class ViewStruct(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("layout", ctypes.c_int32), ("stride", ctypes.c_int64))
+
+
+def instruction_sets() -> list[str]:
+    """Those that this machine has."""
+    if platform.machine() in ("aarch64", "arm64"):
+        return ["neon"]
+    try:
+        flags = Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        return ["portable"]
+    found = ["portable"]
+    if {"avx2", "fma"} <= set(flags):
+        found.append("avx2")
+    if {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"} <= set(flags):
+        found.append("avx512")
+    return found
+
+
+def compiler() -> str | None:
+    """The system's C++ compiler, if there is one."""
+    return next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+
+
+class Library:
+    """The compiled library of one instruction set."""
+
+    def __init__(self, *, path: Path) -> None:
+        self.path = path
+        library = ctypes.CDLL(str(path))
+        for name in ("sums_kernel", "copies_kernel"):
+            getattr(library, name).restype = ctypes.POINTER(KernelStruct)
+        library.pinion_run.argtypes = (
+            ctypes.POINTER(KernelStruct),
+            ctypes.c_size_t,
+            ctypes.POINTER(ViewStruct),
+            ctypes.POINTER(ViewStruct),
+            ctypes.c_uint,
+        )
+        library.pinion_first_nonfinite.restype = ctypes.c_int64
+        library.pinion_first_nonfinite.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+        self.c = library
+
+    def kernel(self, name: str, dtype: np.dtype) -> ctypes._Pointer[KernelStruct]:
+        """Either "sums" or "copies"."""
+        found: ctypes._Pointer[KernelStruct] = getattr(self.c, f"{name}_kernel")(dtype.itemsize)
+        return found
+
+    def run(
+        self,
+        kernel: ctypes._Pointer[KernelStruct],
+        n: int,
+        inputs: list[Placed],
+        outputs: list[Placed],
+        threads: int = 1,
+    ) -> int:
+        """What pinion_run returns."""
+        return int(
+            self.c.pinion_run(
+                kernel,
+                n,
+                (ViewStruct * len(inputs))(*(a.view for a in inputs)),
+                (ViewStruct * len(outputs))(*(a.view for a in outputs)),
+                threads,
+            )
+        )
+
+
+def build(isa: str, folder: Path) -> Library:
+    """Compiles the runtime with the toy kernels; warnings are errors."""
+    command = compiler()
+    assert command is not None
+    path = folder / f"toys_{isa}.so"
+    runtime = Path(pinion.compute.__file__).parent / "runtime"
+    source = Path(__file__).parent / "toys.cpp"
+    subprocess.run(
+        [command, *FLAGS, *STRICT, *INSTRUCTION_SETS[isa], "-I", runtime, source, "-o", path],
+        check=True,
+    )
+    return Library(path=path)
+
+
+def whole(n: int) -> int:
+    """So many samples have the blocks of n."""
+    return -(-n // BLOCK) * BLOCK
+
+
+def extent(layout: int, size: int, stride: int, n: int) -> int:
+    """How many elements an array spans."""
+    if n == 0 or size == 0:
+        return 0
+    if layout == AOS:
+        return (n - 1) * stride + size
+    if layout == SOA:
+        return (size - 1) * stride + n
+    return whole(n) * size if layout == BLOCKS else size
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An array at a place in memory.
+
+    memory : (bytes,) uint8, what lies around it
+    start : the byte where it begins
+    """
+
+    memory: NDArray[np.uint8]
+    start: int
+    layout: int
+    size: int
+    stride: int
+    n: int
+    dtype: np.dtype
+
+    @property
+    def view(self) -> ViewStruct:
+        """The same in C."""
+        return ViewStruct(self.memory.ctypes.data + self.start, self.layout, self.stride)
+
+    def elements(self, memory: NDArray[np.uint8]) -> NDArray:
+        """The elements in a memory like the own one: (n, size), or (blocks, size, 16)."""
+        width = self.dtype.itemsize
+        shape: tuple[int, ...] = (self.n, self.size)
+        strides: tuple[int, ...] = {
+            AOS: (self.stride * width, width),
+            SOA: (width, self.stride * width),
+            BLOCKS: (self.size * BLOCK * width, BLOCK * width, width),
+            ONE: (0, width),
+        }[self.layout]
+        if self.layout == BLOCKS:
+            shape = (whole(self.n) // BLOCK, self.size, BLOCK)
+        return np.ndarray(shape, self.dtype, memory, self.start, strides)
+
+    def write(self, values: NDArray) -> None:
+        """Puts values, (n, size), where they belong."""
+        if self.layout == BLOCKS:
+            padded = np.zeros((whole(self.n), self.size), self.dtype)
+            padded[: self.n] = values
+            values = padded.reshape(-1, BLOCK, self.size).transpose(0, 2, 1)
+        self.elements(self.memory)[:] = values
+
+    def read(self) -> NDArray:
+        """The values, (n, size)."""
+        found = self.elements(self.memory)
+        if self.layout == BLOCKS:
+            found = found.transpose(0, 2, 1).reshape(-1, self.size)[: self.n]
+        return found
+
+    def untouched(self, before: NDArray[np.uint8]) -> bool:
+        """Whether all around the array is as before, gaps between its rows included."""
+        after = self.memory.copy()
+        self.elements(after)[:] = self.elements(before)
+        return bool(np.array_equal(after, before))

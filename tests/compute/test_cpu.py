@@ -1,0 +1,317 @@
+"""Compiled functions beside the float model, on every instruction set that this machine has."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.api import backend
+from pinion.compute import cpu, isa
+from pinion.compute.cpu import Kernel
+from pinion.compute.errors import ComputeError
+from pinion.compute.export import export_library
+from pinion.compute.layouts import from_blocks, to_blocks
+from pinion.functions import FUNCTIONS, Block, Function, InputError, Uniform, function, sample
+from pinion.robot import load
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+SETS = [found.name for found in isa.available()]
+
+# Of a block's largest element: float32 rounds some hundred times with 6e-8 each.
+TOLERANCE = {"float64": 1e-11, "float32": 3e-5}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for this module: nothing is found that an earlier run has compiled."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def states(
+    robot: str, row: Function, count: int, dtype: str, *, seed: int = 5
+) -> dict[str, np.ndarray]:
+    drawn = sample(load(robot), row, count, distribution="reference", seed=seed)
+    return {name: values.astype(dtype) for name, values in drawn.items()}
+
+
+def largest_error(kernel: Kernel, result: Any, given: dict[str, np.ndarray]) -> float:
+    """Of all results, relative to the largest element of each; infinite where one is not finite."""
+    wide = {name: values.astype(np.float64) for name, values in given.items()}
+    wanted = kernel.function.evaluate(kernel.model, wide)
+    worst = 0.0
+    for name, values in wanted.items():
+        assert result[name].shape == values.shape and result[name].dtype == kernel.dtype
+        if not np.isfinite(result[name]).all():
+            return float("inf")
+        worst = max(worst, float(np.max(np.abs(result[name] - values)) / np.max(np.abs(values))))
+    return worst
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_every_function_agrees_with_the_float_model(name: str, dtype: str, kept: Path) -> None:
+    row = function(name)
+    kernel = cpu.compile("two_link", row, dtype=dtype, cache=kept)
+    given = states("two_link", row, 100, dtype)
+    assert largest_error(kernel, kernel(**given), given) <= TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_instruction_sets_agree(name: str, kept: Path) -> None:
+    for dtype in ("float32", "float64"):
+        kernel = cpu.compile("iiwa14", "aba", dtype=dtype, isa=name, cache=kept)
+        assert kernel.isa.name == name
+        given = states("iiwa14", kernel.function, 37, dtype)
+        assert largest_error(kernel, kernel(**given), given) <= TOLERANCE[dtype]
+
+
+def test_a_gradient_in_every_layout_and_with_outputs_given(kept: Path) -> None:
+    row = function("fd_derivatives", outputs=["minv"])
+    given = states("iiwa14", row, 45, "float32")
+    kernel = cpu.compile("iiwa14", row, dtype="float32", cache=kept)
+    result = kernel(**given)
+    assert largest_error(kernel, result, given) <= TOLERANCE["float32"]
+    assert not result.saturated.any() and result.cycles is None
+
+    out = {a.name: np.full((45, *a.shape), np.nan, np.float32) for a in kernel.results}
+    again = kernel(out=out, **given)
+    for name in result.names:
+        assert again[name] is out[name] and np.array_equal(out[name], result[name])
+
+    blocks = cpu.compile("iiwa14", row, dtype="float32", layout="blocks", cache=kept)
+    found = blocks(**{name: to_blocks(values) for name, values in given.items()})
+    rows = cpu.compile("iiwa14", row, dtype="float32", layout="soa", cache=kept)
+    turned = rows(**{name: np.moveaxis(values, 0, -1) for name, values in given.items()})
+    for name in result.names:
+        assert np.array_equal(from_blocks(found[name], 45), result[name])
+        assert np.array_equal(np.moveaxis(turned[name], -1, 0), result[name])
+
+
+@pytest.fixture(scope="module")
+def arm(kept: Path) -> Kernel:
+    return cpu.compile("iiwa14", "rnea", cache=kept)
+
+
+def test_any_number_of_samples_gives_the_same_bits(arm: Kernel) -> None:
+    given = states("iiwa14", arm.function, 300, "float64")
+    whole = arm(**given).tau
+    for count in (0, 1, 2, 7, 15, 16, 17, 33, 299):
+        part = arm(**{name: values[:count] for name, values in given.items()})
+        assert part.tau.shape == (count, 7) and np.array_equal(part.tau, whole[:count])
+        assert part.saturated.shape == (count,)
+    single = arm(**{name: values[3] for name, values in given.items()})
+    assert single.tau.shape == (7,) and np.array_equal(single.tau, whole[3])
+    assert single.saturated.shape == ()
+    shared = arm(q=given["q"][3], qd=given["qd"], qdd=given["qdd"]).tau
+    each = arm(q=np.tile(given["q"][3], (300, 1)), qd=given["qd"], qdd=given["qdd"]).tau
+    assert np.array_equal(shared, each)
+
+
+def test_the_quick_call_and_the_checked_one_give_the_same(arm: Kernel) -> None:
+    assert arm.run != arm._compute, "Python's headers are missing, or the quick call was not made"
+    given = states("iiwa14", arm.function, 50, "float64")
+    assert np.array_equal(arm.run(**given).tau, arm._compute(**given).tau)
+    turned = {name: np.asfortranarray(values) for name, values in given.items()}
+    assert np.array_equal(arm(**turned).tau, arm(**given).tau)
+    lists = {name: values[0].tolist() for name, values in given.items()}
+    assert np.array_equal(arm(**lists).tau, arm(**given).tau[0])
+    raw = np.zeros(50 * 7 * 8 + 1, dtype=np.uint8)[1:]
+    odd = raw.view(np.float64).reshape(50, 7)
+    odd[...] = given["q"]
+    assert not odd.flags.aligned
+    assert np.array_equal(arm(**(given | {"q": odd})).tau, arm(**given).tau)
+
+
+def test_what_is_not_finite_stays_in_its_sample(kept: Path) -> None:
+    for dtype in ("float32", "float64"):
+        kernel = cpu.compile("iiwa14", "rnea", dtype=dtype, cache=kept)
+        given = states("iiwa14", kernel.function, 40, dtype)
+        clean = kernel(**given).tau
+        for name, value in (("q", np.inf), ("qd", np.nan), ("q", 1e7), ("qdd", -np.inf)):
+            broken = {k: v.copy() for k, v in given.items()}
+            broken[name][21, 2] = value
+            found = kernel(**broken).tau
+            others = np.arange(40) != 21
+            assert np.array_equal(found[others], clean[others])
+            assert np.isfinite(found[21]).all() == np.isfinite(value)
+            assert np.isnan(found[21]).any() or np.isfinite(value)
+
+
+REFUSED = [
+    ({"q": np.zeros((3, 6))}, "'q' has the shape"),
+    ({"qd": np.zeros((4, 7))}, "different numbers of requests"),
+    ({"velocity": np.zeros((3, 7))}, "no input array 'velocity'"),
+    ({"qdd": None}, "'qdd'"),
+    ({"q": np.zeros((3, 7), dtype=complex)}, "dtype complex128"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED)
+def test_wrong_inputs_are_named(arm: Kernel, change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {name: np.zeros((3, 7)) for name in ("q", "qd", "qdd")} | change
+    given = {name: values for name, values in given.items() if values is not None}
+    with pytest.raises(InputError, match=message):
+        arm(**given)
+
+
+def test_wrong_outputs_are_named(arm: Kernel) -> None:
+    given = {name: np.zeros((3, 7)) for name in ("q", "qd", "qdd")}
+    frozen = np.zeros((3, 7))
+    frozen.flags.writeable = False
+    wrong: list[tuple[Any, str]] = [
+        ({"tau": np.zeros((4, 7))}, "must be \\(3, 7\\)"),
+        ({"tau": np.zeros((3, 7), np.float32)}, "must be float64"),
+        ({"tau": frozen}, "is read-only"),
+        ({"tau": np.zeros((6, 7))[::2]}, "contiguous and aligned"),
+        ({"tau": given["q"]}, "overlaps an input"),
+        ({"tau": np.zeros((3, 7)), "qdd": np.zeros((3, 7))}, "no result 'qdd'"),
+        ({}, "no array for the result 'tau'"),
+    ]
+    for out, message in wrong:
+        with pytest.raises(InputError, match=message):
+            arm(out=out, **given)
+
+
+def test_what_cannot_be_compiled_is_said_in_a_sentence(kept: Path) -> None:
+    with pytest.raises(ComputeError, match="no dtype 'float16'"):
+        cpu.compile("iiwa14", "rnea", dtype="float16", cache=kept)
+    with pytest.raises(InputError, match="no layout 'rows'"):
+        cpu.compile("iiwa14", "rnea", layout="rows", cache=kept)
+    with pytest.raises(ComputeError, match="no instruction set 'sse9'"):
+        cpu.compile("iiwa14", "rnea", isa="sse9", cache=kept)
+    with pytest.raises(ComputeError, match="-1 threads"):
+        cpu.compile("iiwa14", "rnea", threads=-1, cache=kept)
+    with pytest.raises(InputError, match="no function 'dance'"):
+        cpu.compile("iiwa14", "dance", cache=kept)
+
+
+def scaled(factor: float) -> Function:
+    """A function of one's own whose helper is changed from outside."""
+    return Function(
+        name="power",
+        doc="joint power, scaled",
+        inputs=(
+            Block(name="qd", shape=("nv",), unit="rad/s", sampling=Uniform(-1.0, 1.0)),
+            Block(name="tau", shape=("nv",), unit="N m", sampling=Uniform(-1.0, 1.0)),
+        ),
+        outputs=(Block(name="power", shape=(), unit="W"),),
+        scalars=lambda model, qd, tau, *, region: (
+            sum((a * b for a, b in zip(qd, tau, strict=True)), 0.0) * factor,
+        ),
+    )
+
+
+def test_a_function_of_ones_own_is_keyed_by_its_graph(kept: Path) -> None:
+    qd, tau = np.arange(8.0).reshape(4, 2), np.ones((4, 2))
+    for factor in (2.0, 3.0):
+        kernel = cpu.compile("two_link", scaled(factor), cache=kept)
+        found = kernel(qd=qd, tau=tau).power
+        assert found.shape == (4,) and np.array_equal(found, factor * qd.sum(axis=1))
+    impostor = replace(scaled(5.0), name="rnea")
+    assert cpu.compile("two_link", impostor, cache=kept)(qd=qd[0], tau=tau[0]).power == 5.0
+
+
+def test_a_built_in_row_is_found_compiled_without_being_traced(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"q": [0.1, 0.2], "qd": [0, 0], "qdd": [0, 0]}
+    wanted = cpu.compile("two_link", "rnea", cache=kept)(**given).tau
+
+    def refuse(*args: Any, **options: Any) -> None:
+        raise AssertionError("traced")
+
+    monkeypatch.setattr(Function, "trace", refuse)
+    assert np.array_equal(cpu.compile("two_link", "rnea", cache=kept)(**given).tau, wanted)
+    with pytest.raises(AssertionError, match="traced"):
+        cpu.compile("two_link", "rnea", derivatives="composite", cache=kept / "other")
+
+
+def test_threads_share_a_kernel_and_a_fork_goes_on(kept: Path) -> None:
+    kernel = cpu.compile("two_link", "rnea", dtype="float32", cache=kept)
+    given = states("two_link", kernel.function, 20_000, "float32")
+    wanted = kernel(**given).tau
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for _ in range(5):
+            if not np.array_equal(kernel(**given).tau, wanted):
+                wrong.append(k)
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert not wrong and not any(worker.is_alive() for worker in workers)
+    child = os.fork()
+    if child == 0:  # the pool has started in the parent
+        os._exit(0 if np.array_equal(kernel(**given).tau, wanted) else 3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_the_front_has_the_cpu_beside_the_float_model(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = states("two_link", function("aba"), 10, "float64")
+    with (
+        backend("two_link", "aba", device="cpu", cache=kept) as fast,
+        backend("two_link", "aba", device="float") as slow,
+    ):
+        one, other = fast.run(**given), slow(**given)
+        assert one.names == other.names and one.saturated.shape == other.saturated.shape
+        # The float model takes what a card would get: float32.
+        assert np.allclose(one.qdd, other.qdd, rtol=1e-4)
+        broken = {name: values.copy() for name, values in given.items()}
+        broken["qd"][7, 1] = np.nan
+        for opened in (fast, slow):
+            with pytest.raises(InputError, match=r"'qd' at index \[7, 1\] is nan"):
+                opened.run(**broken)
+    with pytest.raises(InputError, match="'cpu' has no option 'ii'; it has dtype"):
+        backend("two_link", "aba", device="cpu", ii=2)
+    with pytest.raises(InputError, match="no address, and '3'"):
+        backend("two_link", "aba", device="cpu:3")
+
+
+def test_a_c_program_uses_an_exported_function(tmp_path: Path) -> None:
+    robot, row = load("two_link"), function("fd_derivatives")
+    made = export_library(robot, row, tmp_path / "lib", name="arm")
+    assert {"include/arm.h", "lib/libarm.so", "lib/pkgconfig/arm.pc"} <= set(made["files"])
+    folder = tmp_path / "lib"
+    compiler = shutil.which("cc") or shutil.which("gcc") or "c++"
+    command = [compiler, "-Wall", "-Wextra", "-Werror", "example.c", "-Iinclude", "-Llib", "-larm"]
+    subprocess.run([*command, "-Wl,-rpath,$ORIGIN/lib", "-o", "example"], cwd=folder, check=True)
+    said = subprocess.run([folder / "example"], capture_output=True, text=True, check=True)
+    name, *numbers = said.stdout.split()
+    assert name == SETS[0]
+    state = {b.name: np.array([[0.0, 0.1]]) for b in row.inputs}
+    wanted = row.evaluate(robot, state)["qdd"][0]
+    assert np.allclose([float(x) for x in numbers], wanted, rtol=1e-8)
+
+    library = ctypes.CDLL(str(folder / "lib" / "libarm.so"))
+    exported = subprocess.run(
+        ["nm", "-D", "--defined-only", folder / "lib" / "libarm.so"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    names = {line.split()[-1] for line in exported.splitlines()}
+    assert names == {"arm_f32", "arm_f64", "arm_blocks_f32", "arm_blocks_f64", "arm_isa"}
+    assert library.arm_f64(ctypes.c_size_t(1), *([None] * 6), 1) == 2, "null pointers are refused"
+    with pytest.raises(ComputeError, match="no empty folder"):
+        export_library(robot, row, tmp_path / "lib", name="arm")
+    with pytest.raises(ComputeError, match="no name for a C library"):
+        export_library(robot, row, tmp_path / "other", name="7up")
+    assert not (tmp_path / "other").exists()
