@@ -21,21 +21,6 @@ namespace
 {
 using casadi::SX;
 
-// The two kinds of joint that the models have: with Pinocchio's whole collection of 25 the traced
-// graph is the same, and compiling takes minutes more.
-template<typename Scalar_, int Options_>
-struct Joints
-{
-  using Scalar = Scalar_;
-  static constexpr int Options = Options_;
-  using JointModelRZ = pinocchio::JointModelRevoluteTpl<Scalar, Options, 2>;
-  using JointModelPZ = pinocchio::JointModelPrismaticTpl<Scalar, Options, 2>;
-  using JointModelVariant = boost::variant<JointModelRZ, JointModelPZ>;
-  using JointDataRZ = pinocchio::JointDataRevoluteTpl<Scalar, Options, 2>;
-  using JointDataPZ = pinocchio::JointDataPrismaticTpl<Scalar, Options, 2>;
-  using JointDataVariant = boost::variant<JointDataRZ, JointDataPZ>;
-};
-
 using Model = pinocchio::ModelTpl<SX, 0, Joints>;
 using Data = pinocchio::DataTpl<SX, 0, Joints>;
 using Vector = Model::VectorXs;
@@ -163,5 +148,5 @@ int main(int count, char ** words)
 {
   if (count != 3)
     stop("Give a model text and a folder: casadi_trace MODEL FOLDER.");
-  Tracer(read_model<Joints>(words[1]), words[2]).trace_all();
+  Tracer(read_model(words[1]), words[2]).trace_all();
 }

@@ -30,6 +30,7 @@ from benchmarks.cpu.tools import (
     CACHE,
     PINOCCHIO_DEFINES,
     MissingToolError,
+    build_once,
     compiler_version,
     eigen_headers,
     first_compiler,
@@ -57,24 +58,17 @@ def build_tracer(folder: Path) -> tuple[Path, dict[str, Any]]:
     casadi = package_folder("casadi")
     includes = [pinocchio_headers(), casadi / "include", eigen_headers()]
     source = Path(__file__).with_name("casadi_trace.cpp")
-    flags = [
-        "-std=c++17",
-        "-O0",
-        "-w",
-        *PINOCCHIO_DEFINES,
-        # Pinocchio asks joints whether they mimic others, also where the collection has none.
-        "-DBOOST_VARIANT_USE_RELAXED_GET_BY_DEFAULT",
-    ]
-    program = folder / "casadi_trace"
-    needed = [source, source.with_name("pinocchio_model.hpp")]
-    if not program.exists() or program.stat().st_mtime < max(p.stat().st_mtime for p in needed):
-        print("Compiling casadi_trace.cpp, half a minute or more.", file=sys.stderr)
-        subprocess.run(
-            [compiler, *flags, str(source), "-o", str(program)]
-            + [f"-I{path}" for path in includes]
-            + [f"-L{casadi}", "-lcasadi", f"-Wl,-rpath,{casadi}"],
-            check=True,
-        )
+    flags = ["-std=c++17", "-O0", "-w", *PINOCCHIO_DEFINES]
+    program = build_once(
+        [
+            *(compiler, *flags, str(source)),
+            *(f"-I{path}" for path in includes),
+            *(f"-L{casadi}", "-lcasadi", f"-Wl,-rpath,{casadi}"),
+        ],
+        folder / "casadi_trace",
+        [source, source.with_name("pinocchio_model.hpp"), includes[0] / "pinocchio" / "config.hpp"],
+        note="Compiling casadi_trace.cpp, half a minute or more.",
+    )
     return program, {
         "compiler": compiler_version(compiler),
         "flags": " ".join(flags),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import os
+import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 CACHE = Path(__file__).resolve().parents[2] / "build" / "opponents"
@@ -16,8 +21,10 @@ PINOCCHIO_DEFINES = (
     "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30",
     "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS",
     "-DBOOST_FUSION_INVOKE_MAX_ARITY=12",
+    # Pinocchio asks joints whether they mimic others, also where the collection has none that do.
+    "-DBOOST_VARIANT_USE_RELAXED_GET_BY_DEFAULT",
 )
-"""What Pinocchio's own CMake files define for whoever includes its headers."""
+"""What Pinocchio's own CMake files define for whoever includes its headers, and one of ours."""
 
 
 class MissingToolError(RuntimeError):
@@ -97,3 +104,58 @@ def eigen_headers() -> Path:
         if (Path(folder) / "Eigen" / "Core").is_file():
             return Path(folder)
     raise MissingToolError("Eigen's headers are not installed: apt-get install libeigen3-dev.")
+
+
+def native_flag() -> str:
+    """What makes a compiler use all of this machine's instructions."""
+    return "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
+
+
+def build_once(
+    command: Sequence[str], output: Path, sources: Sequence[Path], *, note: str = ""
+) -> Path:
+    """Compile unless it was done before with the same sources, flags, compiler and processor.
+
+    Parameters
+    ----------
+    command : the compiler, its flags and its source files, without ``-o``.
+    output : the program or library; a hash of all that it depends on goes into its name.
+    sources : files whose content counts.
+    note : a sentence for standard error where compiling takes long.
+    """
+    told = [*command, compiler_version(command[0]), _processor()]
+    told += [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources]
+    key = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+    made = output.with_name(f"{output.stem}-{key}{output.suffix}")
+    if not made.exists():
+        if note:
+            print(note, file=sys.stderr)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        # Under another name until it is whole: two runs may build it at once.
+        part = made.with_name(f"{made.name}.{os.getpid()}.part")
+        subprocess.run([*command, "-o", str(part)], check=True)
+        part.replace(made)
+    return made
+
+
+def _processor() -> str:
+    """What ``-march=native`` depends on, as far as the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep this thread, and programs that it starts, on one core; the last that it may use."""
+    if not hasattr(os, "sched_setaffinity"):  # macOS
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

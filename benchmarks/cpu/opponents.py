@@ -1,0 +1,497 @@
+"""What the CPU kernels are measured against: ``python -m benchmarks.cpu.opponents``.
+
+Three opponents, each float64 and on one core:
+
+- `casadi_c`: the baseline, Pinocchio's algorithms as C that CasADi wrote (generate_baseline.py),
+  compiled by every C compiler that is here;
+- `pinocchio_native`: Pinocchio's C++ through its own headers, compiled for this machine;
+- `pinocchio_python`: Pinocchio's Python functions, one state a call.
+
+Each gives `Opponent` objects that are compiled already and whose numbers agree with the float
+model's. Their `time` measures rounds, so that a caller may take turns among opponents. A tool that
+is missing raises `MissingToolError`, a sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import hashlib
+import json
+import lzma
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from benchmarks.cpu.model_text import model_text
+from benchmarks.cpu.tools import (
+    CACHE,
+    PINOCCHIO_DEFINES,
+    MissingToolError,
+    build_once,
+    compiler_version,
+    compilers,
+    eigen_headers,
+    native_flag,
+    one_core,
+    package_folder,
+    pinocchio_headers,
+)
+from numpy.typing import NDArray
+
+from pinion.functions import function, sample
+from pinion.robot import Model, load
+
+Floats = NDArray[np.float64]
+
+FOLDER = Path(__file__).resolve().parent
+BASELINE = FOLDER / "baseline"
+
+C_COMPILERS = ("gcc", "clang-19", "clang", "cc")
+CXX_COMPILERS = ("clang++-19", "clang++", "g++")
+
+STATES = 4096
+TOLERANCE = 1e-10
+"""Largest error, by the largest element of its block and state, that an opponent may have."""
+
+LARGE = 20_000
+"""Operations from which compiling takes care: gcc -O3 needs minutes, and without the tests that
+divide the code it needs hours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds:
+    """Nanoseconds an evaluation, one number a round.
+
+    Members
+    -------
+    cpu : processor time of the thread; on a busy machine the more reliable of the two.
+    wall : by the clock on the wall.
+    """
+
+    cpu: tuple[float, ...]
+    wall: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opponent:
+    """One function of one robot, built by one compiler.
+
+    Members
+    -------
+    name : ``casadi-c``, ``pinocchio-native`` or ``pinocchio-python``.
+    built : compiler and flags, or the package's version.
+    states : evaluations a round.
+    worst : largest error against the float model, by the largest element of its block and state.
+    """
+
+    name: str
+    robot: str
+    function: str
+    built: str
+    states: int
+    worst: float
+    _time: Callable[[int], Rounds] = field(repr=False)
+
+    def time(self, rounds: int = 20) -> Rounds:
+        """Measure so many rounds on one core."""
+        with one_core():
+            return self._time(rounds)
+
+
+def baseline_c(robot: str, name: str) -> str:
+    """The kept C of a function.
+
+    Errors
+    ------
+    MissingToolError : none is kept.
+    ValueError : the file is not the one that the record tells of.
+    """
+    path = BASELINE / f"{robot}_{name}.c.xz"
+    if not path.exists():
+        raise MissingToolError(
+            f"No baseline is kept of {name} for {robot}: make it with "
+            "python -m benchmarks.cpu.generate_baseline."
+        )
+    packed = path.read_bytes()
+    if hashlib.sha256(packed).hexdigest() != record()["files"][path.name]["sha256"]:
+        raise ValueError(
+            f"The file {path.name} is not the one that RECORD.json tells of; make both anew with "
+            "python -m benchmarks.cpu.generate_baseline."
+        )
+    return lzma.decompress(packed).decode()
+
+
+def record() -> Any:
+    """What the baseline's files were made from."""
+    return json.loads((BASELINE / "RECORD.json").read_text())
+
+
+def bare(text: str) -> str:
+    """CasADi's C without its tests for null arguments, which cost gcc's code a tenth."""
+    text = re.sub(r"arg\[(\d+)\]\? (arg\[\1\]\[\d+\]) : 0;", r"\2;", text)
+    return re.sub(r"if \(res\[(\d+)\]!=0\) (res\[\1\]\[)", r"\2", text)
+
+
+def casadi_c(
+    robot: str,
+    name: str,
+    *,
+    states: int = STATES,
+    cache: Path = CACHE,
+    using: Sequence[str] = C_COMPILERS,
+) -> list[Opponent]:
+    """The baseline of a function, compiled by each compiler: take the fastest.
+
+    Of small functions the text without tests for null arguments is tried as well.
+
+    Errors
+    ------
+    MissingToolError : no compiler, or no baseline of this function.
+    ArithmeticError : its numbers are not those of the float model.
+    """
+    found = compilers(using)
+    if not found:
+        raise MissingToolError(
+            f"No C compiler is installed: install one of {', '.join(using)}, for example with "
+            "apt-get install gcc."
+        )
+    text = baseline_c(robot, name)
+    large = record()["files"][f"{robot}_{name}.c.xz"]["operations"] > LARGE
+    texts = {"as written": text} | ({} if large else {"without null tests": bare(text)})
+    states_of = States(robot, name, states)
+    made = []
+    for how, source_text in texts.items():
+        source = cache / f"{robot}_{name}{'' if how == 'as written' else '_bare'}.c"
+        cache.mkdir(parents=True, exist_ok=True)
+        source.write_text(source_text)
+        for compiler in found:
+            level = "-O3" if not large else ("-O1" if "clang" in compiler else "-O2")
+            flags = [level, native_flag()]
+            driver = FOLDER / "baseline_driver.c"
+            library = build_once(
+                [
+                    *(compiler, *flags, "-fPIC", "-shared", "-w"),
+                    *(f'-DBASELINE="{source}"', f"-DFUNCTION={name}", str(driver), "-lm"),
+                ],
+                cache / f"{robot}_{name}.so",
+                [driver, source],
+                note=f"Compiling {name} of {robot}, minutes." if large else "",
+            )
+            run = _Library(library, states_of)
+            run(1)
+            made.append(
+                Opponent(
+                    name="casadi-c",
+                    robot=robot,
+                    function=name,
+                    built=f"{compiler_version(compiler)}, {' '.join(flags)}, {how}",
+                    states=states,
+                    worst=states_of.worst(run.outputs),
+                    _time=run,
+                )
+            )
+    return made
+
+
+class _Library:
+    """A compiled baseline with its arrays."""
+
+    def __init__(self, path: Path, states: States) -> None:
+        self._run = ctypes.CDLL(str(path)).baseline_time
+        self._inputs = states.inputs
+        self.outputs = [np.zeros_like(array) for array in states.expected]
+
+    def __call__(self, rounds: int) -> Rounds:
+        size = ctypes.c_size_t
+        count = len(self._inputs[0])
+        cpu, wall = np.zeros(rounds), np.zeros(rounds)
+
+        def described(arrays: Sequence[Floats]) -> tuple[Any, ...]:
+            pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+            sizes = (size * len(arrays))(*(array[0].size for array in arrays))
+            return size(len(arrays)), pointers, sizes
+
+        failed = self._run(
+            *(size(count), size(rounds), *described(self._inputs), *described(self.outputs)),
+            *(ctypes.c_void_p(array.ctypes.data) for array in (cpu, wall)),
+        )
+        if failed:
+            raise ValueError("The function has more arrays than baseline_driver.c has room for.")
+        return Rounds(cpu=tuple(cpu / count), wall=tuple(wall / count))
+
+
+def pinocchio_native(
+    robot: str,
+    name: str,
+    *,
+    states: int = STATES,
+    cache: Path = CACHE,
+    using: Sequence[str] = CXX_COMPILERS,
+) -> list[Opponent]:
+    """Pinocchio's C++, compiled by each compiler with -O3 for this machine: take the fastest.
+
+    The collection of joints is of two types (``pinocchio_model.hpp``), which makes it compile in
+    half a minute a function and is not slower; once compiled, a program serves every robot.
+
+    Errors
+    ------
+    MissingToolError : no compiler, no Eigen, or no Pinocchio.
+    ArithmeticError : its numbers are not those of the float model.
+    """
+    found = compilers(using)
+    if not found:
+        raise MissingToolError(
+            f"No C++ compiler is installed: install one of {', '.join(using)}, for example with "
+            "apt-get install g++."
+        )
+    includes = [pinocchio_headers(), eigen_headers()]
+    states_of = States(robot, name, states)
+    source = FOLDER / "pinocchio_native.cpp"
+    flags = ["-std=c++17", "-O3", native_flag(), "-DNDEBUG"]
+    made = []
+    for compiler in found:
+        program = build_once(
+            [
+                *(compiler, *flags, "-w", *PINOCCHIO_DEFINES, f"-DFUNCTION={name}"),
+                *(f"-isystem{path}" for path in includes),
+                str(source),
+            ],
+            cache / f"pinocchio_{name}",
+            [source, FOLDER / "pinocchio_model.hpp", includes[0] / "pinocchio" / "config.hpp"],
+            note=f"Compiling Pinocchio's {name} with {compiler}, half a minute or more.",
+        )
+        run = _Program(program, states_of)
+        run(1)
+        made.append(
+            Opponent(
+                name="pinocchio-native",
+                robot=robot,
+                function=name,
+                built=f"Pinocchio {version('pin')}, {compiler_version(compiler)}, "
+                + " ".join(flags),
+                states=states,
+                worst=states_of.worst(run.outputs),
+                _time=run,
+            )
+        )
+    return made
+
+
+class _Program:
+    """A compiled `pinocchio_native.cpp`: a process of its own.
+
+    It may not be a library in this one, where Pinocchio's own library may be loaded too: the two
+    were compiled with different flags, and Eigen's objects differ.
+    """
+
+    def __init__(self, path: Path, states: States) -> None:
+        self._path, self._states = path, states
+        self.outputs: list[Floats] = []
+
+    def __call__(self, rounds: int) -> Rounds:
+        with TemporaryDirectory() as name:
+            model, inputs, outputs = (Path(name) / part for part in ("model", "inputs", "outputs"))
+            model.write_text(model_text(self._states.model))
+            inputs.write_bytes(b"".join(array.tobytes() for array in self._states.inputs))
+            count = len(self._states.inputs[0])
+            command = [str(self._path), str(model), str(inputs), str(outputs)]
+            command += [str(count), str(rounds)]
+            done = subprocess.run(command, capture_output=True, check=True)
+            flat = np.fromfile(outputs)
+        self.outputs = []
+        for array in self._states.expected:
+            self.outputs.append(flat[: array.size].reshape(array.shape))
+            flat = flat[array.size :]
+        found = json.loads(done.stdout)
+        return Rounds(cpu=tuple(found["cpu"]), wall=tuple(found["wall"]))
+
+
+def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
+    """Pinocchio's Python function, called for one state after the other.
+
+    Errors
+    ------
+    MissingToolError : Pinocchio is not installed.
+    ArithmeticError : its numbers are not those of the float model.
+    """
+    package_folder("pinocchio")
+    pin = import_module("pinocchio")
+    states_of = States(robot, name, states)
+    model = _python_model(pin, states_of.model)
+    data = model.createData()
+    call = _python_call(pin, name)
+    arguments = list(zip(*states_of.inputs, strict=True))
+
+    def run(rounds: int) -> Rounds:
+        cpu, wall = [], []
+        for _ in range(rounds):
+            wall_from, cpu_from = time.perf_counter_ns(), time.thread_time_ns()
+            for state in arguments:
+                call(model, data, *state)
+            cpu.append((time.thread_time_ns() - cpu_from) / states)
+            wall.append((time.perf_counter_ns() - wall_from) / states)
+        return Rounds(cpu=tuple(cpu), wall=tuple(wall))
+
+    results = []
+    for state in arguments:
+        found = call(model, data, *state)
+        found = found if isinstance(found, tuple) else (found,)
+        # Copied, for some are views of what the next call overwrites.
+        results.append([np.array(array) for array in found[: len(states_of.expected)]])
+    outputs = [np.array(list(arrays)) for arrays in zip(*results, strict=True)]
+    if name in ("crba", "minv"):  # the upper triangle is what it promises
+        outputs = [np.triu(array) + np.triu(array, 1).swapaxes(1, 2) for array in outputs]
+    return Opponent(
+        name="pinocchio-python",
+        robot=robot,
+        function=name,
+        built=f"Pinocchio {version('pin')}, Python {platform.python_version()}, one state a call",
+        states=states,
+        worst=states_of.worst(outputs),
+        _time=run,
+    )
+
+
+def _python_model(pin: Any, model: Model) -> Any:
+    """The model of ``model_text`` in Pinocchio's Python."""
+    header, *lines = model_text(model).splitlines()
+    made = pin.Model()
+    made.gravity.linear = np.array([float(word) for word in header.split()[1:]])
+    for line in lines:
+        name, kind, parent, *words = line.split()
+        x = np.array([float(word) for word in words])
+        motion = pin.JointModelRZ() if kind == "revolute" else pin.JointModelPZ()
+        joint = made.addJoint(int(parent), motion, pin.SE3(x[:9].reshape(3, 3), x[9:12]), name)
+        xx, xy, xz, yy, yz, zz = x[16:]
+        moments = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        made.appendBodyToJoint(joint, pin.Inertia(x[12], x[13:16], moments), pin.SE3.Identity())
+    return made
+
+
+def _python_call(pin: Any, name: str) -> Callable[..., Any]:
+    def from_minv(model: Any, data: Any, q: Floats, qd: Floats, qdd: Floats, minv: Floats) -> Any:
+        dtau_dq, dtau_dqd, _ = pin.computeRNEADerivatives(model, data, q, qd, qdd)
+        return -(minv @ dtau_dq), -(minv @ dtau_dqd)
+
+    def fd_derivatives(model: Any, data: Any, q: Floats, qd: Floats, tau: Floats) -> Any:
+        dqdd_dq, dqdd_dqd, _ = pin.computeABADerivatives(model, data, q, qd, tau)
+        return data.ddq, dqdd_dq, dqdd_dqd
+
+    calls: dict[str, Callable[..., Any]] = {
+        "rnea": pin.rnea,
+        "aba": pin.aba,
+        "crba": pin.crba,
+        "minv": pin.computeMinverse,
+        "rnea_derivatives": pin.computeRNEADerivatives,
+        "fd_derivatives": fd_derivatives,
+        "fd_derivatives_from_minv": from_minv,
+    }
+    return calls[name]
+
+
+class States:
+    """States of the reference distribution, and what the float model makes of some of them.
+
+    Members
+    -------
+    inputs : arrays (states, ...) in the function's order, float64.
+    expected : arrays (states, ...) of its results; the float model's in the first few states.
+    """
+
+    CHECKED = 256
+    """States that are compared."""
+
+    def __init__(self, robot: str, name: str, states: int, *, seed: int = 0) -> None:
+        self.robot, self.model, self.function = robot, load(robot), function(name)
+        drawn = sample(self.model, self.function, states, distribution="reference", seed=seed)
+        self.inputs = [
+            np.ascontiguousarray(drawn[block.name], dtype=np.float64)
+            for block in self.function.inputs
+        ]
+        some = {name: array[: self.CHECKED].astype(np.float64) for name, array in drawn.items()}
+        self._some = list(self.function.evaluate(self.model, some).values())
+        self.expected = [np.zeros((states, *array.shape[1:])) for array in self._some]
+
+    def worst(self, outputs: Sequence[Floats]) -> float:
+        """Largest error, with the largest element of its block and state as unit.
+
+        Errors
+        ------
+        ArithmeticError : it exceeds `TOLERANCE`, or a number is not finite.
+        """
+        worst = 0.0
+        for got, want in zip(outputs, self._some, strict=True):
+            axes = tuple(range(1, want.ndim))
+            error = np.abs(got[: len(want)] - want).max(axis=axes) / np.abs(want).max(axis=axes)
+            worst = max(worst, float(error.max()) if np.isfinite(error).all() else float("inf"))
+        if not worst <= TOLERANCE:
+            raise ArithmeticError(
+                f"The results of {self.function.name} for {self.robot} differ from the float "
+                f"model's by {worst:.3g} of their largest element, more than {TOLERANCE:g}; "
+                "the opponent was built wrongly and its time means nothing."
+            )
+        return worst
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--robots", nargs="+", default=["iiwa14"])
+    parser.add_argument("--functions", nargs="+", default=["rnea", "aba", "fd_derivatives"])
+    parser.add_argument(
+        "--opponents",
+        nargs="+",
+        default=["casadi-c", "pinocchio-native", "pinocchio-python"],
+    )
+    parser.add_argument("--states", type=int, default=STATES)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--cache", type=Path, default=CACHE)
+    options = parser.parse_args()
+    makers: dict[str, Callable[[str, str], list[Opponent]]] = {
+        "casadi-c": lambda r, f: casadi_c(r, f, states=options.states, cache=options.cache),
+        "pinocchio-native": lambda r, f: pinocchio_native(
+            r, f, states=options.states, cache=options.cache
+        ),
+        "pinocchio-python": lambda r, f: [pinocchio_python(r, f)],
+    }
+    found = []
+    for robot in options.robots:
+        for name in options.functions:
+            for opponent in options.opponents:
+                try:
+                    made = makers[opponent](robot, name)
+                except MissingToolError as missing:
+                    print(f"{opponent} is left out: {missing}", file=sys.stderr)
+                    continue
+                found += [_measured(each, options.rounds) for each in made]
+    print(json.dumps(found, indent=2))
+
+
+def _measured(opponent: Opponent, rounds: int) -> dict[str, Any]:
+    times = opponent.time(rounds)
+    return {
+        "opponent": opponent.name,
+        "robot": opponent.robot,
+        "function": opponent.function,
+        "built": opponent.built,
+        "states": opponent.states,
+        "worst_error": opponent.worst,
+        "best_ns": round(min(times.cpu), 1),
+        "median_ns": round(float(np.median(times.cpu)), 1),
+        "cpu_ns": [round(value, 1) for value in times.cpu],
+        "wall_ns": [round(value, 1) for value in times.wall],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The opponents of the CPU benchmark: the kept baseline is what its record tells of, and works."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+from pathlib import Path
+
+import pytest
+from benchmarks.cpu import opponents
+from benchmarks.cpu.model_text import model_text
+from benchmarks.cpu.tools import MissingToolError, compilers
+
+from pinion.robot import load
+
+SOME_COMPILER = compilers(opponents.C_COMPILERS)[:1]
+
+
+def test_the_record_tells_of_every_file() -> None:
+    record = opponents.record()
+    kept = {path.name: path.read_bytes() for path in opponents.BASELINE.glob("*.xz")}
+    assert set(kept) == set(record["files"])
+    for name, entry in record["files"].items():
+        assert name == f"{entry['robot']}_{entry['function']}.c.xz"
+        assert hashlib.sha256(kept[name]).hexdigest() == entry["sha256"], name
+        text = lzma.decompress(kept[name])
+        assert hashlib.sha256(text).hexdigest() == entry["sha256_of_c"], name
+        assert entry["operations"] == sum(entry["operations_by_kind"].values())
+    assert record["bytes"] == sum(map(len, kept.values()))
+
+
+@pytest.mark.parametrize("robot", ["iiwa14", "hyq", "atlas"])
+def test_the_baseline_is_of_todays_robots(robot: str) -> None:
+    model = hashlib.sha256(model_text(load(robot)).encode()).hexdigest()
+    entries = [e for e in opponents.record()["files"].values() if e["robot"] == robot]
+    assert entries
+    for entry in entries:
+        assert entry["sha256_of_model"] == model, (
+            f"{robot} has changed: python -m benchmarks.cpu.generate_baseline"
+        )
+
+
+@pytest.mark.skipif(not SOME_COMPILER, reason="no C compiler")
+def test_a_kept_baseline_agrees_with_the_float_model(tmp_path: Path) -> None:
+    made = opponents.casadi_c("iiwa14", "rnea", states=64, cache=tmp_path, using=SOME_COMPILER)
+    assert len(made) == 2  # as CasADi wrote it, and without its tests for null arguments
+    for opponent in made:
+        assert opponent.worst < 1e-12
+        times = opponent.time(3)
+        assert len(times.cpu) == len(times.wall) == 3
+        assert min(times.cpu) > 0
+
+
+@pytest.mark.skipif(not SOME_COMPILER, reason="no C compiler")
+def test_wrong_numbers_are_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = opponents.baseline_c("iiwa14", "rnea").replace("sin(", "cos(", 1)
+    monkeypatch.setattr(opponents, "baseline_c", lambda robot, name: text)
+    with pytest.raises(ArithmeticError, match="rnea for iiwa14 differ"):
+        opponents.casadi_c("iiwa14", "rnea", states=64, cache=tmp_path, using=SOME_COMPILER)
+
+
+def test_bare_text_has_no_tests_left() -> None:
+    text = opponents.bare(opponents.baseline_c("iiwa14", "rnea"))
+    assert "?" not in text and "!=0" not in text
+    assert text.count("res[0][") == 7
+
+
+def test_pinocchio_in_python_agrees_with_the_float_model() -> None:
+    for name in ("minv", "fd_derivatives"):
+        assert opponents.pinocchio_python("hyq", name, states=8).worst < 1e-11
+
+
+def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError, match=r"No C compiler .*apt-get install gcc\."):
+        opponents.casadi_c("iiwa14", "rnea", cache=tmp_path, using=["no-such-compiler"])
+    with pytest.raises(MissingToolError, match="No baseline is kept of rnea for baxter"):
+        opponents.casadi_c("baxter", "rnea", cache=tmp_path)
