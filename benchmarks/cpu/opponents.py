@@ -42,6 +42,7 @@ from benchmarks.cpu.tools import (
     compiler_version,
     compilers,
     eigen_headers,
+    first_compiler,
     native_flag,
     one_core,
     package_folder,
@@ -238,54 +239,45 @@ def pinocchio_native(
     states: int = STATES,
     cache: Path = CACHE,
     using: Sequence[str] = CXX_COMPILERS,
-) -> list[Opponent]:
-    """Pinocchio's C++, compiled by each compiler with -O3 for this machine: take the fastest.
+) -> Opponent:
+    """Pinocchio's C++, compiled with -O3 for this machine by the first compiler that is here.
 
-    The collection of joints is of two types (``pinocchio_model.hpp``), which makes it compile in
-    half a minute a function and is not slower; once compiled, a program serves every robot.
+    Clang comes first: its code was 1.2 to 1.3 times as fast as gcc's. The collection of joints is
+    of two types (``pinocchio_model.hpp``), with which a function compiles in half a minute. Once
+    compiled, a program serves every robot.
 
     Errors
     ------
     MissingToolError : no compiler, no Eigen, or no Pinocchio.
     ArithmeticError : its numbers are not those of the float model.
     """
-    found = compilers(using)
-    if not found:
-        raise MissingToolError(
-            f"No C++ compiler is installed: install one of {', '.join(using)}, for example with "
-            "apt-get install g++."
-        )
+    compiler = first_compiler(using, "C++")
     includes = [pinocchio_headers(), eigen_headers()]
     states_of = States(robot, name, states)
     source = FOLDER / "pinocchio_native.cpp"
     flags = ["-std=c++17", "-O3", native_flag(), "-DNDEBUG"]
-    made = []
-    for compiler in found:
-        program = build_once(
-            [
-                *(compiler, *flags, "-w", *PINOCCHIO_DEFINES, f"-DFUNCTION={name}"),
-                *(f"-isystem{path}" for path in includes),
-                str(source),
-            ],
-            cache / f"pinocchio_{name}",
-            [source, FOLDER / "pinocchio_model.hpp", includes[0] / "pinocchio" / "config.hpp"],
-            note=f"Compiling Pinocchio's {name} with {compiler}, half a minute or more.",
-        )
-        run = _Program(program, states_of)
-        run(1)
-        made.append(
-            Opponent(
-                name="pinocchio-native",
-                robot=robot,
-                function=name,
-                built=f"Pinocchio {version('pin')}, {compiler_version(compiler)}, "
-                + " ".join(flags),
-                states=states,
-                worst=states_of.worst(run.outputs),
-                _time=run,
-            )
-        )
-    return made
+    program = build_once(
+        [
+            *(compiler, *flags, "-w", *PINOCCHIO_DEFINES, f"-DFUNCTION={name}"),
+            *(f"-isystem{path}" for path in includes),
+            str(source),
+        ],
+        cache / f"pinocchio_{name}",
+        [source, FOLDER / "pinocchio_model.hpp", includes[0] / "pinocchio" / "config.hpp"],
+        note=f"Compiling Pinocchio's {name} with {compiler}, half a minute or more.",
+    )
+    run = _Program(program, states_of)
+    run(1)
+    built = f"Pinocchio {version('pin')}, {compiler_version(compiler)}, {' '.join(flags)}"
+    return Opponent(
+        name="pinocchio-native",
+        robot=robot,
+        function=name,
+        built=built,
+        states=states,
+        worst=states_of.worst(run.outputs),
+        _time=run,
+    )
 
 
 class _Program:
@@ -459,9 +451,9 @@ def main() -> None:
     options = parser.parse_args()
     makers: dict[str, Callable[[str, str], list[Opponent]]] = {
         "casadi-c": lambda r, f: casadi_c(r, f, states=options.states, cache=options.cache),
-        "pinocchio-native": lambda r, f: pinocchio_native(
-            r, f, states=options.states, cache=options.cache
-        ),
+        "pinocchio-native": lambda r, f: [
+            pinocchio_native(r, f, states=options.states, cache=options.cache)
+        ],
         "pinocchio-python": lambda r, f: [pinocchio_python(r, f)],
     }
     found = []
