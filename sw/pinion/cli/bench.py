@@ -21,8 +21,8 @@ from .terminal import counted, margin_words, out, put_json, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-HERE = ("core", "functions", "link")
-LATER = ("cpu", "cuda", "scaling", "compare")
+HERE = ("core", "functions", "link", "cpu")
+LATER = ("cuda", "scaling", "compare")
 INTERVALS = (1, 2, 4, 8, 16, 32)
 ROBOTS = ("pendulum", "two_link", "iiwa14", "hyq", "baxter", "atlas")
 ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
@@ -36,8 +36,9 @@ def command(
     target: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[BUILD | ROBOT FUNCTION]",
-            help="link: the build to measure with; by default fd_derivatives of the iiwa14.",
+            metavar="[BUILD | ROBOT FUNCTION...]",
+            help="link: the build to measure with; by default fd_derivatives of the iiwa14. cpu: a "
+            "robot and functions; by default all of three robots.",
             show_default=False,
         ),
     ] = None,
@@ -63,19 +64,24 @@ def command(
         bool, typer.Option("--standin", help="link: through the device files of a stand-in card.")
     ] = False,
     largest: Annotated[
-        int, typer.Option(min=1, metavar="N", help="link: requests of the largest batch.")
-    ] = bench_link.LARGEST,
+        int | None,
+        typer.Option(min=1, metavar="N", help="link, cpu: requests of the largest batch."),
+    ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.0, metavar="S", help="link: time for each size of batch.")
-    ] = bench_link.BUDGET_S,
+        float | None,
+        typer.Option(min=0.0, metavar="S", help="link, cpu: time for each size of batch."),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="cpu: rounds in which all take their turn.")
+    ] = 7,
     json: Json = False,
 ) -> None:
     """Print a table of measurements.
 
     WHAT is core: operations, units, latency and storage of rnea at many intervals, for many
     robots, then cores beside published designs; functions: the same for every function of the
-    iiwa14, with errors; or link: batches through a card, the driver alone, and a model of the
-    real link.
+    iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
+    real link; or cpu: compiled functions, what bounds them, and others' code, on one core.
     """
     there = ", ".join(HERE)
     if what in LATER:
@@ -84,15 +90,25 @@ def command(
         raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
     if measure and what != "core":
         raise UsageError(f"The option --measure is for core; {what} is always measured.")
-    if target and what != "link":
-        raise UsageError(f"Only link is measured with a build; {what} takes no '{target[0]}'.")
+    if target and what not in ("link", "cpu"):
+        raise UsageError(f"Only link and cpu take a target; {what} takes no '{target[0]}'.")
     if what == "link":
         bench_link.run(
             target or (),
             device=device,
             standin=standin,
-            largest=largest,
-            seconds=seconds,
+            largest=bench_link.LARGEST if largest is None else largest,
+            seconds=bench_link.BUDGET_S if seconds is None else seconds,
+            json=json,
+        )
+    elif what == "cpu":
+        from . import bench_cpu  # it needs a compiler's modules, the others do not
+
+        bench_cpu.run(
+            target or (),
+            largest=bench_cpu.SIZES[-1] if largest is None else largest,
+            seconds=0.05 if seconds is None else seconds,
+            rounds=rounds,
             json=json,
         )
     elif what == "core":

@@ -77,9 +77,51 @@ def one(name: str, folder: Path, requests: int, report: Report) -> dict[str, Any
     build(ROBOT, name, folder / name, ii=II, formats=FORMATS, report=report)
     built = time.perf_counter() - began
     figures = check(folder / name, requests=requests, seed=SEED, report=report)
+    report("Compiling for this machine's processor")
+    processor = on_processor(name, requests)
     report("Drawing")
     pictures = draw_build(folder / name, folder)
-    return {**figures, "build_seconds": built, "pictures": pictures}
+    return {**figures, "build_seconds": built, "cpu": processor, "pictures": pictures}
+
+
+def on_processor(name: str, requests: int) -> dict[str, Any] | None:
+    """The same function compiled for this machine, float32: its time for the same number of
+    requests, one thread and all, and its error against the float model. None without a compiler.
+    """
+    import numpy as np
+
+    from pinion.compute import cpu
+    from pinion.compute.errors import ComputeError
+    from pinion.compute.rates import kernel_case, rounds_of
+    from pinion.functions import function, sample
+    from pinion.robot import load
+
+    model, row = load(ROBOT), function(name)
+    try:
+        alone, all_of_them = (
+            cpu.compile(model, row, dtype="float32", threads=threads) for threads in (1, 0)
+        )
+    except ComputeError:
+        return None
+    states = sample(model, row, requests, distribution="reference", seed=SEED)
+    given = {key: values.astype(np.float32) for key, values in states.items()}
+    result = alone(**given)
+    wanted = row.evaluate(model, {key: values.astype(np.float64) for key, values in given.items()})
+    errors = {
+        key: float(np.max(np.abs(result[key] - values)) / np.max(np.abs(values)))
+        for key, values in wanted.items()
+    }
+    cases = {
+        "ns": kernel_case(alone, given, requests),
+        "ns_all": kernel_case(all_of_them, given, requests),
+    }
+    times = rounds_of(cases, rounds=5, seconds=0.02)
+    return {
+        "isa": alone.isa.name,
+        "dtype": "float32",
+        "rel_err_max": errors,
+        **{key: float(np.median(values)) for key, values in times.items()},
+    }
 
 
 def _numbered(report: Report, name: str, number: int, chosen: Sequence[str]) -> Report:
@@ -119,7 +161,8 @@ def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:
     say(
         "\nThe relative error is the largest of a block's elements, over the largest element of "
         "that block. Budgets are derived from the formats and the graphs, not fitted to the "
-        "errors. Not run: no vendor tool, no board; what a clock could be is not known."
+        "errors. Below are the same functions compiled for this machine's processor, in float32: "
+        "measured here, now. Not run: no vendor tool, no board; what a clock could be is not known."
     )
     say("\nPictures: units against cycles, distribution of the error", style="bold")
     for one_of in figures.values():
@@ -153,6 +196,12 @@ def _compare(columns: Sequence[Mapping[str, Any]]) -> Table:
         "budget over largest error": lambda f: margin_words(f["budget_over_largest"]),
         "simulated, requests a second": lambda f: round(f["simulation_requests_per_second"]),
         "time to build": lambda f: f"{f['build_seconds']:.1f} s",
+        "on this processor": lambda f: f["cpu"]["isa"] if f["cpu"] else "no C++ compiler",
+        "ns a request, one core": lambda f: _processor(f, "ns"),
+        "all cores": lambda f: _processor(f, "ns_all"),
+        "largest error, float32": lambda f: (
+            "\n".join(f"{e:.1e}" for e in f["cpu"]["rel_err_max"].values()) if f["cpu"] else "-"
+        ),
     }
     return table(
         f"{ROBOT}, {FORMATS}, ii {II}",
@@ -164,6 +213,10 @@ def _compare(columns: Sequence[Mapping[str, Any]]) -> Table:
 def _table_units(figures: Mapping[str, Any]) -> str:
     units = figures["units"]
     return f"{units.get('sincos', 0)}, {units.get('reciprocal', 0)}"
+
+
+def _processor(figures: Mapping[str, Any], key: str) -> str:
+    return f"{figures['cpu'][key]:.1f}" if figures["cpu"] else "-"
 
 
 def _by_block(values: Mapping[str, float | None]) -> str:

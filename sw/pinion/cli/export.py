@@ -7,25 +7,50 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Folder, Json
+from .errors import UsageError
+from .options import Json
 from .terminal import out as console
 from .terminal import pairs, put_json, say, steps
 
 
 def command(
-    folder: Folder,
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DIR | ROBOT FUNCTION",
+            help="A build folder, made by `pinion build`; with --cpu a robot and a function.",
+        ),
+    ],
     *,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The folder to make.")],
+    cpu: Annotated[
+        bool, typer.Option("--cpu", help="A C library for processors instead of a core.")
+    ] = False,
     requests: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests that the bench sends.")
     ] = 64,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name of the top module; else robot and function."),
+        typer.Option(
+            metavar="NAME",
+            help="Name of the top module, or of the library; else robot and function.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, bench, C header."""
+    """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, bench, C header.
+
+    With --cpu: a function as a C library that needs no Python, with header, sources, CMake and
+    pkg-config files.
+    """
+    if cpu:
+        _library(what, out, name, json)
+        return
+    if len(what) != 1:
+        raise UsageError(
+            f"Give one build folder, not {' '.join(what)}; a robot and a function go with --cpu."
+        )
+    folder = Path(what[0])
     from pinion.cosim.reference import Reference
     from pinion.flow.build import Build
     from pinion.flow.export import export
@@ -47,3 +72,25 @@ def command(
     ]
     console().print(pairs(rows))
     say(f"Written to {out}. Next: python {out / 'tb' / 'run.py'}")
+
+
+def _library(what: list[str], out: Path, name: str | None, json: bool) -> None:
+    from pinion.compute.export import export_library
+    from pinion.functions import function
+    from pinion.robot import load
+
+    if len(what) != 2:
+        raise UsageError(f"Give a robot and a function with --cpu, not {' '.join(what)}.")
+    robot, wanted = what
+    with steps() as report:
+        result = export_library(load(robot), function(wanted), out, name=name, report=report)
+    if json:
+        put_json(result)
+        return
+    rows = [
+        ("library", f"lib{result['name']}.so"),
+        ("instruction sets", ", ".join(result["instruction_sets"])),
+        ("files", ", ".join(result["files"])),
+    ]
+    console().print(pairs(rows))
+    say(f"Written to {out}. Next: the command in {out / 'README.md'}")

@@ -1,0 +1,275 @@
+"""``pinion bench cpu``: compiled functions beside what bounds them and beside others' code.
+
+Everything is measured in turn, round after round, on one core, so that a busy neighbour slows all
+alike; ratios are of medians of one run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pinion.compute import cpu
+from pinion.compute.cache import Cache, default_folder
+from pinion.compute.isa import best
+from pinion.compute.layouts import BLOCK
+from pinion.compute.rates import (
+    Case,
+    Probe,
+    copy_case,
+    floor_ns,
+    kernel_case,
+    record_bytes,
+    rounds_of,
+    states_of,
+)
+from pinion.compute.toolchain import find_compiler
+from pinion.functions import FUNCTIONS, function
+from pinion.robot import load
+
+from .errors import UsageError
+from .terminal import counted, out, put_json, say, table
+
+ROBOTS = ("iiwa14", "hyq", "atlas")
+SIZES = (1, 16, 256, 4096, 100_000, 1_000_000)
+IN_CACHE = 4096
+SEED = 11
+
+# Arrays of the largest batch may take this much memory; larger batches are left out.
+_MOST_BYTES = 3 << 30
+
+
+def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, json: bool) -> None:
+    """Measure and print.
+
+    Parameters
+    ----------
+    target : nothing, a robot, or a robot and functions.
+    largest : samples of the largest batch.
+    seconds : for one batch in one round.
+    rounds : in which all take their turn.
+
+    Raises
+    ------
+    UsageError : a function that there is not.
+    """
+    robots = tuple(target[:1]) or ROBOTS
+    names = tuple(target[1:]) or tuple(FUNCTIONS)
+    for name in names:
+        if name not in FUNCTIONS:
+            raise UsageError(f"There is no function '{name}'; choose of {', '.join(FUNCTIONS)}.")
+    models = {robot: load(robot) for robot in robots}
+    rows: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    with _one_core(), counted("Measuring", total=len(robots) * len(names)) as advance:
+        for robot, model in models.items():
+            for name in names:
+                made, missing = measured(
+                    robot,
+                    name,
+                    model=model,
+                    largest=largest,
+                    seconds=seconds,
+                    rounds=rounds,
+                )
+                rows += made
+                left_out |= missing
+                advance(1)
+    data = {
+        "bench": "cpu",
+        "machine": machine(),
+        "rounds": rounds,
+        "seconds": seconds,
+        "left_out": left_out,
+        "rows": rows,
+    }
+    if json:
+        put_json(data)
+    else:
+        _show(data)
+
+
+def machine() -> dict[str, Any]:
+    """What it was measured on."""
+    compiler = find_compiler()
+    return {
+        "processor": _processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "isa": best().name,
+        "compiler": compiler.version,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def measured(
+    robot: str, name: str, *, model: Any, largest: int, seconds: float, rounds: int
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """One function of one robot: every dtype, layout and size, and the opponents.
+
+    Returns
+    -------
+    Rows with ``ns`` (median), ``spread`` (of the middle half) and what it is compared with; and
+    what was left out, with the reason.
+    """
+    row = function(name)
+    states = states_of(model, row, seed=SEED)
+    cases: dict[str, Case] = {}
+    about: dict[str, dict[str, Any]] = {}
+    graph = cpu.graph_of(model, row)
+    for dtype in cpu.DTYPES:
+        counts = cpu.kernel_of(model, row, graph, dtype=dtype, machine=best())
+        for layout in ("blocks", "aos", "soa"):
+            kernel = cpu.compile(model, row, dtype=dtype, layout=layout, threads=1)
+            size = sum(record_bytes(kernel))
+            for count in SIZES:
+                if count > largest or size * count > _MOST_BYTES:
+                    continue
+                if layout != "aos" and count < BLOCK:
+                    continue
+                key = f"{dtype} {layout} {count}"
+                cases[key] = kernel_case(kernel, states, count)
+                about[key] = {
+                    "dtype": dtype,
+                    "layout": layout,
+                    "samples": count,
+                    "arithmetic": counts.arithmetic,
+                    "angles": counts.angles,
+                    "lanes": best().vector_bytes // kernel.dtype.itemsize,
+                    "bytes": size,
+                }
+                copy = f"copy {dtype} {count}"
+                if count > IN_CACHE and copy not in cases:
+                    cases[copy] = copy_case(*record_bytes(kernel), count)
+    opponents, left_out = _opponents(robot, name)
+    probe = Probe.compiled(best(), find_compiler(), Cache(default_folder(os.environ)))
+    times = rounds_of(cases, rounds=rounds, seconds=seconds)
+    fma = {dtype: min(probe.fma_ns(dtype) for _ in range(20)) for dtype in cpu.DTYPES}
+    rivals: dict[str, list[tuple[Any, str]]] = {}
+    for opponent in opponents:
+        found = opponent.time(rounds)
+        rivals.setdefault(opponent.name, []).append((found.cpu, opponent.built))
+    baseline = min(
+        (float(np.median(cpu_ns)) for cpu_ns, _ in rivals.get("casadi-c", [])), default=None
+    )
+    rows = []
+    for key, what in about.items():
+        floor = floor_ns(what, what["dtype"], what["lanes"], fma[what["dtype"]])
+        copied = times.get(f"copy {what['dtype']} {what['samples']}")
+        ns = float(np.median(times[key]))
+        rows.append(
+            {
+                "robot": robot,
+                "function": name,
+                "by": "pinion",
+                **what,
+                **_summary(times[key]),
+                "fma_ns": fma[what["dtype"]],
+                "over_floor": ns / floor if what["samples"] >= BLOCK else None,
+                "over_copy": None if copied is None else ns / float(np.median(copied)),
+                "faster_than_baseline": None if baseline is None else baseline / ns,
+            }
+        )
+    for by, runs in rivals.items():
+        for cpu_ns, built in runs:
+            rows.append(
+                {"robot": robot, "function": name, "by": by, "built": built, **_summary(cpu_ns)}
+            )
+    return rows, left_out
+
+
+def _summary(values: Sequence[float]) -> dict[str, float]:
+    low, middle, high = np.percentile(np.asarray(values), [25, 50, 75])
+    return {"ns": float(middle), "spread": float((high - low) / middle)}
+
+
+def _opponents(robot: str, name: str) -> tuple[list[Any], dict[str, str]]:
+    """Others' code for a function, compiled; and why some is missing."""
+    root = Path(__file__).parents[3]
+    if not (root / "benchmarks" / "cpu" / "opponents.py").exists():
+        return [], {"opponents": "they are in a clone of the repository, under benchmarks/cpu"}
+    sys.path.insert(0, str(root))
+    try:
+        module = importlib.import_module("benchmarks.cpu.opponents")
+    except ImportError as error:
+        return [], {"opponents": str(error)}
+    finally:
+        sys.path.remove(str(root))
+    found: list[Any] = []
+    left_out: dict[str, str] = {}
+    for what in ("casadi_c", "pinocchio_native", "pinocchio_python"):
+        try:
+            made = getattr(module, what)(robot, name)
+            found += made if isinstance(made, list) else [made]
+        except module.MissingToolError as error:
+            left_out[what] = str(error)
+    return found, left_out
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Keep this process on one of its processors."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _show(data: dict[str, Any]) -> None:
+    console = out()
+    keys = dict.fromkeys((r["robot"], r["function"]) for r in data["rows"])
+    for robot in dict.fromkeys(robot for robot, _ in keys):
+        rows = [r for r in data["rows"] if r["robot"] == robot]
+        console.print(
+            table(
+                "function",
+                *("by", "samples", "ns", "spread", "x floor", "x copy", "x baseline"),
+                rows=[
+                    (
+                        r["function"],
+                        f"{r['dtype']} {r['layout']}" if r["by"] == "pinion" else r["by"],
+                        r.get("samples"),
+                        f"{r['ns']:.1f}",
+                        f"{r['spread']:.0%}",
+                        *(
+                            "" if r.get(key) is None else f"{r[key]:.2f}"
+                            for key in ("over_floor", "over_copy", "faster_than_baseline")
+                        ),
+                    )
+                    for r in rows
+                ],
+                title=f"{robot}: nanoseconds an evaluation",
+                left=2,
+            )
+        )
+    about = data["machine"]
+    say(
+        f"{about['processor']}, one core, {about['isa']}, {about['compiler']}. Medians of "
+        f"{data['rounds']} rounds; spread is of the middle half. x floor: over the kernel's vector "
+        "instructions, each for the time of one fused multiply-add of this run (below 1 where two "
+        "units share them). x copy: over a copy of the bytes. x baseline: how many times faster "
+        "than Pinocchio's algorithm as C that CasADi wrote, the faster of the compilers here."
+    )
+    for what, why in data["left_out"].items():
+        say(f"Left out: {what}: {why}")
