@@ -13,10 +13,11 @@ the bias forces and of ``z`` in equation (8), are carried as one:
                c_i = tau_i - S^T p_i
     forward:   qdd_i = c_i / D_i - (U_i / D_i)^T X_i da_parent,    da_i = X_i da_parent + S qdd_i
 
-with no velocity-product accelerations and no ``IA c`` terms left.
+with no velocity-product accelerations and no ``IA c`` terms left. For that reason a joint of
+several axes is here as good as a chain of joints of one axis each, in one place, at position zero.
 
-This form and the blocks of :mod:`.articulated` save operations, each of which becomes hardware, for
-joints of one degree of freedom. The textbook's, for every joint, is in :mod:`.general.recursion`.
+This form and the blocks of :mod:`.articulated` save operations, each of which becomes hardware or
+an instruction. The textbook's is in :mod:`.general.recursion`.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from pinion.dynamics.articulated import (
     Articulated,
     Pivot,
     articulated_to_parent,
-    effort_to_parent,
     eliminate,
     joined_articulated,
-    joint_response,
     own_articulated,
+    response,
+    yielding,
 )
-from pinion.dynamics.axis import axis_effort
+from pinion.dynamics.axis import axis_effort, numbered_axes
+from pinion.dynamics.joint_terms import joint_terms_of
 from pinion.dynamics.rnea import Region, forward_pass, no_region
-from pinion.dynamics.scalar import Scalar, sub
+from pinion.dynamics.scalar import Scalar, mul, sub
 from pinion.dynamics.spatial import NOTHING, Spatial, plus
 from pinion.robot.model import Model
 
@@ -47,39 +49,50 @@ def aba_scalars(
     tau: Sequence[Scalar],
     f_ext: Sequence[Sequence[Scalar]] | None = None,
     region: Region = no_region,
+    *,
+    joint_terms: bool = False,
 ) -> list[Scalar]:
     """Return the joint accelerations ``qdd = M(q)^-1 (tau - C(q, qd) qd - g(q))``.
 
     Arguments
     ---------
-    q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and efforts [N m | N].
+    q : (nq,) scalars, joint positions [rad | m].
+    qd, tau : (nv,) scalars, joint rates and efforts [N m | N].
     f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
         about its origin [N m, N].
     region : as for :func:`.rnea.rnea_scalars`; the passes are ``bias``, ``backward`` and
         ``forward``.
+    joint_terms : add the joints' armature and damping (:mod:`.joint_terms`).
 
     Returns
     -------
     qdd : (nv,) scalars [rad/s^2 | m/s^2].
     """
     bodies = model.bodies
-    n = len(bodies)
+    n = model.nv
+    terms = joint_terms_of(model, joint_terms)
     states = forward_pass(model, q, qd, [0.0] * n, f_ext, region, name="bias")
     p = [state.f for state in states]
     inertias: list[Articulated] = [own_articulated(body.inertia) for body in bodies]
-    pivots: list[Pivot] = []
+    pivots: dict[int, Pivot] = {}
     efforts: list[Scalar] = [0.0] * n
-    for i in reversed(range(n)):
+    joints = numbered_axes(model)
+    for i in reversed(range(len(bodies))):
         body, X = bodies[i], states[i].X
         with region("backward", i + 1):
-            pivot, behind = eliminate(body.joint, inertias[i])
-            pivots.insert(0, pivot)
-            efforts[i] = sub(tau[i], axis_effort(body.joint, p[i]))
+            behind, f = inertias[i], p[i]
+            for k, axis in reversed(joints[i]):
+                pivots[k], behind = eliminate(axis, behind, terms.armature[k])
+                given = sub(tau[k], mul(terms.damping[k], qd[k]))
+                efforts[k] = sub(given, axis_effort(axis, f))
+                if k > joints[i][0][0]:
+                    f = yielding(axis, pivots[k], f, efforts[k], given)
             if body.parent < 0:
                 continue
             carried = articulated_to_parent(X, behind)
             inertias[body.parent] = joined_articulated(inertias[body.parent], carried)
-            push = effort_to_parent(body.joint, X, pivot, p[i], efforts[i], tau[i])
+            # Behind the joint's first axis, which is the last to yield.
+            push = X.force_to_parent(*yielding(axis, pivots[k], f, efforts[k], given))
             p[body.parent] = plus(p[body.parent], push)
 
     qdd: list[Scalar] = []
@@ -87,7 +100,9 @@ def aba_scalars(
     for i, body in enumerate(bodies):
         with region("forward", i + 1):
             before = NOTHING if body.parent < 0 else da[body.parent]
-            own, own_da = joint_response(body.joint, states[i].X, pivots[i], efforts[i], before)
-            qdd.append(own)
+            own_da = states[i].X.motion_to_child(*before)
+            for k, axis in joints[i]:
+                own, own_da = response(axis, pivots[k], efforts[k], own_da)
+                qdd.append(own)
             da.append(own_da)
     return qdd

@@ -1,4 +1,4 @@
-r"""Articulated-body inertias as blocks of 3, over any scalar, with the joint's axis along z.
+r"""Articulated-body inertias as blocks of 3, over any scalar.
 
 Source: Featherstone 2008, chapter 7; equation (7) of Yang, Wu and Pan, "Parallel Dynamics
 Computation using Prefix Sum Operations", 2017. An articulated inertia is the symmetric 6x6 matrix
@@ -10,7 +10,10 @@ of 21 numbers: A and m symmetric, H without symmetry. A rigid body starts it wit
 ``A = I``, ``H = [h]x`` and ``m 1``, and the zeros among them stay zeros for as long as they are.
 
 **Behind the joint** one row and column are zero, because the joint transmits no effort along its
-axis: ``Ia = IA - U U^T / D`` with ``U = IA S`` and ``D = S^T U`` leaves 15 numbers to turn.
+axis: ``Ia = IA - U U^T / D`` with ``U = IA S`` and ``D = S^T U`` leaves 15 numbers to turn. A joint
+of several axes takes them out one after the other, the last one first, as if each were a joint of
+its own: what is left when all are out does not depend on the order. A screw, and an axis with
+armature, whose D is larger, leave no zeros.
 
 **Across a lever** r, with the wrench's moment about the parent's origin:
 
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.dynamics.axis import axis_effort, axis_motion, plus_axis, with_axis
+from pinion.dynamics.axis import Axis, axis_effort, axis_motion, plus_axis, with_axis
 from pinion.dynamics.scalar import Scalar, add, is_zero, mul, reciprocal, sub
 from pinion.dynamics.spatial import (
     JointTransform,
@@ -44,7 +47,7 @@ from pinion.dynamics.tensor import (
     times,
     upper,
 )
-from pinion.robot.model import Inertia, Joint
+from pinion.robot.model import Inertia
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,30 +91,37 @@ class Pivot:
 
     Members
     -------
-    D_inverse : the reciprocal of ``D = S^T IA S``.
-    angular, linear : (3,) each, ``U / D`` with ``U = IA S``; the axis's own entry is 1.0.
+    D_inverse : the reciprocal of ``D = S^T IA S``, with the axis's armature added.
+    angular, linear : (3,) each, ``U / D`` with ``U = IA S``; a clean axis's own entry is 1.0.
+    clean : the axis is a unit vector without armature: all that it transmits along itself is its
+        joint's effort.
     """
 
     D_inverse: Scalar
     angular: Vector
     linear: Vector
+    clean: bool
 
 
-def eliminate(joint: Joint, body: Articulated) -> tuple[Pivot, Articulated]:
-    """Return the joint's pivot and ``Ia = IA - U U^T / D``, the subtree as the parent feels it."""
-    U = body.times(*axis_motion(joint, 1.0))
-    D_inverse = reciprocal(axis_effort(joint, U))
+def eliminate(axis: Axis, body: Articulated, armature: float) -> tuple[Pivot, Articulated]:
+    """Return an axis's pivot and ``Ia = IA - U U^T / D``, the subtree as the parent feels it."""
+    U = body.times(*axis_motion(axis, 1.0))
+    D_inverse = reciprocal(add(axis_effort(axis, U), armature))
+    clean = axis.pitch == 0.0 and armature == 0.0
     # The axis's own entry of U / D is one: a zero in its place costs no product.
-    (ux, uy, uz), (fx, fy, fz) = with_axis(joint, U, 0.0)
+    (ux, uy, uz), (fx, fy, fz) = with_axis(axis, U, 0.0) if clean else U
     wx, wy, lx, ly, wz, lz = (mul(x, D_inverse) for x in (ux, uy, fx, fy, uz, fz))
-    angular, linear = with_axis(joint, ((wx, wy, wz), (lx, ly, lz)), 1.0)
-    pivot = Pivot(D_inverse=D_inverse, angular=angular, linear=linear)
-    return pivot, downdated(joint, body, U, pivot)
+    scaled: Spatial = ((wx, wy, wz), (lx, ly, lz))
+    angular, linear = with_axis(axis, scaled, 1.0) if clean else scaled
+    pivot = Pivot(D_inverse=D_inverse, angular=angular, linear=linear, clean=clean)
+    return pivot, downdated(axis, body, U, pivot)
 
 
-def downdated(joint: Joint, body: Articulated, U: Spatial, pivot: Pivot) -> Articulated:
-    """Return ``IA - U (U / D)^T``, with the joint's row and column as constant zeros."""
-    angular, linear = ([is_zero(x) for x in half] for half in axis_motion(joint, 1.0))
+def downdated(axis: Axis, body: Articulated, U: Spatial, pivot: Pivot) -> Articulated:
+    """Return ``IA - U (U / D)^T``, with a clean axis's row and column as constant zeros."""
+    angular, linear = (
+        [is_zero(x) or not pivot.clean for x in half] for half in axis_motion(axis, 1.0)
+    )
     A = [list(row) for row in full(body.A)]
     H = [list(row) for row in body.H]
     m = [list(row) for row in full(body.m)]
@@ -146,7 +156,7 @@ def levered_articulated(r: Vector, body: Articulated) -> Articulated:
 
 def articulated_to_parent(X: JointTransform, body: Articulated) -> Articulated:
     """Return a child's articulated inertia about the parent's origin, in parent coordinates."""
-    slid = levered_articulated((0.0, 0.0, X.slide), body)
+    slid = levered_articulated(X.shift, body)
     placed = Articulated(
         A=symmetric_to_parent(X, slid.A),
         H=matrix_to_parent(X, slid.H),
@@ -155,33 +165,29 @@ def articulated_to_parent(X: JointTransform, body: Articulated) -> Articulated:
     return levered_articulated(X.tree.r, placed)
 
 
-def effort_to_parent(
-    joint: Joint, X: JointTransform, pivot: Pivot, f: Spatial, effort: Scalar, transmitted: Scalar
-) -> Spatial:
-    """Return ``X^T (f + U c / D)``: what a body's force is to its parent, the joint yielding.
+def yielding(axis: Axis, pivot: Pivot, f: Spatial, effort: Scalar, transmitted: Scalar) -> Spatial:
+    """Return ``f + U c / D``: what a body's force is behind an axis that yields.
 
     Arguments
     ---------
-    f : force on the body while its joint does not accelerate.
-    effort : c, the joint's own effort less ``S^T f``.
-    transmitted : the joint's own effort, which is all that it transmits along its axis: said
+    f : force on the body while the axis does not accelerate.
+    effort : c, the axis's own effort less ``S^T f``.
+    transmitted : the axis's own effort, which is all that a clean axis transmits along itself: said
         outright, one addition is saved.
     """
     moment = vadd(f[0], scale(effort, pivot.angular))
     force = vadd(f[1], scale(effort, pivot.linear))
-    return X.force_to_parent(*with_axis(joint, (moment, force), transmitted))
+    return with_axis(axis, (moment, force), transmitted) if pivot.clean else (moment, force)
 
 
-def joint_response(
-    joint: Joint, X: JointTransform, pivot: Pivot, effort: Scalar, a_parent: Spatial
-) -> tuple[Scalar, Spatial]:
-    """Return a joint's acceleration and its body's, from the parent's acceleration.
+def response(axis: Axis, pivot: Pivot, effort: Scalar, a: Spatial) -> tuple[Scalar, Spatial]:
+    """Return an axis's acceleration and that of what it moves, from the acceleration before it.
 
-    They are ``c / D - (U / D)^T X a_parent`` and ``X a_parent + S qdd``; ``effort`` is c, as in
-    :func:`effort_to_parent`.
+    They are ``c / D - (U / D)^T a`` and ``a + S qdd``, in the body's coordinates; ``effort`` is c,
+    as in :func:`yielding`.
     """
-    angular, linear = a = X.motion_to_child(*a_parent)
+    angular, linear = a
     free = mul(effort, pivot.D_inverse)
     yielded = add(dot(pivot.angular, angular), dot(pivot.linear, linear))
     qdd = sub(free, yielded)
-    return qdd, plus_axis(joint, a, qdd)
+    return qdd, plus_axis(axis, a, qdd)

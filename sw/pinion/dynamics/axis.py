@@ -1,106 +1,220 @@
-r"""What a joint's axis does, over any scalar: all that an algorithm asks of a joint's kind.
+r"""What a joint does, over any scalar: the axes along which it moves, and how it places its body.
 
-A joint turns its body about its z axis or shifts it along z. Its motion subspace is one of two unit
-vectors, constant in the body's coordinates (Featherstone 2008, table 4.1):
+A joint's motion subspace S is constant in the body's coordinates (Featherstone 2008, table 4.1).
+Each of its columns is an :class:`Axis`, and all but a screw's are unit vectors:
 
-    revolute   S = [z; 0]        prismatic   S = [0; z]
+    revolute     [z; 0]              spherical    [x; 0] [y; 0] [z; 0]
+    prismatic    [0; z]              planar       [0; x] [0; y] [z; 0]
+    helical      [z; pitch z]        free-flyer   [0; x] [0; y] [0; z] [x; 0] [y; 0] [z; 0]
 
-The operators select, negate and exchange components; no product is spent on the axis itself. ``S``
-is made of the Python floats 0.0 and 1.0, so that a product with it costs nothing either
+The operators select, negate and exchange components; no product is spent on a unit axis itself.
+``S`` is made of the Python floats 0.0 and 1.0, so that a product with it costs nothing either
 (:mod:`.scalar`), and an algorithm that is linear in S needs no branch of its own.
 
-Joints of the other kinds are for the formulation in :mod:`pinion.dynamics.general`.
+Cores have revolute and prismatic joints alone; the others are for graphs that become programs.
+:mod:`.general.joints` has the same as arrays.
 """
 
 from __future__ import annotations
 
-from pinion.dynamics.scalar import Scalar, add, cos, sin, sub
-from pinion.dynamics.spatial import ZERO, JointTransform, Spatial, Vector, cross_z, vadd
-from pinion.robot.model import Joint, JointKind
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pinion.dynamics.scalar import Scalar, add, cos, mul, reciprocal, sin, sub
+from pinion.dynamics.spatial import (
+    ZERO,
+    JointTransform,
+    Matrix,
+    Spatial,
+    Vector,
+    cross,
+    scale,
+    vadd,
+)
+from pinion.dynamics.tensor import flipped, times
+from pinion.robot.model import Joint, JointKind, Model
 
 
-def turns(joint: Joint) -> bool:
-    """Whether a joint turns its body about z; one that does not shifts it along z.
+@dataclass(frozen=True)
+class Axis:
+    """A column of a joint's motion subspace.
 
-    Raises
-    ------
-    ValueError : the joint is neither revolute nor prismatic.
+    Members
+    -------
+    turns : it turns the body about its axis; one that does not shifts it along it.
+    along : 0, 1 or 2 for the axis x, y or z of the body.
+    pitch : what a screw shifts for each radian [m/rad], 0 for any other.
     """
-    if joint.kind is JointKind.REVOLUTE:
-        return True
-    if joint.kind is JointKind.PRISMATIC:
-        return False
-    raise ValueError(
-        f"The joint {joint.name!r} is of the kind {joint.kind.value!r}; the algorithms over "
-        "scalars take revolute and prismatic joints: use the functions on arrays."
+
+    turns: bool
+    along: int
+    pitch: float = 0.0
+
+
+_X, _Y, _Z = (Axis(True, k) for k in range(3))
+_TO_X, _TO_Y, _TO_Z = (Axis(False, k) for k in range(3))
+
+# In the order of the joint's velocities.
+_AXES: Mapping[JointKind, tuple[Axis, ...]] = MappingProxyType(
+    {
+        JointKind.REVOLUTE: (_Z,),
+        JointKind.PRISMATIC: (_TO_Z,),
+        JointKind.SPHERICAL: (_X, _Y, _Z),
+        JointKind.PLANAR: (_TO_X, _TO_Y, _Z),
+        JointKind.FREE_FLYER: (_TO_X, _TO_Y, _TO_Z, _X, _Y, _Z),
+    }
+)
+
+
+def axes(joint: Joint) -> tuple[Axis, ...]:
+    """Return the columns of a joint's motion subspace, one a velocity."""
+    if joint.kind is JointKind.HELICAL:
+        return (Axis(True, 2, joint.pitch),)
+    return _AXES[joint.kind]
+
+
+def numbered_axes(model: Model) -> list[list[tuple[int, Axis]]]:
+    """Return for each body its joint's axes, each with its place in a vector of velocities."""
+    return [
+        list(zip(range(own.start, own.stop), axes(body.joint), strict=True))
+        for body, own in zip(model.bodies, model.v_slices, strict=True)
+    ]
+
+
+def joint_transform(joint: Joint, q: Sequence[Scalar]) -> JointTransform:
+    """Return the transform ``Xup`` of a joint at its positions, as :class:`JointKind` lists them.
+
+    Quaternions, and planar joints' cosine and sine, may be off unit length by what rounding makes
+    of them (1e-6, as in :mod:`.checks`): the rotation is that of the direction they have.
+    """
+    tree = joint.tree
+    match joint.kind:
+        case JointKind.REVOLUTE:
+            return JointTransform(tree=tree, c=cos(q[0]), s=sin(q[0]))
+        case JointKind.PRISMATIC:
+            return JointTransform(tree=tree, shift=(0.0, 0.0, q[0]))
+        case JointKind.HELICAL:
+            shift: Vector = (0.0, 0.0, mul(joint.pitch, q[0]))
+            return JointTransform(tree=tree, c=cos(q[0]), s=sin(q[0]), shift=shift)
+        case JointKind.SPHERICAL:
+            return JointTransform(tree=tree, R=flipped(quaternion_matrix(q)))
+        case JointKind.PLANAR:
+            c, s = unit_pair(q[2], q[3])
+            turn = JointTransform(tree=tree, c=c, s=s)
+            return JointTransform(tree=tree, c=c, s=s, shift=turn.turn((q[0], q[1], 0.0)))
+        case JointKind.FREE_FLYER:
+            R = flipped(quaternion_matrix(q[3:]))
+            return JointTransform(tree=tree, R=R, shift=times(R, (q[0], q[1], q[2])))
+
+
+def quaternion_matrix(quaternion: Sequence[Scalar]) -> Matrix:
+    """Return the rotation (3, 3) of a quaternion (x, y, z, w), whatever its length is."""
+    x, y, z, w = quaternion
+    length = add(add(mul(x, x), mul(y, y)), add(mul(z, z), mul(w, w)))
+    twice = scale(mul(2.0, reciprocal(length)), (x, y, z))
+    xx, xy, xz = (mul(x, factor) for factor in twice)
+    yy, yz, zz = mul(y, twice[1]), mul(y, twice[2]), mul(z, twice[2])
+    wx, wy, wz = (mul(w, factor) for factor in twice)
+    return (
+        (sub(1.0, add(yy, zz)), sub(xy, wz), add(xz, wy)),
+        (add(xy, wz), sub(1.0, add(xx, zz)), sub(yz, wx)),
+        (sub(xz, wy), add(yz, wx), sub(1.0, add(xx, yy))),
     )
 
 
-def joint_transform(joint: Joint, q: Scalar) -> JointTransform:
-    """Return the transform ``Xup`` of a joint at position ``q`` [rad | m]."""
-    if turns(joint):
-        return JointTransform(tree=joint.tree, c=cos(q), s=sin(q))
-    return JointTransform(tree=joint.tree, slide=q)
+def unit_pair(c: Scalar, s: Scalar) -> tuple[Scalar, Scalar]:
+    """Return a cosine and a sine scaled to unit length, which they must be near to.
+
+    By the first terms of ``(1 + d)^(-1/2)``, where d is what the square of the length is off: for
+    the 2e-6 that are allowed the first term left out is below 1e-17.
+    """
+    d = sub(add(mul(c, c), mul(s, s)), 1.0)
+    factor = add(1.0, mul(d, sub(mul(0.375, d), 0.5)))
+    return mul(factor, c), mul(factor, s)
 
 
-def axis_part(joint: Joint, a: Vector) -> Spatial:
-    """Return a spatial vector with ``a`` in the half, angular or linear, where S has its z."""
-    return (a, ZERO) if turns(joint) else (ZERO, a)
+def unit(axis: Axis, x: Scalar) -> Vector:
+    """Return the multiple x of the axis's unit vector, (3,)."""
+    if axis.along == 2:
+        return 0.0, 0.0, x
+    return (x, 0.0, 0.0) if axis.along == 0 else (0.0, x, 0.0)
 
 
-def axis_motion(joint: Joint, x: Scalar) -> Spatial:
+def axis_part(axis: Axis, a: Vector) -> Spatial:
+    """Return a spatial vector with ``a`` in the half, angular or linear, where a unit axis lies."""
+    return (a, ZERO) if axis.turns else (ZERO, a)
+
+
+def axis_motion(axis: Axis, x: Scalar) -> Spatial:
     """Return ``S x``; with x = 1.0 that is S."""
-    return axis_part(joint, (0.0, 0.0, x))
+    own = unit(axis, x)
+    if not axis.turns:
+        return ZERO, own
+    return own, unit(axis, mul(axis.pitch, x))
 
 
-def axis_effort(joint: Joint, f: Spatial) -> Scalar:
+def joint_motion(joint: Joint, x: Sequence[Scalar]) -> Spatial:
+    """Return the sum of ``S x`` over a joint's axes: of rates, its body's velocity over it."""
+    angular, linear = ZERO, ZERO
+    for axis, own in zip(axes(joint), x, strict=True):
+        turned, shifted = axis_motion(axis, own)
+        angular, linear = vadd(angular, turned), vadd(linear, shifted)
+    return angular, linear
+
+
+def axis_effort(axis: Axis, f: Spatial) -> Scalar:
     """Return ``S^T f``: what a force is along the axis [N m | N]."""
     moment, force = f
-    return moment[2] if turns(joint) else force[2]
+    if not axis.turns:
+        return force[axis.along]
+    return add(moment[axis.along], mul(axis.pitch, force[axis.along]))
 
 
-def plus_axis(joint: Joint, v: Spatial, x: Scalar) -> Spatial:
+def plus_axis(axis: Axis, v: Spatial, x: Scalar) -> Spatial:
     """Return ``v + S x``."""
-    angular, linear = v
-    if turns(joint):
-        return (angular[0], angular[1], add(angular[2], x)), linear
-    return angular, (linear[0], linear[1], add(linear[2], x))
+    angular, linear = axis_motion(axis, x)
+    return vadd(v[0], angular), vadd(v[1], linear)
 
 
-def with_axis(joint: Joint, f: Spatial, x: Scalar) -> Spatial:
-    """Return f with its component along the axis replaced: ``f + S (x - S^T f)``."""
+def with_axis(axis: Axis, f: Spatial, x: Scalar) -> Spatial:
+    """Return f with its component along a unit axis replaced: ``f + S (x - S^T f)``."""
     moment, force = f
-    if turns(joint):
-        return (moment[0], moment[1], x), force
-    return moment, (force[0], force[1], x)
+    if axis.turns:
+        return replaced(moment, axis.along, x), force
+    return moment, replaced(force, axis.along, x)
 
 
-def cross_axis(joint: Joint, v: Spatial, x: Scalar) -> Spatial:
+def replaced(a: Vector, k: int, x: Scalar) -> Vector:
+    """Return a vector with another component k."""
+    if k == 2:
+        return a[0], a[1], x
+    return (x, a[1], a[2]) if k == 0 else (a[0], x, a[2])
+
+
+def cross_axis(axis: Axis, v: Spatial, x: Scalar) -> Spatial:
     """Return ``v x S x``: the motion cross product with the axis, scaled."""
     angular, linear = v
-    turned = cross_z(angular, x)
-    return (turned, cross_z(linear, x)) if turns(joint) else (ZERO, turned)
+    turned, shifted = axis_motion(axis, x)
+    first = cross(angular, turned)
+    return first, vadd(cross(linear, turned), cross(angular, shifted))
 
 
-def axis_cross_force(joint: Joint, f: Spatial) -> Spatial:
+def axis_cross_force(axis: Axis, f: Spatial) -> Spatial:
     """Return ``S x* f``: how a force that moves with the joint changes."""
     moment, force = f
-    turned = z_cross(force)
-    return (z_cross(moment), turned) if turns(joint) else (turned, ZERO)
+    angular, linear = axis_motion(axis, 1.0)
+    turned = cross(angular, force)
+    return vadd(cross(angular, moment), cross(linear, force)), turned
 
 
-def plus_axis_cross_force(joint: Joint, own: Spatial, f: Spatial) -> Spatial:
+def plus_axis_cross_force(axis: Axis, own: Spatial, f: Spatial) -> Spatial:
     """Return ``own + S x* f``.
 
     Half by half, where :func:`plus` and :func:`axis_cross_force` would take the cross products
     first: a traced graph keeps the order in which operations are written.
     """
     moment, force = f
-    if turns(joint):
-        return vadd(own[0], z_cross(moment)), vadd(own[1], z_cross(force))
-    return vadd(own[0], z_cross(force)), own[1]
-
-
-def z_cross(a: Vector) -> Vector:
-    """Return ``z x a``, (3,)."""
-    return sub(0.0, a[1]), a[0], 0.0
+    angular, linear = axis_motion(axis, 1.0)
+    first = vadd(cross(angular, moment), cross(linear, force))
+    return vadd(own[0], first), vadd(own[1], cross(angular, force))

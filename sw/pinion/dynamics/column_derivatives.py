@@ -13,7 +13,8 @@ empty above its joint on the way down and off the joint's branch; those constant
 
 It is kept, and can be built, to compare with: one chain of operations a joint, as in the paper's
 accelerators. Its forward pass is not :mod:`.rnea`'s because a column needs the spatial velocities
-and accelerations that :mod:`.rnea` is written to do without.
+and accelerations that :mod:`.rnea` is written to do without. As it was published it is for joints
+of one axis.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinion.dynamics.axis import (
+    axes,
     axis_cross_force,
     axis_effort,
     axis_motion,
@@ -29,6 +31,7 @@ from pinion.dynamics.axis import (
     joint_transform,
     plus_axis,
 )
+from pinion.dynamics.checks import DynamicsError
 from pinion.dynamics.crba import empty_square
 from pinion.dynamics.ltdl import ancestors
 from pinion.dynamics.rnea import Region, less_external, no_region
@@ -82,12 +85,13 @@ def rnea_state(
     state = State(X=[], v_before=[], v=[], a_before=[], momentum=[], f=[])
     a: list[Spatial] = []
     for i, body in enumerate(model.bodies):
+        (axis,) = axes(body.joint)
         with region("forward", i + 1):
-            X = joint_transform(body.joint, q[i])
+            X = joint_transform(body.joint, (q[i],))
             v_before = NOTHING if body.parent < 0 else X.motion_to_child(*state.v[body.parent])
             a_before = X.motion_to_child(*(gravity if body.parent < 0 else a[body.parent]))
-            v = plus_axis(body.joint, v_before, qd[i])
-            own = plus(axis_motion(body.joint, qdd[i]), cross_axis(body.joint, v_before, qd[i]))
+            v = plus_axis(axis, v_before, qd[i])
+            own = plus(axis_motion(axis, qdd[i]), cross_axis(axis, v_before, qd[i]))
             a.append(plus(a_before, own))
             momentum = inertia_times(body.inertia, *v)
             f = plus(inertia_times(body.inertia, *a[i]), cross_force(v, momentum))
@@ -117,27 +121,29 @@ def column_of(
     subtree = [i for i in range(j, n) if i == j or j in ancestors(model.parents, i)]
     for i in subtree:
         body, X = bodies[i], state.X[i]
+        (axis,) = axes(body.joint)
         if i != j:
             dv[i] = X.motion_to_child(*dv[body.parent])
             da[i] = X.motion_to_child(*da[body.parent])
-            da[i] = plus(da[i], cross_axis(body.joint, dv[i], qd[i]))
+            da[i] = plus(da[i], cross_axis(axis, dv[i], qd[i]))
         elif by_rate:
-            dv[i] = axis_motion(body.joint, 1.0)
-            da[i] = cross_axis(body.joint, state.v_before[i], 1.0)
+            dv[i] = axis_motion(axis, 1.0)
+            da[i] = cross_axis(axis, state.v_before[i], 1.0)
         else:
-            dv[i] = cross_axis(body.joint, state.v_before[i], 1.0)
-            da[i] = cross_axis(body.joint, state.a_before[i], 1.0)
-            da[i] = plus(da[i], cross_axis(body.joint, dv[i], qd[i]))
+            dv[i] = cross_axis(axis, state.v_before[i], 1.0)
+            da[i] = cross_axis(axis, state.a_before[i], 1.0)
+            da[i] = plus(da[i], cross_axis(axis, dv[i], qd[i]))
         df[i] = inertia_times(body.inertia, *da[i])
         df[i] = plus(df[i], cross_force(dv[i], state.momentum[i]))
         df[i] = plus(df[i], cross_force(state.v[i], inertia_times(body.inertia, *dv[i])))
     dtau: list[Scalar] = [0.0] * n
     for i in reversed(sorted({*subtree, *ancestors(model.parents, j)})):
         body = bodies[i]
-        dtau[i] = axis_effort(body.joint, df[i])
+        (axis,) = axes(body.joint)
+        dtau[i] = axis_effort(axis, df[i])
         if body.parent >= 0:
             if i == j and not by_rate:
-                df[i] = plus(df[i], axis_cross_force(body.joint, state.f[i]))
+                df[i] = plus(df[i], axis_cross_force(axis, state.f[i]))
             carried = state.X[i].force_to_parent(*df[i])
             df[body.parent] = plus(df[body.parent], carried)
     return dtau
@@ -154,7 +160,16 @@ def column_derivatives_scalars(
     """Return ``dtau/dq`` and ``dtau/dqd``, each (nv, nv), by the column recursion.
 
     Arguments as for :func:`.rnea_derivatives.rnea_derivatives_scalars`.
+
+    Raises
+    ------
+    DynamicsError : a joint is neither revolute nor prismatic.
     """
+    if not model.single_dof:
+        raise DynamicsError(
+            f"The gradient of {model.name!r} has no form by columns, which is for revolute and "
+            "prismatic joints: take 'composite'."
+        )
     state = rnea_state(model, q, qd, qdd, f_ext, region)
     dtau_dq, dtau_dqd = empty_square(model.nv), empty_square(model.nv)
     for j in range(model.nv):

@@ -176,7 +176,7 @@ def rank_one(a: Vector, b: Vector) -> Matrix:
 
 def composite_to_parent(X: JointTransform, composite: Composite) -> Composite:
     """Return a child's composite about the parent's origin, in the parent's coordinates."""
-    slid = levered((0.0, 0.0, X.slide), composite)
+    slid = levered(X.shift, composite)
     placed = Composite(mass=slid.mass, h=X.to_parent(slid.h), I=symmetric_to_parent(X, slid.I))
     return levered(X.tree.r, placed)
 
@@ -187,11 +187,11 @@ class Drift:
 
     Members
     -------
-    slide : (3,) of the child's origin relative to the joint's, child coordinates [m/s].
+    shift : (3,) of the child's origin relative to the joint's, child coordinates [m/s].
     tree : (3,) of the joint's origin relative to the parent's, parent coordinates [m/s].
     """
 
-    slide: Vector
+    shift: Vector
     tree: Vector
 
 
@@ -202,9 +202,8 @@ def coriolis_to_parent(
 
     ``composite`` is the child's, about the child's origin.
     """
-    along_z: Vector = (0.0, 0.0, X.slide)
-    slid = levered_coriolis(along_z, drift.slide, composite, coriolis)
+    slid = levered_coriolis(X.shift, drift.shift, composite, coriolis)
     placed = Coriolis(l=X.to_parent(slid.l), Q=matrix_to_parent(X, slid.Q))
-    moved = levered(along_z, composite)
+    moved = levered(X.shift, composite)
     inertia = Composite(mass=moved.mass, h=X.to_parent(moved.h))
     return levered_coriolis(X.tree.r, drift.tree, inertia, placed)

@@ -2,20 +2,20 @@
 
 Source: Featherstone 2008, chapter 6: with the composite inertia ``IC_i`` of the subtree that joint
 i moves, ``M_ij = S_j^T X^T ... X^T (IC_i S_i)`` for every joint j between body i and the base. The
-momentum ``IC_i S_i`` is read off the composite (the axis is z), not multiplied.
+momentum ``IC_i S_i`` is read off the composite (an axis is a unit vector), not multiplied.
 
-For hardware, which pays for each operation, and therefore for revolute and prismatic joints alone;
-:mod:`.general.recursion` has the dense form for every joint.
+For graphs, where each operation has its price; :mod:`.general.recursion` has the dense form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.dynamics.axis import axis_effort, axis_motion, joint_transform
+from pinion.dynamics.axis import axis_effort, axis_motion, joint_transform, numbered_axes
 from pinion.dynamics.composite import composite_to_parent, joined, own_composite
+from pinion.dynamics.joint_terms import joint_terms_of
 from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar
+from pinion.dynamics.scalar import Scalar, add
 from pinion.dynamics.spatial import JointTransform
 from pinion.robot.model import Model
 
@@ -26,14 +26,19 @@ def empty_square(n: int) -> list[list[Scalar]]:
 
 
 def crba_scalars(
-    model: Model, q: Sequence[Scalar], region: Region = no_region
+    model: Model,
+    q: Sequence[Scalar],
+    region: Region = no_region,
+    *,
+    joint_terms: bool = False,
 ) -> list[list[Scalar]]:
     """Return the joint-space inertia matrix M(q), over any scalar.
 
     Arguments
     ---------
-    q : (nv,) scalars, joint positions [rad | m].
+    q : (nq,) scalars, joint positions [rad | m].
     region : as for :func:`.rnea.rnea_scalars`; the passes are ``composite`` and ``column``.
+    joint_terms : add the joints' armature to the diagonal (:mod:`.joint_terms`).
 
     Returns
     -------
@@ -43,22 +48,29 @@ def crba_scalars(
     bodies = model.bodies
     composites = [own_composite(body.inertia) for body in bodies]
     transforms: list[JointTransform] = []
-    for i, body in enumerate(bodies):
+    for i, (body, at) in enumerate(zip(bodies, model.q_slices, strict=True)):
         with region("composite", i + 1):
-            transforms.append(joint_transform(body.joint, q[i]))
+            transforms.append(joint_transform(body.joint, q[at]))
     M = empty_square(model.nv)
-    for i in reversed(range(model.nv)):
+    joints = numbered_axes(model)
+    armature = joint_terms_of(model, joint_terms).armature
+    for i in reversed(range(len(bodies))):
         parent = bodies[i].parent
         if parent >= 0:
             with region("composite", i + 1):
                 carried = composite_to_parent(transforms[i], composites[i])
                 composites[parent] = joined(composites[parent], carried)
         with region("column", i + 1):
-            momentum = composites[i].times(*axis_motion(bodies[i].joint, 1.0))
-            M[i][i] = axis_effort(bodies[i].joint, momentum)
-            j = i
-            while bodies[j].parent >= 0:
-                momentum = transforms[j].force_to_parent(*momentum)
-                j = bodies[j].parent
-                M[i][j] = M[j][i] = axis_effort(bodies[j].joint, momentum)
+            for k, axis in joints[i]:
+                momentum = composites[i].times(*axis_motion(axis, 1.0))
+                for m, other in joints[i]:
+                    if m <= k:
+                        M[k][m] = M[m][k] = axis_effort(other, momentum)
+                M[k][k] = add(M[k][k], armature[k])
+                j = i
+                while bodies[j].parent >= 0:
+                    momentum = transforms[j].force_to_parent(*momentum)
+                    j = bodies[j].parent
+                    for m, other in joints[j]:
+                        M[k][m] = M[m][k] = axis_effort(other, momentum)
     return M

@@ -34,6 +34,7 @@ from pinion.dynamics.checks import (
     Array,
     DynamicsError,
     check_choice,
+    check_single_dof,
     checked_forces,
     columns_of,
     configurations,
@@ -87,8 +88,14 @@ def discrete_dynamics_scalars(
     f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
         about its origin [N m, N], held in those coordinates.
     method : one of ``STEP_METHODS``.
+
+    Raises
+    ------
+    DynamicsError : a joint is neither revolute nor prismatic: steps of its positions need a
+        quotient whose value near zero is a limit, which cannot be traced.
     """
     check_choice("method", method, STEP_METHODS)
+    check_single_dof(model)
     if method == "semi_implicit":
         qd_next = _moved(qd, dt, aba_scalars(model, q, qd, tau, f_ext))
         return _moved(q, dt, qd_next), qd_next

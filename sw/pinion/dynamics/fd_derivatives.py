@@ -14,8 +14,13 @@ with M^-1 b from the inverse factors (:func:`.ltdl.solve`): M^-1 itself is no st
 costs nothing where nobody reads it. CRBA's composites are those of the gradient: a graph
 of operations holds them once.
 
-Both are for hardware, and leave out what is zero in a tree; :mod:`.general.derivatives` is
-Algorithm 3 for every joint, with dense products.
+**A base that floats** answers to some changes all alone: to a turn, which turns gravity as it sees
+it, and to a change of its linear velocity v, which is in its own turning axes. All that it carries
+would have to accelerate by the same da (:mod:`.rnea_derivatives`), and the base's own acceleration
+changes by -da so that nothing does: a column of M^-1 times columns of M.
+
+Both leave out what is zero in a tree; :mod:`.general.derivatives` is Algorithm 3 with dense
+products.
 """
 
 from __future__ import annotations
@@ -23,11 +28,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pinion.dynamics.axis import joint_transform, numbered_axes
 from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.ltdl import factors, inverse, scaled_rows, solve
-from pinion.dynamics.rnea import Region, no_region, rnea_scalars
-from pinion.dynamics.rnea_derivatives import Rows, rnea_derivatives_scalars
-from pinion.dynamics.scalar import Scalar, add, mul, sub
+from pinion.dynamics.rnea import Region, base_motion, forward_step, no_region, rnea_scalars
+from pinion.dynamics.rnea_derivatives import Rows, columns, rnea_derivatives_scalars
+from pinion.dynamics.scalar import Scalar, add, is_zero, mul, sub
 from pinion.robot.model import Model
 
 
@@ -57,33 +63,72 @@ def fd_derivatives_scalars(
     region: Region = no_region,
     *,
     method: str = "composite",
+    joint_terms: bool = False,
 ) -> ForwardGradient:
     """Return forward dynamics and its gradient from positions, rates and efforts.
 
     Arguments
     ---------
-    q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and efforts [N m | N].
-    f_ext, region, method : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`; passes are
-        those of the algorithms used and ``solve``.
+    q : (nq,) scalars, joint positions [rad | m].
+    qd, tau : (nv,) scalars, joint rates and efforts [N m | N].
+    f_ext, region, method, joint_terms : as for
+        :func:`.rnea_derivatives.rnea_derivatives_scalars`; passes are those of the algorithms used
+        and ``solve``.
     """
     n = model.nv
-    factored = factors(model.parents, crba_scalars(model, q, region=region), region)
+    M = crba_scalars(model, q, region=region, joint_terms=joint_terms)
+    factored = factors(model.v_parents, M, region)
     with region("solve", 1):
         scaled = scaled_rows(factored)
-    bias = rnea_scalars(model, q, qd, [0.0] * n, f_ext, region)
+    bias = rnea_scalars(model, q, qd, [0.0] * n, f_ext, region, joint_terms=joint_terms)
     with region("solve", 1):
         qdd = solve(factored, scaled, [sub(tau[k], bias[k]) for k in range(n)])
-    by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method)
+    by_q, by_qd = rnea_derivatives_scalars(
+        model, q, qd, qdd, f_ext, region, method=method, joint_terms=joint_terms
+    )
     found: list[Rows] = []
-    for gradient in (by_q, by_qd):
-        columns: Rows = []
+    known = [{}, {}] if joint_terms else answers_of_bases(model, q, qd)
+    for gradient, of_bases in zip((by_q, by_qd), known, strict=True):
+        solved: Rows = []
         for j in range(n):
             with region("solve", j + 1):
+                if j in of_bases:
+                    solved.append(of_bases[j])
+                    continue
                 column = solve(factored, scaled, [gradient[k][j] for k in range(n)])
-                columns.append([sub(0.0, entry) for entry in column])
-        found.append([[columns[j][i] for j in range(n)] for i in range(n)])
-    minv = inverse(model.parents, factored, region)
+                solved.append([sub(0.0, entry) for entry in column])
+        found.append([[solved[j][i] for j in range(n)] for i in range(n)])
+    minv = inverse(model.v_parents, factored, region)
     return ForwardGradient(qdd=qdd, dqdd_dq=found[0], dqdd_dqd=found[1], minv=minv)
+
+
+def answers_of_bases(
+    model: Model, q: Sequence[Scalar], qd: Sequence[Scalar]
+) -> tuple[dict[int, list[Scalar]], dict[int, list[Scalar]]]:
+    """Return the columns of dqdd/dq and of dqdd/dqd that a joint at the base answers to alone.
+
+    They are those whose change of motion is an acceleration along the joint's own axes: of a
+    free-flyer, and of a planar joint, all positions and the rates of its shifts.
+    """
+    found: tuple[dict[int, list[Scalar]], dict[int, list[Scalar]]] = ({}, {})
+    slices = zip(model.bodies, model.q_slices, model.v_slices, numbered_axes(model), strict=True)
+    for body, at, own, numbered in slices:
+        if body.parent >= 0 or body.joint.kind.simple:
+            continue
+        X = joint_transform(body.joint, q[at])
+        still = [0.0] * len(numbered)
+        motion, before = forward_step(body.joint, base_motion(model), X, qd[own], still)
+        shifts = {axis.along: m for m, axis in numbered if not axis.turns}
+        pairs = columns(body.joint, motion, before, qd[own])
+        for (k, _), pair in zip(numbered, pairs, strict=True):
+            for columns_found, column in zip(found, pair, strict=True):
+                turning = not all(map(is_zero, (*column.dw, *column.dal)))
+                if turning or any(not is_zero(column.da[x]) for x in {0, 1, 2} - set(shifts)):
+                    continue
+                columns_found[k] = [0.0] * model.nv
+                for x, m in shifts.items():
+                    columns_found[k][m] = sub(0.0, column.da[x])
+    return found
 
 
 def fd_derivatives_from_minv_scalars(
@@ -96,27 +141,32 @@ def fd_derivatives_from_minv_scalars(
     region: Region = no_region,
     *,
     method: str = "composite",
+    joint_terms: bool = False,
 ) -> tuple[Rows, Rows]:
     """Return ``dqdd/dq`` and ``dqdd/dqd`` from accelerations and M^-1 (Algorithm 3).
 
     Arguments
     ---------
-    q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
+    q : (nq,) scalars, joint positions [rad | m].
+    qd, qdd : (nv,) scalars, joint rates and accelerations.
     minv : (nv, nv) scalars, the inverse of the joint-space inertia matrix at q. Only its lower
         triangle is read, and no entry of two joints that share no joint on their ways to the base.
-    f_ext, region, method : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`; ``solve`` is
-        the pass of the product, by rows.
+    f_ext, region, method, joint_terms : as for
+        :func:`.rnea_derivatives.rnea_derivatives_scalars`; ``solve`` is the pass of the product, by
+        rows.
     """
-    by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method)
+    by_q, by_qd = rnea_derivatives_scalars(
+        model, q, qd, qdd, f_ext, region, method=method, joint_terms=joint_terms
+    )
     known = structured(model, minv)
     first = minus_product(model, known, by_q, region)
     return first, minus_product(model, known, by_qd, region)
 
 
 def trees(model: Model) -> list[int]:
-    """Return for each body the first body of its tree: the one that hangs on the base."""
+    """Return for each velocity the first of its tree: of the joint that hangs on the base."""
     first: list[int] = []
-    for i, parent in enumerate(model.parents):
+    for i, parent in enumerate(model.v_parents):
         first.append(i if parent < 0 else first[parent])
     return first
 

@@ -4,19 +4,19 @@ A frame is a link of the robot's file: any name in ``Model.frames``, the links m
 bodies and into the base included. The base's frame is the world.
 
 The rotation R of a body into the base is kept by its rows, which are the base's axes in the body's
-coordinates; they pass a joint like any vector. A joint's own axis is R's last column, because every
-motion axis is z. With z_j and p_j the axis and the origin of joint j, and p the frame's origin, all
-in base coordinates, a column of the Jacobian is (Featherstone 2008, section 2.4 and chapter 4)
+coordinates; they pass a joint like any vector. The unit vector of a joint's axis is a column of R.
+With e_j and p_j the axis and the origin of joint j, and p the frame's origin, all in base
+coordinates, a column of the Jacobian is (Featherstone 2008, section 2.4 and chapter 4)
 
-    revolute    [z_j; z_j x (p - p_j)]        prismatic    [0; z_j]
+    about e_j    [e_j; e_j x (p - p_j)]        along e_j    [0; e_j]
 
 for the frame's origin in base axes. ``REFERENCES`` says which point and which axes a caller may
 choose; the three have the meaning of Pinocchio's ``ReferenceFrame`` constants of the same names,
 here in the order ``[angular; linear]``.
 
 The functions over scalars can be traced: they visit the bodies between the frame and the base
-alone, one axis each. :mod:`.general.kinematics` serves robots with other joints, whose columns are
-those of a 6x k motion subspace.
+alone. On arrays :mod:`.general.kinematics` serves robots with joints that are neither revolute nor
+prismatic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.axis import axis_part, joint_transform, plus_axis, turns
+from pinion.dynamics.axis import axis_motion, joint_motion, joint_transform, numbered_axes
 from pinion.dynamics.checks import Array, DynamicsError, check_choice, split, vector_of
 from pinion.dynamics.general import kinematics as general
 from pinion.dynamics.general.arrays import request
@@ -41,6 +41,7 @@ from pinion.dynamics.spatial import (
     Vector,
     cross,
     dot,
+    plus,
     rotate,
     scale,
     times_constant,
@@ -69,11 +70,6 @@ class Pose:
 
     R: Matrix
     p: Vector
-
-    @property
-    def z(self) -> Vector:
-        """The frame's z axis in base coordinates: a body's axis of motion."""
-        return self.R[0][2], self.R[1][2], self.R[2][2]
 
     def to_base(self, a: Vector) -> Vector:
         """Return ``R a``: a free vector from frame to base coordinates."""
@@ -116,23 +112,25 @@ def body_poses_scalars(
 
     Arguments
     ---------
-    q : (nv,) scalars, joint positions [rad | m].
+    q : (nq,) scalars, joint positions [rad | m].
     bodies : which ones, parents first and with all their ancestors; every body when left out.
     """
     poses = {-1: BASE_POSE}
+    slices = model.q_slices
     for i in range(len(model.bodies)) if bodies is None else bodies:
         joint, parent = model.bodies[i].joint, poses[model.bodies[i].parent]
-        X = joint_transform(joint, q[i])
+        X = joint_transform(joint, q[slices[i]])
         R = (X.to_child(parent.R[0]), X.to_child(parent.R[1]), X.to_child(parent.R[2]))
-        placed = Pose(R=R, p=vadd(parent.p, times_constant(parent.R, joint.tree.r)))
-        poses[i] = Pose(R=R, p=vadd(placed.p, scale(X.slide, placed.z)))
+        placed = vadd(parent.p, times_constant(parent.R, joint.tree.r))
+        shift = dot(X.shift, R[0]), dot(X.shift, R[1]), dot(X.shift, R[2])
+        poses[i] = Pose(R=R, p=vadd(placed, shift))
     return poses
 
 
 def frame_placement_scalars(model: Model, q: Sequence[Scalar], frame: str) -> tuple[Matrix, Vector]:
     """Return R (3, 3), frame to base coordinates, and the origin p (3,) [m], over any scalar.
 
-    ``q`` : (nv,) scalars, joint positions [rad | m]; ``frame`` : the name of a link.
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link.
     """
     named = frame_of(model, frame)
     pose = _in_body(named, body_poses_scalars(model, q, path_to(model, named.body))[named.body])
@@ -144,7 +142,7 @@ def frame_jacobian_scalars(
 ) -> list[list[Scalar]]:
     """Return J (6, nv) with ``[angular; linear] = J qd`` for a link's frame, over any scalar.
 
-    ``q`` : (nv,) scalars, joint positions [rad | m]; ``frame`` : the name of a link;
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link;
     ``reference`` : one of ``REFERENCES``. Columns of joints that do not move the frame are the
     constant zero.
     """
@@ -155,15 +153,16 @@ def frame_jacobian_scalars(
     pose = _in_body(named, poses[named.body])
     J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
     point = ZERO if reference == "world" else pose.p
-    for j in path:
-        joint = model.bodies[j].joint
-        angular, linear = axis_part(joint, poses[j].z)
-        if turns(joint):
-            linear = cross(angular, vsub(point, poses[j].p))
-        if reference == "local":
-            angular, linear = pose.from_base(angular), pose.from_base(linear)
-        for k, element in enumerate((*angular, *linear)):
-            J[k][j] = element
+    joints = numbered_axes(model)
+    for i in path:
+        for j, axis in joints[i]:
+            angular, linear = map(poses[i].to_base, axis_motion(axis, 1.0))
+            if axis.turns:
+                linear = vadd(linear, cross(angular, vsub(point, poses[i].p)))
+            if reference == "local":
+                angular, linear = pose.from_base(angular), pose.from_base(linear)
+            for k, element in enumerate((*angular, *linear)):
+                J[k][j] = element
     return J
 
 
@@ -184,9 +183,11 @@ def frame_velocity_scalars(
     named = frame_of(model, frame)
     path = path_to(model, named.body)
     v = NOTHING
+    at, own = model.q_slices, model.v_slices
     for i in path:
         joint = model.bodies[i].joint
-        v = plus_axis(joint, joint_transform(joint, q[i]).motion_to_child(*v), qd[i])
+        carried = joint_transform(joint, q[at[i]]).motion_to_child(*v)
+        v = plus(carried, joint_motion(joint, qd[own[i]]))
     angular, linear = v
     E, r = named.placement.E, named.placement.r
     angular, linear = rotate(E, angular), rotate(E, vsub(linear, cross(r, angular)))
@@ -202,7 +203,7 @@ def frame_velocity_scalars(
 def centre_of_mass_scalars(model: Model, q: Sequence[Scalar]) -> Vector:
     """Return the centre of mass (3,) of the moving bodies, base coordinates [m].
 
-    ``q`` : (nv,) scalars, joint positions [rad | m]. What is fixed to the base has no part in it.
+    ``q`` : (nq,) scalars, joint positions [rad | m]. What is fixed to the base has no part in it.
     """
     poses = body_poses_scalars(model, q)
     moment = ZERO
@@ -214,7 +215,7 @@ def centre_of_mass_scalars(model: Model, q: Sequence[Scalar]) -> Vector:
 def com_jacobian_scalars(model: Model, q: Sequence[Scalar]) -> list[list[Scalar]]:
     """Return J (3, nv), the velocity of the centre of mass is ``J qd`` in base coordinates.
 
-    ``q`` : (nv,) scalars, joint positions [rad | m]. Joint j moves the mass of its whole subtree:
+    ``q`` : (nq,) scalars, joint positions [rad | m]. Joint j moves the mass of its whole subtree:
     a column is ``z_j x (h - m p_j) / total`` with the subtree's mass m and first moment h.
     """
     poses = body_poses_scalars(model, q)
@@ -222,17 +223,20 @@ def com_jacobian_scalars(model: Model, q: Sequence[Scalar]) -> list[list[Scalar]
     masses = [body.inertia.mass for body in model.bodies]
     moments = [_first_moment(model, i, poses[i]) for i in range(len(masses))]
     J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
+    joints = numbered_axes(model)
     for j in reversed(range(len(masses))):
         body, pose = model.bodies[j], poses[j]
         if body.parent >= 0:
             masses[body.parent] += masses[j]
             moments[body.parent] = vadd(moments[body.parent], moments[j])
-        if turns(body.joint):
-            column = scale(share, cross(pose.z, vsub(moments[j], scale(masses[j], pose.p))))
-        else:
-            column = scale(share * masses[j], pose.z)
-        for k, element in enumerate(column):
-            J[k][j] = element
+        for m, axis in joints[j]:
+            angular, linear = map(pose.to_base, axis_motion(axis, 1.0))
+            column = scale(share * masses[j], linear)
+            if axis.turns:
+                lever = vsub(moments[j], scale(masses[j], pose.p))
+                column = vadd(column, scale(share, cross(angular, lever)))
+            for k, element in enumerate(column):
+                J[k][m] = element
     return J
 
 

@@ -4,19 +4,19 @@ Many robots fill the equations of motion in the same way. Three changes of a mod
 forward dynamics, the inertia matrix and all gradients exactly as they are, and turn constants of
 the model into zeros and ones, which cost no operation:
 
-**Sliding.** A joint's frame may stand anywhere on its z axis. Where two axes intersect, the frames
-can share the point of intersection, and the lever between them vanishes.
+**Sliding.** A revolute or prismatic joint's frame may stand anywhere on its z axis. Where two axes
+intersect, the frames can share the point of intersection, and the lever between them vanishes.
 
 **Regrouping** (base parameters; Gautier and Khalil 1990, Khalil and Dombre 2002, chapter 9). The
 part ``m, h_z, diag(I_yy, I_yy, 0)`` of a body's inertia does not change when the body turns about
 its z axis, except for a moment about that axis which is zero: it may as well belong to the parent.
 A revolute body keeps ``h_x, h_y, I_xx - I_yy, I_xy, I_xz, I_yz, I_zz``. What reaches the base is
-dropped.
+dropped. Other joints pass nothing on: a free-flyer's body keeps what its limbs give it.
 
 **Rescaling.** Angles, rates and torques do not tell in which unit lengths are: in units of L metres
 a lever is ``r / L`` and gravity ``g / L``, and with masses ``m L^2`` and first moments ``h L``
 moments of inertia and torques keep their numbers. L is the lever that the most joints hang on. A
-prismatic joint shows its unit, so robots that have one stay as they are.
+joint that shifts shows its unit, so robots that have one stay as they are.
 
 The new model's bodies are not the robot's: link forces, centre of mass, energy, external forces and
 frames are those of the user's model only. The new one has no frames, and its masses may be zero.
@@ -30,9 +30,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.dynamics.axis import turns
-from pinion.dynamics.checks import check_single_dof
-from pinion.robot.model import Body, Inertia, Joint, Model, Transform, Vec3
+from pinion.robot.model import Body, Inertia, Joint, JointKind, Model, Transform, Vec3
 
 Array = NDArray[np.float64]
 
@@ -85,22 +83,12 @@ def minimal_model(model: Model) -> Model:
     ``q``, ``qd``, ``qdd``, ``tau`` and their order keep their meaning. Use it for tracing ``rnea``,
     ``crba``, ``minv``, ``aba`` and the gradients without external forces; not for energies, frames
     or forces of links.
-
-    Raises
-    ------
-    DynamicsError : a joint is neither revolute nor prismatic.
     """
     return rescaled_model(regrouped_model(slid_model(model)))
 
 
 def slid_model(model: Model) -> Model:
-    """Return the first half of :func:`minimal_model`: frames slid along their joints' axes.
-
-    Raises
-    ------
-    DynamicsError : a joint is neither revolute nor prismatic.
-    """
-    check_single_dof(model)
+    """Return the first half of :func:`minimal_model`: frames slid along their joints' axes."""
     slides = [
         slide_of_root(model, i) if body.parent < 0 else 0.0 for i, body in enumerate(model.bodies)
     ]
@@ -109,7 +97,7 @@ def slid_model(model: Model) -> Model:
         E, r = np.array(body.joint.tree.E), np.array(body.joint.tree.r)
         if body.parent >= 0:
             r = r - slides[body.parent] * np.array([0.0, 0.0, 1.0])
-            slides[i] = -float(E[2] @ r)
+            slides[i] = -float(E[2] @ r) if body.joint.kind.simple else 0.0
             r = r + slides[i] * E[2]
         else:
             # The base rests: no equation sees where on it the robot stands.
@@ -121,17 +109,11 @@ def slid_model(model: Model) -> Model:
 
 
 def regrouped_model(model: Model) -> Model:
-    """Return the second half of :func:`minimal_model`: inertias regrouped towards the base.
-
-    Raises
-    ------
-    DynamicsError : a joint is neither revolute nor prismatic.
-    """
-    check_single_dof(model)
+    """Return the second half of :func:`minimal_model`: inertias regrouped towards the base."""
     inertias = [parameters(body.inertia) for body in model.bodies]
     for i in reversed(range(len(inertias))):
         body = model.bodies[i]
-        if turns(body.joint):
+        if body.joint.kind is JointKind.REVOLUTE:
             whole = inertias[i]
             round_part = Parameters(
                 m=whole.m,
@@ -156,12 +138,7 @@ def rescaled_model(model: Model) -> Model:
 
     Levers outside :data:`UNITS` stay: their unit would move all accelerations and forces far from
     the magnitudes that number formats are made for.
-
-    Raises
-    ------
-    DynamicsError : a joint is neither revolute nor prismatic.
     """
-    check_single_dof(model)
     unit = unit_of_length(model)
     if unit == 1.0:
         return model
@@ -186,7 +163,7 @@ def rescaled_model(model: Model) -> Model:
 
 def unit_of_length(model: Model) -> float:
     """Return the lever [m] whose components the most joints hang on, 1.0 without a usable one."""
-    if not all(turns(body.joint) for body in model.bodies):
+    if not all(body.joint.kind is JointKind.REVOLUTE for body in model.bodies):
         return 1.0
     # Joints that a body carries: its own and those of its descendants.
     carried = [1] * len(model.bodies)
@@ -217,6 +194,8 @@ def in_unit(v: Vec3, unit: float, *, snap: bool = True) -> Vec3:
 
 def slide_of_root(model: Model, i: int) -> float:
     """Return how far up its axis the first frame of a tree moves: to its first child's height."""
+    if not model.bodies[i].joint.kind.simple:
+        return 0.0
     children = [body for body in model.bodies if body.parent == i]
     return children[0].joint.tree.r[2] if children else 0.0
 

@@ -6,26 +6,26 @@ r"""Inverse of the joint-space inertia matrix, by two algorithms.
 gravity, all columns sharing the articulated inertias (Carpentier and Mansard, "Analytical
 Derivatives of Rigid Body Dynamics Algorithms", 2018). The inertia matrix itself is never formed.
 
-For hardware, where a tree's zeros save operations; :mod:`.general.recursion` has both methods
-dense, for every joint.
+A tree's zeros save operations here; :mod:`.general.recursion` has both methods dense.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pinion.dynamics.articulated import (
     Articulated,
     Pivot,
     articulated_to_parent,
-    effort_to_parent,
     eliminate,
     joined_articulated,
-    joint_response,
     own_articulated,
+    response,
+    yielding,
 )
-from pinion.dynamics.axis import axis_effort, joint_transform
+from pinion.dynamics.axis import axis_effort, joint_transform, numbered_axes
 from pinion.dynamics.crba import crba_scalars, empty_square
+from pinion.dynamics.joint_terms import JointTerms, joint_terms_of
 from pinion.dynamics.ltdl import ancestors, factors, inverse
 from pinion.dynamics.rnea import Region, no_region
 from pinion.dynamics.scalar import Scalar, sub
@@ -36,16 +36,22 @@ MINV_METHODS = ("ltdl", "aba")
 
 
 def minv_scalars(
-    model: Model, q: Sequence[Scalar], region: Region = no_region, *, method: str = "ltdl"
+    model: Model,
+    q: Sequence[Scalar],
+    region: Region = no_region,
+    *,
+    method: str = "ltdl",
+    joint_terms: bool = False,
 ) -> list[list[Scalar]]:
     """Return the inverse of the joint-space inertia matrix, over any scalar.
 
     Arguments
     ---------
-    q : (nv,) scalars, joint positions [rad | m].
+    q : (nq,) scalars, joint positions [rad | m].
     region : as for :func:`.rnea.rnea_scalars`; the passes are those of the algorithms used:
         ``composite``, ``column``, ``factor``, ``inverse``; or ``articulated`` and ``column``.
     method : ``ltdl`` or ``aba``.
+    joint_terms : add the joints' armature to the inertia matrix's diagonal.
 
     Returns
     -------
@@ -53,45 +59,48 @@ def minv_scalars(
         joint on their ways to the base have the constant zero.
     """
     if method == "ltdl":
-        M = crba_scalars(model, q, region=region)
-        return inverse(model.parents, factors(model.parents, M, region), region)
+        M = crba_scalars(model, q, region=region, joint_terms=joint_terms)
+        return inverse(model.v_parents, factors(model.v_parents, M, region), region)
     if method == "aba":
-        return minv_by_articulated_bodies(model, q, region)
+        return minv_by_articulated_bodies(model, q, region, joint_terms_of(model, joint_terms))
     raise ValueError(
         f"minv has no method {method!r}: choose one of {', '.join(map(repr, MINV_METHODS))}."
     )
 
 
 def minv_by_articulated_bodies(
-    model: Model, q: Sequence[Scalar], region: Region
+    model: Model, q: Sequence[Scalar], region: Region, terms: JointTerms
 ) -> list[list[Scalar]]:
     """Return M^-1 column by column through the articulated inertias."""
     n = model.nv
     transforms: list[JointTransform] = []
-    for i, body in enumerate(model.bodies):
+    for i, (body, at) in enumerate(zip(model.bodies, model.q_slices, strict=True)):
         with region("articulated", i + 1):
-            transforms.append(joint_transform(body.joint, q[i]))
-    pivots = articulated_pivots(model, transforms, region)
+            transforms.append(joint_transform(body.joint, q[at]))
+    pivots = articulated_pivots(model, transforms, region, terms)
     minv = empty_square(n)
-    for j in range(n):
-        with region("column", j + 1):
-            column = unit_response(model, transforms, pivots, j)
-            for i, entry in enumerate(column):
-                minv[i][j] = minv[j][i] = entry
+    for i, own in enumerate(model.v_slices):
+        with region("column", i + 1):
+            for j in range(own.start, own.stop):
+                column = unit_response(model, transforms, pivots, i, j)
+                for k, entry in enumerate(column):
+                    minv[k][j] = minv[j][k] = entry
     return minv
 
 
 def articulated_pivots(
-    model: Model, transforms: Sequence[JointTransform], region: Region
-) -> list[Pivot]:
-    """Return each joint's pivot of the articulated inertias, equation (7) of the scan paper."""
+    model: Model, transforms: Sequence[JointTransform], region: Region, terms: JointTerms
+) -> dict[int, Pivot]:
+    """Return each axis's pivot of the articulated inertias, equation (7) of the scan paper."""
     inertias: list[Articulated] = [own_articulated(body.inertia) for body in model.bodies]
-    pivots: list[Pivot] = []
-    for i in reversed(range(model.nv)):
+    pivots: dict[int, Pivot] = {}
+    joints = numbered_axes(model)
+    for i in reversed(range(len(model.bodies))):
         body = model.bodies[i]
         with region("articulated", i + 1):
-            pivot, behind = eliminate(body.joint, inertias[i])
-            pivots.insert(0, pivot)
+            behind = inertias[i]
+            for k, axis in reversed(joints[i]):
+                pivots[k], behind = eliminate(axis, behind, terms.armature[k])
             if body.parent >= 0:
                 carried = articulated_to_parent(transforms[i], behind)
                 inertias[body.parent] = joined_articulated(inertias[body.parent], carried)
@@ -99,25 +108,36 @@ def articulated_pivots(
 
 
 def unit_response(
-    model: Model, transforms: Sequence[JointTransform], pivots: Sequence[Pivot], j: int
+    model: Model,
+    transforms: Sequence[JointTransform],
+    pivots: Mapping[int, Pivot],
+    body: int,
+    j: int,
 ) -> list[Scalar]:
-    """Return the accelerations of joints 0 to j for a unit effort at joint j: M^-1's column.
+    """Return the accelerations of axes 0 to j for a unit effort at axis j: M^-1's column.
 
-    Later joints follow from symmetry.
+    Later axes follow from symmetry. ``body`` : whose joint has the axis j.
     """
+    joints = numbered_axes(model)
     efforts: list[Scalar] = [0.0] * model.nv
     f = NOTHING
-    own = 1.0  # effort at joint j, and none at those above it
-    for i in (j, *ancestors(model.parents, j)):
-        joint = model.bodies[i].joint
-        efforts[i] = sub(own, axis_effort(joint, f))
-        f = effort_to_parent(joint, transforms[i], pivots[i], f, efforts[i], own)
-        own = 0.0
+    own = 1.0  # effort at axis j, and none at those before it
+    for i in (body, *ancestors(model.parents, body)):
+        for k, axis in reversed(joints[i]):
+            if k > j:
+                continue
+            efforts[k] = sub(own, axis_effort(axis, f))
+            f = yielding(axis, pivots[k], f, efforts[k], own)
+            own = 0.0
+        f = transforms[i].force_to_parent(*f)
     column: list[Scalar] = []
     a: list[Spatial] = []
-    for i, body in enumerate(model.bodies[: j + 1]):
-        before = NOTHING if body.parent < 0 else a[body.parent]
-        qdd, own_a = joint_response(body.joint, transforms[i], pivots[i], efforts[i], before)
-        column.append(qdd)
+    for i, parent in enumerate(model.parents[: body + 1]):
+        before = NOTHING if parent < 0 else a[parent]
+        own_a = transforms[i].motion_to_child(*before)
+        for k, axis in joints[i]:
+            if k <= j:
+                qdd, own_a = response(axis, pivots[k], efforts[k], own_a)
+                column.append(qdd)
         a.append(own_a)
     return column

@@ -5,13 +5,10 @@ Dynamics Gradients on a CPU, GPU, and FPGA", 2021:
 
     v_i = X v_p + S qd        a_i = X a_p + S qdd + v_i x S qd        f_i = I a_i + v_i x* I v_i
 
-The same result is computed here from fewer operations, because each one becomes hardware. All
-quantities of a body are in its own coordinates, about the origin O of its frame. The forward pass
-is that of forward dynamics' bias (:mod:`.aba`) and of the gradient (:mod:`.rnea_derivatives`) too.
-
-Algorithm 1 as it stands is in :mod:`.general.recursion`, for every joint: what makes this form
-small, an axis that is z and one rate about or along it, is true of revolute and prismatic joints
-alone.
+The same result is computed here from fewer operations, because each one becomes hardware or an
+instruction. All quantities of a body are in its own coordinates, about the origin O of its frame.
+The forward pass is that of forward dynamics' bias (:mod:`.aba`) and of the gradient
+(:mod:`.rnea_derivatives`) too. Algorithm 1 as it stands is in :mod:`.general.recursion`.
 
 **Classical acceleration.** Let ``a' = a_lin + w x v_lin`` be the acceleration of O as an observer
 sees it. With ``I = (m, h, I_O)`` the force of Algorithm 1 is
@@ -41,6 +38,14 @@ columns then follow from it and from the products of the child's angular velocit
 
 so that four products turn the column and no product by ``qd`` is left.
 
+**A joint of any kind**, whose own rates are W about and u along its body's axes (sums of ``S qd``),
+starts from the motion of the parent's point that is at O, in the child's coordinates: w_p, al_p,
+B_p, a_p. W and u are constant where qd is, as seen from the body, so that
+
+    w = w_p + W      al = al_p + W' + w_p x W      a' = a_p + u' + (w_p + w) x u
+
+with W' and u' for the sums of ``S qdd``; B follows from w and al.
+
 **The base** rests and its frame accelerates upwards by ``-gravity``: w, al and B are constant
 zeros, which cost no operation in the first joint.
 """
@@ -51,7 +56,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from pinion.dynamics.axis import axis_effort, joint_transform, turns
+from pinion.dynamics.axis import (
+    Axis,
+    axes,
+    axis_effort,
+    joint_motion,
+    joint_transform,
+)
+from pinion.dynamics.joint_terms import joint_terms_of
 from pinion.dynamics.scalar import Scalar, add, mul, scaled_sum, sub
 from pinion.dynamics.spatial import (
     ZERO,
@@ -68,7 +80,8 @@ from pinion.dynamics.spatial import (
     vadd,
     vsub,
 )
-from pinion.robot.model import Inertia, Joint, Model
+from pinion.dynamics.tensor import matrix_to_child, times
+from pinion.robot.model import Inertia, Joint, JointKind, Model
 
 Region = Callable[[str, int], AbstractContextManager[object]]
 """What an algorithm calls around each step: with the name of the pass and the number of the body, 1
@@ -105,17 +118,27 @@ def base_motion(model: Model) -> BodyMotion:
 
 
 def forward_step(
-    joint: Joint, parent: BodyMotion, X: JointTransform, qd: Scalar, qdd: Scalar
-) -> BodyMotion:
+    joint: Joint,
+    parent: BodyMotion,
+    X: JointTransform,
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+) -> tuple[BodyMotion, BodyMotion]:
     """Carry motion across one joint, from the parent to its child.
 
-    ``X`` is the joint's transform at its position, ``qd`` its rate [rad/s | m/s], ``qdd`` its
-    acceleration [rad/s^2 | m/s^2].
+    ``X`` is the joint's transform at its position, ``qd`` its rates [rad/s | m/s], ``qdd`` its
+    accelerations [rad/s^2 | m/s^2]. Returns the child's motion and ``before``, as
+    :class:`BodyState` has it.
     """
     a = rotate(joint.tree.E, vadd(parent.a, times_constant(parent.B, joint.tree.r)))
-    if turns(joint):
-        return across_revolute(joint, parent, X, a, qd, qdd)
-    return across_prismatic(joint, parent, X.slide, a, qd, qdd)
+    if joint.kind is JointKind.REVOLUTE:
+        motion = across_revolute(joint, parent, X, a, qd[0], qdd[0])
+        return motion, motion
+    if joint.kind is JointKind.PRISMATIC:
+        motion = across_prismatic(joint, parent, X.shift[2], a, qd[0], qdd[0])
+        return motion, motion
+    before = at_the_child(parent, X, a)
+    return across_any(joint, before, qd, qdd), before
 
 
 def across_revolute(
@@ -157,6 +180,40 @@ def across_prismatic(
     coriolis_and_own = (mul(w[1], rate), sub(0.0, mul(w[0], rate)), qdd)
     a_child = vadd(a, vadd(transport, coriolis_and_own))
     return BodyMotion(w=w, al=rotate(E, parent.al), B=B, a=a_child)
+
+
+def at_the_child(parent: BodyMotion, X: JointTransform, a: Vector) -> BodyMotion:
+    """Return the motion of the parent's point that is at the child's origin, child coordinates.
+
+    ``a`` : acceleration of the parent's point that is at the joint's origin (joint's frame).
+    """
+    B = matrix_to_child(X, parent.B)
+    return BodyMotion(
+        w=X.to_child(parent.w),
+        al=X.to_child(parent.al),
+        B=B,
+        a=vadd(X.turn(a), times(B, X.shift)),
+    )
+
+
+def across_any(
+    joint: Joint, before: BodyMotion, qd: Sequence[Scalar], qdd: Sequence[Scalar]
+) -> BodyMotion:
+    """Carry motion across a joint of any kind, from the parent's point at the child's origin."""
+    turning, moving = joint_motion(joint, qd)
+    gained_al, gained_a = joint_motion(joint, qdd)
+    w = vadd(before.w, turning)
+    al = vadd(vadd(before.al, gained_al), cross(before.w, turning))
+    coriolis = vadd(cross(before.w, moving), cross(w, moving))
+    a = vadd(vadd(before.a, gained_a), coriolis)
+    xx, yy, zz = mul(w[0], w[0]), mul(w[1], w[1]), mul(w[2], w[2])
+    xy, xz, yz = mul(w[0], w[1]), mul(w[0], w[2]), mul(w[1], w[2])
+    B = (
+        (sub(0.0, add(yy, zz)), sub(xy, al[2]), add(xz, al[1])),
+        (add(xy, al[2]), sub(0.0, add(xx, zz)), sub(yz, al[0])),
+        (sub(xz, al[1]), add(yz, al[0]), sub(0.0, add(xx, yy))),
+    )
+    return BodyMotion(w=w, al=al, B=B, a=a)
 
 
 def body_force(inertia: Inertia, motion: BodyMotion) -> Spatial:
@@ -204,12 +261,15 @@ class BodyState:
     -------
     X : the transform of the body's joint.
     motion : how the body moves.
+    before : how the parent's point moves that is at the body's origin, in the body's coordinates;
+        ``motion`` where the joint is revolute or prismatic, whose axis sees no difference.
     f : moment about its origin [N m] and force [N] that this asks of its joint and its children,
         less the external force.
     """
 
     X: JointTransform
     motion: BodyMotion
+    before: BodyMotion
     f: Spatial
 
 
@@ -217,22 +277,22 @@ def forward_body(
     model: Model,
     i: int,
     before: Sequence[BodyState],
-    q: Scalar,
-    qd: Scalar,
-    qdd: Scalar,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
     f_ext: Sequence[Sequence[Scalar]] | None,
 ) -> BodyState:
     """Return the state of body i from its parent's, which is among the states ``before``.
 
-    ``q``, ``qd``, ``qdd`` : position [rad | m], rate and acceleration of the body's own joint;
+    ``q``, ``qd``, ``qdd`` : positions [rad | m], rates and accelerations of the body's own joint;
     ``f_ext`` as for :func:`rnea_scalars`.
     """
     body = model.bodies[i]
     X = joint_transform(body.joint, q)
     parent = base_motion(model) if body.parent < 0 else before[body.parent].motion
-    motion = forward_step(body.joint, parent, X, qd, qdd)
+    motion, seen = forward_step(body.joint, parent, X, qd, qdd)
     f = less_external(body_force(body.inertia, motion), f_ext, i)
-    return BodyState(X=X, motion=motion, f=f)
+    return BodyState(X=X, motion=motion, before=seen, f=f)
 
 
 def forward_pass(
@@ -250,19 +310,21 @@ def forward_pass(
     Arguments as for :func:`rnea_scalars`.
     """
     states: list[BodyState] = []
-    for i in range(len(model.bodies)):
+    for i, (at, own) in enumerate(zip(model.q_slices, model.v_slices, strict=True)):
         with region(name, i + 1):
-            states.append(forward_body(model, i, states, q[i], qd[i], qdd[i], f_ext))
+            states.append(forward_body(model, i, states, q[at], qd[own], qdd[own], f_ext))
     return states
 
 
-def backward_step(joint: Joint, X: JointTransform, f: Spatial) -> tuple[Scalar, Spatial]:
-    """Read one joint's effort and carry the force through it, from the child to the parent.
+def backward_step(
+    joint: Sequence[Axis], X: JointTransform, f: Spatial
+) -> tuple[list[Scalar], Spatial]:
+    """Read one joint's efforts and carry the force through it, from the child to the parent.
 
     ``f`` acts on the child about its origin, child coordinates. Returns tau [N m | N] and the
     moment and force on the parent about the parent's origin.
     """
-    return axis_effort(joint, f), X.force_to_parent(*f)
+    return [axis_effort(axis, f) for axis in joint], X.force_to_parent(*f)
 
 
 def rnea_scalars(
@@ -272,17 +334,21 @@ def rnea_scalars(
     qdd: Sequence[Scalar],
     f_ext: Sequence[Sequence[Scalar]] | None = None,
     region: Region = no_region,
+    *,
+    joint_terms: bool = False,
 ) -> list[Scalar]:
     """Return the joint efforts ``tau = M(q) qdd + C(q, qd) qd + g(q)``, over any scalar.
 
     Arguments
     ---------
-    q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
+    q : (nq,) scalars, joint positions [rad | m].
+    qd, qdd : (nv,) scalars, joint rates and accelerations.
     f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
         about its origin [N m, N]; subtracted, as in Algorithm 1.
     region : called with the name of a pass and the number of a body, 1 for the first; returns a
         context manager around that step of the algorithm. The passes are ``forward`` and
         ``backward``.
+    joint_terms : add the joints' armature and damping (:mod:`.joint_terms`).
 
     Returns
     -------
@@ -290,11 +356,16 @@ def rnea_scalars(
     """
     states = forward_pass(model, q, qd, qdd, f_ext, region)
     f = [state.f for state in states]
-    tau: list[Scalar] = [0.0] * len(states)
+    own = model.v_slices
+    tau: list[Scalar] = [0.0] * model.nv
     for i in reversed(range(len(states))):
         body = model.bodies[i]
         with region("backward", i + 1):
-            tau[i], carried = backward_step(body.joint, states[i].X, f[i])
+            tau[own[i]], carried = backward_step(axes(body.joint), states[i].X, f[i])
             if body.parent >= 0:
                 f[body.parent] = plus(f[body.parent], carried)
+    terms = joint_terms_of(model, joint_terms)
+    for k in range(model.nv):
+        own_terms = add(mul(terms.armature[k], qdd[k]), mul(terms.damping[k], qd[k]))
+        tau[k] = add(tau[k], own_terms)
     return tau

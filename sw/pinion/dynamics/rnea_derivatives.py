@@ -23,6 +23,15 @@ All of it stands in inverse dynamics already. (A revolute joint does not move it
 psi, are the parent's; the parent's motion as the subtree sees it turns by ``- z x``, so that ``dw =
 psi``, and ``dal`` takes ``al x z + w x psi = B z``.)
 
+**A joint of any kind** has a column for each column s = [s_w; s_v] of its S. Its body's motion
+alone does not tell, because its axes move each other: a displacement along s keeps its place in the
+parent, whose point at the body's origin moves with (w_p, al_p, B_p, a_p). With u for the linear
+part of ``S qd``, all in the body's coordinates,
+
+                      dw          dal                 da
+    any        d/dq   w_p x s_w   B_p s_w             B_p s_v + a_p x s_w + 2 (w_p x s_w) x u
+               d/dqd  s_w         (w + w_p) x s_w     (w + w_p) x s_v + s_w x u
+
 **Below and above the diagonal.** With (m, h, I, l, Q) of joint i's subtree (:mod:`.composite`),
 
     moment = h x da + I dal + Q dw        force = m da + dal x h + dw x l
@@ -36,9 +45,9 @@ goes back as ``g_al + r x g_a`` and ``g_w + 2 rdot x g_a``; (g_al, g_a) is CRBA'
 
 The joint-space inertia matrix is a result on the way.
 
-Hardware is made from this form, of the fewest operations. :mod:`.column_derivatives` stands beside
-it as the formulation of Plancher et al., and :mod:`.general.derivatives` as the one for every
-joint, in base axes with 6x6 matrices.
+Hardware and programs are made from this form, of the fewest operations. :mod:`.column_derivatives`
+stands beside it as the formulation of Plancher et al., and :mod:`.general.derivatives` as the one
+with 6x6 matrices in base axes.
 """
 
 from __future__ import annotations
@@ -47,10 +56,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinion.dynamics.axis import (
+    Axis,
+    axes,
     axis_effort,
     axis_motion,
     axis_part,
     cross_axis,
+    joint_motion,
+    numbered_axes,
     plus_axis_cross_force,
 )
 from pinion.dynamics.column_derivatives import column_derivatives_scalars
@@ -66,6 +79,7 @@ from pinion.dynamics.composite import (
     own_coriolis,
 )
 from pinion.dynamics.crba import empty_square
+from pinion.dynamics.joint_terms import joint_terms_of
 from pinion.dynamics.rnea import BodyMotion, BodyState, Region, forward_body, no_region
 from pinion.dynamics.scalar import Scalar, add
 from pinion.dynamics.spatial import (
@@ -105,8 +119,22 @@ class Column:
     da: Vector
 
 
-def columns(joint: Joint, motion: BodyMotion) -> tuple[Column, Column]:
-    """Return the columns of a joint's position and of its rate, from its body's motion.
+def columns(
+    joint: Joint, motion: BodyMotion, before: BodyMotion, qd: Sequence[Scalar]
+) -> list[tuple[Column, Column]]:
+    """Return the columns of each of a joint's positions and of its rate, in its body's coordinates.
+
+    ``motion``, ``before`` : of the body, as :class:`.rnea.BodyState` has them; ``qd`` : rates of
+    the joint.
+    """
+    if joint.kind.simple:
+        return [columns_about_z(axis, motion) for axis in axes(joint)]
+    _, moving = joint_motion(joint, qd)
+    return [columns_of_any(axis, motion, before, moving) for axis in axes(joint)]
+
+
+def columns_about_z(axis: Axis, motion: BodyMotion) -> tuple[Column, Column]:
+    """Return the columns of a revolute or prismatic joint from its body's motion.
 
     The table above has ``B z`` and ``2 psi`` in the part where S has its z, angular or linear, and
     ``a x z`` where ``[0; a] x S`` has it; ``psi`` and ``z`` change w where the joint turns.
@@ -114,10 +142,24 @@ def columns(joint: Joint, motion: BodyMotion) -> tuple[Column, Column]:
     psi = cross_z(motion.w, 1.0)
     phi: Vector = (motion.B[0][2], motion.B[1][2], motion.B[2][2])
     twice = vadd(psi, psi)
-    dal, da = plus(axis_part(joint, phi), cross_axis(joint, (ZERO, motion.a), 1.0))
-    by_q = Column(dw=axis_part(joint, psi)[0], dal=dal, da=da)
-    dal, da = axis_part(joint, twice)
-    return by_q, Column(dw=axis_motion(joint, 1.0)[0], dal=dal, da=da)
+    dal, da = plus(axis_part(axis, phi), cross_axis(axis, (ZERO, motion.a), 1.0))
+    by_q = Column(dw=axis_part(axis, psi)[0], dal=dal, da=da)
+    dal, da = axis_part(axis, twice)
+    return by_q, Column(dw=axis_motion(axis, 1.0)[0], dal=dal, da=da)
+
+
+def columns_of_any(
+    axis: Axis, motion: BodyMotion, before: BodyMotion, moving: Vector
+) -> tuple[Column, Column]:
+    """Return the columns of one axis of a joint of any kind; ``moving`` is u above."""
+    angular, linear = axis_motion(axis, 1.0)
+    dw = cross(before.w, angular)
+    da = vadd(times(before.B, linear), cross(before.a, angular))
+    da = vadd(da, cross(vadd(dw, dw), moving))
+    by_q = Column(dw=dw, dal=times(before.B, angular), da=da)
+    both = vadd(motion.w, before.w)
+    da = vadd(cross(both, linear), cross(angular, moving))
+    return by_q, Column(dw=angular, dal=cross(both, angular), da=da)
 
 
 def wrench(column: Column, inertia: Composite, coriolis: Coriolis) -> Spatial:
@@ -142,31 +184,32 @@ class Row:
         return add(rigid, dot(column.dw, self.g_w))
 
 
-def axis_row(joint: Joint, inertia: Composite, coriolis: Coriolis) -> Row:
-    """Return the row of a joint in its own body: the wrench along its axis."""
-    S = axis_motion(joint, 1.0)
+def axis_row(axis: Axis, inertia: Composite, coriolis: Coriolis) -> Row:
+    """Return the row of an axis in its own body: the wrench along it."""
+    S = axis_motion(axis, 1.0)
     g_al, g_a = inertia.times(*S)
     return Row(g_w=coriolis.row(*S), g_al=g_al, g_a=g_a)
 
 
 def row_to_parent(X: JointTransform, drift: Drift, row: Row) -> Row:
     """Carry a row from a body to its parent."""
-    g_w = X.to_parent(vadd(row.g_w, cross(drift.slide, row.g_a)))
+    g_w = X.to_parent(vadd(row.g_w, cross(drift.shift, row.g_a)))
     g_al, g_a = X.force_to_parent(row.g_al, row.g_a)
     return Row(g_w=vadd(g_w, cross(drift.tree, g_a)), g_al=g_al, g_a=g_a)
 
 
-def joint_drift(joint: Joint, w: Vector, parent_w: Vector, qd: Scalar, slide: Scalar) -> Drift:
+def joint_drift(joint: Joint, state: BodyState, parent_w: Vector, qd: Sequence[Scalar]) -> Drift:
     """Return twice the velocities of the ends of a joint's two levers.
 
-    ``w`` is the child's angular velocity, ``parent_w`` the parent's, each in its own coordinates;
-    the lever along the joint's axis turns by w and grows by qd where the joint slides.
+    ``parent_w`` is the parent's angular velocity in its own coordinates, ``qd`` the joint's rates;
+    the lever behind the rotation turns with the parent too, and grows by the rates of its shifts.
     """
     x, y, z = joint.tree.r
     tree = vsub(ZERO, cross((2.0 * x, 2.0 * y, 2.0 * z), parent_w))
-    _, growth = axis_motion(joint, qd)
-    turned = cross_z(w, add(slide, slide))
-    return Drift(tree=tree, slide=vadd(turned, vadd(growth, growth)))
+    _, growth = joint_motion(joint, qd)
+    shift = state.X.shift
+    turned = cross(state.before.w, vadd(shift, shift))
+    return Drift(tree=tree, shift=vadd(turned, vadd(growth, growth)))
 
 
 def composite_derivatives_scalars(
@@ -185,20 +228,24 @@ def composite_derivatives_scalars(
     states: list[BodyState] = []
     drifts: list[Drift] = []
     coriolis: list[Coriolis] = []
-    for i, body in enumerate(bodies):
+    slices = model.v_slices
+    for i, (body, at, own) in enumerate(zip(bodies, model.q_slices, slices, strict=True)):
         with region("forward", i + 1):
-            state = forward_body(model, i, states, q[i], qd[i], qdd[i], f_ext)
+            state = forward_body(model, i, states, q[at], qd[own], qdd[own], f_ext)
             states.append(state)
-            w = state.motion.w
             parent_w = ZERO if body.parent < 0 else states[body.parent].motion.w
-            drifts.append(joint_drift(body.joint, w, parent_w, qd[i], state.X.slide))
-            coriolis.append(own_coriolis(body.inertia, w))
+            drifts.append(joint_drift(body.joint, state, parent_w, qd[own]))
+            coriolis.append(own_coriolis(body.inertia, state.motion.w))
+
+    def columns_at(i: int) -> list[tuple[Column, Column]]:
+        return columns(bodies[i].joint, states[i].motion, states[i].before, qd[slices[i]])
 
     nets = [state.f for state in states]
     inertias = [own_composite(body.inertia) for body in bodies]
     M, dtau_dq, dtau_dqd = (empty_square(model.nv) for _ in range(3))
-    for i in reversed(range(model.nv)):
-        joint, above, X = bodies[i].joint, bodies[i].parent, states[i].X
+    joints = numbered_axes(model)
+    for i in reversed(range(len(bodies))):
+        above, X = bodies[i].parent, states[i].X
         with region("backward", i + 1):
             if above >= 0:
                 inertia = composite_to_parent(X, inertias[i])
@@ -207,24 +254,28 @@ def composite_derivatives_scalars(
                 coriolis[above] = joined_coriolis(coriolis[above], carried)
                 nets[above] = plus(nets[above], X.force_to_parent(*nets[i]))
         with region("column", i + 1):
-            by_q, by_qd = columns(joint, states[i].motion)
-            row = axis_row(joint, inertias[i], coriolis[i])
-            M[i][i] = axis_effort(joint, (row.g_al, row.g_a))
-            dtau_dq[i][i], dtau_dqd[i][i] = row.times(by_q), row.times(by_qd)
-            own_q = wrench(by_q, inertias[i], coriolis[i])
-            own_q = plus_axis_cross_force(joint, own_q, nets[i])
-            own_qd = wrench(by_qd, inertias[i], coriolis[i])
-            j = i
-            while bodies[j].parent >= 0:
-                row = row_to_parent(states[j].X, drifts[j], row)
-                own_q = states[j].X.force_to_parent(*own_q)
-                own_qd = states[j].X.force_to_parent(*own_qd)
-                j = bodies[j].parent
-                by_q, by_qd = columns(bodies[j].joint, states[j].motion)
-                M[i][j] = M[j][i] = axis_effort(bodies[j].joint, (row.g_al, row.g_a))
-                dtau_dq[i][j], dtau_dqd[i][j] = row.times(by_q), row.times(by_qd)
-                dtau_dq[j][i] = axis_effort(bodies[j].joint, own_q)
-                dtau_dqd[j][i] = axis_effort(bodies[j].joint, own_qd)
+            own_columns = columns_at(i)
+            for (k, axis), (by_q, by_qd) in zip(joints[i], own_columns, strict=True):
+                row = axis_row(axis, inertias[i], coriolis[i])
+                for (m, other), (other_q, other_qd) in zip(joints[i], own_columns, strict=True):
+                    if m <= k:
+                        M[k][m] = M[m][k] = axis_effort(other, (row.g_al, row.g_a))
+                    dtau_dq[k][m], dtau_dqd[k][m] = row.times(other_q), row.times(other_qd)
+                own_q = wrench(by_q, inertias[i], coriolis[i])
+                own_q = plus_axis_cross_force(axis, own_q, nets[i])
+                own_qd = wrench(by_qd, inertias[i], coriolis[i])
+                j = i
+                while bodies[j].parent >= 0:
+                    row = row_to_parent(states[j].X, drifts[j], row)
+                    own_q = states[j].X.force_to_parent(*own_q)
+                    own_qd = states[j].X.force_to_parent(*own_qd)
+                    j = bodies[j].parent
+                    found = columns_at(j)
+                    for (m, other), (other_q, other_qd) in zip(joints[j], found, strict=True):
+                        M[k][m] = M[m][k] = axis_effort(other, (row.g_al, row.g_a))
+                        dtau_dq[k][m], dtau_dqd[k][m] = row.times(other_q), row.times(other_qd)
+                        dtau_dq[m][k] = axis_effort(other, own_q)
+                        dtau_dqd[m][k] = axis_effort(other, own_qd)
     return dtau_dq, dtau_dqd, M
 
 
@@ -237,30 +288,37 @@ def rnea_derivatives_scalars(
     region: Region = no_region,
     *,
     method: str = "composite",
+    joint_terms: bool = False,
 ) -> tuple[Rows, Rows]:
     """Return the gradient of inverse dynamics by position and by rate, over any scalar.
 
     Arguments
     ---------
-    q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
+    q : (nq,) scalars, joint positions [rad | m].
+    qd, qdd : (nv,) scalars, joint rates and accelerations.
     f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
         about its origin [N m, N]; constant in those coordinates, it turns with the body.
     region : as for :func:`.rnea.rnea_scalars`; the passes are ``forward``, ``backward`` and
         ``column``.
     method : ``composite`` for the closed form of this module, ``column`` for Algorithm 2 of
-        Plancher et al. 2021.
+        Plancher et al. 2021 (revolute and prismatic joints alone).
+    joint_terms : add the joints' damping (:mod:`.joint_terms`); armature has no part in it.
 
     Returns
     -------
     dtau_dq, dtau_dqd : (nv, nv) scalars, entry ``[i][j]`` is the derivative of ``tau_i`` by
-        ``q_j`` or ``qd_j``. Joints on different branches have the constant zero.
+        ``q_j`` (a tangent direction where positions are no vector) or ``qd_j``. Joints on
+        different branches have the constant zero.
     """
     if method == "composite":
         dtau_dq, dtau_dqd, _ = composite_derivatives_scalars(model, q, qd, qdd, f_ext, region)
-        return dtau_dq, dtau_dqd
-    if method == "column":
-        return column_derivatives_scalars(model, q, qd, qdd, f_ext, region)
-    raise ValueError(
-        f"rnea_derivatives has no method {method!r}: choose one of "
-        f"{', '.join(map(repr, DERIVATIVE_METHODS))}."
-    )
+    elif method == "column":
+        dtau_dq, dtau_dqd = column_derivatives_scalars(model, q, qd, qdd, f_ext, region)
+    else:
+        raise ValueError(
+            f"rnea_derivatives has no method {method!r}: choose one of "
+            f"{', '.join(map(repr, DERIVATIVE_METHODS))}."
+        )
+    for k, damping in enumerate(joint_terms_of(model, joint_terms).damping):
+        dtau_dqd[k][k] = add(dtau_dqd[k][k], damping)
+    return dtau_dq, dtau_dqd

@@ -1,12 +1,11 @@
 """Spatial algebra that keeps to the structure of rigid bodies, over any scalar.
 
 A spatial vector is a pair of 3-vectors, angular part first, in body coordinates. A joint's
-transform is a constant placement, a rotation about z and a shift along z: three steps that are
+transform is a constant placement, a rotation (mostly about z) and a shift: three steps that are
 applied one after the other and never multiplied out into a matrix of variables. A constant rotation
 that only exchanges axes costs nothing, a rotation about z costs four products, and no 6x6 matrix is
 formed anywhere (Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 2 for the notation).
-:mod:`.general.spatial` is the same algebra with 6x6 arrays, for joints of any kind, where
-operations are NumPy's and not hardware.
+:mod:`.general.spatial` is the same algebra with 6x6 arrays, where operations are NumPy's.
 """
 
 from __future__ import annotations
@@ -95,23 +94,28 @@ def conjugate(E: Mat3, matrix: Matrix) -> Matrix:
 class JointTransform:
     """Where a child frame stands in its parent frame at one joint position.
 
-    First the constant placement ``tree``, then a rotation about z, then a shift along z: with
-    ``E = Rz E_tree`` and ``r = r_tree + E_tree^T z slide`` this is Featherstone's ``Xup``.
+    First the constant placement ``tree``, then a rotation R, then a shift along the new axes: with
+    ``E = R E_tree`` and ``r = r_tree + E^T shift`` this is Featherstone's ``Xup``.
 
     Members
     -------
     tree : the constant placement of the joint in the parent's frame.
-    c, s : cosine and sine of the rotation about z (1 and 0 for a prismatic joint).
-    slide : the shift along z [m] (0 for a revolute joint).
+    c, s : cosine and sine of a rotation about z (1 and 0 for a prismatic joint).
+    shift : (3,) from the joint's origin to the child's, child coordinates [m].
+    R : (3, 3) a rotation about any axis, joint to child coordinates, in the place of that about z;
+        None where there is none.
     """
 
     tree: Transform
     c: Scalar = 1.0
     s: Scalar = 0.0
-    slide: Scalar = 0.0
+    shift: Vector = ZERO
+    R: Matrix | None = None
 
     def turn(self, a: Vector) -> Vector:
-        """Return ``Rz a``: from the joint's frame before the rotation to the one after it."""
+        """Return ``R a``: from the joint's frame before the rotation to the one after it."""
+        if self.R is not None:
+            return dot(self.R[0], a), dot(self.R[1], a), dot(self.R[2], a)
         return (
             add(mul(self.c, a[0]), mul(self.s, a[1])),
             sub(mul(self.c, a[1]), mul(self.s, a[0])),
@@ -119,7 +123,10 @@ class JointTransform:
         )
 
     def turn_back(self, a: Vector) -> Vector:
-        """Return ``Rz^T a``: the inverse of :meth:`turn`."""
+        """Return ``R^T a``: the inverse of :meth:`turn`."""
+        if self.R is not None:
+            x, y, z = (scale(element, row) for element, row in zip(a, self.R, strict=True))
+            return vadd(vadd(x, y), z)
         return (
             sub(mul(self.c, a[0]), mul(self.s, a[1])),
             add(mul(self.c, a[1]), mul(self.s, a[0])),
@@ -138,17 +145,15 @@ class JointTransform:
         """Return ``Xup [angular; linear]``: ``[E w; E (v - r x w)]`` in child coordinates."""
         angular_child = self.to_child(angular)
         linear_child = self.to_child(vsub(linear, cross(self.tree.r, angular)))
-        along_z: Vector = (0.0, 0.0, self.slide)
-        return angular_child, vsub(linear_child, cross(along_z, angular_child))
+        return angular_child, vsub(linear_child, cross(self.shift, angular_child))
 
     def force_to_parent(self, moment: Vector, force: Vector) -> tuple[Vector, Vector]:
         """Return ``Xup^T [moment; force]``: ``[E^T n + r x E^T f; E^T f]``, parent coordinates.
 
         The lever ``r x E^T f`` is added last: in a chain of bodies it is the later of the two.
         """
-        along_z: Vector = (0.0, 0.0, self.slide)
         force_parent = self.to_parent(force)
-        moment_parent = self.to_parent(vadd(moment, cross(along_z, force)))
+        moment_parent = self.to_parent(vadd(moment, cross(self.shift, force)))
         return vadd(moment_parent, cross(self.tree.r, force_parent)), force_parent
 
 

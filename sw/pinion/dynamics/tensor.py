@@ -6,10 +6,13 @@ block ``[[a, b], [c, d]]`` and the cosine and sine ``C, S`` of the angle,
     e = S (a - d) + C (b + c):      a' = a - S e    b' = C e - c    c' = C e - b    d' = d + S e
 
 is four products, for a symmetric block too, without squares of the cosine and the sine. A body that
-is round about the joint's axis (constants a = d and b = c = 0) costs nothing.
+is round about the joint's axis (constants a = d and b = c = 0) costs nothing. A turn about any axis
+is two products of matrices.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from pinion.dynamics.scalar import Scalar, add, mul, sub
 from pinion.dynamics.spatial import (
@@ -69,8 +72,21 @@ def turn_back_pair(X: JointTransform, x: Scalar, y: Scalar) -> tuple[Scalar, Sca
     return sub(mul(X.c, x), mul(X.s, y)), add(mul(X.c, y), mul(X.s, x))
 
 
+def turned(turn: Callable[[Vector], Vector], tensor: Matrix) -> Matrix:
+    """Return ``T tensor T^T`` of the rotation ``turn(a) = T a``."""
+    return each(turn, flipped(each(turn, flipped(tensor))))
+
+
+def each(turn: Callable[[Vector], Vector], matrix: Matrix) -> Matrix:
+    """Return a (3, 3) matrix with a function applied to each row."""
+    x, y, z = matrix
+    return turn(x), turn(y), turn(z)
+
+
 def turn_back_symmetric(X: JointTransform, tensor: Symmetric) -> Symmetric:
-    """Return ``Rz^T tensor Rz``: from after the joint's rotation to before it."""
+    """Return ``R^T tensor R``: from after the joint's rotation to before it."""
+    if X.R is not None:
+        return upper(turned(X.turn_back, full(tensor)))
     xx, xy, xz, yy, yz, zz = tensor
     e = add(mul(X.s, sub(xx, yy)), mul(X.c, add(xy, xy)))
     xz, yz = turn_back_pair(X, xz, yz)
@@ -78,7 +94,9 @@ def turn_back_symmetric(X: JointTransform, tensor: Symmetric) -> Symmetric:
 
 
 def turn_back_matrix(X: JointTransform, tensor: Matrix) -> Matrix:
-    """Return ``Rz^T tensor Rz`` of a tensor without symmetry."""
+    """Return ``R^T tensor R`` of a tensor without symmetry."""
+    if X.R is not None:
+        return turned(X.turn_back, tensor)
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = tensor
     e = add(mul(X.s, sub(xx, yy)), mul(X.c, add(xy, yx)))
     xz, yz = turn_back_pair(X, xz, yz)
@@ -88,6 +106,11 @@ def turn_back_matrix(X: JointTransform, tensor: Matrix) -> Matrix:
         (sub(mul(X.c, e), xy), add(yy, mul(X.s, e)), yz),
         (zx, zy, zz),
     )
+
+
+def matrix_to_child(X: JointTransform, tensor: Matrix) -> Matrix:
+    """Return ``E tensor E^T``: from parent to child coordinates, about the same point."""
+    return turned(X.turn, conjugate(X.tree.E, tensor))
 
 
 def symmetric_to_parent(X: JointTransform, tensor: Symmetric) -> Symmetric:

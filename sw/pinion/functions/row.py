@@ -147,20 +147,24 @@ class Function:
                 )
         return replace(self, added=tuple(name for name in self.optional if name in outputs))
 
-    def trace(self, model: Model, *, minimal: bool = True) -> Graph:
+    def trace(self, model: Model, *, minimal: bool = True, any_joint: bool = False) -> Graph:
         """Run the algorithm on symbols for one robot: a graph with its constants inside.
 
         Parameters
         ----------
         minimal : trace :func:`pinion.dynamics.minimal_model`, which has the same joint-space
             dynamics and fewer constants, where the row allows it; else the robot as it is.
+        any_joint : take joints of every kind, for graphs that become programs; cores take revolute
+            and prismatic ones.
 
         Raises
         ------
         FunctionError
-            When the robot has a joint that is neither revolute nor prismatic.
+            When the robot has a joint that is neither revolute nor prismatic and ``any_joint`` is
+            not set, or the algorithm has no place for one of its joints.
         """
-        check_traceable(model)
+        if not any_joint:
+            check_traceable(model)
         if minimal and self.joint_space:
             model = dynamics.minimal_model(model)
         tracer = Tracer(skip=_HELPERS)
@@ -169,7 +173,10 @@ class Function:
             for b in self.inputs
         ]
         algorithm = self.scalars if self.variant is None else self.variant.scalars
-        results = algorithm(model, *arguments, region=tracer.region)
+        try:
+            results = algorithm(model, *arguments, region=tracer.region)
+        except dynamics.DynamicsError as error:
+            raise FunctionError(f"'{self.name}' cannot be traced: {error}") from None
         coming = self.results
         for block, values in zip(self.outputs, results, strict=True):
             if block in coming:
@@ -205,7 +212,7 @@ class Function:
 
 
 def check_traceable(model: Model) -> None:
-    """Raise for a robot whose joints only the float models know, naming the joints."""
+    """Raise for a robot with joints that no core has, naming the joints."""
     odd = [body.joint for body in model.bodies if not body.joint.kind.simple]
     if not odd:
         return

@@ -62,7 +62,7 @@ class JointKind(Enum):
 
     @property
     def simple(self) -> bool:
-        """Revolute or prismatic: the kinds that the scalar algorithms and the cores know."""
+        """Revolute or prismatic: the kinds that cores know."""
         return self in (JointKind.REVOLUTE, JointKind.PRISMATIC)
 
 
@@ -219,8 +219,20 @@ class Model:
         return _slices([body.joint.kind.nv for body in self.bodies])
 
     @property
+    def v_parents(self) -> tuple[int, ...]:
+        """For each velocity the one before it on the way to the base, -1 for none: that before it
+        in its own joint, or the last of the parent's.
+        """
+        slices = self.v_slices
+        found: list[int] = []
+        for body, own in zip(self.bodies, slices, strict=True):
+            found.append(-1 if body.parent < 0 else slices[body.parent].stop - 1)
+            found.extend(range(own.start, own.stop - 1))
+        return tuple(found)
+
+    @property
     def single_dof(self) -> bool:
-        """Whether every joint is revolute or prismatic: what cores and scalar algorithms need."""
+        """Whether every joint is revolute or prismatic: what cores need."""
         return all(body.joint.kind.simple for body in self.bodies)
 
     @property
