@@ -1,7 +1,8 @@
-"""A joint's axis over scalars against the general formulation's 6x6 matrices, and its price."""
+"""Joints' axes over scalars against the general formulation's 6x6 matrices, and their price."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,19 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion.dynamics.axis import (
+    axes,
     axis_cross_force,
     axis_effort,
     axis_motion,
     axis_part,
     cross_axis,
+    joint_motion,
     joint_transform,
     plus_axis,
     plus_axis_cross_force,
-    turns,
     with_axis,
 )
+from pinion.dynamics.checks import UNIT_TOLERANCE
 from pinion.dynamics.general.joints import displacement, subspace
 from pinion.dynamics.general.spatial import cross_force, cross_motion, motion_to_base
 from pinion.robot.model import Joint, JointKind
@@ -28,12 +31,23 @@ from tests.dynamics.symbols import Symbol, count
 
 Array = NDArray[np.float64]
 
-KINDS = (JointKind.REVOLUTE, JointKind.PRISMATIC)
+KINDS = tuple(JointKind)
+UNIT_AXES = tuple(kind for kind in KINDS if kind is not JointKind.HELICAL)
 
 
 def random_joint(rng: np.random.Generator, kind: JointKind) -> Joint:
     x, y, z = (vec3(row) for row in random_rotation(rng, oblique=True))
-    return joint("j", kind, (x, y, z), vec3(rng.normal(size=3)))
+    made = joint("j", kind, (x, y, z), vec3(rng.normal(size=3)))
+    return replace(made, pitch=float(rng.normal())) if kind is JointKind.HELICAL else made
+
+
+def random_positions(rng: np.random.Generator, own: Joint) -> Array:
+    """A joint's q, quaternions and the like of unit length."""
+    q = rng.uniform(-np.pi, np.pi, size=own.kind.nq)
+    unit = {JointKind.SPHERICAL: 4, JointKind.FREE_FLYER: 4, JointKind.PLANAR: 2}.get(own.kind, 0)
+    if unit:
+        q[-unit:] /= np.linalg.norm(q[-unit:])
+    return q
 
 
 def pair(a: Array) -> Any:
@@ -60,54 +74,70 @@ def test_every_operator_is_that_of_the_motion_subspace(kind: JointKind) -> None:
     rng = np.random.default_rng(20_221)
     for _ in range(20):
         own = random_joint(rng, kind)
-        S = subspace(own)[:, 0]
         v, f, other = rng.normal(size=(3, 6))
-        x = float(rng.normal())
-        turned = cross_force(S, f)
-        np.testing.assert_array_equal(whole(axis_motion(own, 1.0)), S)
-        np.testing.assert_array_equal(whole(axis_motion(own, x)), S * x)
-        np.testing.assert_array_equal(whole(plus_axis(own, pair(v), x)), v + S * x)
-        assert axis_effort(own, pair(f)) == S @ f
-        np.testing.assert_array_equal(whole(with_axis(own, pair(f), x)), np.where(S == 1, x, f))
-        np.testing.assert_array_equal(whole(cross_axis(own, pair(v), x)), cross_motion(v) @ S * x)
-        np.testing.assert_array_equal(whole(axis_cross_force(own, pair(f))), turned)
-        summed = plus_axis_cross_force(own, pair(other), pair(f))
-        np.testing.assert_array_equal(whole(summed), other + turned)
+        rates = rng.normal(size=kind.nv)
+        np.testing.assert_array_equal(whole(joint_motion(own, rates)), subspace(own) @ rates)
+        assert len(axes(own)) == kind.nv
+        for axis, S in zip(axes(own), subspace(own).T, strict=True):
+            x = float(rng.normal())
+            turned = cross_force(S, f)
+            np.testing.assert_array_equal(whole(axis_motion(axis, 1.0)), S)
+            np.testing.assert_array_equal(whole(axis_motion(axis, x)), S * x)
+            np.testing.assert_array_equal(whole(plus_axis(axis, pair(v), x)), v + S * x)
+            near = {"rtol": 0, "atol": 1e-15 if kind is JointKind.HELICAL else 0}
+            np.testing.assert_allclose(axis_effort(axis, pair(f)), S @ f, **near)
+            crossed = whole(cross_axis(axis, pair(v), x))
+            np.testing.assert_allclose(crossed, cross_motion(v) @ S * x, **near)
+            np.testing.assert_allclose(whole(axis_cross_force(axis, pair(f))), turned, **near)
+            summed = plus_axis_cross_force(axis, pair(other), pair(f))
+            np.testing.assert_allclose(whole(summed), other + turned, **near)
+            if kind in UNIT_AXES:
+                changed = np.where(S == 1, x, f)
+                np.testing.assert_array_equal(whole(with_axis(axis, pair(f), x)), changed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_transform_is_the_joints_displacement(kind: JointKind) -> None:
     rng = np.random.default_rng(20_222)
     own = random_joint(rng, kind)
-    for q in rng.uniform(-np.pi, np.pi, size=10):
-        turn, shift = displacement(own, np.array([q]))
+    for q in (random_positions(rng, own) for _ in range(10)):
+        turn, shift = displacement(own, q)
         back = np.array(own.tree.E).T
         X = np.linalg.inv(motion_to_base(back @ turn, np.array(own.tree.r) + back @ shift))
-        v = rng.normal(size=6)
-        got = whole(joint_transform(own, float(q)).motion_to_child(*pair(v)))
-        np.testing.assert_allclose(got, X @ v, rtol=0, atol=1e-14)
+        v, f = rng.normal(size=(2, 6))
+        transform = joint_transform(own, [float(x) for x in q])
+        got = whole(transform.motion_to_child(*pair(v)))
+        np.testing.assert_allclose(got, X @ v, rtol=0, atol=2e-14)
+        got = whole(transform.force_to_parent(*pair(f)))
+        np.testing.assert_allclose(got, X.T @ f, rtol=0, atol=2e-14)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [JointKind.SPHERICAL, JointKind.PLANAR, JointKind.FREE_FLYER])
+def test_a_direction_is_that_of_its_unit_vector(kind: JointKind) -> None:
+    """As far off unit length as arguments may be, the transform is still a rigid displacement."""
+    rng = np.random.default_rng(20_223)
+    own = random_joint(rng, kind)
+    exact = random_positions(rng, own)
+    v = pair(rng.normal(size=6))
+    want = whole(joint_transform(own, [float(x) for x in exact]).motion_to_child(*v))
+    for length in (1.0 - UNIT_TOLERANCE, 1.0 + UNIT_TOLERANCE):
+        off = exact.copy()
+        off[-(2 if kind is JointKind.PLANAR else 4) :] *= length
+        got = whole(joint_transform(own, [float(x) for x in off]).motion_to_child(*v))
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", UNIT_AXES)
 def test_an_axis_costs_no_product_but_by_the_joints_own_variable(kind: JointKind) -> None:
     own = random_joint(np.random.default_rng(1), kind)
-    turning = kind is JointKind.REVOLUTE
     v, f = symbols("v"), symbols("f")
     x = Symbol("in", "x")
-    assert cost(axis_motion(own, x), axis_part(own, f[0]), with_axis(own, f, x)) == {}
-    assert axis_effort(own, f) is f[0 if turning else 1][2]
-    assert cost(plus_axis(own, v, x)) == {"add": 1}
-    halves = 2 if turning else 1
-    assert cost(cross_axis(own, v, x)) == {"mul": 2 * halves, "neg": halves}
-    assert cost(cross_axis(own, v, 1.0)) == {"neg": halves}
-    assert cost(axis_cross_force(own, f)) == {"neg": halves}
-    assert cost(plus_axis_cross_force(own, v, f)) == {"neg": halves, "add": 2 * halves}
-
-
-def test_a_joint_of_another_kind_has_no_axis() -> None:
-    rng = np.random.default_rng(2)
-    for kind in (JointKind.HELICAL, JointKind.SPHERICAL, JointKind.PLANAR, JointKind.FREE_FLYER):
-        own = random_joint(rng, kind)
-        for use in (turns, lambda j: joint_transform(j, 0.0), lambda j: axis_motion(j, 1.0)):
-            with pytest.raises(ValueError, match=f"'j' is of the kind '{kind.value}'.*on arrays"):
-                use(own)
+    for axis in axes(own):
+        assert cost(axis_motion(axis, x), axis_part(axis, f[0]), with_axis(axis, f, x)) == {}
+        assert axis_effort(axis, f) is f[0 if axis.turns else 1][axis.along]
+        assert cost(plus_axis(axis, v, x)) == {"add": 1}
+        halves = 2 if axis.turns else 1
+        assert cost(cross_axis(axis, v, x)) == {"mul": 2 * halves, "neg": halves}
+        assert cost(cross_axis(axis, v, 1.0)) == {"neg": halves}
+        assert cost(axis_cross_force(axis, f)) == {"neg": halves}
+        assert cost(plus_axis_cross_force(axis, v, f)) == {"neg": halves, "add": 2 * halves}

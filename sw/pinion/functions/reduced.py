@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.dynamics.checks import rotation_slices
 from pinion.dynamics.minimal import regrouped_model, slid_model
 from pinion.graph import Graph, op_counts
 from pinion.graph.costs import Costs
@@ -48,21 +49,29 @@ class Saving:
 
 
 def independent_states(
-    model: Model, function: Function, count: int, *, seed: int
+    model: Model, function: Function, count: int, *, seed: int, any_joint: bool = False
 ) -> dict[str, NDArray[np.float64]]:
     """Draw input words (n,) in float64 that know nothing of each other, as large as requests'.
 
     Angles are from the whole circle. A caller's M^-1 follows from q, to rounding; here its entries
-    do not, so that no operation is saved by a relation that a request may break.
+    do not, so that no operation is saved by a relation that a request may break; nor are
+    quaternions, and planar joints' cosine and sine, of unit length. ``any_joint`` as for
+    :func:`.samples.sample`.
     """
     rng = np.random.default_rng(seed)
-    drawn = sample(model, function, count, distribution="reference", seed=seed)
-    turns = [body.joint.kind is JointKind.REVOLUTE for body in model.bodies]
+    drawn = sample(model, function, count, distribution="reference", seed=seed, any_joint=any_joint)
+    turns = [
+        body.joint.kind in (JointKind.REVOLUTE, JointKind.HELICAL)
+        for body in model.bodies
+        for _ in range(body.joint.kind.nq)
+    ]
     states: dict[str, NDArray[np.float64]] = {}
     for block in function.inputs:
         columns = drawn[block.name].astype(np.float64).reshape(count, -1)
         if block.sampling is Quantity.POSITION:
             columns = np.where(turns, rng.uniform(-np.pi, np.pi, columns.shape), columns)
+            for own, _ in rotation_slices(model):
+                columns[:, own] *= rng.uniform(0.9, 1.1, (count, 1))
         elif len(block.shape) > 1:
             columns = columns * rng.uniform(0.5, 1.5, columns.shape)
         else:
@@ -72,18 +81,22 @@ def independent_states(
     return states
 
 
-def reduced_graph(model: Model, function: Function, *, costs: Costs) -> Graph:
+def reduced_graph(
+    model: Model, function: Function, *, costs: Costs, any_joint: bool = False
+) -> Graph:
     """Trace a function of a robot and take out every operation that is known to be superfluous.
 
-    Equal to ``function.trace(model)`` in real arithmetic, with the same words in the same order.
+    Equal to ``function.trace(model, any_joint=any_joint)`` in real arithmetic, with the same words
+    in the same order.
 
     Parameters
     ----------
     costs : what operations cost on the machine that the graph is for; no result becomes later by
         its latencies.
+    any_joint : as for :meth:`Function.trace`.
     """
-    graph = fold(function.trace(model))
-    return _numeric(graph, model, function, costs)[-1]
+    graph = fold(function.trace(model, any_joint=any_joint))
+    return _numeric(graph, model, function, costs, any_joint)[-1]
 
 
 def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
@@ -120,8 +133,13 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
     return steps
 
 
-def _numeric(graph: Graph, model: Model, function: Function, costs: Costs) -> tuple[Graph, Graph]:
+def _numeric(
+    graph: Graph, model: Model, function: Function, costs: Costs, any_joint: bool = False
+) -> tuple[Graph, Graph]:
     """A folded graph after each of the passes that look at values."""
-    search, check = (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
+    search, check = (
+        independent_states(model, function, STATES, seed=seed, any_joint=any_joint)
+        for seed in SEEDS
+    )
     numbered = number_values(graph, search, check, costs=costs)
     return numbered, resubstitute(numbered, search, check, costs=costs)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.dynamics.checks import rotation_slices
 from pinion.robot import JointKind, Model
 
 from .blocks import Block, Quantity, Uniform
@@ -26,18 +27,19 @@ QDD_RANGE = 10.0  # rad/s^2 | m/s^2 of the reference distribution
 
 def position_limits(model: Model) -> tuple[Floats, Floats]:
     """Ranges of q, each (nq,); a revolute joint with no limits, or with limits of more than two
-    turns (placeholders in many URDFs), counts as -pi to pi, an unlimited slide as -1 m to 1 m.
+    turns (placeholders in many URDFs), counts as -pi to pi, an unlimited slide as -1 m to 1 m, and
+    so does each position of a joint that has several.
     """
     lower, upper = [], []
     for body in model.bodies:
         joint = body.joint
-        revolute = joint.kind is JointKind.REVOLUTE
-        low, high = joint.lower, joint.upper
-        if not high - low <= (4 * math.pi if revolute else 100.0):
-            high = math.pi if revolute else 1.0
+        turns = joint.kind in (JointKind.REVOLUTE, JointKind.HELICAL)
+        low, high = (joint.lower, joint.upper) if joint.kind.nq == 1 else (-1.0, 1.0)
+        if not high - low <= (4 * math.pi if turns else 100.0):
+            high = math.pi if turns else 1.0
             low = -high
-        lower.append(low)
-        upper.append(high)
+        lower += [low] * joint.kind.nq
+        upper += [high] * joint.kind.nq
     return np.array(lower), np.array(upper)
 
 
@@ -45,7 +47,7 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
     """Ranges of qd, (nv,): rated speeds (twice those for ``beyond``), or the URDF's limits."""
     rated = np.array(model.rated_velocity, dtype=np.float64)
     if distribution == "stress":
-        urdf = np.array([body.joint.velocity for body in model.bodies])
+        urdf = np.array([b.joint.velocity for b in model.bodies for _ in range(b.joint.kind.nv)])
         return np.where(np.isfinite(urdf) & (urdf > 0), urdf, rated)
     return rated * (2.0 if distribution == "beyond" else 1.0)
 
@@ -58,6 +60,7 @@ def sample(
     distribution: str,
     seed: int,
     corners: bool = False,
+    any_joint: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
     """Draw request arrays of a function, float32 as they travel, by block name, (count, ...).
 
@@ -68,12 +71,15 @@ def sample(
         speeds and accelerations).
     corners : draw every velocity and acceleration at one end of its range, where the sensitivities
         of dynamics are largest: for bounds that shall hold inside the ranges.
+    any_joint : take robots with joints of every kind, as :meth:`Function.trace` does; quaternions,
+        and planar joints' cosine and sine, are of any direction and of unit length.
     """
     if distribution not in DISTRIBUTIONS:
         raise FunctionError(
             f"There is no distribution '{distribution}'; choose one of {', '.join(DISTRIBUTIONS)}."
         )
-    check_traceable(model)
+    if not any_joint:
+        check_traceable(model)
     rng = np.random.default_rng(seed)
     scale = 2.0 if distribution == "beyond" else 1.0
     low, high = position_limits(model)
@@ -83,11 +89,16 @@ def sample(
     def unit() -> Floats:
         return rng.choice([-1.0, 1.0], shape) if corners else rng.uniform(-1.0, 1.0, shape)
 
+    positions = rng.uniform(low, high, (count, model.nq)) * scale
+    for own, _ in rotation_slices(model):
+        direction = rng.normal(size=(count, own.stop - own.start))
+        positions[:, own] = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+
     # What follows from a state follows from the state as it travels, in float32.
     q, qd, qdd = (
         array.astype(np.float32).astype(np.float64)
         for array in (
-            rng.uniform(low, high, (count, model.nq)) * scale,
+            positions,
             unit() * speed,
             unit() * QDD_RANGE * scale,
         )

@@ -78,10 +78,10 @@ def test_what_does_not_exist_for_such_a_robot_is_named() -> None:
         dynamics.rnea(MODEL, Q, V, V, joint_terms=True, friction_width=-1.0)
     with pytest.raises(DynamicsError, match=r"f_ext has shape \(13, 5\)"):
         dynamics.rnea(MODEL, Q, V, V, np.zeros((13, 5)))
-    with pytest.raises(ValueError, match=r"root_joint.*free_flyer"):
-        dynamics.rnea_scalars(MODEL, list(Q), list(V), list(V))
+    with pytest.raises(DynamicsError, match="take 'composite'"):
+        dynamics.rnea_derivatives_scalars(MODEL, list(Q), list(V), list(V), method="column")
     with pytest.raises(DynamicsError, match=r"root_joint.*revolute or prismatic"):
-        dynamics.minimal_model(MODEL)
+        dynamics.discrete_dynamics_scalars(MODEL, list(Q), list(V), list(V), 0.01)
 
 
 def test_a_body_without_inertia_is_not_divided_by() -> None:
