@@ -4,21 +4,20 @@ The array functions take float arrays of one state ``(nq,)`` or a batch ``(n, nq
 called ``*_scalars`` are the algorithms themselves and run on floats, batches, complex steps and
 tracing symbols alike.
 
-**Two formulations stand side by side** (docs/adr/0008), and the functions on arrays choose by
-robot:
+**Two formulations stand side by side** (docs/adr/0008, docs/adr/0016):
 
-*The minimal one* is the ``*_scalars``, for revolute and prismatic joints. Each of its operations
-becomes one in hardware, so that it is written for the fewest of them: bodies' own coordinates, an
-axis that is always z, classical accelerations without linear velocities, rotations and levers one
-after the other in place of 6x6 matrices, constants zero and one left out.
+*The minimal one* is the ``*_scalars``, for every joint. Each of its operations becomes one in a
+core or in a compiled program, so that it is written for the fewest of them: bodies' own
+coordinates, axes that are unit vectors, classical accelerations without linear velocities,
+rotations and levers one after the other in place of 6x6 matrices, constants zero and one left out.
+Cores take it for revolute and prismatic joints alone.
 
-*The general one* is :mod:`pinion.dynamics.general`, for every joint. A joint of several degrees of
-freedom has no single axis to be left out, and its positions are no vector; so it is textbook
-spatial algebra with dense matrices in base axes, batched in NumPy. Traced, it would cost several
-times the operations.
+*The general one* is :mod:`pinion.dynamics.general`: textbook spatial algebra with dense matrices in
+base axes, batched in NumPy. The functions on arrays take it for robots with a joint that is neither
+revolute nor prismatic. Traced, it would cost several times the operations.
 
-They share what a robot is and how arguments are checked, but no recursion: on robots that both can
-take, each is the other's check.
+They share what a robot is and how arguments are checked, but no recursion: each is the other's
+check.
 """
 
 from __future__ import annotations

@@ -19,9 +19,8 @@ is linear in m. Summed over the bodies a joint carries (D^C, I^C, f^C), with k t
 In the subtree the rigid motion turns S_i and f_i alike and leaves tau_i; above j it turns f alone.
 External forces are constant in their bodies' coordinates, so that they turn with them.
 
-:mod:`pinion.dynamics.rnea_derivatives` has the form for hardware, where a column is three sparse
-3-vectors because its joint has one axis, z; here a joint has up to six columns and no axis is
-special.
+:mod:`pinion.dynamics.rnea_derivatives` has the form of the fewest operations, where a column is
+three 3-vectors that are sparse.
 """
 
 from __future__ import annotations

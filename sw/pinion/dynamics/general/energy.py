@@ -1,6 +1,6 @@
 """Energies of a robot with joints of any kind.
 
-:mod:`pinion.dynamics.energy` has them over scalars, which can be traced, for joints with one axis.
+:mod:`pinion.dynamics.energy` has them over scalars, which can be traced.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The motion subspace S is constant in the moving body's coordinates for every kind (Featherstone
 2008, table 4.1), so that no joint has a velocity-product term of its own. S is a matrix here, of up
-to six columns; :mod:`pinion.dynamics.axis` has the two kinds whose S is one unit vector, over
-scalars.
+to six columns; :mod:`pinion.dynamics.axis` has the columns one by one, over scalars.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Frames and the centre of mass of a robot with joints of any kind; columns are in order of v.
 
-:mod:`pinion.dynamics.kinematics` has them over scalars, for joints with one axis.
+:mod:`pinion.dynamics.kinematics` has them over scalars.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ about one point, where nothing has to be transformed between bodies:
 
 Arguments are checked arrays with a batch: q (n, nq), the others (n, nv).
 
-:mod:`pinion.dynamics.rnea`, ``crba``, ``minv`` and ``aba`` have forms with far fewer operations,
-for hardware; they rest on joints of one degree of freedom whose axis is z, and cannot serve every
-joint.
+:mod:`pinion.dynamics.rnea`, ``crba``, ``minv`` and ``aba`` have forms over scalars, with far fewer
+operations.
 """
 
 from __future__ import annotations

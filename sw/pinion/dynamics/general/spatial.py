@@ -1,7 +1,7 @@
 """Spatial vectors and matrices as arrays with any number of leading axes: ``[angular; linear]``.
 
 :mod:`pinion.dynamics.spatial` and :mod:`pinion.dynamics.axis` have the same algebra in 3-vectors of
-scalars, for hardware, which pays for the zeros of a 6x6 matrix.
+scalars, where the zeros of a 6x6 matrix have their price.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ which fixed point of space it is, and a robot that has floated far from the base
 
 The forward pass of :mod:`pinion.dynamics.rnea` is another formulation of :func:`motion_of` and
 :func:`body_forces`: in the bodies' own coordinates and with classical accelerations, which is less
-to compute where each joint has one axis, and is what hardware is made from.
+to compute, and is what hardware and programs are made from.
 """
 
 from __future__ import annotations
