@@ -74,6 +74,10 @@ def command(
     rounds: Annotated[
         int, typer.Option(min=1, metavar="N", help="cpu: rounds in which all take their turn.")
     ] = 7,
+    native: Annotated[
+        bool,
+        typer.Option(help="cpu: beside Pinocchio's C++ too, minutes of compiling a function."),
+    ] = True,
     json: Json = False,
 ) -> None:
     """Print a table of measurements.
@@ -109,6 +113,7 @@ def command(
             largest=bench_cpu.SIZES[-1] if largest is None else largest,
             seconds=0.05 if seconds is None else seconds,
             rounds=rounds,
+            native=native,
             json=json,
         )
     elif what == "core":

@@ -47,7 +47,9 @@ SEED = 11
 _MOST_BYTES = 3 << 30
 
 
-def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, json: bool) -> None:
+def run(
+    target: Sequence[str], *, largest: int, seconds: float, rounds: int, native: bool, json: bool
+) -> None:
     """Measure and print.
 
     Parameters
@@ -56,6 +58,7 @@ def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, jso
     largest : samples of the largest batch.
     seconds : for one batch in one round.
     rounds : in which all take their turn.
+    native : build Pinocchio's C++ too, which takes a compiler minutes a function.
 
     Raises
     ------
@@ -79,6 +82,7 @@ def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, jso
                     largest=largest,
                     seconds=seconds,
                     rounds=rounds,
+                    native=native,
                 )
                 rows += made
                 left_out |= missing
@@ -111,7 +115,7 @@ def machine() -> dict[str, Any]:
 
 
 def measured(
-    robot: str, name: str, *, model: Any, largest: int, seconds: float, rounds: int
+    robot: str, name: str, *, model: Any, largest: int, seconds: float, rounds: int, native: bool
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """One function of one robot: every dtype, layout and size, and the opponents.
 
@@ -149,7 +153,7 @@ def measured(
                 copy = f"copy {dtype} {count}"
                 if count > IN_CACHE and copy not in cases:
                     cases[copy] = copy_case(*record_bytes(kernel), count)
-    opponents, left_out = _opponents(robot, name)
+    opponents, left_out = _opponents(robot, name, native)
     probe = Probe.compiled(best(), find_compiler(), Cache(default_folder(os.environ)))
     times = rounds_of(cases, rounds=rounds, seconds=seconds)
     fma = {dtype: min(probe.fma_ns(dtype) for _ in range(20)) for dtype in cpu.DTYPES}
@@ -191,7 +195,7 @@ def _summary(values: Sequence[float]) -> dict[str, float]:
     return {"ns": float(middle), "spread": float((high - low) / middle)}
 
 
-def _opponents(robot: str, name: str) -> tuple[list[Any], dict[str, str]]:
+def _opponents(robot: str, name: str, native: bool) -> tuple[list[Any], dict[str, str]]:
     """Others' code for a function, compiled; and why some is missing."""
     root = Path(__file__).parents[3]
     if not (root / "benchmarks" / "cpu" / "opponents.py").exists():
@@ -206,6 +210,8 @@ def _opponents(robot: str, name: str) -> tuple[list[Any], dict[str, str]]:
     found: list[Any] = []
     left_out: dict[str, str] = {}
     for what in ("casadi_c", "pinocchio_native", "pinocchio_python"):
+        if what == "pinocchio_native" and not native:
+            continue
         try:
             made = getattr(module, what)(robot, name)
             found += made if isinstance(made, list) else [made]

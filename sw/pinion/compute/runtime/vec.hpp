@@ -126,10 +126,10 @@ PINION_FUSED(f32v, _mm256_fmadd_ps(a, b, c), _mm256_fmsub_ps(a, b, c), _mm256_fn
 PINION_FUSED(f64v, _mm256_fmadd_pd(a, b, c), _mm256_fmsub_pd(a, b, c), _mm256_fnmadd_pd(a, b, c),
              _mm256_fnmsub_pd(a, b, c))
 #elif PINION_ISA_NEON
-PINION_FUSED(f32v, vfmaq_f32(c, a, b), -vfmsq_f32(c, a, b), vfmsq_f32(c, a, b),
-             -vfmaq_f32(c, a, b))
-PINION_FUSED(f64v, vfmaq_f64(c, a, b), -vfmsq_f64(c, a, b), vfmsq_f64(c, a, b),
-             -vfmaq_f64(c, a, b))
+PINION_FUSED(f32v, vfmaq_f32(c, a, b), vfmaq_f32(-c, a, b), vfmsq_f32(c, a, b),
+             vfmsq_f32(-c, a, b))
+PINION_FUSED(f64v, vfmaq_f64(c, a, b), vfmaq_f64(-c, a, b), vfmsq_f64(c, a, b),
+             vfmsq_f64(-c, a, b))
 #elif PINION_ISA_PORTABLE
 PINION_FUSED(f32v, a *b + c, a *b - c, c - a * b, -(a * b) - c)
 PINION_FUSED(f64v, a *b + c, a *b - c, c - a * b, -(a * b) - c)
