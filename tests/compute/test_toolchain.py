@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
+import random
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,6 +213,20 @@ def test_a_compiler_that_hangs_is_stopped_with_its_children(
     until(lambda: not processes_in(place))  # the last of a killed process takes a moment
 
 
+def test_a_compiler_that_never_stops_talking_is_stopped(place: Path) -> None:
+    fake = script(place.parent / "g++", "exec yes nonsense")
+    with pytest.raises(ComputeError, match="did not get done"):
+        compile_one("", place / "a.so", find_compiler(str(fake)), timeout=0.1)
+    assert os.listdir(place) == []
+
+
+def test_the_first_error_is_found_behind_many_warnings(place: Path) -> None:
+    body = "yes 'unit.cpp:1:1: warning: odd' | head -n 30000; echo 'error: bad'; exit 1"
+    fake = script(place.parent / "g++", body)
+    with pytest.raises(ComputeError, match=r"\(error: bad\)"):
+        compile_one("", place / "a.so", find_compiler(str(fake)))
+
+
 def test_sources_compile_side_by_side(place: Path) -> None:
     # Each run ends only when both have begun; the third, the linker, comes by itself.
     body = """
@@ -256,6 +273,39 @@ def test_an_interrupt_stops_the_compiler_and_leaves_nothing(
     os.kill(child.pid, signal.SIGINT)
     child.join(LIMIT)
     assert child.exitcode == 77 and os.listdir(place) == []
+    until(lambda: not processes_in(place))
+
+
+def test_an_interrupt_at_any_moment_leaves_nothing(
+    place: Path,
+    fork: Callable[..., Any],
+    until: Callable[[Callable[[], object]], None],
+    processes_in: Callable[[Path], list[str]],
+) -> None:
+    seed = 20
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    fake = find_compiler(str(script(place.parent / "g++", "sleep 1000 & sleep 1000")))
+    ready = place.parent / "ready"
+
+    def compile_for_ever() -> None:
+        gc.disable()  # an interrupt that falls into a finalizer is ignored, by Python itself
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            ready.touch()
+            compile_one("", place / "a.so", fake)
+        except KeyboardInterrupt:
+            os._exit(77)
+
+    for _ in range(25):
+        child = fork(compile_for_ever)
+        until(ready.exists)
+        ready.unlink()
+        # A thread, a folder, a file and two processes are made within some ten milliseconds.
+        time.sleep(rng.choice([0.0, rng.uniform(0.0, 0.004), rng.uniform(0.0, 0.02)]))
+        os.kill(child.pid, signal.SIGINT)
+        child.join(LIMIT)
+        assert child.exitcode == 77 and os.listdir(place) == []
     until(lambda: not processes_in(place))
 
 

@@ -217,12 +217,13 @@ class Kernel:
         self._native = native
         self.run: Callable[..., Result] = self._compute
         module = native.runtime.module
-        if module is not None and layout == "aos":
+        if module is not None:
             self.run = module.caller(
                 native.address,
                 tuple((a.name, a.shape) for a in self.inputs),
                 tuple((a.name, a.shape) for a in self.results),
                 dtype == "float64",
+                LAYOUT_NUMBERS[layout],
                 finite,
                 threads,
                 Result,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import importlib.util
 import os
@@ -12,10 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from concurrent import futures
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,8 +50,8 @@ _NO_ROOM = re.compile(
     "|[Ff]ile size limit exceeded|Bus error"
 )
 
-_LOG_BYTES = 4_000_000
-"""Of a compiler's output that are searched for its first error."""
+_LOG_BYTES = 4_000_000  # of a compiler's output that are searched for its first error
+_PIPE_BYTES = 1 << 20  # at least what a pipe holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,40 +157,27 @@ def compile_library(
     folders = [f"-I{os.path.abspath(folder)}" for folder in include]
     own = _ZIG if compiler.family == "zig" else ()
     flags = [*FLAGS, *own, *isa.flags, *macros, *folders, *extra_flags]
-    library = "library.so"
-    try:
+    # Largest first: no long one is left over for the end.
+    units.sort(key=lambda name: len(sources[name]), reverse=True)
+    deadline = time.monotonic() + timeout
+
+    def work(signs: _Signs) -> None:
         with tempfile.TemporaryDirectory(
             dir=out.parent, prefix=".compile-", ignore_cleanup_errors=True
         ) as scratch:
-            work = Path(scratch)
+            folder = Path(scratch)
             for name, text in sources.items():
-                (work / name).write_text(text, encoding="utf-8")
-            run = _Run(compiler=compiler, work=work, deadline=time.monotonic() + timeout)
-            link = _link_flags(compiler)
-            if len(units) == 1 and compiler.family != "zig":
-                own_flags = (unit_flags or {}).get(units[0], ())
-                run([(units[0], [*flags, *own_flags, *link, "-o", library, units[0]])], jobs=1)
-            else:
-                # Largest first: no long one is left over for the end.
-                units.sort(key=lambda name: len(sources[name]), reverse=True)
-                objects = [f"{number}.o" for number in range(len(units))]
-                run(
-                    [
-                        (
-                            unit,
-                            [*flags, *(unit_flags or {}).get(unit, ()), "-c", "-o", target, unit],
-                        )
-                        for unit, target in zip(units, objects, strict=True)
-                    ],
-                    jobs=_processors() if jobs is None else jobs,
-                )
-                run([("the library", [*link, "-o", library, *objects])], jobs=1)
-            if not (work / library).is_file():
-                raise ComputeError(
-                    f"The compiler '{compiler}' reported success and wrote no library: "
-                    "check that it is a C++ compiler, or choose another one."
-                )
-            os.replace(work / library, out)
+                (folder / name).write_text(text, encoding="utf-8")
+            run = _Run(compiler=compiler, folder=folder, deadline=deadline, signs=signs)
+            library = run.library(
+                {unit: (*flags, *(unit_flags or {}).get(unit, ())) for unit in units},
+                jobs=_processors() if jobs is None else jobs,
+            )
+            if not signs.stop:
+                os.replace(library, out)
+
+    try:
+        _undisturbed(work)
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(
@@ -203,54 +189,72 @@ def compile_library(
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """Runs of one compiler in one folder, each a process group of its own."""
+    """Runs of one compiler in one folder, each a process group of its own.
+
+    Members
+    -------
+    signs : their ``stop`` ends them, with nothing done.
+    """
 
     compiler: Compiler
-    work: Path
+    folder: Path
     deadline: float
+    signs: _Signs
 
-    def __call__(self, commands: Sequence[tuple[str, Sequence[str]]], *, jobs: int) -> None:
+    def library(self, units: Mapping[str, Sequence[str]], *, jobs: int) -> Path:
+        """Compile sources, each with its flags, and link; ``jobs`` at a time."""
+        path = self.folder / "library.so"
+        link = [*_link_flags(self.compiler), "-o", path.name]
+        if len(units) == 1 and self.compiler.family != "zig":
+            ((unit, flags),) = units.items()
+            self._all([(unit, [*flags, *link, unit])], jobs=1)
+        else:
+            objects = [f"{number}.o" for number in range(len(units))]
+            self._all(
+                [
+                    (unit, [*flags, "-c", "-o", target, unit])
+                    for (unit, flags), target in zip(units.items(), objects, strict=True)
+                ],
+                jobs=jobs,
+            )
+            self._all([("the library", [*link, *objects])], jobs=1)
+        if not path.is_file() and not self.signs.stop:
+            raise ComputeError(
+                f"The compiler '{self.compiler}' reported success and wrote no library: "
+                "check that it is a C++ compiler, or choose another one."
+            )
+        return path
+
+    def _all(self, commands: Sequence[tuple[str, Sequence[str]]], *, jobs: int) -> None:
         """Run the compiler once for each name and its arguments, ``jobs`` at a time."""
-        # In a thread, where no KeyboardInterrupt falls between a process's start and its entry in
-        # the list of those to stop.
-        with futures.ThreadPoolExecutor(1) as thread:
-            stop = threading.Event()
-            try:
-                future = thread.submit(self._all, commands, jobs=jobs, stop=stop)
-                # By and by: a signal on the very threshold of a wait without end would go unseen.
-                while not future.done():
-                    futures.wait([future], timeout=0.1)
-                future.result()
-            finally:
-                stop.set()
-
-    def _all(
-        self, commands: Sequence[tuple[str, Sequence[str]]], *, jobs: int, stop: threading.Event
-    ) -> None:
-        waiting = list(enumerate(commands))[::-1]
-        running: dict[subprocess.Popen[bytes], tuple[str, Path]] = {}
+        waiting = list(commands)[::-1]
+        running: dict[subprocess.Popen[bytes], tuple[str, bytearray]] = {}
         pause = 0.001
         try:
-            while (waiting or running) and not stop.is_set():
+            while (waiting or running) and not self.signs.stop:
                 while waiting and len(running) < max(jobs, 1):
-                    number, (name, arguments) = waiting.pop()
-                    log = self.work / f"{number}.log"
-                    running[self._start(arguments, log=log)] = (name, log)
+                    name, arguments = waiting.pop()
+                    running[self._start(arguments)] = (name, bytearray())
                 ended = [process for process in running if process.poll() is not None]
+                busy = [process for process, (_, said) in running.items() if _read(process, said)]
                 for process in ended:
-                    name, log = running.pop(process)
+                    name, said = running.pop(process)
+                    _close(process)
                     if process.returncode < 0:
                         _stop(process)  # a compiler that was killed leaves what it had started
                     if process.returncode != 0:
-                        raise self._refusal(name, log=log, status=process.returncode)
-                if not ended:
-                    if time.monotonic() > self.deadline:
-                        name = next(iter(running.values()))[0]
-                        raise ComputeError(
-                            f"The compiler '{self.compiler}' did not get done with {name} in time "
-                            "and was stopped: choose another compiler, or give it more time."
-                        )
-                    stop.wait(pause)
+                        text = said.decode(errors="replace")
+                        raise self._refusal(name, text, status=process.returncode)
+                if ended:
+                    continue
+                if time.monotonic() > self.deadline:
+                    name = next(iter(running.values()))[0]
+                    raise ComputeError(
+                        f"The compiler '{self.compiler}' did not get done with {name} in time "
+                        "and was stopped: choose another compiler, or give it more time."
+                    )
+                if not busy:
+                    time.sleep(pause)
                     pause = min(1.5 * pause, 0.01)
         finally:
             left = [process for process in running if process.returncode is None]
@@ -258,45 +262,46 @@ class _Run:
                 _stop(process)
             for process in left:
                 process.wait()
+            for process in running:
+                _close(process)
 
-    def _start(self, arguments: Sequence[str], *, log: Path) -> subprocess.Popen[bytes]:
-        cache = str(self.work / "zig-cache")
+    def _start(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+        cache = str(self.folder / "zig-cache")
         environment = {
             **os.environ,
             "LC_ALL": "C",  # errors are looked for by their English names
-            "TMPDIR": str(self.work),
+            "TMPDIR": str(self.folder),
             "ZIG_GLOBAL_CACHE_DIR": cache,
             "ZIG_LOCAL_CACHE_DIR": cache,
         }
         try:
-            with log.open("wb") as output:
-                return subprocess.Popen(
-                    [*self.compiler.command, *arguments],
-                    cwd=self.work,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    # Ctrl-C in a terminal is for us, who then stop the compiler's whole group.
-                    start_new_session=True,
-                )
+            process = subprocess.Popen(
+                [*self.compiler.command, *arguments],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                # No file: on a full disk it could not say so.
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C in a terminal is for us, who then stop the compiler's whole group.
+                start_new_session=True,
+            )
         except OSError as error:
-            if error.filename is not None and str(error.filename) != self.compiler.command[0]:
-                raise  # the log
             raise ComputeError(
                 f"The compiler '{self.compiler}' cannot be started ({error.strerror}): choose "
                 "another one."
             ) from error
+        assert process.stdout is not None  # a pipe was asked for
+        os.set_blocking(process.stdout.fileno(), False)
+        return process
 
-    def _refusal(self, name: str, *, log: Path, status: int) -> ComputeError:
-        with log.open("rb") as output:
-            said = output.read(_LOG_BYTES).decode(errors="replace")
+    def _refusal(self, name: str, said: str, *, status: int) -> ComputeError:
         reason = _reason(said, status=status)
         no_room = _NO_ROOM.search(said)
         if no_room is not None:
             return StorageError(
                 f"The compiler '{self.compiler}' could not write its files in "
-                f"'{self.work.parent}' ({no_room[0]}): make room there, or take another folder.",
+                f"'{self.folder.parent}' ({no_room[0]}): make room there, or take another folder.",
                 reason=no_room[0],
             )
         if status < 0 or "terminated program" in said:
@@ -308,6 +313,57 @@ class _Run:
             f"The compiler '{self.compiler}' refused {name} ({reason}): choose another one, such "
             "as g++ 11 or clang++ 14 or newer."
         )
+
+
+class _Signs:
+    """What a thread and who waits for it tell each other; each is set once, by one side."""
+
+    go = stop = done = False
+    raised: BaseException | None = None
+
+
+def _undisturbed(work: Callable[[_Signs], None]) -> None:
+    """Do it in a thread, where no KeyboardInterrupt falls.
+
+    In the main thread one may fall between the start of a process and the line that notes it, and
+    nobody would ever stop that process. One that comes while the main thread waits here sets
+    ``stop``, which tells ``work`` to come to an end, and goes on when it has.
+
+    An interrupt may leave what is made of locks in Python (Event, Condition, Thread.start) locked
+    for ever. So there are plain values here, and one lock that only shortens a wait.
+    """
+    signs = _Signs()
+    bell = _thread.allocate_lock()
+    bell.acquire()
+
+    def body() -> None:
+        while not signs.go and not signs.stop:
+            time.sleep(0.0005)
+        try:
+            if not signs.stop:
+                work(signs)
+        except BaseException as error:
+            signs.raised = error
+        finally:
+            signs.done = True
+            bell.release()
+
+    try:
+        # Interrupted here, there may be a thread or not. It does nothing before it is told to.
+        _thread.start_new_thread(body, ())
+        signs.go = True
+        while not signs.done:
+            bell.acquire(timeout=0.05)
+    finally:
+        signs.stop = True
+        while signs.go and not signs.done:
+            bell.acquire(timeout=0.05)
+    error, signs.raised = signs.raised, None
+    try:
+        if error is not None:
+            raise error
+    finally:
+        del error  # or it and its traceback would hold each other
 
 
 def _chosen(choice: str) -> Compiler:
@@ -415,6 +471,22 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     """Kill the process and all that it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _read(process: subprocess.Popen[bytes], said: bytearray) -> bool:
+    """Append what a process has printed since, at least what a pipe holds; whether it was any."""
+    size = 0
+    with contextlib.suppress(BlockingIOError):
+        assert process.stdout is not None
+        while size < _PIPE_BYTES and (part := os.read(process.stdout.fileno(), 1 << 16)):
+            size += len(part)
+            said += part[: max(_LOG_BYTES - len(said), 0)]
+    return size > 0
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None
+    process.stdout.close()
 
 
 def _reason(said: str, *, status: int) -> str:

@@ -32,7 +32,7 @@ struct Caller {
   const pinion_kernel *kernel;
   int inputs, outputs;
   Array array[MOST_ARRAYS]; // inputs, then outputs
-  int type;
+  int type, layout;
   int finite; // whether infinities and NaN are refused
   unsigned threads;
   PyObject *result_type, *otherwise;
@@ -45,13 +45,26 @@ PyObject *otherwise(Caller *self, PyObject *const *args, size_t flags, PyObject 
 
 void give_back(PyObject *capsule) { free(PyCapsule_GetPointer(capsule, nullptr)); }
 
-PyObject *make_array(const Array &a, int type, size_t bytes, bool single, npy_intp n) {
-  npy_intp dims[MOST_AXES + 1];
+// Axes of an array of n samples, and how many there are.
+int axes_of(const Array &a, int layout, npy_intp n, bool single, npy_intp *dims) {
   int axes = 0;
-  if (!single) dims[axes++] = n;
+  if (layout == PINION_BLOCKS)
+    dims[axes++] = n / PINION_BLOCK;
+  else if (layout == PINION_AOS && !single)
+    dims[axes++] = n;
   for (int k = 0; k < a.axes; ++k) dims[axes++] = a.shape[k];
-  const size_t total = bytes * (size_t)a.size * (size_t)n;
-  if (total < ALIGNED_FROM) return PyArray_SimpleNew(axes, dims, type);
+  if (layout == PINION_BLOCKS)
+    dims[axes++] = PINION_BLOCK;
+  else if (layout == PINION_SOA)
+    dims[axes++] = n;
+  return axes;
+}
+
+PyObject *make_array(const Caller *self, const Array &a, bool single, npy_intp n) {
+  npy_intp dims[MOST_AXES + 2];
+  const int axes = axes_of(a, self->layout, n, single, dims);
+  const size_t total = self->kernel->bytes * (size_t)a.size * (size_t)n;
+  if (total < ALIGNED_FROM) return PyArray_SimpleNew(axes, dims, self->type);
   void *data = nullptr;
   if (posix_memalign(&data, 64, total) != 0) return PyErr_NoMemory();
   PyObject *owner = PyCapsule_New(data, nullptr, give_back);
@@ -59,7 +72,7 @@ PyObject *make_array(const Array &a, int type, size_t bytes, bool single, npy_in
     free(data);
     return nullptr;
   }
-  PyObject *made = PyArray_SimpleNewFromData(axes, dims, type, data);
+  PyObject *made = PyArray_SimpleNewFromData(axes, dims, self->type, data);
   if (!made || PyArray_SetBaseObject((PyArrayObject *)made, owner) < 0) {
     Py_XDECREF(made);
     if (!made) Py_DECREF(owner);
@@ -68,19 +81,71 @@ PyObject *make_array(const Array &a, int type, size_t bytes, bool single, npy_in
   return made;
 }
 
-// Whether an object is an array of this kind that the kernel may use as it is; n is -1 for one
-// sample without a batch axis.
-bool fits(const Array &a, int type, PyObject *object, npy_intp *n) {
+// What of an array the kernel needs to know; samples is -1 for one sample without a batch axis.
+struct Found {
+  npy_intp samples, stride;
+};
+
+// Whether the elements of an array in SOA stand at one distance, which is no less than its samples.
+bool rows_fit(const Array &a, PyArrayObject *array, npy_intp *stride) {
+  const npy_intp *strides = PyArray_STRIDES(array), size = PyArray_ITEMSIZE(array);
+  const npy_intp n = PyArray_DIMS(array)[a.axes];
+  if (n > 1 && strides[a.axes] != size) return false;
+  npy_intp row = -1, next = -1; // in bytes: of a row, and what the axis before must have
+  for (int k = a.axes - 1; k >= 0; --k) {
+    if (a.shape[k] <= 1) continue;
+    if (row < 0) row = next = strides[k];
+    if (strides[k] != next) return false;
+    next *= a.shape[k];
+  }
+  if (row < 0) row = n * size;
+  *stride = row / size;
+  return row % size == 0 && *stride >= n;
+}
+
+// Whether an object is an array of this kind that the kernel may use as it is.
+bool fits(const Caller *self, const Array &a, PyObject *object, Found *found) {
   if (!PyArray_CheckExact(object)) return false;
   PyArrayObject *array = (PyArrayObject *)object;
-  if (PyArray_TYPE(array) != type || !PyArray_ISCARRAY_RO(array)) return false;
-  const int batch = PyArray_NDIM(array) - a.axes;
-  if (batch != 0 && batch != 1) return false;
+  if (PyArray_TYPE(array) != self->type || !PyArray_ISALIGNED(array) ||
+      !PyArray_ISNOTSWAPPED(array)) {
+    return false;
+  }
   const npy_intp *shape = PyArray_DIMS(array);
+  const int axes = PyArray_NDIM(array);
+  int first = 0; // axis of the elements
+  if (self->layout == PINION_SOA) {
+    if (axes != a.axes + 1) return false;
+    found->samples = shape[a.axes];
+  } else if (self->layout == PINION_BLOCKS) {
+    if (axes != a.axes + 2 || shape[axes - 1] != PINION_BLOCK) return false;
+    found->samples = shape[0] * PINION_BLOCK;
+    first = 1;
+  } else {
+    first = axes - a.axes;
+    if (first != 0 && first != 1) return false;
+    found->samples = first ? shape[0] : -1;
+  }
   for (int k = 0; k < a.axes; ++k)
-    if (shape[batch + k] != a.shape[k]) return false;
-  *n = batch ? shape[0] : -1;
-  return true;
+    if (shape[first + k] != a.shape[k]) return false;
+  found->stride = a.size;
+  if (self->layout == PINION_SOA) return rows_fit(a, array, &found->stride);
+  return PyArray_IS_C_CONTIGUOUS(array);
+}
+
+// Index of the first number that is not finite, -1 when there is none; rows may stand apart.
+int64_t first_nonfinite(const Caller *self, const Array &a, PyArrayObject *array) {
+  const int bytes = (int)self->kernel->bytes;
+  if (PyArray_IS_C_CONTIGUOUS(array)) {
+    return pinion_first_nonfinite(PyArray_DATA(array), bytes, (size_t)PyArray_SIZE(array));
+  }
+  npy_intp stride = 0;
+  rows_fit(a, array, &stride);
+  for (npy_intp k = 0; k < a.size; ++k) {
+    const char *row = (const char *)PyArray_DATA(array) + k * stride * bytes;
+    if (pinion_first_nonfinite(row, bytes, (size_t)PyArray_DIMS(array)[a.axes]) != -1) return k;
+  }
+  return -1;
 }
 
 struct Span {
@@ -88,9 +153,16 @@ struct Span {
   bool meets(const Span &other) const { return begin < other.end && other.begin < end; }
 };
 
+// From the first byte to the last one; with rows apart, what is between them counts as well.
 Span span_of(PyObject *object) {
-  const char *begin = (const char *)PyArray_DATA((PyArrayObject *)object);
-  return {begin, begin + PyArray_NBYTES((PyArrayObject *)object)};
+  PyArrayObject *array = (PyArrayObject *)object;
+  const char *begin = (const char *)PyArray_DATA(array);
+  npy_intp last = 0;
+  for (int k = 0; k < PyArray_NDIM(array); ++k) {
+    if (PyArray_DIMS(array)[k] == 0) return {begin, begin};
+    last += (PyArray_DIMS(array)[k] - 1) * PyArray_STRIDES(array)[k];
+  }
+  return {begin, begin + last + PyArray_ITEMSIZE(array)};
 }
 
 // As pinion.functions.Result makes itself: the class refuses attributes, its slots take them.
@@ -128,19 +200,19 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
   pinion_view in_view[MOST_ARRAYS], out_view[MOST_ARRAYS];
   npy_intp n = -1;
   for (int k = 0; k < self->inputs; ++k) {
-    npy_intp own;
-    if (!in[k] || !fits(self->array[k], self->type, in[k], &own)) {
+    Found found;
+    if (!in[k] || !fits(self, self->array[k], in[k], &found)) {
       return otherwise(self, args, flags, names);
     }
-    if (own >= 0 && n >= 0 && own != n) return otherwise(self, args, flags, names);
-    if (own >= 0) n = own;
+    if (found.samples >= 0 && n >= 0 && found.samples != n) {
+      return otherwise(self, args, flags, names);
+    }
+    if (found.samples >= 0) n = found.samples;
     PyArrayObject *array = (PyArrayObject *)in[k];
-    void *data = PyArray_DATA(array);
-    if (self->finite &&
-        pinion_first_nonfinite(data, (int)self->kernel->bytes, (size_t)PyArray_SIZE(array)) != -1) {
+    if (self->finite && first_nonfinite(self, self->array[k], array) != -1) {
       return otherwise(self, args, flags, names);
     }
-    in_view[k] = {data, own < 0 ? PINION_ONE : PINION_AOS, self->array[k].size};
+    in_view[k] = {PyArray_DATA(array), found.samples < 0 ? PINION_ONE : self->layout, found.stride};
   }
   const bool single = n < 0;
   const npy_intp count = single ? 1 : n;
@@ -150,10 +222,10 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
   int status = 0;
   for (int k = 0; k < self->outputs; ++k) {
     const Array &a = self->array[self->inputs + k];
+    Found found = {n, self->layout == PINION_SOA ? count : a.size};
     if (out) {
-      npy_intp own;
       PyObject *object = PyDict_GetItemWithError(out, a.name);
-      bool good = object && fits(a, self->type, object, &own) && own == n &&
+      bool good = object && fits(self, a, object, &found) && found.samples == n &&
                   PyArray_ISWRITEABLE((PyArrayObject *)object);
       for (int j = 0; good && j < self->inputs; ++j) good = !span_of(object).meets(span_of(in[j]));
       for (int j = 0; good && j < k; ++j) good = !span_of(object).meets(span_of(made[j]));
@@ -163,10 +235,10 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
       }
       made[k] = Py_NewRef(object);
     } else {
-      made[k] = make_array(a, self->type, self->kernel->bytes, single, count);
+      made[k] = make_array(self, a, single, count);
       if (!made[k]) goto done;
     }
-    out_view[k] = {PyArray_DATA((PyArrayObject *)made[k]), PINION_AOS, a.size};
+    out_view[k] = {PyArray_DATA((PyArrayObject *)made[k]), self->layout, found.stride};
   }
 
   if (count < UNLOCKED_FROM) {
@@ -274,15 +346,15 @@ bool take_arrays(PyObject *pairs, Array *array, int *count) {
   return true;
 }
 
-// caller(kernel, inputs, outputs, float64, finite, threads, result_type, otherwise): the address of
-// a pinion_kernel, its arrays, how it is called.
+// caller(kernel, inputs, outputs, float64, layout, finite, threads, result_type, otherwise): the
+// address of a pinion_kernel, its arrays, how it is called.
 PyObject *make_caller(PyObject *module, PyObject *args) {
   unsigned long long address;
   PyObject *inputs, *outputs, *result_type, *otherwise;
-  int wide, finite;
+  int wide, layout, finite;
   unsigned threads;
-  if (!PyArg_ParseTuple(args, "KO!O!ppIO!O", &address, &PyTuple_Type, &inputs, &PyTuple_Type,
-                        &outputs, &wide, &finite, &threads, &PyType_Type, &result_type,
+  if (!PyArg_ParseTuple(args, "KO!O!pipIO!O", &address, &PyTuple_Type, &inputs, &PyTuple_Type,
+                        &outputs, &wide, &layout, &finite, &threads, &PyType_Type, &result_type,
                         &otherwise)) {
     return nullptr;
   }
@@ -296,6 +368,7 @@ PyObject *make_caller(PyObject *module, PyObject *args) {
   self->call = call;
   self->kernel = (const pinion_kernel *)(uintptr_t)address;
   self->type = wide ? NPY_DOUBLE : NPY_FLOAT;
+  self->layout = layout;
   self->finite = finite;
   self->threads = threads;
   self->result_type = Py_NewRef(result_type);

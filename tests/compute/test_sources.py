@@ -1,0 +1,78 @@
+"""The identity of Pinion's own sources."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pinion.compute import sources
+from pinion.compute.errors import ComputeError
+from pinion.compute.sources import PACKAGES, package_digest
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of the namespace, ``pinion.toy``."""
+    folder = tmp_path / "pinion" / "toy"
+    (folder / "runtime").mkdir(parents=True)
+    (folder / "__init__.py").write_text("x = 1\n")
+    (folder / "runtime" / "toy.hpp").write_text("#define X 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return folder
+
+
+def test_every_edit_counts(package: Path) -> None:
+    seen = [package_digest(["toy"])]
+
+    def changed() -> bool:
+        seen.append(package_digest(["toy"]))
+        return seen[-1] not in seen[:-1]
+
+    assert not changed()
+    file = package / "runtime" / "toy.hpp"
+    stamp = file.stat().st_mtime_ns
+    file.write_text("#define X 22\n")
+    os.utime(file, ns=(stamp, stamp))
+    assert changed(), "another size"
+    os.utime(file, ns=(stamp, stamp + 1))
+    assert changed(), "another time"
+    file.rename(file.with_name("other.hpp"))
+    assert changed(), "another name"
+    (package / "data.urdf").touch()
+    assert changed(), "a file more"
+    (package / "data.urdf").unlink()
+    assert not changed(), "it is as it was before"
+
+
+def test_what_python_and_editors_make_does_not_count(package: Path) -> None:
+    before = package_digest(["toy"])
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "toy.pyc").touch()
+    (package / ".toy.py.swp").touch()
+    (package / ".#toy.py").symlink_to("nowhere")
+    (package / "link").symlink_to("nowhere")
+    assert package_digest(["toy"]) == before
+
+
+def test_the_version_counts(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = package_digest(["toy"])
+    monkeypatch.setattr(sources, "version", lambda: "9.9")
+    assert package_digest(["toy"]) != before
+
+
+def test_order_does_not_count_and_packages_do() -> None:
+    assert package_digest() == package_digest(PACKAGES[::-1])
+    assert package_digest(PACKAGES[1:]) != package_digest()
+
+
+def test_headers_of_the_runtime_are_part_of_the_sources() -> None:
+    (folder,) = sources._folders("compute")
+    lines = "".join(sources._files(folder))
+    assert "/runtime/vec.hpp" in lines and "/cache.py" in lines
+
+
+def test_a_missing_package_is_named() -> None:
+    with pytest.raises(ComputeError, match=r"^There is no package pinion\.nonsense: .*\.$"):
+        package_digest(["nonsense"])
