@@ -97,8 +97,8 @@ def missing_modules(pages: dict[str, str], packages: dict[str, Path]) -> list[st
             name = f"pinion.{name}"
         elif first not in ("pinion", "tests"):
             continue
-        if name.split(".") == ["pinion", "transports"]:
-            continue  # a group of entry points
+        if name in ("pinion.transports", "pinion.backends"):
+            continue  # groups of entry points
         if not _resolves(name):
             wrong.append(f"{page}: {name}")
     return wrong

@@ -17,7 +17,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jaxlib
 
 from pinion.functions import InputError
 from pinion.robot import Model
@@ -123,7 +122,7 @@ def _registered(compiler: str | None, cache: Path | None) -> str:
         "package": package_digest(("compute",)),
         "compiler": command.identity,
         "isa": machine.name,
-        "jaxlib": jaxlib.__version__,
+        "jax": jax.__version__,
     }
     sources = {file: (HEADERS / file).read_text() for file in ("jaxcall.cpp", "runtime.cpp")}
     path = store.library(
