@@ -18,15 +18,8 @@ AOS, SOA, BLOCKS, ONE = range(4)
 LAYOUTS = {"aos": AOS, "soa": SOA, "blocks": BLOCKS}
 BLOCK = 16
 
-FLAGS = [
-    "-std=c++17",
-    "-O2",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-fPIC",
-    "-shared",
-    "-pthread",
-]
+FLAGS = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno"]
+SHARED = ["-fPIC", "-shared", "-pthread"]
 STRICT = ["-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra", "-Werror"]
 INSTRUCTION_SETS = {
     "avx512": ["-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mfma"],
@@ -94,6 +87,7 @@ class Library:
             ctypes.POINTER(ViewStruct),
             ctypes.c_uint,
         )
+        library.lanes_of_last_call.restype = ctypes.POINTER(ctypes.c_double)
         library.pinion_first_nonfinite.restype = ctypes.c_int64
         library.pinion_first_nonfinite.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
         self.c = library
@@ -130,10 +124,8 @@ def build(isa: str, folder: Path) -> Library:
     path = folder / f"toys_{isa}.so"
     runtime = Path(pinion.compute.__file__).parent / "runtime"
     source = Path(__file__).parent / "toys.cpp"
-    subprocess.run(
-        [command, *FLAGS, *STRICT, *INSTRUCTION_SETS[isa], "-I", runtime, source, "-o", path],
-        check=True,
-    )
+    flags = [*FLAGS, *SHARED, *STRICT, *INSTRUCTION_SETS[isa]]
+    subprocess.run([command, *flags, "-I", runtime, source, "-o", path], check=True)
     return Library(path=path)
 
 
@@ -174,7 +166,7 @@ class Placed:
         """The same in C."""
         return ViewStruct(self.memory.ctypes.data + self.start, self.layout, self.stride)
 
-    def elements(self, memory: NDArray[np.uint8]) -> NDArray:
+    def elements(self, memory: NDArray[np.uint8]) -> np.ndarray:
         """The elements in a memory like the own one: (n, size), or (blocks, size, 16)."""
         width = self.dtype.itemsize
         shape: tuple[int, ...] = (self.n, self.size)
@@ -188,7 +180,7 @@ class Placed:
             shape = (whole(self.n) // BLOCK, self.size, BLOCK)
         return np.ndarray(shape, self.dtype, memory, self.start, strides)
 
-    def write(self, values: NDArray) -> None:
+    def write(self, values: np.ndarray) -> None:
         """Puts values, (n, size), where they belong."""
         if self.layout == BLOCKS:
             padded = np.zeros((whole(self.n), self.size), self.dtype)
@@ -196,7 +188,7 @@ class Placed:
             values = padded.reshape(-1, BLOCK, self.size).transpose(0, 2, 1)
         self.elements(self.memory)[:] = values
 
-    def read(self) -> NDArray:
+    def read(self) -> np.ndarray:
         """The values, (n, size)."""
         found = self.elements(self.memory)
         if self.layout == BLOCKS:

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.compute.runtime_library import (
     AOS,
@@ -33,7 +33,7 @@ from tests.compute.runtime_library import (
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler")
 
 SEED = 11
-SIZES = (1, 2, 3, 7, 16, 17, 49)
+SIZES = (1, 2, 3, 7, 12, 16, 17, 30, 49)
 COUNTS = (0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 100, 4097)
 DTYPES = [pytest.param(np.dtype(d), id=d) for d in ("float32", "float64")]
 # A hang ends, sooner or later.
@@ -53,12 +53,12 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-def samples(n: int, size: int, dtype: np.dtype) -> NDArray:
+def samples(n: int, size: int, dtype: np.dtype) -> np.ndarray:
     """Every element tells its sample and its place: (n, size)."""
     return (np.arange(n)[:, None] * 64 + np.arange(size) + 1).astype(dtype)
 
 
-def sums(inputs: list[NDArray]) -> list[NDArray]:
+def sums(inputs: list[np.ndarray]) -> list[np.ndarray]:
     """What the kernel "sums" makes of arrays (n, size)."""
     return [2 * a - (np.arange(a.shape[1]) + 1).astype(a.dtype) * inputs[0] for a in inputs]
 
@@ -100,7 +100,7 @@ def check_sums(
         assert a.untouched(old), (n, a.layout, a.size, a.stride, threads)
 
 
-def in_child(work: Callable[[], None]) -> None:
+def in_child(work: Callable[[], object]) -> None:
     """Does it in a fork of this process; a signal, an exception or a hang there is a failure."""
     child = os.fork()
     if child == 0:
@@ -207,6 +207,22 @@ def test_only_needed_vectors_are_computed(library: Library, dtype: np.dtype) -> 
         assert library.c.count_calls() == full * (16 // lanes) + -(-rest // lanes)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lanes_behind_the_last_sample_repeat_it(library: Library, dtype: np.dtype) -> None:
+    kernel = library.kernel("sums", dtype)
+    lanes = kernel.contents.lanes
+    for n in (1, 2, 5, 15, 17, 23, 30):
+        for layout in (AOS, SOA):
+            inputs = [placed(layout, size, n, dtype) for size in SIZES]
+            outputs = [placed(AOS, size, n, dtype) for size in SIZES]
+            for a in inputs:
+                a.write(samples(n, a.size, dtype))
+            assert library.run(kernel, n, inputs, outputs) == DONE
+            found = library.c.lanes_of_last_call()[:lanes]
+            first = (n - 1) // lanes * lanes
+            assert found == [64.0 * min(first + i, n - 1) + 1 for i in range(lanes)]
+
+
 def fenced(layout: int, size: int, n: int, dtype: np.dtype, *, at_end: bool) -> Placed:
     """An array that ends right before, or begins right behind, a page that nobody may touch."""
     page = mmap.PAGESIZE
@@ -292,14 +308,19 @@ def test_the_child_of_a_fork_has_a_pool_of_its_own(meeting: Callable[[int, int],
 def test_a_fork_amid_a_batch_leaves_the_child_a_pool(
     library: Library, meeting: Callable[[int, int], int]
 ) -> None:
-    # The other thread is in the pool, and stays there, when the child is made.
+    # Two threads wait for a third one, which does not come, while the child is made.
+    library.c.expect_crowd(0)
     other = threading.Thread(target=meeting, args=(2, 3))
     other.start()
-    while library.c.count_calls() < 20 and other.is_alive():
-        os.sched_yield()
-    in_child(lambda: meeting(2, 2))
-    library.c.expect_crowd(1)
-    other.join()
+    try:
+        deadline = time.monotonic() + LIMIT
+        while library.c.count_threads() < 2 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert library.c.count_threads() == 2
+        in_child(lambda: meeting(2, 2))
+    finally:
+        library.c.expect_crowd(0)
+        other.join()
 
 
 @pytest.mark.parametrize("threads", [1, 2])

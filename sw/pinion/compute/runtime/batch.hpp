@@ -117,8 +117,8 @@ inline int check(const pinion_kernel *k, size_t n, const pinion_view *in, const 
 
 // 16 elements that follow each other.
 template <class T> PINION_INLINE void copy16(T *to, const T *from) {
-  typedef Pieces<T, WIDEST> P;
-  for (int i = 0; i < BLOCK; i += WIDEST * 16 / (int)sizeof(T)) P::store(to + i, P::load(from + i));
+  typedef Pieces<T> P;
+  for (int i = 0; i < BLOCK; i += P::N * P::Q) P::store(to + i, P::load(from + i));
 }
 
 // Fewer than 16, in parts of constant sizes.

@@ -225,7 +225,8 @@ inline void wait_for_helpers() {
 
 // Calls work(context) here and in up to `helpers` other threads, on the caller's processors;
 // returns when all are done. `work` returns once nothing is left to take.
-__attribute__((noinline)) inline void share(unsigned helpers, const Processors &cpus, void (*work)(void *), void *context) {
+__attribute__((noinline)) void share(unsigned helpers, const Processors &cpus,
+                                     void (*work)(void *), void *context) {
   if (pool.busy.load(std::memory_order_relaxed) ||
       pool.busy.exchange(1, std::memory_order_acquire))
     return work(context);
