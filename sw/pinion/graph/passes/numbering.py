@@ -37,15 +37,16 @@ def number_values(graph: Graph, search: States, check: States, *, costs: Costs) 
     ready = arrivals(graph, costs)
     order = sorted(range(len(graph.nodes)), key=lambda i: (ready[i], i))
     same = _classes(graph, samples, order)
+    vanishing, steady = samples.vanishing(), samples.steady()
     folder = Folder()
     new: list[Signed] = [(1, -1)] * len(graph.nodes)
     for i in order:
         node = graph.nodes[i]
         if node.op == names.INPUT:
             new[i] = folder.visit(node, [])
-        elif samples.vanishes(i):
+        elif vanishing[i]:
             new[i] = folder.constant(0.0, node)
-        elif node.op != names.CONST and samples.steady(i):
+        elif node.op != names.CONST and steady[i]:
             new[i] = folder.constant(float(np.median(samples.search[i])), node)
         elif same[i] != (1, i):
             sign, kept = same[i]
@@ -59,16 +60,15 @@ def _classes(graph: Graph, samples: Samples, order: list[int]) -> list[Signed]:
     """For each node the sign and number of the equal node that comes first in ``order``."""
     first = np.abs(samples.search[:, 0])
     by_size = np.argsort(first, kind="stable")
-    sizes = first[by_size]
+    sizes, slack = first[by_size], TOLERANCE * samples.largest[0]
+    lows = np.searchsorted(sizes, first - slack).tolist()
+    highs = np.searchsorted(sizes, first + slack, side="right").tolist()
     same: list[Signed] = [(1, i) for i in range(len(graph.nodes))]
     place = {i: k for k, i in enumerate(order)}
     for i in order:
         if same[i] != (1, i):
             continue
-        largest = float(np.max(np.abs(samples.search[i])))
-        low = int(np.searchsorted(sizes, first[i] - TOLERANCE * largest))
-        high = int(np.searchsorted(sizes, first[i] + TOLERANCE * largest, side="right"))
-        for j in map(int, by_size[low:high]):
+        for j in by_size[lows[i] : highs[i]].tolist():
             if place[j] <= place[i] or same[j] != (1, j) or graph.nodes[j].op == names.INPUT:
                 continue
             sign = 1 if samples.search[i, 0] * samples.search[j, 0] >= 0 else -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from ..graph import Graph
 from ..ops import OPS, Family
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 States = Mapping[str, Floats]
 
 # Values that are equal in real arithmetic differ by what float64 rounds, some 1e-15 of them; where
@@ -44,39 +47,54 @@ class Samples:
     def of(cls, graph: Graph, search: States, check: States) -> Samples:
         """Evaluate a graph of the real dialect."""
         values, others = (_columns(graph, states) for states in (search, check))
+        largest = np.max(np.abs(values), axis=1).tolist()
         terms = np.zeros(len(graph.nodes))
         for i, node in enumerate(graph.nodes):
             if OPS[node.op].family is Family.SUM:
-                terms[i] = max(np.max(np.abs(values[a])) for a in node.args)
+                terms[i] = max(largest[a] for a in node.args)
         return cls(values, others, terms)
 
-    def agree(self, node: int, found: Floats, confirmed: Floats) -> bool:
-        """Whether a node has these values in both batches."""
-        a, b = self.search[node], self.check[node]
-        return bool(
-            np.max(np.abs(a - found)) <= TOLERANCE * np.max(np.abs(a))
-            and np.max(np.abs(b - confirmed)) <= TOLERANCE * np.max(np.abs(b))
-        )
+    @cached_property
+    def largest(self) -> tuple[Floats, Floats]:
+        """(nodes,) each, the largest magnitudes in either batch."""
+        return np.max(np.abs(self.search), axis=1), np.max(np.abs(self.check), axis=1)
 
-    def vanishes(self, node: int) -> bool:
-        """Whether a node is a sum of which rounding alone is left, in both batches.
+    def agree(self, nodes: int | Ints, found: Floats, confirmed: Floats) -> Bools:
+        """Whether nodes have these values in both batches.
+
+        Parameters
+        ----------
+        nodes : one node, or (k,) of them.
+        found, confirmed : values in ``search`` and in ``check``, (n,) and (m,), or (k, n) and
+            (k, m).
+        """
+        result = np.ones_like(nodes, dtype=np.bool_)
+        batches = zip((self.search, self.check), (found, confirmed), self.largest, strict=True)
+        for known, new, largest in batches:
+            error = np.abs(known[nodes] - new).max(axis=-1)
+            result = result & (error <= TOLERANCE * largest[nodes])
+        return result
+
+    def vanishing(self) -> Bools:
+        """(nodes,) which nodes are sums of which rounding alone is left, in both batches.
 
         A product of such a node needs no test of its own: it folds.
         """
-        limit = TOLERANCE * self.terms[node]
-        worst = max(np.max(np.abs(self.search[node])), np.max(np.abs(self.check[node])))
-        return bool(worst <= limit)
+        worst: Bools = np.maximum(*self.largest) <= TOLERANCE * self.terms
+        return worst
 
-    def steady(self, node: int) -> bool:
-        """Whether a node has one value in all states of both batches."""
-        a = self.search[node]
-        return self.agree(node, np.full_like(a, a[0]), np.full_like(self.check[node], a[0]))
+    def steady(self) -> Bools:
+        """(nodes,) which nodes have one value in all states of both batches."""
+        first = self.search[:, :1]
+        return self.agree(np.arange(len(first)), first, first)
 
 
 def _columns(graph: Graph, states: States) -> Floats:
     count = max((np.size(x) for x in states.values()), default=1)
-    values = node_floats(graph, states)
-    return np.array([np.broadcast_to(value, (count,)) for value in values], dtype=np.float64)
+    result = np.empty((len(graph.nodes), count))
+    for i, value in enumerate(node_floats(graph, states)):
+        result[i] = value
+    return result
 
 
 def arrivals(graph: Graph, costs: Costs) -> list[int]:
@@ -127,17 +145,14 @@ class Errors:
     def of(cls, graph: Graph, values: Floats) -> Errors:
         """Propagate errors through a graph whose nodes have these values."""
         steps = np.max(np.abs(values), axis=1) ** 2
-        both: list[list[Floats]] = [[], []]
+        both = np.zeros((2, *values.shape))
         for i, node in enumerate(graph.nodes):
+            if node.op == names.CONST and is_short(float(node.params[0])):
+                continue
             operands: list[Any] = [values[a] for a in node.args]
             partials = OPS[node.op].derivative(node, operands) if node.args else []
-            if node.op == names.CONST and is_short(float(node.params[0])):
-                for errors in both:
-                    errors.append(np.zeros(values.shape[1]))
-                continue
-            for errors, own in zip(both, (1.0, steps[i]), strict=True):
-                total = np.full(values.shape[1], own)
-                for arg, partial in zip(node.args, partials, strict=True):
-                    total = total + np.square(partial) * errors[arg]
-                errors.append(total)
-        return cls(np.array(both[0]), np.array(both[1]), steps)
+            total = np.array([[1.0], [steps[i]]])
+            for arg, partial in zip(node.args, partials, strict=True):
+                total = total + np.square(partial) * both[:, arg]
+            both[:, i] = total
+        return cls(both[0], both[1], steps)
