@@ -12,8 +12,25 @@ from hypothesis import given, settings
 from pinion.functions import function, independent_states
 from pinion.graph import Graph, Node, Tracer, evaluate_floats, op_counts
 from pinion.graph.check import verify
-from pinion.graph.passes import fold, number_values, resubstitute
-from pinion.graph.passes.samples import Errors, Samples, arrivals, slacks
+from pinion.graph.costs import Costs, UnitCosts
+from pinion.graph.passes import fold, number_values, resubstitute, resubstitution
+from pinion.graph.passes.resubstitution import (
+    GROWTH,
+    LEAST,
+    Definition,
+    _Finder,
+    _Network,
+    _Sieve,
+)
+from pinion.graph.passes.samples import (
+    TOLERANCE,
+    Errors,
+    Floats,
+    Samples,
+    arrivals,
+    is_short,
+    slacks,
+)
 from pinion.hls import Timing
 from pinion.hls.costs import DatapathCosts
 from tests.graph.helpers import Arrays, graphs, model, random_inputs, states, traced
@@ -258,3 +275,181 @@ def test_slack_is_what_is_left_until_the_last_result() -> None:
     mul, add = TIMING.latency("mul"), TIMING.latency("add")
     assert arrivals(graph, COSTS) == [0, mul, 2 * mul, add]
     assert slacks(graph, COSTS) == [0, 0, 0, 2 * mul - add]
+
+
+# -- the search for definitions --------------------------------------------------------------------
+
+
+def plain_definitions(graph: Graph, samples: Samples, costs: Costs) -> set[Definition]:
+    """What the search has to find, by trying all pairs of nodes for each node."""
+    first, late = samples.search[:, 0], np.array(slacks(graph, costs))
+    ready = np.array(arrivals(graph, costs))
+    varies = np.array([node.op != "const" for node in graph.nodes])
+    usable = varies & (np.abs(first) > 1e-9 * np.max(np.abs(samples.search), axis=1))
+    network, found = _Network(graph, costs), set()
+    add, mul = costs.price("add"), costs.price("mul")
+    for t, node in enumerate(graph.nodes):
+        if node.op not in ("add", "sub", "mul") or not network.uses[t]:
+            continue
+        worth, others = network.worth(t) - LEAST * mul, np.arange(len(first)) != t
+        may = {
+            op: np.flatnonzero(usable & others & (ready <= ready[t] + late[t] - costs.latency(op)))
+            for op in ("add", "mul")
+        }
+        i = may["add"]
+        for sign in (1.0, -1.0) if worth > add else ():
+            rest = first[t] - sign * first[i]
+            slack = TOLERANCE * np.maximum(np.abs(first[i]), abs(first[t]))
+            for a, b in partners(np.abs(first[i]), np.abs(rest), slack):
+                other = 1.0 if rest[a] * first[i[b]] > 0 else -1.0
+                found.add(Definition(t, "sum", (int(i[a]), int(i[b])), (sign, other)))
+        i = may["mul"]
+        if worth > costs.price("mul", constant=True):
+            ratio = samples.search[t, :2] / samples.search[i, :2]
+            off = np.abs(ratio[:, 0] - ratio[:, 1])
+            for a in np.flatnonzero(off <= TOLERANCE * np.abs(ratio[:, 0])):
+                factor, short = ratio[a, 0], round(ratio[a, 0] * 256.0) / 256.0
+                near = abs(factor - short) <= TOLERANCE * abs(factor)
+                found.add(Definition(t, "multiple", (int(i[a]),), (short if near else factor,)))
+        if worth > mul:
+            wanted = np.abs(first[t] / first[i])
+            for a, b in partners(np.abs(first[i]), wanted, TOLERANCE * wanted):
+                sign = np.sign(first[t] * first[i[a]] * first[i[b]])
+                found.add(Definition(t, "product", (int(i[a]), int(i[b])), (float(sign),)))
+    errors = Errors.of(graph, samples.search)
+    return {
+        new
+        for new in found
+        if list(new.args) == sorted(new.args)
+        and (new.form == "multiple" or {*new.args} != {*graph.nodes[new.node].args})
+        and plainly_holds(new, samples, errors)
+    }
+
+
+def partners(sizes: Floats, wanted: Floats, slack: Floats) -> list[tuple[int, int]]:
+    """Places of wanted sizes, and of sizes that are as wanted."""
+    low, high = ((wanted + off)[:, None] for off in (-slack, slack))
+    return list(zip(*np.nonzero((low <= sizes) & (sizes <= high)), strict=True))
+
+
+def plainly_holds(new: Definition, samples: Samples, errors: Errors) -> bool:
+    for of in (samples.search, samples.check):
+        x = [of[a] for a in new.args]
+        if new.form == "sum":
+            value = new.factors[0] * x[0] + new.factors[1] * x[1]
+        else:
+            value = new.factors[0] * np.prod(x, axis=0)
+        want = of[new.node]
+        if np.max(np.abs(value - want)) > TOLERANCE * np.max(np.abs(want)):
+            return False
+    x, c = [samples.search[a] for a in new.args], new.factors[0]
+    for known, own in ((errors.uniform, 1.0), (errors.scaled, errors.steps[new.node])):
+        e = [known[a] for a in new.args]
+        if new.form == "sum":
+            total = own + e[0] + e[1]
+        elif new.form == "product":
+            total = own + x[0] ** 2 * e[1] + x[1] ** 2 * e[0]
+        else:
+            step = 0.0 if is_short(c) else 1.0 if known is errors.uniform else c * c
+            total = own + c * c * e[0] + x[0] ** 2 * step
+        if np.mean(total) > GROWTH * np.mean(known[new.node]):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("step", "costs"), [(0, COSTS), (1, UnitCosts())], ids=["folded", "numbered"]
+)
+def test_the_search_finds_what_trying_all_pairs_finds(step: int, costs: Costs) -> None:
+    robot, name = "chain_3", "rnea_derivatives"
+    graph = both(robot, name)[step]
+    samples = Samples.of(graph, *batches(robot, name))
+    found = _Finder(graph, samples, costs, _Network(graph, costs)).definitions()
+    assert len(found) == len(set(found))
+    assert [new.node for new in found] == sorted(new.node for new in found)
+    want = plain_definitions(graph, samples, costs)
+    assert {new.form for new in want} == {"sum", "product", "multiple"}
+    assert set(found) == want
+
+
+def test_the_search_finds_what_is_at_the_ends_of_its_ranges(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Equal operands, terms of very different size, and relations that hold to the tolerance."""
+    monkeypatch.setattr(resubstitution, "_SIFTED", 1)  # the range of each node, not of many
+    tracer, off = Tracer(), 4e-13
+    a, b, c, d = (tracer.input(x) for x in "abcd")
+    for word, value in {
+        "known": a * b,
+        "double": (a * 3.0) * (b * 5.0) * (2.0 / 15.0),
+        "square": (a * a) * (b * b),
+        "nearly": (a * 3.0) * (b * ((1.0 + off) / 3.0)),
+        "multiple": (a * 7.0) * b + (c * d) * off,
+        "third": c * d,
+        "sum": (a * b) * (1.0 + off) + c * d,
+    }.items():
+        tracer.output(word, value)
+    small = {f"small{k}": f"with_small{k}" for k in range(15)}
+    for k, (tiny, rest) in enumerate(small.items()):
+        part = (1.1 + k / 10.0) * 1e-12
+        tracer.output(tiny, (a * b) * part)
+        tracer.output(rest, (a * 3.0) * (b * ((1.0 + part) / 3.0)))
+    graph = fold(tracer.finish())
+    rng = np.random.default_rng(8)
+    search, check = ({x: rng.uniform(1.0, 2.0, 16) for x in "abcd"} for _ in range(2))
+    samples = Samples.of(graph, search, check)
+    found = set(_Finder(graph, samples, COSTS, _Network(graph, COSTS)).definitions())
+    assert found == plain_definitions(graph, samples, COSTS)
+    of: dict[str, int] = dict(graph.outputs)
+    made = {(new.node, new.form, new.args) for new in found}
+    inputs = tuple(i for i, x in enumerate(graph.nodes) if x.op == "input")
+    assert (of["double"], "sum", (of["known"],) * 2) in made
+    assert (of["square"], "product", (of["known"],) * 2) in made
+    assert (of["nearly"], "product", inputs[:2]) in made
+    assert (of["multiple"], "multiple", (of["known"],)) in made
+    for tiny, rest in small.items():
+        assert (of[rest], "sum", tuple(sorted((of["known"], of[tiny])))) in made
+    assert (of["sum"], "sum", tuple(sorted((of["known"], of["third"])))) in made
+
+
+@pytest.mark.parametrize("count", [1, 30, 5000])
+def test_the_sieve_refuses_nothing_that_is_near(count: int) -> None:
+    print(f"seed {count}")
+    rng = np.random.default_rng(count)
+    sizes = np.sort(np.append(10.0 ** rng.uniform(-12.0, 6.0, count), (0.5, 1.0, 2.0)))
+    sieve = _Sieve(sizes)
+    for off in (-1.0, -0.5, -1e-9, 0.0, 1e-9, 0.5, 1.0):
+        near = sizes * (1.0 + off * sieve.part)
+        assert np.all(sieve.near(near)) and np.all(sieve.near(-near))
+    others = 10.0 ** rng.uniform(-12.0, 6.0, 10_000)
+    assert np.mean(sieve.near(others)) < 0.1
+
+
+def test_a_change_closes_no_cycle_and_none_other_is_refused() -> None:
+    graph, seed = both("iiwa14", "rnea")[1], 4
+    print(f"seed {seed}")
+    network, rng = _Network(graph, COSTS), np.random.default_rng(seed)
+
+    def needs(i: int, other: int) -> bool:
+        seen, todo = set(), [i]
+        while todo:
+            seen.add(now := todo.pop())
+            todo += [a for a in network.args[now] if a not in seen]
+        return other in seen
+
+    refused, made = 0, [i for i, node in enumerate(graph.nodes) if node.args]
+    for _ in range(600):
+        node = int(rng.choice(made))
+        a, b = (int(x) for x in rng.choice(len(graph.nodes), 2))
+        if node in (a, b):
+            continue
+        cycle = needs(a, node) or needs(b, node)
+        before = network.args[node]
+        network.choose(Definition(node, "sum", (a, b), (1.0, 1.0)))
+        assert network.args[node] == (before if cycle else (a, b))
+        refused += cycle
+        assert sorted(network.order) == list(range(len(graph.nodes)))
+        assert all(
+            network.place[x] < network.place[i] for i, args in enumerate(network.args) for x in args
+        )
+    assert 20 < refused < 580

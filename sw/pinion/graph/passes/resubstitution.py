@@ -23,17 +23,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import names
 from ..costs import Costs
 from ..graph import Graph
 from ..ops import OPS, Family
 from .numbering import number_values
-from .samples import TOLERANCE, Errors, Floats, Samples, States, arrivals, is_short, slacks
+from .samples import (
+    TOLERANCE,
+    Bools,
+    Errors,
+    Floats,
+    Ints,
+    Samples,
+    States,
+    arrivals,
+    is_short,
+    slacks,
+)
 from .simplify import Folder, Signed
-
-Ints = NDArray[np.int64]
 
 # Savings of a smaller part of a product's price are not worth a change: a product by a constant in
 # place of another product is none.
@@ -44,6 +52,13 @@ _REPLACED = (Family.PRODUCT, Family.SUM)
 
 # By how much the variance of a node's rounding error may grow.
 GROWTH = 1.2
+
+# Nodes for which definitions are looked for at a time, and pairs of a node and an operand that go
+# through the sieve at a time: enough to make NumPy's calls cheap, and little enough memory.
+_NODES, _SIFTED = 512, 1 << 15
+
+# Bits of a float64's mantissa behind the point.
+_MANTISSA = 52
 
 
 @dataclass(frozen=True)
@@ -69,14 +84,41 @@ class Definition:
             return costs.price(names.ADD)
         return costs.price(names.MUL, constant=self.form == "multiple")
 
-    def value(self, of: Floats) -> Floats:
-        """The node's values from those of all nodes."""
-        result: Floats = of[self.args[0]] * self.factors[0]
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Definitions of one form that may be true, in columns.
+
+    Members
+    -------
+    form : of all.
+    nodes : (k,) which nodes.
+    args, factors : (k,) each, by operand.
+    """
+
+    form: str
+    nodes: Ints
+    args: tuple[Ints, ...]
+    factors: tuple[Floats, ...]
+
+    def values(self, of: Floats) -> Floats:
+        """The nodes' values (k, n) from those of all nodes."""
+        result: Floats = of[self.args[0]] * self.factors[0][:, None]
         if self.form == "sum":
-            result = result + of[self.args[1]] * self.factors[1]
+            result = result + of[self.args[1]] * self.factors[1][:, None]
         elif self.form == "product":
             result = result * of[self.args[1]]
         return result
+
+    def definitions(self, holds: Bools) -> Iterator[Definition]:
+        """Those that hold."""
+        nodes = self.nodes[holds].tolist()
+        args, factors = (
+            zip(*(column[holds].tolist() for column in columns), strict=True)
+            for columns in (self.args, self.factors)
+        )
+        for node, of, by in zip(nodes, args, factors, strict=True):
+            yield Definition(node, self.form, of, by)
 
 
 def resubstitute(
@@ -125,6 +167,9 @@ class _Network:
         self.args = [node.args for node in graph.nodes]
         self.uses = graph.uses()
         self.chosen: dict[int, Definition] = {}
+        # The nodes in an order of evaluation, and where each stands in it.
+        self.order = list(range(len(self.args)))
+        self.place = list(range(len(self.args)))
         self.prices: list[float] = []
         for node in graph.nodes:
             constant = any(graph.nodes[a].op == names.CONST for a in node.args)
@@ -181,27 +226,40 @@ class _Network:
         self.restore(new.node)
         return before - after
 
-    def depends(self, i: int, on: int) -> bool:
-        """Whether a node is made from another one."""
-        seen, todo = {i}, [i]
-        while todo:
-            found = todo.pop()
-            if found == on:
-                return True
-            fresh = [a for a in self.args[found] if a not in seen]
-            seen.update(fresh)
-            todo += fresh
-        return False
-
     def choose(self, new: Definition) -> None:
         """Define a node anew, unless that closes a cycle."""
-        if any(self.depends(a, new.node) for a in new.args):
+        if not all(self.precede(a, new.node) for a in new.args):
             return
         self.release(new.node)
         self.args[new.node] = new.args
         self.prices[new.node] = new.price(self.costs)
         self.restore(new.node)
         self.chosen[new.node] = new
+
+    def precede(self, i: int, node: int) -> bool:
+        """Put a node and all that it is made from before another one; False if it needs that one.
+
+        The order of evaluation is kept from change to change, as by Pearce and Kelly (2006, "A
+        dynamic topological sort algorithm for directed acyclic graphs"): what stands before
+        ``node`` cannot need it, so that most questions are answered without a walk.
+        """
+        low, high = self.place[node], self.place[i]
+        if high < low:
+            return True
+        needed, todo = {i}, [i]
+        while todo:
+            found = todo.pop()
+            if found == node:
+                return False
+            fresh = [a for a in self.args[found] if self.place[a] >= low and a not in needed]
+            needed.update(fresh)
+            todo += fresh
+        between = self.order[low : high + 1]
+        between.sort(key=lambda k: k not in needed)  # a stable sort, so both parts keep their order
+        self.order[low : high + 1] = between
+        for place, k in enumerate(between, low):
+            self.place[k] = place
+        return True
 
     def rebuilt(self) -> Graph:
         """The graph with the chosen definitions, folded."""
@@ -237,116 +295,253 @@ class _Network:
         return int(definition.factors[0]) * sign, number
 
 
+class _Sieve:
+    """Tells which of many magnitudes may be near a known one.
+
+    It is a table with a place for each value of a mantissa's first bits. Magnitudes that share a
+    place need not be near, so a search has the last word, but it is spared nearly all of them.
+
+    Members
+    -------
+    part : a magnitude is near another one when it is off by no more than this part of it.
+    """
+
+    def __init__(self, sizes: Floats) -> None:
+        # One place of a hundred or so is taken, and the table still fits a core's own cache.
+        self.bits = (64 * len(sizes)).bit_length()
+        # A place is at least twice as wide as the neighbourhood of a magnitude, so that no more
+        # than the places of its two ends are in it.
+        self.part = 2.0 ** -(self.bits + 3)
+        self.table = np.zeros(1 << self.bits, dtype=np.bool_)
+        for end in (1.0 - self.part, 1.0 + self.part):
+            self.table[self._places(sizes * end)] = True
+
+    def _places(self, values: Floats) -> Ints:
+        places: Ints = values.view(np.int64) >> (_MANTISSA - self.bits)
+        places &= len(self.table) - 1
+        return places
+
+    def near(self, values: Floats) -> Bools:
+        """Whether a known magnitude may be near a value's, of whichever sign."""
+        found: Bools = self.table.take(self._places(values))
+        return found
+
+
 class _Finder:
-    """Looks for other definitions of nodes among the values of all nodes."""
+    """Looks for other definitions of nodes among the values of all nodes.
+
+    A node with each possible operand asks for one other magnitude. A table refuses nearly all of
+    these (:class:`_Sieve`), a search in the first state's values most of the rest; what is left is
+    tested as it would be without them: in the first state, then in all.
+    """
 
     def __init__(self, graph: Graph, samples: Samples, costs: Costs, network: _Network) -> None:
         self.samples = samples
         self.errors = Errors.of(graph, samples.search)
         self.costs = costs
-        self.args = [frozenset(node.args) for node in graph.nodes]
-        self.worth = [
-            network.worth(i)
-            if OPS[node.op].family in (Family.PRODUCT, Family.SUM) and network.uses[i]
-            else 0.0
-            for i, node in enumerate(graph.nodes)
-        ]
+        # The lower and the higher operand of nodes that have one or two.
+        args = [sorted(set(node.args)) for node in graph.nodes]
+        self.args = np.array([(x[0], x[-1]) if 0 < len(x) <= 2 else (-1, -1) for x in args])
+        self.worth = np.array(
+            [
+                network.worth(i) if OPS[node.op].family in _REPLACED and network.uses[i] else 0.0
+                for i, node in enumerate(graph.nodes)
+            ]
+        )
         self.first = samples.search[:, 0]
-        self.largest = np.max(np.abs(samples.search), axis=1)
         self.ready = np.array(arrivals(graph, costs))
         self.latest = self.ready + np.array(slacks(graph, costs))
         varies = np.array([node.op != names.CONST for node in graph.nodes])
-        usable = np.flatnonzero(varies & (np.abs(self.first) > 1e-9 * self.largest))
-        # In the order of values, so that what is looked up next is near what was looked up last.
-        self.usable: Ints = usable[np.argsort(self.first[usable], kind="stable")]
-        by_size = np.argsort(np.abs(self.first[self.usable]), kind="stable")
-        self.by_size = self.usable[by_size]
+        usable = np.flatnonzero(varies & (np.abs(self.first) > 1e-9 * samples.largest[0]))
+        self.by_value: Ints = usable[np.argsort(self.first[usable], kind="stable")]
+        self.by_size: Ints = self.by_value[
+            np.argsort(np.abs(self.first[self.by_value]), kind="stable")
+        ]
         self.sizes = np.abs(self.first[self.by_size])
+        self.sieve = _Sieve(self.sizes)
+        # Multiples share the value in the second state, divided by the one in the first.
+        slopes = samples.search[usable, :2][:, -1] / self.first[usable]
+        self.by_slope: Ints = usable[np.argsort(slopes, kind="stable")]
+        self.slopes = np.sort(slopes)
+        # Where a node stands in the first two of these orders.
+        self.value_rank, self.size_rank = np.zeros((2, len(graph.nodes)), dtype=np.int64)
+        self.value_rank[self.by_value] = self.size_rank[self.by_size] = np.arange(len(usable))
 
-    def definitions(self) -> Iterator[Definition]:
-        """All definitions that are true, in time and precise, and cheaper than what may die."""
-        add, product = self.costs.price(names.ADD), self.costs.price(names.MUL)
-        multiple, least = self.costs.price(names.MUL, constant=True), LEAST * product
-        for node, worth in enumerate(self.worth):
-            found: list[Definition] = []
-            if worth > add + least:
-                found += self._sums(node)
-            if worth > multiple + least:
-                found += self._multiples(node)
-            if worth > product + least:
-                found += self._products(node)
-            yield from (new for new in found if self._holds(new))
+    def definitions(self) -> list[Definition]:
+        """All definitions that are true, in time and precise, and cheaper than what may die.
 
-    def _early(self, node: int, op: str) -> Ints:
-        """Nodes that are ready early enough for an operation that makes this node."""
-        start = self.latest[node] - self.costs.latency(op)
-        early = (self.ready[self.usable] <= start) & (self.usable != node)
-        chosen: Ints = self.usable[early]
-        return chosen
+        They are in the order of the nodes.
+        """
+        product = self.costs.price(names.MUL)
+        forms = (
+            (self.costs.price(names.ADD), self._sums),
+            (self.costs.price(names.MUL, constant=True), self._multiples),
+            (product, self._products),
+        )
+        least = LEAST * product
+        nodes = np.flatnonzero(self.worth > min(price for price, _ in forms) + least)
+        # By size, as nodes of one size have operands among the same sizes.
+        nodes = nodes[np.argsort(np.abs(self.first[nodes]), kind="stable")]
+        found: list[Definition] = []
+        for at in range(0, len(nodes), _NODES):
+            some = nodes[at : at + _NODES]
+            for price, candidates in forms:
+                for new in candidates(some[self.worth[some] > price + least]):
+                    found += new.definitions(self._true(new) & self._precise(new))
+        return sorted(found, key=lambda new: new.node)
 
-    def _partners(self, size: Floats, slack: Floats) -> Iterator[tuple[int, int]]:
-        """Pairs (k, j) of a wanted size and a node of that size."""
-        low = np.searchsorted(self.sizes, size - slack)
-        nearest = self.sizes[np.minimum(low, len(self.sizes) - 1)]
-        hits = np.flatnonzero((low < len(self.sizes)) & (nearest <= size + slack))
-        for k in map(int, hits):
-            place = int(low[k])
-            while place < len(self.sizes) and self.sizes[place] <= size[k] + slack[k]:
-                yield k, int(self.by_size[place])
-                place += 1
+    def _early(self, nodes: Ints, args: Ints, op: str) -> Bools:
+        """Which nodes have other ones that are ready early enough for the operation."""
+        starts = self.latest[nodes] - self.costs.latency(op)
+        early: Bools = (self.ready[args] <= starts) & (args != nodes)
+        return early
 
-    def _sums(self, node: int) -> Iterator[Definition]:
-        early = self._early(node, names.ADD)
-        allowed = set(early.tolist())
+    def _sums(self, nodes: Ints) -> Iterator[_Candidates]:
+        # With magnitudes x >= y of the terms, that of the sum, t, is x + y or x - y: in any case x
+        # is at least t / 2 (but for rounding), and y = |x - t|.
+        t = np.abs(self.first[nodes])
+        rows, at = self._sifted(t, 0.499 * t, np.subtract)
+        # The slack is a part of the larger one of x and t. It is a larger part of y than the sieve
+        # allows for only where x all but cancels t: those x are tried, too.
+        edge = 16.0 * TOLERANCE / self.sieve.part
+        ends = (np.searchsorted(self.sizes, t * factor) for factor in (1.0 - edge, 1.0 + edge))
+        rows, at = (np.concatenate(both) for both in zip((rows, at), _ranges(*ends), strict=True))
+        x, t = self.sizes[at], t[rows]
+        node, i, j = self._pairs(nodes[rows], names.ADD, at, np.abs(x - t), np.maximum(x, t))
+        value = self.first[node]
         for sign in (1.0, -1.0):
-            rest = self.first[node] - sign * self.first[early]
-            slack = TOLERANCE * np.maximum(np.abs(self.first[early]), abs(self.first[node]))
-            for k, j in self._partners(np.abs(rest), slack):
-                i = int(early[k])
-                if i <= j and j in allowed and self.args[node] != {i, j}:
-                    other = 1.0 if rest[k] * self.first[j] > 0 else -1.0
-                    yield Definition(node, "sum", (i, j), (sign, other))
+            rest = value - sign * self.first[i]
+            slack = TOLERANCE * np.maximum(np.abs(self.first[i]), np.abs(value))
+            same = self._near(j, np.abs(rest), slack)
+            other = np.where(rest * self.first[j] > 0, 1.0, -1.0)[same]
+            factors = np.full_like(other, sign), other
+            yield _Candidates("sum", node[same], (i[same], j[same]), factors)
 
-    def _products(self, node: int) -> Iterator[Definition]:
-        early = self._early(node, names.MUL)
-        allowed = set(early.tolist())
-        wanted = np.abs(self.first[node] / self.first[early])
-        for k, j in self._partners(wanted, TOLERANCE * wanted):
-            i = int(early[k])
-            if i <= j and j in allowed and self.args[node] != {i, j}:
-                sign = np.sign(self.first[node] * self.first[i] * self.first[j])
-                yield Definition(node, "product", (i, j), (float(sign),))
+    def _products(self, nodes: Ints) -> Iterator[_Candidates]:
+        # The larger factor is at least the root of the product (but for rounding).
+        t = np.abs(self.first[nodes])
+        rows, at = self._sifted(t, 0.999 * np.sqrt(t), np.divide)
+        y = t[rows] / self.sizes[at]
+        node, i, j = self._pairs(nodes[rows], names.MUL, at, y, y)
+        wanted = np.abs(self.first[node] / self.first[i])
+        same = self._near(j, wanted, TOLERANCE * wanted)
+        node, i, j = node[same], i[same], j[same]
+        sign = np.sign(self.first[node] * self.first[i] * self.first[j])
+        yield _Candidates("product", node, (i, j), (sign,))
 
-    def _multiples(self, node: int) -> Iterator[Definition]:
-        early = self._early(node, names.MUL)
+    def _sifted(self, t: Floats, least: Floats, rest: np.ufunc) -> tuple[Ints, Ints]:
+        """First operands for which there may be second ones.
+
+        Parameters
+        ----------
+        t, least : (k,) magnitudes wanted of nodes, in order, and the least of the first operands.
+        rest : the second operand's magnitude, of t and the first one's; its sign does not matter.
+
+        Returns
+        -------
+        Indices below k, and places among the sizes.
+        """
+        begin = np.searchsorted(self.sizes, least)
+        rows, places, k = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+        while k < len(t):
+            x = self.sizes[begin[k] :]
+            step = max(1, _SIFTED // max(1, len(x)))
+            found = np.flatnonzero(self.sieve.near(rest(t[k : k + step, None], x)))
+            row, place = np.divmod(found, len(x))
+            rows.append(k + row)
+            places.append(begin[k] + place)
+            k += step
+        return np.concatenate(rows), np.concatenate(places)
+
+    def _near(self, j: Ints, wanted: Floats, slack: Floats) -> Bools:
+        """Which nodes have a wanted magnitude."""
+        size = np.abs(self.first[j])
+        near: Bools = (size >= wanted - slack) & (size <= wanted + slack)
+        return near
+
+    def _pairs(
+        self, nodes: Ints, op: str, at: Ints, wanted: Floats, largest: Floats
+    ) -> tuple[Ints, Ints, Ints]:
+        """Pairs of nodes that may make others, and are ready early enough.
+
+        Parameters
+        ----------
+        nodes, op : (k,) what to make, and by what operation.
+        at : (k,) places of first operands among the sizes.
+        wanted, largest : (k,) magnitudes of second operands, and of what the tolerance is a part.
+
+        Returns
+        -------
+        The node to make and the two others, of which the lower one comes first. The pairs of a node
+        are in the order of the first one's value and the second one's magnitude.
+        """
+        # Wider than the exact tolerance, which is a part of what the lower operand gives: here the
+        # larger one is given.
+        slack = 4.0 * TOLERANCE * largest
+        low = np.searchsorted(self.sizes, wanted - slack)
+        k, others = _ranges(low, np.searchsorted(self.sizes, wanted + slack, side="right"))
+        node, a, b = nodes[k], self.by_size[at[k]], self.by_size[others]
+        i, j = np.minimum(a, b), np.maximum(a, b)
+        fit = self._early(node, i, op) & self._early(node, j, op)
+        fit &= (self.args[node, 0] != i) | (self.args[node, 1] != j)
+        # A pair that was found from both sides counts once.
+        shape = len(self.first), len(self.sizes), len(self.sizes)
+        columns = node[fit], self.value_rank[i[fit]], self.size_rank[j[fit]]
+        unique = np.unique(np.ravel_multi_index(columns, shape))
+        node, i, j = np.unravel_index(unique, shape)
+        return node, self.by_value[i], self.by_size[j]
+
+    def _multiples(self, nodes: Ints) -> Iterator[_Candidates]:
         values = self.samples.search
-        ratio = values[node, :2] / np.where(values[early, :2] == 0.0, np.inf, values[early, :2])
+        first, second = values[nodes, 0], values[nodes, 1]
+        slopes = np.divide(second, first, out=np.zeros(len(nodes)), where=first != 0.0)
+        # A little wider than the test below, which rounds in another way.
+        slack = 2.0 * TOLERANCE * np.abs(slopes)
+        low = np.searchsorted(self.slopes, slopes - slack)
+        high = np.searchsorted(self.slopes, slopes + slack, side="right")
+        low[first == 0.0], high[first == 0.0] = 0, len(self.slopes)
+        rows, at = _ranges(low, high)
+        node, i = nodes[rows], self.by_slope[at]
+        others = values[i, :2]
+        ratio = values[node, :2] / np.where(others == 0.0, np.inf, others)
         same = np.abs(ratio[:, 0] - ratio[:, 1]) <= TOLERANCE * np.abs(ratio[:, 0])
-        for k in np.flatnonzero(same):
-            factor = float(ratio[k, 0])
-            short = round(factor * 256.0) / 256.0
-            if abs(factor - short) <= TOLERANCE * abs(factor):
-                factor = short
-            yield Definition(node, "multiple", (int(early[k]),), (factor,))
+        fit = np.flatnonzero(same & self._early(node, i, names.MUL))
+        fit = fit[np.lexsort((self.value_rank[i[fit]], rows[fit]))]
+        factor = ratio[fit, 0]
+        short = np.rint(factor * 256.0) / 256.0
+        near = np.abs(factor - short) <= TOLERANCE * np.abs(factor)
+        yield _Candidates("multiple", node[fit], (i[fit],), (np.where(near, short, factor),))
 
-    def _holds(self, new: Definition) -> bool:
-        """Whether a definition is true in both batches and as precise as what it replaces."""
-        samples, errors = self.samples, self.errors
-        if not samples.agree(new.node, new.value(samples.search), new.value(samples.check)):
-            return False
-        x = samples.search
-        for known, own in ((errors.uniform, 1.0), (errors.scaled, errors.steps[new.node])):
-            total = np.full(x.shape[1], own)
+    def _true(self, new: _Candidates) -> Bools:
+        """Which definitions are true in both batches."""
+        samples = self.samples
+        return samples.agree(new.nodes, new.values(samples.search), new.values(samples.check))
+
+    def _precise(self, new: _Candidates) -> Bools:
+        """Which definitions are as precise as what they replace."""
+        errors, result = self.errors, np.ones(len(new.nodes), dtype=np.bool_)
+        x = [self.samples.search[a] for a in new.args]
+        for known, own in (
+            (errors.uniform, np.ones(len(new.nodes))),
+            (errors.scaled, errors.steps[new.nodes]),
+        ):
+            total, of = own[:, None], [known[a] for a in new.args]
             if new.form == "sum":
-                total = total + known[new.args[0]] + known[new.args[1]]
+                total = total + of[0] + of[1]
             elif new.form == "product":
-                a, b = new.args
-                total = total + np.square(x[a]) * known[b] + np.square(x[b]) * known[a]
+                total = total + np.square(x[0]) * of[1] + np.square(x[1]) * of[0]
             else:
-                (a,), (c,) = new.args, new.factors
-                step = 1.0 if known is errors.uniform else c * c
-                step = 0.0 if is_short(c) else step
-                total = total + c * c * known[a] + np.square(x[a]) * step
-            if not np.mean(total) <= GROWTH * np.mean(known[new.node]):
-                return False
-        return True
+                c = new.factors[0][:, None]
+                step = np.ones_like(c) if known is errors.uniform else c * c
+                step[[is_short(factor) for factor in new.factors[0].tolist()]] = 0.0
+                total = total + c * c * of[0] + np.square(x[0]) * step
+            result &= total.mean(axis=1) <= GROWTH * known[new.nodes].mean(axis=1)
+        return result
+
+
+def _ranges(low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """All k, and all numbers from low[k] up to high[k] for each."""
+    counts = high - low
+    rows = np.repeat(np.arange(len(low)), counts)
+    before = np.cumsum(counts) - counts
+    return rows, np.arange(len(rows)) + (low - before)[rows]
