@@ -19,18 +19,19 @@ import numpy as np
 
 from pinion.compute import cpu
 from pinion.compute.cache import Cache, default_folder
-from pinion.compute.isa import best
+from pinion.compute.isa import available, best
 from pinion.compute.layouts import BLOCK
 from pinion.compute.rates import (
     Case,
     Probe,
-    copy_case,
+    copy_cases,
     floor_ns,
     kernel_case,
     record_bytes,
     rounds_of,
     states_of,
 )
+from pinion.compute.source import Source
 from pinion.compute.toolchain import find_compiler
 from pinion.functions import FUNCTIONS, function
 from pinion.robot import load
@@ -126,9 +127,32 @@ def measured(
     """
     row = function(name)
     states = states_of(model, row, seed=SEED)
+    compiler, store = find_compiler(), Cache(default_folder(os.environ))
+    probes = {isa.name: Probe.compiled(isa, compiler, store) for isa in available()}
     cases: dict[str, Case] = {}
     about: dict[str, dict[str, Any]] = {}
     graph = cpu.graph_of(model, row)
+
+    def add(kernel: cpu.Kernel, count: int, counts: Source, vector: bool = True) -> None:
+        isa, dtype = kernel.isa, kernel.dtype.name
+        label = isa.name if vector else "one at a time"
+        key = f"{dtype} {kernel.layout} {count} {label}"
+        cases[key] = kernel_case(kernel, states, count)
+        about[key] = {
+            "dtype": dtype,
+            "layout": kernel.layout,
+            "samples": count,
+            "isa": label,
+            "probe": isa.name,
+            "arithmetic": counts.arithmetic,
+            "angles": counts.angles,
+            "lanes": isa.vector_bytes // kernel.dtype.itemsize if vector else 1,
+            "bytes": sum(record_bytes(kernel)),
+        }
+        if count > IN_CACHE and f"copy {dtype} {count} cached" not in cases:
+            copies = copy_cases(probes[isa.name], kernel, count)
+            cases.update({f"copy {dtype} {count} {how}": c for how, c in copies.items()})
+
     for dtype in cpu.DTYPES:
         counts = cpu.kernel_of(model, row, graph, dtype=dtype, machine=best())
         for layout in ("blocks", "aos", "soa"):
@@ -139,24 +163,21 @@ def measured(
                     continue
                 if layout != "aos" and count < BLOCK:
                     continue
-                key = f"{dtype} {layout} {count}"
-                cases[key] = kernel_case(kernel, states, count)
-                about[key] = {
-                    "dtype": dtype,
-                    "layout": layout,
-                    "samples": count,
-                    "arithmetic": counts.arithmetic,
-                    "angles": counts.angles,
-                    "lanes": best().vector_bytes // kernel.dtype.itemsize,
-                    "bytes": size,
-                }
-                copy = f"copy {dtype} {count}"
-                if count > IN_CACHE and copy not in cases:
-                    cases[copy] = copy_case(*record_bytes(kernel), count)
+                add(kernel, count, counts)
+        few = min(IN_CACHE, largest)
+        for isa in available()[1:]:
+            counts = cpu.kernel_of(model, row, graph, dtype=dtype, machine=isa)
+            kernel = cpu.compile(model, row, dtype=dtype, layout="blocks", threads=1, isa=isa.name)
+            add(kernel, few, counts)
+        kernel = cpu.compile(model, row, dtype=dtype, layout="blocks", threads=1, vector=False)
+        add(kernel, few, counts, vector=False)
     opponents, left_out = _opponents(robot, name, native)
-    probe = Probe.compiled(best(), find_compiler(), Cache(default_folder(os.environ)))
     times = rounds_of(cases, rounds=rounds, seconds=seconds)
-    fma = {dtype: min(probe.fma_ns(dtype) for _ in range(20)) for dtype in cpu.DTYPES}
+    fma = {
+        (isa, dtype): min(probe.fma_ns(dtype) for _ in range(20))
+        for isa, probe in probes.items()
+        for dtype in cpu.DTYPES
+    }
     rivals: dict[str, list[tuple[Any, str]]] = {}
     for opponent in opponents:
         found = opponent.time(rounds)
@@ -166,8 +187,13 @@ def measured(
     )
     rows = []
     for key, what in about.items():
-        floor = floor_ns(what, what["dtype"], what["lanes"], fma[what["dtype"]])
-        copied = times.get(f"copy {what['dtype']} {what['samples']}")
+        one = fma[what.pop("probe"), what["dtype"]]
+        floor = floor_ns(what, what["dtype"], what["lanes"], one)
+        copied = [
+            float(np.median(times[f"copy {what['dtype']} {what['samples']} {how}"]))
+            for how in ("cached", "streamed")
+            if what["samples"] > IN_CACHE
+        ]
         ns = float(np.median(times[key]))
         rows.append(
             {
@@ -176,9 +202,12 @@ def measured(
                 "by": "pinion",
                 **what,
                 **_summary(times[key]),
-                "fma_ns": fma[what["dtype"]],
-                "over_floor": ns / floor if what["samples"] >= BLOCK else None,
-                "over_copy": None if copied is None else ns / float(np.median(copied)),
+                "fma_ns": one,
+                "over_floor": ns / floor
+                if what["samples"] >= BLOCK and what["lanes"] > 1
+                else None,
+                "copy_ns": min(copied, default=None),
+                "over_copy": ns / min(copied) if copied else None,
                 "faster_than_baseline": None if baseline is None else baseline / ns,
             }
         )
@@ -242,8 +271,16 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def _by(row: dict[str, Any], best_isa: str) -> str:
+    """Who computed a row, and how."""
+    if row["by"] != "pinion":
+        return str(row["by"])
+    how = f"{row['dtype']} {row['layout']}"
+    return how if row["isa"] == best_isa else f"{how}, {row['isa']}"
+
+
 def _show(data: dict[str, Any]) -> None:
-    console = out()
+    console, about = out(), data["machine"]
     keys = dict.fromkeys((r["robot"], r["function"]) for r in data["rows"])
     for robot in dict.fromkeys(robot for robot, _ in keys):
         rows = [r for r in data["rows"] if r["robot"] == robot]
@@ -254,7 +291,7 @@ def _show(data: dict[str, Any]) -> None:
                 rows=[
                     (
                         r["function"],
-                        f"{r['dtype']} {r['layout']}" if r["by"] == "pinion" else r["by"],
+                        _by(r, about["isa"]),
                         r.get("samples"),
                         f"{r['ns']:.1f}",
                         f"{r['spread']:.0%}",
@@ -269,13 +306,13 @@ def _show(data: dict[str, Any]) -> None:
                 left=2,
             )
         )
-    about = data["machine"]
     say(
         f"{about['processor']}, one core, {about['isa']}, {about['compiler']}. Medians of "
         f"{data['rounds']} rounds; spread is of the middle half. x floor: over the kernel's vector "
-        "instructions, each for the time of one fused multiply-add of this run (below 1 where two "
-        "units share them). x copy: over a copy of the bytes. x baseline: how many times faster "
-        "than Pinocchio's algorithm as C that CasADi wrote, the faster of the compilers here."
+        "instructions, each for the time of one fused multiply-add of this run (below 1 where "
+        "additions have units of their own). x copy: over a copy of the bytes, the faster of two "
+        "ways. x baseline: how many times faster than Pinocchio's algorithm as C that CasADi "
+        "wrote, the faster of the compilers here."
     )
     for what, why in data["left_out"].items():
         say(f"Left out: {what}: {why}")

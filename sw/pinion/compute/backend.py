@@ -12,6 +12,7 @@ from pinion.robot import Model
 
 from . import cpu
 from .cpu import Kernel
+from .native import called_by
 
 
 class CpuBackend(Closing):
@@ -29,6 +30,7 @@ class CpuBackend(Closing):
         self.function = kernel.function
         # In place of the method: a call saves what Python takes to hand on its arguments.
         self.run = kernel.run  # type: ignore[method-assign]
+        self.__class__ = called_by(CpuBackend, kernel.run)
 
     def run(self, **arrays: ArrayLike) -> Result:
         """Compute a batch, as :class:`pinion.compute.cpu.Kernel` does.

@@ -44,7 +44,7 @@ from .costs import ProcessorCosts
 from .errors import ComputeError
 from .isa import InstructionSet
 from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
-from .native import HEADERS, ONE, Runtime, View, load_kernel, load_runtime
+from .native import HEADERS, ONE, Runtime, View, called_by, load_kernel, load_runtime
 from .native import LAYOUTS as LAYOUT_NUMBERS
 from .source import SCALARS, Source, kernel_source
 from .sources import package_digest
@@ -94,6 +94,7 @@ def compile(
     isa: str | None = None,
     compiler: str | None = None,
     cache: Path | None = None,
+    vector: bool = True,
 ) -> Kernel:
     """Compile a function of a robot, or find it compiled.
 
@@ -111,6 +112,7 @@ def compile(
     isa : an instruction set by its name; by default the best that the machine has.
     compiler : a command; by default ``c++``, ``g++``, ``clang++`` or the package ``ziglang``.
     cache : where compiled kernels are kept; by default the user's cache.
+    vector : computes many samples at once; False is for seeing what that gives.
 
     Raises
     ------
@@ -135,7 +137,13 @@ def compile(
         "compiler": command.identity,
         "isa": machine.name,
         "dtype": dtype,
+        "vector": vector,
     }
+
+    def print_kernel() -> str:
+        graph = graph_of(model, row)
+        return kernel_of(model, row, graph, dtype=dtype, machine=machine, vector=vector).text
+
     if _is_built_in(row):
         # Nothing of it can change but with the package, so it need not be traced.
         key["package"] = package_digest()
@@ -143,15 +151,11 @@ def compile(
         key["model"] = model_to_dict(model)
         text = None
     else:
-        text = kernel_of(model, row, graph_of(model, row), dtype=dtype, machine=machine).text
+        text = print_kernel()
         key["source"] = text
 
     def make(path: Path) -> None:
-        made = (
-            kernel_of(model, row, graph_of(model, row), dtype=dtype, machine=machine).text
-            if text is None
-            else text
-        )
+        made = print_kernel() if text is None else text
         compile_library(
             {"kernel.cpp": made}, out=path, compiler=command, isa=machine, include=(HEADERS,)
         )
@@ -229,6 +233,7 @@ class Kernel:
                 Result,
                 self._compute,
             )
+            self.__class__ = called_by(Kernel, self.run)
 
     def __call__(self, **arrays: Any) -> Result:
         """Compute a batch.
@@ -451,6 +456,7 @@ def kernel_of(
     dtype: str,
     machine: InstructionSet,
     comments: bool = False,
+    vector: bool = True,
 ) -> Source:
     """The source of a row's graph for an instruction set, which this machine need not have."""
     return kernel_source(
@@ -461,4 +467,5 @@ def kernel_of(
         registers=machine.registers,
         title=f"{row.name} of {model.name}, {dtype}, {machine.name}",
         comments=comments,
+        vector=vector,
     )

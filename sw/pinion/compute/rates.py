@@ -12,6 +12,7 @@ import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -24,13 +25,15 @@ from pinion.robot import Model
 from .cache import Cache
 from .cpu import Kernel
 from .isa import InstructionSet
-from .layouts import batch_shape, to_blocks
+from .layouts import BLOCK, batch_shape, to_blocks
 from .native import HEADERS
 from .sources import package_digest
 from .toolchain import Compiler, compile_library
 
 SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 23, "float64": 32}
 """Vector instructions of a pair of sine and cosine (``runtime/sincos.hpp``)."""
+
+_LINE = 64  # bytes of a cache line
 
 
 @dataclass(frozen=True)
@@ -77,16 +80,19 @@ class Case:
     -------
     call : computes the batch once.
     count : its samples.
+    calls : in one measurement. Reading the clock takes a tenth of the time of a short call.
     """
 
     call: Callable[[], Any]
     count: int
+    calls: int = 1
 
     def time(self) -> float:
         """Nanoseconds a sample, once."""
         start = time.perf_counter_ns()
-        self.call()
-        return (time.perf_counter_ns() - start) / self.count
+        for _ in range(self.calls):
+            self.call()
+        return (time.perf_counter_ns() - start) / (self.calls * self.count)
 
 
 def kernel_case(
@@ -105,7 +111,7 @@ def kernel_case(
         single = {
             a.name: np.ascontiguousarray(states[a.name][0], dtype=dtype) for a in kernel.inputs
         }
-        return Case(lambda: kernel.run(**single), 1)
+        return Case(partial(kernel, **single), 1, calls=100)
     given = {}
     for a in kernel.inputs:
         rows = np.resize(states[a.name].astype(dtype), (count, *a.shape))
@@ -124,11 +130,34 @@ def kernel_case(
     return Case(lambda: kernel.run(out=out, **given), count)
 
 
-def copy_case(bytes_in: int, bytes_out: int, count: int) -> Case:
-    """A copy that reads and writes as many bytes as a batch does, half of them each."""
-    size = (bytes_in + bytes_out) * count // 2
-    source, target = np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.uint8)
-    return Case(lambda: np.copyto(target, source), count)
+def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, Case]:
+    """Copies that read as many bytes as a batch's requests have and write as many as its results.
+
+    Returns
+    -------
+    One with stores through the caches, one with stores around them: which is faster depends on the
+    machine.
+    """
+    # Sixteen records are whole cache lines.
+    lines = [size * BLOCK // _LINE for size in record_bytes(kernel)]
+    records = -(-count // BLOCK)
+    # Written, so that the pages exist.
+    source, target = (_aligned_copy(np.ones(n * _LINE * records, dtype=np.uint8)) for n in lines)
+
+    def case(stream: bool) -> Case:
+        return Case(
+            lambda: probe.library.pinion_copy(
+                ctypes.c_void_p(source.ctypes.data),
+                ctypes.c_size_t(lines[0]),
+                ctypes.c_void_p(target.ctypes.data),
+                ctypes.c_size_t(lines[1]),
+                ctypes.c_size_t(records),
+                ctypes.c_int(stream),
+            ),
+            count,
+        )
+
+    return {"cached": case(False), "streamed": case(True)}
 
 
 def rounds_of(

@@ -47,6 +47,7 @@ def kernel_source(
     registers: int,
     title: str,
     comments: bool = False,
+    vector: bool = True,
 ) -> Source:
     """Print the kernel of a graph.
 
@@ -58,6 +59,7 @@ def kernel_source(
     registers : values that fit into the machine's vector registers.
     title : what it is, for the first line.
     comments : every line tells which line of the mechanics made it.
+    vector : computes as many samples at once as fit into a vector; otherwise one.
     """
     program, allocation = arrange(select(graph), registers=registers)
     printed = print_program(
@@ -81,7 +83,7 @@ def kernel_source(
 namespace {{
 using namespace pinion;
 typedef {scalar} T;
-typedef Widest<T>::type V;
+typedef {"Widest<T>::type" if vector else "T"} V;
 const T table[] = {{{numbers}}};
 
 {printed.text}

@@ -1,6 +1,8 @@
-// How fast this machine multiplies and adds: the limit that kernels are measured against.
+// How fast this machine multiplies and adds, and moves bytes: the limits that kernels are measured
+// against.
 #include <time.h>
 
+#include "batch.hpp"
 #include "vec.hpp"
 
 namespace pinion {
@@ -53,4 +55,25 @@ extern "C" __attribute__((visibility("default"))) double pinion_fma_ns(int bytes
   const int turns = 20000;
   return bytes == 8 ? pinion::one_round<pinion::f64v>(turns)
                     : pinion::one_round<pinion::f32v>(turns);
+}
+
+// Reads `in` and writes `out`, each a number of records with as many whole cache lines as given,
+// and computes nothing; `stream` is whether stores go around the caches.
+extern "C" __attribute__((visibility("default"))) void
+pinion_copy(const char *in, size_t in_lines, char *out, size_t out_lines, size_t records,
+            int stream) {
+  using namespace pinion;
+  uint64_t seen = 0;
+  for (size_t r = 0; r < records; ++r, in += in_lines * LINE, out += out_lines * LINE) {
+    for (size_t k = 0; k < out_lines; ++k) {
+      const char *from = in + k % in_lines * LINE;
+      if (stream)
+        stream_lines(out + k * LINE, from, LINE);
+      else
+        memcpy(out + k * LINE, from, LINE);
+    }
+    for (size_t k = out_lines; k < in_lines; ++k) seen ^= *(const uint64_t *)(in + k * LINE);
+  }
+  asm volatile("" : : "r"(seen) : "memory");
+  stream_fence();
 }

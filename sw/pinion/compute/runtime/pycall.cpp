@@ -37,6 +37,7 @@ struct Caller {
   unsigned threads;
   PyObject *result_type, *otherwise;
   PyObject *arrays_slot, *cycles_slot, *saturated, *out, *nothing;
+  PyObject *never; // what `saturated` is for one request: False, without axes, for reading only
 };
 
 PyObject *otherwise(Caller *self, PyObject *const *args, size_t flags, PyObject *names) {
@@ -261,7 +262,7 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
   if (!arrays) goto done;
   for (int k = 0; k < self->outputs; ++k)
     if (PyDict_SetItem(arrays, self->array[self->inputs + k].name, made[k]) < 0) goto done;
-  flagged = PyArray_ZEROS(single ? 0 : 1, &n, NPY_BOOL, 0);
+  flagged = single ? Py_NewRef(self->never) : PyArray_ZEROS(1, &n, NPY_BOOL, 0);
   if (!flagged || PyDict_SetItem(arrays, self->saturated, flagged) < 0) goto done;
   result = make_result(self, arrays);
 done:
@@ -297,6 +298,7 @@ void dealloc(PyObject *object) {
   Py_XDECREF(self->saturated);
   Py_XDECREF(self->out);
   Py_XDECREF(self->nothing);
+  Py_XDECREF(self->never);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -378,8 +380,10 @@ PyObject *make_caller(PyObject *module, PyObject *args) {
   self->saturated = PyUnicode_InternFromString("saturated");
   self->out = PyUnicode_InternFromString("out");
   self->nothing = PyTuple_New(0);
+  self->never = PyArray_ZEROS(0, nullptr, NPY_BOOL, 0);
+  if (self->never) PyArray_CLEARFLAGS((PyArrayObject *)self->never, NPY_ARRAY_WRITEABLE);
   if (!self->arrays_slot || !self->cycles_slot || !self->saturated || !self->out ||
-      !self->nothing || !take_arrays(inputs, self->array, &self->inputs) ||
+      !self->nothing || !self->never || !take_arrays(inputs, self->array, &self->inputs) ||
       !take_arrays(outputs, self->array + self->inputs, &self->outputs)) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a negative axis");
     Py_DECREF(self);
