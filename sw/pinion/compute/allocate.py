@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from .instructions import GIVEN, TRIG, Program
+from .instructions import GIVEN, TRIG, Kind, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +70,24 @@ class Allocation:
         return self.loads + self.stores + len(self.steps)
 
 
-def allocate(program: Program, *, registers: int) -> Allocation:
+def allocate(program: Program, *, registers: int, memory_operands: bool = True) -> Allocation:
     """Decide where every value is.
 
     Parameters
     ----------
     registers : how many values may be in registers between two instructions.
+    memory_operands : an instruction reads one operand from memory at no cost, as an x86 processor's
+        does. Otherwise all are loaded but constants, which are part of the instruction, as in a
+        GPU's.
     """
-    return _Allocator(program, registers).allocation()
+    return _Allocator(program, registers, memory_operands).allocation()
 
 
 class _Allocator:
-    def __init__(self, program: Program, registers: int) -> None:
+    def __init__(self, program: Program, registers: int, memory_operands: bool) -> None:
         self.program = program
         self.registers = registers
+        self.memory_operands = memory_operands
         early, needed = program.early_angles, program.needed
         # Sines and cosines of other angles are computed in their turn, into memory.
         self.given = [it.kind in (*GIVEN, *TRIG) for it in program.instructions]
@@ -112,18 +116,14 @@ class _Allocator:
             args = list(dict.fromkeys(it.args))
             for a in args:
                 self.reads[a].pop()
-            outside = [a for a in args if a not in self.inside]
+            free = [a for a in args if not self.memory_operands and self._is_constant(a)]
+            outside = [a for a in args if a not in self.inside and a not in free]
             loads: list[tuple[int, int]] = []
             stores: list[tuple[int, int]] = []
             where: dict[int, int] = {a: IN_REGISTER for a in args}
+            where.update(dict.fromkeys(free, GIVEN_IN_MEMORY))
             if outside:
-                # One operand may stay in memory: that which is read again last, or never.
-                doubled = len(it.args) != len(args)
-                stays = (
-                    max(outside, key=self._next) if not (doubled and len(outside) == 1) else None
-                )
-                if stays is not None and doubled and it.args.count(stays) > 1:
-                    stays = None
+                stays = self._stays(it.args, outside) if self.memory_operands else None
                 for a in outside:
                     where_it_is = GIVEN_IN_MEMORY if self.given[a] else self.slot[a]
                     if a == stays:
@@ -145,6 +145,17 @@ class _Allocator:
                     heappush(self.free, self.slot.pop(a))
             steps.append(Step(tuple(loads), tuple(stores), i, read))
         return Allocation(tuple(steps), self.slots)
+
+    def _is_constant(self, a: int) -> bool:
+        return self.program.instructions[a].kind is Kind.CONST
+
+    def _stays(self, args: tuple[int, ...], outside: list[int]) -> int | None:
+        """The operand that may stay in memory: that which is read again last, or never."""
+        doubled = len(args) != len(set(args))
+        if doubled and len(outside) == 1:
+            return None
+        stays = max(outside, key=self._next)
+        return None if args.count(stays) > 1 else stays
 
     def _next(self, a: int) -> int:
         return self.reads[a][-1] if self.reads[a] else 1 << 60

@@ -10,7 +10,7 @@ accessors, so that the same text serves every layout and every machine::
     mem.put(slot, value), mem.get(slot)      what does not stay in a register
     out.template put<array>(element, value)  a value of the result
 
-Constants are literals and `mem` is not used when no allocation is given.
+Where no allocation is given, `mem` is not used and constants are literals.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ def print_program(
     results: Sequence[Block],
     allocation: Allocation | None = None,
     graph: Graph | None = None,
+    literals: bool = False,
 ) -> Printed:
     """Print a program.
 
@@ -79,13 +80,14 @@ def print_program(
     inputs, results : the arrays that the words are of, every axis a number.
     allocation : of the program; by default the compiler decides what is in registers.
     graph : when given, every line gets the place in the mechanics that made it as a comment.
+    literals : constants stand in the text also where an allocation is given.
 
     Raises
     ------
     ComputeError
         When a word is of none of the arrays.
     """
-    return _Printer(program, inputs, results, allocation, graph).printed()
+    return _Printer(program, inputs, results, allocation, graph, literals).printed()
 
 
 class _Printer:
@@ -96,9 +98,11 @@ class _Printer:
         results: Sequence[Block],
         allocation: Allocation | None,
         graph: Graph | None,
+        literals: bool,
     ) -> None:
         self.program = program
         self.allocation = allocation
+        self.literals = literals or allocation is None
         self.graph = graph
         self.inputs = _places(inputs)
         self.results = _places(results)
@@ -238,7 +242,7 @@ class _Printer:
             return f"in.template get<{array}>({element})"
         if it.kind is Kind.CONST:
             number = float(it.value or 0.0)
-            if self.allocation is None:
+            if self.literals:
                 return f"splat<V>(Scalar<V>({number!r}))"
             return f"table.get({self.table.setdefault(number, len(self.table))})"
         if it.kind in TRIG:

@@ -7,8 +7,18 @@
 // functions round twice. CUDA (PINION_ISA_CUDA, nvcc -fmad=false) has the scalars alone.
 #pragma once
 
+#if defined(__CUDACC_RTC__)
+// NVRTC brings no headers of C.
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#define INT32_MIN (-2147483647 - 1)
+#define INT64_MIN (-9223372036854775807ll - 1)
+#else
 #include <stdint.h>
 #include <string.h>
+#endif
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define PINION_INLINE __device__ __forceinline__

@@ -1,0 +1,111 @@
+"""Compiling CUDA source without a GPU: cubins by NVRTC, and what their kernels take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+from ..errors import ComputeError
+from ..native import HEADERS
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
+"""Those that the tests compile for: Turing, Ampere, Hopper, Blackwell."""
+
+_HINT = 'install it with pip install "pinion-rbd[cuda]"'
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one thread of a kernel takes, as the assembler reports it.
+
+    Members
+    -------
+    registers : of 32 bits.
+    spill_stores, spill_loads : bytes of values that the compiler moved to local memory and back.
+    stack : bytes of local memory in all: arrays and calls count too.
+    """
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code for one architecture.
+
+    Members
+    -------
+    code : the ELF file.
+    usage : for each kernel by its name.
+    """
+
+    code: bytes
+    usage: Mapping[str, Usage]
+
+
+def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) -> Cubin:
+    """Compile CUDA source.
+
+    Products and sums are fused only where the source says so: results do not depend on the
+    compiler.
+
+    Parameters
+    ----------
+    text : CUDA C++, whose headers are those of ``runtime/``.
+    architecture : such as ``sm_90``.
+    names : kernels that must be there.
+
+    Raises
+    ------
+    ComputeError
+        When NVRTC is not installed, refuses the source, or does not know the architecture.
+    """
+    try:
+        from cuda.core import Program, ProgramOptions
+    except ImportError:
+        raise ComputeError(f"Compiling for a GPU needs the package cuda-core: {_HINT}.") from None
+    if not re.fullmatch(r"sm_\d+[a-z]?", architecture):
+        raise ComputeError(f"'{architecture}' is no architecture of a GPU: give one like sm_90.")
+    log = StringIO()
+    try:
+        options = ProgramOptions(
+            arch=architecture,
+            std="c++17",
+            fma=False,
+            include_path=[str(HEADERS)],
+            ptxas_options=["-v"],
+        )
+        made = Program(text, "c++", options).compile("cubin", logs=log)
+    except Exception as error:  # cuda-core has no class of its own for what NVRTC says
+        said = _first_error(f"{log.getvalue()}\n{error}") or str(error).strip().splitlines()[0]
+        raise ComputeError(f"NVRTC did not compile for {architecture}: {said}") from None
+    usage = _usage(log.getvalue())
+    for name in names:
+        if name not in usage:
+            raise ComputeError(f"NVRTC reported nothing of the kernel '{name}'.")
+    return Cubin(bytes(made.code), usage)
+
+
+def _usage(log: str) -> dict[str, Usage]:
+    """What ``ptxas -v`` says of every kernel."""
+    found = {}
+    for name, text in re.findall(
+        r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.S
+    ):
+        memory = re.search(
+            r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", text
+        )
+        registers = re.search(r"Used (\d+) registers", text)
+        if memory is None or registers is None:
+            raise ComputeError(f"The assembler's report on '{name}' is not as Pinion knows it.")
+        stack, stores, loads = map(int, memory.groups())
+        found[name] = Usage(int(registers[1]), stores, loads, stack)
+    return found
+
+
+def _first_error(log: str) -> str:
+    return next((line.strip() for line in log.splitlines() if "error" in line), "")
