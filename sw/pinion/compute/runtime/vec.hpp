@@ -20,14 +20,15 @@ typedef unsigned long long uint64_t;
 #include <string.h>
 #endif
 
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+// PINION_CUDA_HOST: CUDA's text, compiled as C++ for a test (tests/support/cuda_host.hpp).
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(PINION_CUDA_HOST)
 #define PINION_INLINE __device__ __forceinline__
 #else
 #define PINION_INLINE inline __attribute__((always_inline))
 #define PINION_COLD __attribute__((noinline, cold))
 #endif
 
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(PINION_CUDA_HOST)
 #define PINION_ISA_CUDA 1
 #define PINION_ISA "cuda"
 #elif defined(__AVX512F__)
