@@ -314,6 +314,7 @@ inline int whole(int width = 32) { return width; }
 #define __trap() cuda_host::trap(__FILE__, __LINE__)
 
 template <class T> static inline T __ldg(const T *p) { return *p; }
+template <class T> static inline void __stcs(T *p, T x) { *p = x; }
 static inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }

@@ -1,0 +1,97 @@
+"""CUDA kernels compiled for GPUs that are not here: their registers and spills, as assembled."""
+
+from __future__ import annotations
+
+import pytest
+
+from pinion.compute import cpu
+from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
+from pinion.compute.cuda.threads import ThreadSource, thread_source
+from pinion.compute.errors import ComputeError
+from pinion.functions import FUNCTIONS, function
+from pinion.robot import load
+
+pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not installed")
+
+CASES = [*(("iiwa14", name) for name in FUNCTIONS), ("hyq", "fd_derivatives"), ("atlas", "aba")]
+
+
+def compiled(
+    robot: str, name: str, dtype: str, architecture: str, layout: str = "soa"
+) -> tuple[ThreadSource, list[Cubin]]:
+    """The kernels of a function, each compiled on its own as they are for a device."""
+    model, row = load(robot), function(name)
+    source = thread_source(
+        cpu.graph_of(model, row),
+        inputs=[b.resolved(model) for b in row.inputs],
+        results=[b.resolved(model) for b in row.results],
+        dtype=dtype,
+        layout=layout,
+        name=name,
+        title=f"{name} of {robot}",
+    )
+    cubins = [
+        compile_cubin(kernel.text, architecture=architecture, names=[kernel.name])
+        for kernel in source.kernels
+    ]
+    return source, cubins
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+@pytest.mark.parametrize(("robot", "name"), CASES)
+def test_single_precision_spills_nothing(robot: str, name: str, architecture: str) -> None:
+    source, cubins = compiled(robot, name, "float32", architecture)
+    assert len(source.kernels) == 1 and source.kernels[0].far == 0
+    usage = cubins[0].usage[name]
+    assert usage.registers <= 255
+    assert (usage.spill_stores, usage.spill_loads) == (0, 0)
+    assert usage.stack == 0
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_double_precision_has_its_values_in_shared_memory(architecture: str) -> None:
+    source, cubins = compiled("iiwa14", "fd_derivatives", "float64", architecture)
+    (kernel,) = source.kernels
+    usage = cubins[0].usage["fd_derivatives"]
+    assert kernel.moves > 0 and kernel.far == 0
+    assert (usage.spill_stores, usage.spill_loads) == (0, 0)
+    # Nothing is computed twice.
+    assert kernel.arithmetic == compiled_arithmetic("iiwa14", "fd_derivatives")
+
+
+@pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a not in ("sm_75", "sm_90")])
+@pytest.mark.parametrize("layout", ["aos", "blocks"])
+def test_other_architectures_and_layouts(architecture: str, layout: str) -> None:
+    _, cubins = compiled("iiwa14", "fd_derivatives", "float32", architecture, layout)
+    usage = cubins[0].usage["fd_derivatives"]
+    assert (usage.spill_stores, usage.spill_loads) == (0, 0)
+    assert cubins[0].code[:4] == b"\x7fELF"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_thirty_joints_in_several_kernels(architecture: str) -> None:
+    source, cubins = compiled("atlas", "fd_derivatives", "float32", architecture)
+    assert len(source.kernels) == 3
+    assert sum(k.arithmetic for k in source.kernels) == compiled_arithmetic(
+        "atlas", "fd_derivatives"
+    )
+    for kernel, cubin in zip(source.kernels, cubins, strict=True):
+        usage = cubin.usage[kernel.name]
+        assert kernel.far == 0 and usage.spill_stores <= 256 and usage.spill_loads <= 256
+
+
+def compiled_arithmetic(robot: str, name: str) -> int:
+    """Instructions of a function on a processor, where nothing is computed twice either."""
+    return cpu.source(robot, name, dtype="float32").arithmetic
+
+
+def test_what_does_not_compile_is_one_sentence() -> None:
+    with pytest.raises(ComputeError, match="NVRTC did not compile for sm_9"):
+        compile_cubin("", architecture="sm_9")
+    with pytest.raises(ComputeError, match="is no architecture of a GPU"):
+        compile_cubin("", architecture="sm_90 --help")
+    with pytest.raises(ComputeError, match=r"did not compile for sm_90: .*error"):
+        compile_cubin("nonsense;", architecture="sm_90")
+    with pytest.raises(ComputeError, match="reported nothing of the kernel 'there'"):
+        compile_cubin('extern "C" __global__ void here() {}', architecture="sm_90", names=["there"])

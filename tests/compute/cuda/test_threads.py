@@ -1,0 +1,213 @@
+"""Kernels of a thread a sample, run on a processor: the same bits as the CPU path."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.compute import cpu, isa
+from pinion.compute.cuda.parts import WORKSPACE, Room, plan, split
+from pinion.compute.cuda.threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
+from pinion.compute.errors import ComputeError
+from pinion.compute.instructions import Kind, select
+from pinion.compute.layouts import to_blocks
+from pinion.functions import FUNCTIONS, Block, Function, function, sample
+from pinion.robot import load
+from tests.support.cuda_threads import on_host, run_threads
+
+pytestmark = [
+    pytest.mark.skipif(
+        not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+        reason="no C++ compiler on this machine",
+    ),
+    pytest.mark.skipif(
+        isa.best().name == "portable",
+        reason="this machine has no fused multiply-add, so its results have other last bits",
+    ),
+]
+
+DTYPES = ("float32", "float64")
+COUNT = 75  # three warps, the last one not whole
+
+
+def printed(
+    robot: str, row: Function, dtype: str, layout: str, room: Room | None = None
+) -> ThreadSource:
+    model = load(robot)
+    return thread_source(
+        cpu.graph_of(model, row),
+        inputs=[b.resolved(model) for b in row.inputs],
+        results=[b.resolved(model) for b in row.results],
+        dtype=dtype,
+        layout=layout,
+        name=row.name,
+        title=f"{row.name} of {robot}",
+        room=room,
+    )
+
+
+def in_layout(layout: str, rows: np.ndarray) -> np.ndarray:
+    if layout == "blocks":
+        return to_blocks(rows)
+    return rows if layout == "aos" else np.ascontiguousarray(np.moveaxis(rows, 0, -1))
+
+
+def as_rows(layout: str, array: np.ndarray, count: int) -> np.ndarray:
+    if layout == "blocks":
+        return np.moveaxis(array, -1, 1).reshape(-1, *array.shape[1:-1])[:count]
+    return array if layout == "aos" else np.moveaxis(array, -1, 0)
+
+
+def same_as_processor(
+    robot: str, row: Function, source: ThreadSource, folder: Path, *, seed: int = 1
+) -> None:
+    """Every result has the very bits that the CPU path gives, at every number of samples."""
+    model = load(robot)
+    drawn = sample(model, row, COUNT, distribution="reference", seed=seed)
+    given = {name: values.astype(source.dtype) for name, values in drawn.items()}
+    wanted = cpu.compile(model, row, dtype=source.dtype, threads=1, cache=folder / "cache")(**given)
+    kernels = on_host(source, folder)
+    for count in (1, 33, COUNT):
+        found = run_threads(
+            source,
+            kernels,
+            inputs=[b.resolved(model) for b in row.inputs],
+            results=[b.resolved(model) for b in row.results],
+            given={k: in_layout(source.layout, v[:count]) for k, v in given.items()},
+            count=count,
+            seed=seed,
+        )
+        for name, values in found.items():
+            rows = as_rows(source.layout, values, count)
+            assert np.isfinite(rows).all(), name
+            assert rows.tobytes() == np.ascontiguousarray(wanted[name][:count]).tobytes(), name
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_threads_compute_what_processors_do(tmp_path: Path, dtype: str, layout: str) -> None:
+    row = function("rnea")
+    same_as_processor("iiwa14", row, printed("iiwa14", row, dtype, layout), tmp_path)
+
+
+@pytest.mark.parametrize("layout", ["aos", "soa"])
+def test_values_that_do_not_fit_into_registers(tmp_path: Path, layout: str) -> None:
+    row = function("fd_derivatives")
+    source = printed("iiwa14", row, "float64", layout)
+    assert source.kernels[0].moves > 0 and source.kernels[0].far == 0
+    same_as_processor("iiwa14", row, source, tmp_path)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_several_kernels_share_the_work(tmp_path: Path, layout: str) -> None:
+    # So little room that the columns of the gradient go to kernels of their own, and so little
+    # shared memory that a few values are left for local memory.
+    row = function("rnea_derivatives")
+    source = printed("iiwa14", row, "float32", layout, Room(plain=40, registers=30, slots=15))
+    assert len(source.kernels) > 2 and source.workspace > 0
+    assert any(kernel.reads for kernel in source.kernels)
+    same_as_processor("iiwa14", row, source, tmp_path)
+
+
+def test_what_shared_memory_cannot_hold_is_in_local_memory(tmp_path: Path) -> None:
+    row = function("fd_derivatives")
+    source = printed("iiwa14", row, "float64", "soa", Room(plain=0, registers=20, slots=10_000))
+    assert len(source.kernels) == 1
+    assert source.kernels[0].far > 0 and source.kernels[0].shared_bytes <= SHARED_BYTES
+    same_as_processor("iiwa14", row, source, tmp_path)
+
+
+def test_one_sample_serves_all(tmp_path: Path) -> None:
+    model, row = load("iiwa14"), function("rnea")
+    given = sample(model, row, 40, distribution="reference", seed=3)
+    given["qd"] = given["qd"][:1].repeat(40, axis=0)
+    blocks = {
+        "inputs": [b.resolved(model) for b in row.inputs],
+        "results": [b.resolved(model) for b in row.results],
+    }
+    for layout in ("aos", "soa"):
+        source = printed("iiwa14", row, "float64", layout)
+        kernels = on_host(source, tmp_path)
+        each = {k: in_layout(layout, v) for k, v in given.items()}
+        one = {**each, "qd": given["qd"][0]}
+        found = [
+            run_threads(source, kernels, given=g, count=40, **blocks)["tau"] for g in (each, one)
+        ]
+        assert np.isfinite(found[0]).all()
+        assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_a_missing_barrier_shows(tmp_path: Path) -> None:
+    # Arrays of structures pass through shared memory between two barriers.
+    row = function("rnea")
+    source = printed("iiwa14", row, "float32", "aos")
+    (kernel,) = source.kernels
+    barrier = "__syncthreads();"
+    assert kernel.text.count(barrier) == 2
+    for at in (kernel.text.index(barrier), kernel.text.rindex(barrier)):
+        text = kernel.text[:at] + kernel.text[at + len(barrier) :]
+        with pytest.raises(AssertionError):
+            same_as_processor(
+                "iiwa14", row, replace(source, kernels=(replace(kernel, text=text),)), tmp_path
+            )
+
+
+def test_a_split_program_computes_everything_once() -> None:
+    program = select(cpu.graph_of(load("iiwa14"), function("fd_derivatives")))
+    for groups in (2, 3, 7):
+        pieces = split(program, groups)
+        # The last columns may need nothing that others do not.
+        assert groups <= len(pieces) <= groups + 1
+        assert sum(piece.arithmetic for piece in pieces) == program.arithmetic
+        written = [word for piece in pieces for word, _ in piece.outputs]
+        assert len(set(written)) == len(written)
+        assert {w for w in written if w.block != WORKSPACE} == {w for w, _ in program.outputs}
+        handed = {word for word, _ in pieces[0].outputs if word.block == WORKSPACE}
+        for piece in pieces[1:]:
+            read = {it.value for it in piece.instructions if it.kind is Kind.INPUT}
+            assert {w for w in read if w.block == WORKSPACE} <= handed
+
+
+def test_a_program_that_fits_nowhere_is_split_as_well_as_can_be() -> None:
+    program = select(cpu.graph_of(load("iiwa14"), function("fd_derivatives")))
+    best = plan(program, Room(plain=1, registers=8, slots=1))
+    assert len(best) > 1
+    one = plan(program, Room(plain=1, registers=8, slots=10_000))
+    assert max(part.slots for part in best) < one[0].slots
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dtype": "float16"}, "There is no dtype 'float16' here"),
+        ({"layout": "rows"}, "There is no layout 'rows' here"),
+        ({"name": "a b"}, "'a b' is no name for a kernel"),
+        ({"results": [Block(name=WORKSPACE, shape=(7,), unit="")]}, "is taken"),
+    ],
+)
+def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:
+    model, row = load("iiwa14"), function("rnea")
+    given: dict[str, Any] = {
+        "inputs": [b.resolved(model) for b in row.inputs],
+        "results": [b.resolved(model) for b in row.results],
+        "dtype": "float32",
+        "layout": "soa",
+        "name": "rnea",
+        "title": "",
+    }
+    with pytest.raises(ComputeError, match=message):
+        thread_source(cpu.graph_of(model, row), **{**given, **change})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("robot", ["iiwa14", "hyq", "atlas"])
+def test_every_function(tmp_path: Path, robot: str, name: str, dtype: str) -> None:
+    row = function(name)
+    same_as_processor(robot, row, printed(robot, row, dtype, "aos"), tmp_path)
