@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def _array(array: NDArray[Any], block: Block, layout: str, count: int) -> list[A
     """A kernel's parameters for an array; a count of 0 is one sample that serves all."""
     if layout == "blocks":
         return [array]
-    size = int(np.prod(block.shape))
+    size = prod(map(int, block.shape))
     step, apart = (size, 1) if layout == "aos" else (1, count)
     if count == 0:
         step, apart = 0, 1

@@ -127,6 +127,7 @@ class Tracer:
         self._nodes: list[Node] = []
         self._outputs: list[Output] = []
         self._region: Region | None = None
+        self._names: dict[str, str] = {}  # of files, by their paths
 
     def emit(self, op: str, args: tuple[int, ...] = (), params: tuple[Param, ...] = ()) -> Symbol:
         """Append a node and return its symbol."""
@@ -140,7 +141,10 @@ class Tracer:
                 frame = sys._getframe(depth)
             except ValueError:
                 return ""
-            name = PurePath(frame.f_code.co_filename).name
+            path = frame.f_code.co_filename
+            name = self._names.get(path)
+            if name is None:
+                name = self._names[path] = PurePath(path).name
             if name not in self.skip:
                 return f"{name}:{frame.f_lineno}"
             depth += 1

@@ -171,7 +171,8 @@ def _runs(
     """Columns in groups, in order, each with about the same work."""
     order = sorted(columns)
     work = [len(_cone(program, (at for _, at in columns[c]))) for c in order]
-    total, done, runs = sum(work), 0, [[] for _ in range(max(1, groups))]
+    runs: list[list[int]] = [[] for _ in range(max(1, groups))]
+    total, done = sum(work), 0
     for column, size in zip(order, work, strict=True):
         middle = done + size / 2
         runs[min(len(runs) - 1, int(middle * len(runs) / total) if total else 0)].append(column)
