@@ -38,8 +38,6 @@ __version__ = installation.version()
 GROUP = "pinion.backends"
 """Entry points that compute on the host or on a device of their own; what is none is a card."""
 
-PLANNED_DEVICES = ("cuda",)
-
 
 class FloatBackend(Closing):
     """The float model on the host: float64 results of the float32 requests that a card would get.
@@ -129,12 +127,13 @@ def backend(
     ----------
     robot : a built-in name or a URDF path; for the host's devices also a model.
     function : a row of the table of functions by its name, or a row of your own.
-    device : ``cpu`` (compiled for this machine), ``float`` (the float model on the host), ``sim``
-        (the simulated card) or another transport of the driver with its address, such as
-        ``xdma:0``. Other packages add devices by entry points of the group ``pinion.backends``.
+    device : ``cpu`` (compiled for this machine), ``cuda`` or ``cuda:1`` (compiled for a GPU),
+        ``float`` (the float model on the host), ``sim`` (the simulated card) or another transport
+        of the driver with its address, such as ``xdma:0``. Other packages add devices by entry points of the group ``pinion.backends``.
     derivatives, outputs : as of :func:`pinion.functions.function`.
     options : of the device. ``cpu``: those of :func:`pinion.compute.backend.open_backend`, among
-        them ``dtype`` and ``threads``. Cards: ``ii`` and ``formats`` of the build; ``folder``, used
+        them ``dtype`` and ``threads``. ``cuda``: those of
+        :func:`pinion.compute.cuda.backend.open_backend`. Cards: ``ii`` and ``formats`` of the build; ``folder``, used
         again when it holds just this build, else built anew, by default a temporary one that goes
         when the backend is closed; ``report``, called with a short line at each step of a build.
 
@@ -144,11 +143,6 @@ def backend(
         Subclasses with a sentence: an unknown robot, function, format, device or option.
     """
     name, address = split_device(device)
-    if name in PLANNED_DEVICES:
-        raise DriverError(
-            f"The device '{device}' is not there yet: take 'cpu' for this machine's processor, or "
-            f"'sim' for the simulated card."
-        )
     row = (
         named_function(function, derivatives=derivatives) if isinstance(function, str) else function
     )

@@ -170,11 +170,6 @@ def test_the_float_backend_takes_single_requests_and_refuses_wrong_ones() -> Non
             model.run(q=[0.1, 0.2, 0.3], qd=[0, 0], qdd=[0, 0])
 
 
-def test_backends_to_come_say_so() -> None:
-    with pytest.raises(DriverError, match="'cuda' is not there yet"):
-        backend("pendulum", "rnea", device="cuda")
-
-
 def test_an_unknown_backend_is_refused_before_anything_is_built(tmp_path: Path) -> None:
     with pytest.raises(DriverError, match="no transport 'abacus'"):
         backend("pendulum", "rnea", device="abacus:1", folder=tmp_path / "made")

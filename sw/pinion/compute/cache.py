@@ -128,15 +128,22 @@ class Cache:
         Where no folder can hold it, it is made and returned all the same. Parameters and errors
         are those of `library`.
         """
-        made: list[str] = []
+        return self._contents(key, lambda: make().encode(), suffix=".txt").decode()
+
+    def data(self, key: Mapping[str, Any], make: Callable[[], bytes]) -> bytes:
+        """The bytes of a key, as `text` has the text."""
+        return self._contents(key, make, suffix=".bin")
+
+    def _contents(self, key: Mapping[str, Any], make: Callable[[], bytes], *, suffix: str) -> bytes:
+        made: list[bytes] = []
 
         def write(path: Path) -> None:
             if not made:
                 made.append(make())
-            path.write_bytes(made[0].encode())
+            path.write_bytes(made[0])
 
         try:
-            found = self._entry(key, write, suffix=".txt").read_bytes().decode()
+            found = self._entry(key, write, suffix=suffix).read_bytes()
         except (OSError, StorageError):
             if not made:
                 made.append(make())

@@ -1,1 +1,129 @@
-"""Batches of dynamics on a GPU: kernels that are printed, compiled and checked without one."""
+"""Batches of dynamics on a GPU.
+
+>>> from pinion.compute import cuda
+>>> gradient = cuda.compile("iiwa14", "fd_derivatives")                          # doctest: +SKIP
+>>> result = gradient(q=q, qd=qd, tau=tau)                                       # doctest: +SKIP
+
+A function is traced, reduced and printed as for the processor (:mod:`pinion.compute.cpu`); every
+thread of the GPU computes one sample. Kernels are printed and compiled without a GPU, and run on a
+processor in the tests, where they give the CPU path's bits.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pinion.functions import Function
+from pinion.functions import function as named_function
+from pinion.robot import Model, load
+
+from .. import cpu
+from ..cache import Cache, default_folder
+from ..errors import ComputeError
+from ..sources import package_digest
+from .cubin import compile_cubin, compiler_version
+from .device import Device, Gpu
+from .kernel import CudaKernel, DeviceArray
+from .threads import LAYOUTS, ThreadKernel, ThreadSource, thread_source
+
+__all__ = ["LAYOUTS", "CudaKernel", "DeviceArray", "ThreadSource", "compile", "source"]
+
+
+def source(
+    model: Model | str,
+    function: str | Function,
+    *,
+    dtype: str = "float32",
+    layout: str = "aos",
+    derivatives: str = "composite",
+    outputs: tuple[str, ...] = (),
+    comments: bool = False,
+) -> ThreadSource:
+    """The CUDA source of a function; the arguments are those of `compile`.
+
+    Parameters
+    ----------
+    comments : every line tells which line of the mechanics made it.
+    """
+    model = load(model) if isinstance(model, str) else model
+    row = _row(function, derivatives, outputs)
+    return thread_source(
+        cpu.graph_of(model, row),
+        inputs=[b.resolved(model) for b in row.inputs],
+        results=[b.resolved(model) for b in row.results],
+        dtype=dtype,
+        layout=layout,
+        name=row.name if row.name.isidentifier() and row.name.isascii() else "kernel",
+        title=f"{row.name} of {model.name}, {dtype}, {layout}",
+        comments=comments,
+    )
+
+
+def compile(
+    model: Model | str,
+    function: str | Function,
+    *,
+    dtype: str = "float32",
+    layout: str = "aos",
+    derivatives: str = "composite",
+    outputs: tuple[str, ...] = (),
+    finite: bool = False,
+    device: int | Device = 0,
+    cache: Path | None = None,
+) -> CudaKernel:
+    """Compile a function of a robot for a GPU, or find it compiled.
+
+    Parameters
+    ----------
+    model : a robot, or the name or path of one.
+    function : a row of the table of functions by its name, or a row of your own.
+    dtype : of the numbers it computes with, ``float32`` or ``float64``.
+    layout : ``aos``: elements of a sample follow each other; ``soa``: arrays of the device may have
+        any strides (:class:`CudaKernel`).
+    derivatives, outputs : as of :func:`pinion.functions.function`.
+    finite : whether NaN and infinities in arrays of the host are refused.
+    device : the number of a GPU, or a device.
+    cache : where compiled kernels are kept; by default the user's cache.
+
+    Raises
+    ------
+    InputError
+        When an argument does not do, or there is no such GPU; one sentence.
+    ComputeError
+        When a kernel does not compile or load.
+    """
+    model = load(model) if isinstance(model, str) else model
+    row = _row(function, derivatives, outputs)
+    store = Cache(default_folder(os.environ) if cache is None else cache)
+    if layout not in ("aos", "soa"):
+        raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")
+    there = Gpu(device, _Kept(store)) if isinstance(device, int) else device
+    made = source(model, row, dtype=dtype, layout=layout)
+    return CudaKernel(model=model, function=row, source=made, device=there, finite=finite)
+
+
+class _Kept:
+    """Compiles kernels, each once: what is compiled is in the user's cache."""
+
+    def __init__(self, store: Cache) -> None:
+        self._store = store
+
+    def __call__(self, kernel: ThreadKernel, architecture: str) -> bytes:
+        key = {
+            "kind": "cubin",
+            "text": kernel.text,
+            "package": package_digest(("compute",)),
+            "compiler": compiler_version(),
+            "architecture": architecture,
+        }
+        return self._store.data(
+            key,
+            lambda: compile_cubin(kernel.text, architecture=architecture, names=[kernel.name]).code,
+        )
+
+
+def _row(function: str | Function, derivatives: str, outputs: tuple[str, ...]) -> Function:
+    if isinstance(function, str):
+        return named_function(function, derivatives=derivatives, outputs=outputs)
+    return function.asked(outputs) if outputs else function

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 
 from ..errors import ComputeError
@@ -88,6 +89,17 @@ def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) ->
         if name not in usage:
             raise ComputeError(f"NVRTC reported nothing of the kernel '{name}'.")
     return Cubin(bytes(made.code), usage)
+
+
+def compiler_version() -> str:
+    """Versions of what compiles, for keys of a cache."""
+    found = []
+    for package in ("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} of the system")
+    return ", ".join(found)
 
 
 def _usage(log: str) -> dict[str, Usage]:

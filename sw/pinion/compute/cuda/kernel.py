@@ -1,0 +1,520 @@
+"""A function on a device: batches from the host in chunks, or arrays that are on it already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.functions import Function, InputError, Result
+from pinion.functions.requests import validate_arrays
+from pinion.link import Array
+from pinion.robot import Model
+
+from ..errors import ComputeError
+from .device import Device, Memory, Stream
+from .threads import WARP, ThreadSource
+
+CHUNK_BYTES = 8 << 20
+"""Of requests and results that travel at once; while one chunk is computed, the next one comes and
+the last one goes."""
+
+_SMALLEST = 128  # samples of a chunk, when memory is short
+_LANES = 2  # chunks under way
+_CUDA = 2  # kDLCUDA
+
+
+class DeviceArray:
+    """An array in a device's memory, which other libraries take without a copy.
+
+    Members
+    -------
+    shape, dtype : as NumPy's.
+    strides : in elements.
+    device : its index.
+    """
+
+    def __init__(
+        self,
+        device: int,
+        memory: Memory,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.device = device
+        self._memory = memory
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self._memory.address if prod(self.shape) else 0, False),
+            "strides": tuple(self.dtype.itemsize * stride for stride in self.strides),
+            "version": 3,
+        }
+
+    def __dlpack__(self, **options: Any) -> Any:
+        buffer = getattr(self._memory, "buffer", None)
+        if buffer is None:
+            raise BufferError("The memory of this device does not travel by DLPack.")
+        from cuda.core.utils import StridedMemoryView
+
+        view = StridedMemoryView.from_buffer(buffer, self.shape, self.strides, dtype=self.dtype)
+        return view.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CUDA, self.device
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray {self.shape} {self.dtype}>"
+
+
+@dataclass(frozen=True)
+class _There:
+    """An array on the device: where it is, and how far apart its samples and elements are."""
+
+    address: int
+    step: int
+    apart: int
+    samples: int | None  # None: one sample that serves all
+    keeps: Any
+
+
+class CudaKernel:
+    """A function of a robot on a device.
+
+    Arrays are (n, ...) or (...). Of the layout ``aos``, elements of a sample follow each other; of
+    the layout ``soa``, arrays on the device may have any strides, results have samples next to each
+    other, and memory is read and written in whole lines when the inputs have so too.
+
+    Members
+    -------
+    model, function : what it computes.
+    source : its kernels.
+    device : where they run.
+    finite : whether NaN and infinities in arrays of the host are refused.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        function: Function,
+        source: ThreadSource,
+        device: Device,
+        finite: bool,
+    ) -> None:
+        self.model = model
+        self.function = function
+        self.source = source
+        self.device = device
+        self.finite = finite
+        self.dtype = np.dtype(source.dtype)
+        self.inputs = _arrays(function.inputs, model)
+        self.results = _arrays(function.results, model)
+        self._loaded = [device.load(kernel) for kernel in source.kernels]
+        self._lanes: list[_Lane] = []
+
+    def __call__(
+        self, *, out: Mapping[str, Any] | None = None, stream: Any = None, **arrays: Any
+    ) -> Result:
+        """Compute a batch.
+
+        Parameters
+        ----------
+        arrays : the inputs by name: all of the host (anything NumPy takes), or all on the device
+            (``__cuda_array_interface__`` or DLPack, of the kernel's dtype).
+        out : arrays by the names of the results, which are written; on the device where the inputs
+            are. By default new ones.
+        stream : for arrays on the device, an object with ``__cuda_stream__``: the work is queued
+            there, and the call returns before it is done. By default the call waits.
+
+        Returns
+        -------
+        NumPy arrays, or :class:`DeviceArray` where the inputs are on the device.
+
+        Raises
+        ------
+        InputError
+            When a name, a shape, a dtype or an output does not fit, arrays are in different places,
+            or a number of the host's is not finite.
+        ComputeError
+            When the device has no memory left for even a small chunk, or failed.
+        """
+        there = [name for name, value in arrays.items() if _is_on_a_device(value)]
+        if there and len(there) < len(arrays):
+            here = next(name for name in arrays if name not in there)
+            raise InputError(
+                f"'{there[0]}' is on a device and '{here}' is in the host's memory: give all in "
+                "one place."
+            )
+        if there:
+            return self._on_device(arrays, out, stream)
+        if stream is not None:
+            raise InputError("A stream is for arrays on the device; these are the host's.")
+        return self._from_host(arrays, out)
+
+    # ---- Arrays of the host ---------------------------------------------------------------------
+
+    def _from_host(self, given: Mapping[str, ArrayLike], out: Mapping[str, Any] | None) -> Result:
+        scalar = np.float32 if self.dtype == np.float32 else np.float64
+        checked = validate_arrays(self.inputs, given, dtype=scalar, finite=self.finite)
+        count = checked.count
+        results = self._host_results(out, count, checked.single)
+        sample = self.dtype.itemsize * sum(prod(a.shape) for a in (*self.inputs, *self.results))
+        chunk = min(count, max(_SMALLEST, CHUNK_BYTES // sample // _SMALLEST * _SMALLEST))
+        lanes = self._lanes_for(chunk) if count else []
+        for k, start in enumerate(range(0, count, lanes[0].samples if lanes else 1)):
+            lane = lanes[k % len(lanes)]
+            lane.finish()
+            lane.start(start, min(lane.samples, count - start), checked.arrays, results)
+        for lane in lanes:
+            lane.finish()
+        if checked.single and out is None:
+            results = {name: array[0, ...] for name, array in results.items()}
+        flags = np.zeros(() if checked.single else (count,), dtype=np.bool_)
+        return Result(arrays=results, saturated=flags, cycles=None)
+
+    def _host_results(
+        self, out: Mapping[str, Any] | None, count: int, single: bool
+    ) -> dict[str, NDArray[Any]]:
+        if out is None:
+            return {a.name: np.empty((count, *a.shape), self.dtype) for a in self.results}
+        self._check_names(out)
+        found = {}
+        for a in self.results:
+            values = out[a.name]
+            shape = a.shape if single else (count, *a.shape)
+            if (
+                not isinstance(values, np.ndarray)
+                or values.shape != shape
+                or values.dtype != self.dtype
+                or not values.flags.writeable
+            ):
+                raise InputError(
+                    f"The result '{a.name}' is written to an array of the host that is writeable, "
+                    f"{shape} of {self.dtype.name}."
+                )
+            found[a.name] = values[np.newaxis] if single else values
+        return found
+
+    def _lanes_for(self, samples: int) -> list[_Lane]:
+        """Lanes whose chunks have as many samples, or as many as there is memory for."""
+        if self._lanes and self._lanes[0].samples >= samples:
+            return self._lanes
+        for lane in self._lanes:
+            lane.close()
+        self._lanes = []
+        while True:
+            made: list[_Lane] = []
+            try:
+                for _ in range(_LANES):
+                    made.append(_Lane(self, samples))
+                self._lanes = made
+                return made
+            except MemoryError:
+                for lane in made:
+                    lane.close()
+                if samples <= _SMALLEST:
+                    raise ComputeError(
+                        f"{self.device.name} has no memory for {_LANES} chunks of {samples} "
+                        f"samples of '{self.function.name}': free some of it."
+                    ) from None
+                samples = max(_SMALLEST, samples // 2)
+
+    # ---- Arrays on the device -------------------------------------------------------------------
+
+    def _on_device(
+        self, given: Mapping[str, Any], out: Mapping[str, Any] | None, stream: Any
+    ) -> Result:
+        names = [a.name for a in self.inputs]
+        for name in given:
+            if name not in names:
+                raise InputError(
+                    f"There is no input array '{name}'; the inputs are {', '.join(names)}."
+                )
+        views = []
+        for a in self.inputs:
+            if a.name not in given:
+                raise InputError(f"The input array '{a.name}' is missing; give {', '.join(names)}.")
+            views.append(self._view(a, given[a.name], "is read"))
+        lengths = {a.name: v.samples for a, v in zip(self.inputs, views, strict=True)}
+        batched = {name: n for name, n in lengths.items() if n is not None}
+        if len(set(batched.values())) > 1:
+            listed = ", ".join(f"{name} has {n}" for name, n in batched.items())
+            raise InputError(f"The arrays hold different numbers of requests ({listed}).")
+        count = next(iter(batched.values()), 1)
+        single = not batched
+        results, targets = self._device_results(out, count, single)
+        queue = self.device.stream(stream)
+        if count:
+            self._run(queue, count, [*views, *targets], None)
+        if stream is None:
+            queue.wait()
+        flags = np.zeros(() if single else (count,), dtype=np.bool_)
+        return Result(arrays=results, saturated=flags, cycles=None)
+
+    def _device_results(
+        self, out: Mapping[str, Any] | None, count: int, single: bool
+    ) -> tuple[dict[str, Any], list[_There]]:
+        if out is not None:
+            self._check_names(out)
+        arrays: dict[str, Any] = {}
+        targets = []
+        for a in self.results:
+            shape = a.shape if single else (count, *a.shape)
+            if out is None:
+                try:
+                    memory = self.device.allocate(prod(shape) * self.dtype.itemsize)
+                except MemoryError as error:
+                    raise ComputeError(
+                        f"{error} The result '{a.name}' of {count:,} samples needs "
+                        f"{prod(shape) * self.dtype.itemsize:,}: give fewer at once."
+                    ) from None
+                arrays[a.name] = DeviceArray(
+                    self.device.index, memory, shape, self._strides(a, shape), self.dtype
+                )
+            else:
+                arrays[a.name] = out[a.name]
+            view = self._view(a, arrays[a.name], "is written")
+            if (view.samples or 1) != count or (view.samples is None) != single:
+                raise InputError(
+                    f"The array for the result '{a.name}' has no shape {shape}, as the others have."
+                )
+            targets.append(view)
+        return arrays, targets
+
+    def _strides(self, array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Of a new array: samples next to each other where the layout is ``soa``."""
+        if self.source.layout == "aos" or len(shape) == len(array.shape):
+            return _contiguous(shape)
+        count = max(1, shape[0])
+        return (1, *(count * stride for stride in _contiguous(array.shape)))
+
+    def _view(self, array: Array, value: Any, verb: str) -> _There:
+        """Where an array is, checked."""
+        shape, strides, address, dtype, device = _described(array.name, value)
+        if device is not None and device != self.device.index:
+            raise InputError(
+                f"'{array.name}' is on the device {device}, and the kernel on {self.device.index}: "
+                "copy it there."
+            )
+        if dtype != self.dtype:
+            raise InputError(
+                f"'{array.name}' {verb} as {self.dtype.name} and is {dtype}: convert it on the "
+                "device."
+            )
+        extra = len(shape) - len(array.shape)
+        if extra not in (0, 1) or shape[extra:] != array.shape:
+            raise InputError(
+                f"'{array.name}' has the shape {shape}: give {array.shape} or (n, "
+                f"{', '.join(map(str, array.shape))})."
+            )
+        apart = _one_distance(shape[extra:], strides[extra:])
+        if apart is None or (self.source.layout == "aos" and apart != 1):
+            raise InputError(
+                f"'{array.name}' {verb} with the elements of a sample next to each other: make it "
+                "contiguous."
+            )
+        if extra == 0:
+            return _There(address, 0, apart, None, value)
+        return _There(address, strides[0], apart, shape[0], value)
+
+    def _check_names(self, out: Mapping[str, Any]) -> None:
+        names = [a.name for a in self.results]
+        for name in out:
+            if name not in names:
+                raise InputError(
+                    f"There is no result '{name}' to write; the results are {', '.join(names)}."
+                )
+        for name in names:
+            if name not in out:
+                raise InputError(f"'out' has no array for the result '{name}': give all or none.")
+
+    # ---- Both -----------------------------------------------------------------------------------
+
+    def _run(
+        self, stream: Stream, count: int, views: Sequence[_There], workspace: Memory | None
+    ) -> None:
+        """Queue all kernels."""
+        args: list[int] = []
+        for view in views:
+            args += [view.address, view.step, view.apart]
+        made = None
+        if self.source.workspace:
+            if workspace is None:
+                made = workspace = self.device.allocate(self.workspace_bytes(count))
+            args.append(workspace.address)
+        for kernel, loaded in zip(self.source.kernels, self._loaded, strict=True):
+            stream.launch(loaded, kernel, count, args)
+        if made is not None:
+            stream.wait()
+            made.close()
+
+    def workspace_bytes(self, count: int) -> int:
+        """Bytes between the kernels of a batch."""
+        return -(-count // WARP) * WARP * self.source.workspace * self.dtype.itemsize
+
+    def close(self) -> None:
+        """Give the device's memory back."""
+        for lane in self._lanes:
+            lane.close()
+        self._lanes = []
+
+    def __repr__(self) -> str:
+        return (
+            f"<CudaKernel {self.function.name} of {self.model.name}: {self.dtype.name}, "
+            f"{self.source.layout}, {self.device.name}>"
+        )
+
+
+class _Lane:
+    """A chunk under way: memory of the device, pinned memory of the host, and a stream."""
+
+    def __init__(self, kernel: CudaKernel, samples: int) -> None:
+        self.kernel = kernel
+        self.samples = samples
+        self.held: list[Memory] = []
+        self.pending: tuple[int, int, Mapping[str, NDArray[Any]]] | None = None
+        device, size = kernel.device, kernel.dtype.itemsize
+        self.stream = device.stream()
+        try:
+            self.inputs = self._memories(kernel.inputs)
+            self.results = self._memories(kernel.results)
+            self.workspace = (
+                self._allocate(kernel.workspace_bytes(samples)) if kernel.source.workspace else None
+            )
+        except MemoryError:
+            self.close()
+            raise
+        self.host = {
+            a.name: device.pinned(samples * prod(a.shape) * size).view(kernel.dtype)
+            for a in (*kernel.inputs, *kernel.results)
+        }
+
+    def _memories(self, arrays: Sequence[Array]) -> list[Memory]:
+        size = self.kernel.dtype.itemsize
+        return [self._allocate(self.samples * prod(a.shape) * size) for a in arrays]
+
+    def _allocate(self, size: int) -> Memory:
+        self.held.append(self.kernel.device.allocate(size))
+        return self.held[-1]
+
+    def start(
+        self,
+        first: int,
+        count: int,
+        given: Mapping[str, NDArray[Any]],
+        results: Mapping[str, NDArray[Any]],
+    ) -> None:
+        """Send a chunk, compute it and fetch its results, all of it queued."""
+        kernel = self.kernel
+        views = []
+        for a, memory in zip(kernel.inputs, self.inputs, strict=True):
+            size, values = prod(a.shape), given[a.name]
+            one = values.ndim == len(a.shape)
+            rows = values[np.newaxis] if one else values[first : first + count]
+            pinned = self.host[a.name][: len(rows) * size]
+            pinned.reshape(rows.shape)[...] = rows
+            self.stream.upload(memory, pinned)
+            views.append(self._there(a, memory, one))
+        views += [
+            self._there(a, memory, False)
+            for a, memory in zip(kernel.results, self.results, strict=True)
+        ]
+        kernel._run(self.stream, count, views, self.workspace)
+        for a, memory in zip(kernel.results, self.results, strict=True):
+            self.stream.download(self.host[a.name][: count * prod(a.shape)], memory)
+        self.pending = first, count, results
+
+    def _there(self, array: Array, memory: Memory, one: bool) -> _There:
+        return _There(memory.address, 0 if one else prod(array.shape), 1, None, memory)
+
+    def finish(self) -> None:
+        """Wait for the chunk, and put its results where they belong."""
+        if self.pending is None:
+            return
+        first, count, results = self.pending
+        self.pending = None
+        self.stream.wait()
+        for a in self.kernel.results:
+            rows = self.host[a.name][: count * prod(a.shape)].reshape(count, *a.shape)
+            results[a.name][first : first + count] = rows
+
+    def close(self) -> None:
+        """Give the device's memory back."""
+        for memory in self.held:
+            memory.close()
+        self.held = []
+
+
+def _arrays(blocks: Sequence[Any], model: Model) -> tuple[Array, ...]:
+    return tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in blocks)
+
+
+def _is_on_a_device(value: Any) -> bool:
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        return hasattr(value, "__cuda_array_interface__")
+    # 1: the host's memory, 3: the host's, pinned (DLPack's numbers).
+    return int(value.__dlpack_device__()[0]) not in (1, 3)
+
+
+def _described(
+    name: str, value: Any
+) -> tuple[tuple[int, ...], tuple[int, ...], int, np.dtype[Any], int | None]:
+    """Shape, strides in elements, address, dtype and device of an array on a device."""
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        shape = tuple(map(int, interface["shape"]))
+        dtype = np.dtype(interface["typestr"])
+        given = interface.get("strides")
+        strides = (
+            _contiguous(shape) if given is None else tuple(int(s) // dtype.itemsize for s in given)
+        )
+        device = None
+        if hasattr(value, "__dlpack_device__"):
+            device = int(value.__dlpack_device__()[1])
+        return shape, strides, int(interface["data"][0]), dtype, device
+    from cuda.core.utils import StridedMemoryView
+
+    try:
+        view = StridedMemoryView.from_dlpack(value, stream_ptr=-1)
+    except Exception as error:
+        raise InputError(f"'{name}' is not an array of this kind of device: {error}.") from None
+    shape = tuple(map(int, view.shape))
+    strides = _contiguous(shape) if view.strides is None else tuple(map(int, view.strides))
+    return shape, strides, int(view.ptr), np.dtype(view.dtype), int(view.device_id)
+
+
+def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    strides, size = [], 1
+    for axis in reversed(shape):
+        strides.append(size)
+        size *= axis
+    return tuple(reversed(strides))
+
+
+def _one_distance(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """The distance of elements that follow each other row by row; None where there is no one."""
+    apart, size = None, 1
+    for axis, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if axis == 1:
+            continue
+        if apart is None:
+            apart = stride
+        elif stride != apart * size:
+            return None
+        size *= axis
+    return 1 if apart is None else apart

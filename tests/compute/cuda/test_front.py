@@ -1,0 +1,50 @@
+"""The device "cuda" where there is none: one sentence, and sources all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.api import backend
+from pinion.compute import cuda
+from pinion.compute.errors import ComputeError
+from pinion.functions import InputError
+
+
+def _has_gpu() -> bool:
+    try:
+        from cuda.core import Device
+
+        return bool(Device.get_all_devices())
+    except Exception:  # whatever a missing driver raises
+        return False
+
+
+@pytest.mark.skipif(_has_gpu(), reason="this machine has a GPU")
+def test_without_a_gpu_a_sentence_says_what_to_take(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r'take device="cpu"') as caught:
+        backend("iiwa14", "rnea", device="cuda", cache=tmp_path)
+    assert len(str(caught.value).splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "options", "message"),
+    [
+        ("cuda:first", {}, "'cuda:first' has no number"),
+        ("cuda", {"layout": "blocks"}, "no layout 'blocks' here; choose aos or soa"),
+        ("cuda", {"threads": 2}, "no option 'threads'; it has dtype, layout, cache"),
+    ],
+)
+def test_wrong_options(device: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((InputError, ComputeError, ValueError), match=message):
+        backend("iiwa14", "rnea", device=device, **options)
+
+
+def test_sources_need_no_gpu() -> None:
+    made = cuda.source("iiwa14", "rnea", layout="blocks", comments=True)
+    (kernel,) = made.kernels
+    assert "rnea of iiwa14, float32, blocks" in kernel.text.splitlines()[0]
+    assert ".py:" in kernel.text

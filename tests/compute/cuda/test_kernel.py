@@ -1,0 +1,222 @@
+"""Batches through a device: chunks, arrays of the device, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.compute import cpu
+from pinion.compute.cuda import kernel as kernels
+from pinion.compute.cuda.kernel import CudaKernel, DeviceArray
+from pinion.compute.cuda.parts import Room
+from pinion.compute.cuda.threads import thread_source
+from pinion.compute.errors import ComputeError
+from pinion.functions import InputError, function, sample
+from pinion.robot import load
+from tests.support.cuda_device import HostDevice, HostMemory
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+MODEL, ROW = load("iiwa14"), function("rnea")
+Opened = Callable[..., tuple[CudaKernel, HostDevice]]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    def open_kernel(
+        *, layout: str = "aos", memory: int = 1 << 30, room: Room | None = None
+    ) -> tuple[CudaKernel, HostDevice]:
+        source = thread_source(
+            cpu.graph_of(MODEL, ROW),
+            inputs=[b.resolved(MODEL) for b in ROW.inputs],
+            results=[b.resolved(MODEL) for b in ROW.results],
+            dtype="float64",
+            layout=layout,
+            name="rnea",
+            title="",
+            room=room,
+        )
+        device = HostDevice(tmp_path, memory=memory)
+        made = CudaKernel(model=MODEL, function=ROW, source=source, device=device, finite=True)
+        return made, device
+
+    return open_kernel
+
+
+def states(count: int) -> dict[str, np.ndarray]:
+    drawn = sample(MODEL, ROW, count, distribution="reference", seed=4)
+    return {name: values.astype(np.float64) for name, values in drawn.items()}
+
+
+def wanted(given: dict[str, np.ndarray]) -> np.ndarray:
+    return ROW.evaluate(MODEL, given)["tau"]
+
+
+def close(found: np.ndarray, right: np.ndarray) -> bool:
+    return bool(np.max(np.abs(found - right)) <= 1e-12 * np.max(np.abs(right)))
+
+
+class There:
+    """An array in the device's memory as other libraries hand it over."""
+
+    def __init__(self, array: np.ndarray, *, device: int = 0) -> None:
+        self.array = array
+        self._device = device
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return dict(self.array.__array_interface__)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self._device
+
+
+def fetched(array: DeviceArray) -> np.ndarray:
+    memory = array._memory
+    assert isinstance(memory, HostMemory)
+    flat = memory.bytes[: memory.size].view(array.dtype)
+    return np.lib.stride_tricks.as_strided(
+        flat, array.shape, [array.dtype.itemsize * s for s in array.strides]
+    )
+
+
+def test_a_batch_in_chunks(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "CHUNK_BYTES", 128 * 28 * 8)
+    compiled, device = opened()
+    given = states(1000)
+    found = compiled(**given)
+    assert close(found.tau, wanted(given))
+    assert device.launches == [128] * 7 + [104]
+    # Again, shorter: the memory is there.
+    used = device.used
+    assert close(compiled(**states(5)).tau, wanted(states(5)))
+    assert device.used == used
+    compiled.close()
+    assert device.used == 0
+
+
+def test_one_request_and_none_and_one_that_serves_all(opened: Opened) -> None:
+    compiled, device = opened()
+    given = states(9)
+    single = compiled(**{name: values[3] for name, values in given.items()})
+    assert single.tau.shape == (7,) and single.saturated.shape == ()
+    assert close(single.tau, wanted(given)[3])
+    none = compiled(**{name: values[:0] for name, values in given.items()})
+    assert none.tau.shape == (0, 7) and device.launches == [1]
+    shared = {**given, "qd": given["qd"][2]}
+    every = {**given, "qd": np.repeat(given["qd"][2:3], 9, axis=0)}
+    assert close(compiled(**shared).tau, wanted(every))
+
+
+def test_results_where_the_caller_wants_them(opened: Opened) -> None:
+    compiled, _ = opened()
+    given, out = states(50), np.zeros((50, 7))
+    found = compiled(out={"tau": out}, **given)
+    assert found.tau is out and close(out, wanted(given))
+    one = np.zeros(7)
+    compiled(out={"tau": one}, **{name: values[0] for name, values in given.items()})
+    assert close(one, wanted(given)[0])
+
+
+def test_little_memory_makes_smaller_chunks(opened: Opened) -> None:
+    compiled, device = opened(memory=2 * 300 * 28 * 8)
+    given = states(1000)
+    assert close(compiled(**given).tau, wanted(given))
+    assert device.launches == [250] * 4
+    compiled.close()
+    tiny, device = opened(memory=1000)
+    with pytest.raises(ComputeError, match="has no memory for 2 chunks of 128 samples"):
+        tiny(**given)
+    assert device.used == 0
+
+
+def test_several_kernels_in_chunks(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "CHUNK_BYTES", 128 * 28 * 8)
+    compiled, _ = opened(room=Room(plain=10, registers=8, slots=10_000))
+    assert close(compiled(**states(300)).tau, wanted(states(300)))
+
+
+@pytest.mark.parametrize("layout", ["aos", "soa"])
+def test_arrays_of_the_device(opened: Opened, layout: str) -> None:
+    compiled, device = opened(layout=layout)
+    given = states(70)
+    there = {name: There(values) for name, values in given.items()}
+    found = compiled(**there).tau
+    assert isinstance(found, DeviceArray) and close(fetched(found), wanted(given))
+    assert found.strides == ((7, 1) if layout == "aos" else (1, 70))
+    out = There(np.zeros((70, 7)))
+    result = compiled(out={"tau": out}, **there)
+    assert result.tau is out and close(out.array, wanted(given))
+    # One without a batch axis serves all; slices of larger arrays are read where they are.
+    wide = np.zeros((70, 9))
+    wide[:, :7] = given["q"]
+    found = compiled(**{**there, "q": There(wide[:, :7]), "qd": There(given["qd"][5])}).tau
+    every = {**given, "qd": np.repeat(given["qd"][5:6], 70, axis=0)}
+    assert close(fetched(found), wanted(every))
+    assert device.launches == [70] * 3
+
+
+def test_samples_next_to_each_other(opened: Opened) -> None:
+    compiled, _ = opened(layout="soa")
+    given = states(40)
+    there = {name: There(np.asfortranarray(values)) for name, values in given.items()}
+    assert close(fetched(compiled(**there).tau), wanted(given))
+
+
+def test_a_stream_of_the_caller_is_not_waited_for(opened: Opened) -> None:
+    compiled, device = opened()
+    given = states(40)
+    stream = device.stream()
+    found = compiled(stream=stream, **{name: There(values) for name, values in given.items()}).tau
+    assert np.isnan(fetched(found)).all()
+    stream.wait()
+    assert close(fetched(found), wanted(given))
+
+
+def broken(**change: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {name: There(values) for name, values in states(6).items()}
+    return {name: value for name, value in {**given, **change}.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (broken(q=np.zeros((6, 7))), "'qd' is on a device and 'q' is in the host's memory"),
+        (broken(q=None), "The input array 'q' is missing"),
+        (broken(x=There(np.zeros(7))), "There is no input array 'x'"),
+        (broken(q=There(np.zeros((6, 7)), device=1)), "'q' is on the device 1, and the kernel on"),
+        (broken(q=There(np.zeros((6, 7), np.float32))), "is read as float64 and is float32"),
+        (broken(q=There(np.zeros((6, 8)))), "'q' has the shape"),
+        (broken(q=There(np.zeros((5, 7)))), "different numbers of requests"),
+        (broken(q=There(np.asfortranarray(np.zeros((6, 7))))), "make it contiguous"),
+        (broken(out={"tau": There(np.zeros((5, 7)))}), "has no shape"),
+        (broken(out={}), "no array for the result 'tau'"),
+        (broken(out={"tau": There(np.zeros((6, 7))), "x": 1}), "There is no result 'x'"),
+        ({**states(6), "stream": 1}, "A stream is for arrays on the device"),
+        ({**states(6), "q": np.full((6, 7), np.nan)}, "nan"),
+        ({**states(6), "out": {"tau": np.zeros((6, 7), np.float32)}}, "of float64"),
+        ({**states(6), "q": np.zeros((6, 8))}, "axis 1 is 8 long"),
+    ],
+)
+def test_what_is_refused(opened: Opened, given: dict[str, Any], message: str) -> None:
+    compiled, device = opened()
+    with pytest.raises(InputError, match=message):
+        compiled(**given)
+    assert device.launches == []
+
+
+def test_a_device_that_fails_says_so_and_may_be_used_again(opened: Opened) -> None:
+    compiled, device = opened()
+    device.broken = True
+    with pytest.raises(ComputeError, match="failed"):
+        compiled(**states(6))
+    device.broken = False
+    assert close(compiled(**states(6)).tau, wanted(states(6)))
