@@ -46,13 +46,17 @@ template <class R> struct Block {
 
   T *const memory;
   short *const indices;
-  const T *const tree; // (12, n) E and r of the joints' frames in the parents' [1, m]
+  const T *const numbers;
+  const short *const tables;
   const int thread;
 
-  // shared : R::words numbers, then the indices; numbers : the tree's placements, then what
-  // At::constants has; tables : what the indices are copied from.
+  // shared : R::words numbers, then the indices.
+  // numbers : (12, n) E and r of the joints' frames in the parents' [1, m]; (10, n) mass, h and I of
+  //     the links; unless R::turning (2, n) of S. The last two are copied to At::constants.
+  // tables : of the tree; the first Index::count are copied.
+  // No copy is there before the next barrier.
   PINION_INLINE Block(T *shared, const T *numbers, const short *tables)
-      : memory(shared), indices((short *)(shared + R::words)), tree(numbers),
+      : memory(shared), indices((short *)(shared + R::words)), numbers(numbers), tables(tables),
         thread((int)threadIdx.x) {
     for (int k = thread; k < R::constants; k += threads)
       memory[At::constants + k] = numbers[12 * n + k];
@@ -73,11 +77,11 @@ template <class R> struct Block {
     return indices[Index::path + indices[Index::paths + k] + level];
   }
   PINION_INLINE int dof(int i) const {
-    if constexpr (R::renumbered) return indices[Index::dof + i];
+    if constexpr (R::renumbered) return tables[Index::dof + i];
     return i;
   }
   PINION_INLINE int place(int dof) const { // the inverse of dof(i)
-    if constexpr (R::renumbered) return indices[Index::place + dof];
+    if constexpr (R::renumbered) return tables[Index::place + dof];
     return dof;
   }
   // First link of the tree that link i is in, and the first of the next one.
@@ -193,22 +197,20 @@ template <class R> struct Block {
     for (int i = thread; i < n; i += threads) {
       const T position = q[dof(i)];
       T s, c;
-      sincos<T>(R::turning ? position : turns_of_tables(i) * position, s, c);
-      T r[3];
+      // S from the table: before the first barrier there is no copy.
+      sincos<T>(R::turning ? position : numbers[22 * n + i] * position, s, c);
       for (int k = 0; k < 3; ++k) {
-        const T x = tree[k * n + i], y = tree[(3 + k) * n + i], z = tree[(6 + k) * n + i];
+        const T *const placed = numbers + k * n + i;
+        const T x = placed[0], y = placed[3 * n], z = placed[6 * n];
         memory[At::X + k * n + i] = fma(c, x, s * y);
         memory[At::X + (3 + k) * n + i] = fms(c, y, s * x);
         memory[At::X + (6 + k) * n + i] = z;
-        r[k] = tree[(9 + k) * n + i];
-        if constexpr (!R::turning) r[k] = fma(shifts_of_tables(i) * position, z, r[k]);
-        memory[At::X + (9 + k) * n + i] = r[k];
+        T r = placed[9 * n];
+        if constexpr (!R::turning) r = fma(numbers[23 * n + i] * position, z, r);
+        memory[At::X + (9 + k) * n + i] = r;
       }
     }
   }
-  // Before the first barrier the copies in shared memory are not there yet.
-  PINION_INLINE T turns_of_tables(int i) const { return tree[22 * n + i]; }
-  PINION_INLINE T shifts_of_tables(int i) const { return tree[23 * n + i]; }
 
   // Algorithm 1, lines 4 and 5, from the base to link k: v = X v + S qd, a = X a + S qdd + v x S qd,
   // where the base accelerates against gravity. Without `accelerated`, qdd is 0.
