@@ -8,6 +8,7 @@
 // What is undefined on a GPU is made visible:
 //   - shared memory is filled with NaN (bytes 0xff) before every block;
 //   - bytes around the dynamic shared memory must stay as they are;
+//   - words of the type Watched note who uses them between two barriers;
 //   - threads that wait at different barriers, or for threads that never come, are an error. Threads
 //     that have ended are not waited for, as since compute capability 7.0.
 // One launch at a time in a process: its state is static.
@@ -15,6 +16,7 @@
 
 #include <cmath>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -101,6 +103,49 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
 
 static void pause() { swapcontext(&current->context, &scheduler); }
 
+// How often threads have gone on from a barrier together: two accesses are ordered when it is another.
+static uint64_t interval;
+
+// Who used a word of the dynamic shared memory since the last barrier.
+constexpr int NOBODY = -1, SEVERAL = -2;
+struct Uses {
+  uint64_t interval;
+  int writer, reader;
+};
+static std::vector<Uses> uses;
+
+static void use(const void *word, bool writes) {
+  const size_t at = (size_t)((const unsigned char *)word - arena) / 2; // no word is shorter
+  if (uses.size() <= at) uses.resize(sizeof arena / 2);
+  Uses &known = uses[at];
+  const int own = (int)current->number;
+  if (known.interval != interval) known = {interval, NOBODY, NOBODY};
+  const auto other = [own](int who) { return who != NOBODY && who != own; };
+  if (other(known.writer) || (writes && other(known.reader)))
+    say("two threads, one of them %d, use byte %td of the shared memory of block (%u, %u, %u) with "
+        "no barrier between, and one of the two writes",
+        own, (const unsigned char *)word - (arena + GUARD), block.x, block.y, block.z);
+  if (writes)
+    known.writer = own;
+  else
+    known.reader = other(known.reader) ? SEVERAL : own;
+}
+
+// A word that notes this, in the place of a T of dynamic shared memory. Two threads that meet at it
+// are an error in whatever order they come; barriers of warps do not count.
+template <class T> struct Watched {
+  T value;
+  operator T() const {
+    use(this, false);
+    return value;
+  }
+  Watched &operator=(T x) {
+    use(this, true);
+    value = x;
+    return *this;
+  }
+};
+
 static void wait(State state, unsigned mask, const char *file, int line) {
   Fiber &own = *current;
   own.state = state;
@@ -149,6 +194,7 @@ static bool release() {
     for (Fiber &fiber : fibers)
       if (fiber.state == State::at_block) fiber.state = State::ready;
     released = true;
+    ++interval;
   }
   for (Fiber &fiber : fibers) {
     if (fiber.state != State::at_warp) continue;
@@ -180,6 +226,7 @@ static void run_block(size_t bytes) {
   memset(arena, UNWRITTEN, GUARD + bytes + GUARD);
   if (__start_cuda_shared)
     memset(__start_cuda_shared, UNWRITTEN, (size_t)(__stop_cuda_shared - __start_cuda_shared));
+  ++interval;
   const size_t count = (size_t)threads.x * threads.y * threads.z;
   fibers.resize(count);
   if (stacks.size() < count * STACK) stacks.resize(count * STACK);

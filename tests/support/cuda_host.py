@@ -27,7 +27,7 @@ Shape = int | Sequence[int]
 
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(\w+)\s*\(")
 _DYNAMIC = re.compile(
-    r"extern\s+__shared__\s+(?:__align__\s*\(\d+\)\s*)?([\w:]+(?:\s+[\w:]+)*)\s+(\w+)\s*\[\s*\]\s*;"
+    r"extern\s+__shared__\s+(?:__align__\s*\(\d+\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;"
 )
 _MESSAGE_BYTES = 1000
 

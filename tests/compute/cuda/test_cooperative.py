@@ -20,7 +20,7 @@ from pinion.compute.toolchain import Compiler
 from pinion.functions import Function, function, sample
 from pinion.robot import JointKind, Model, load
 from tests.dynamics.models import random_model
-from tests.support.cuda_host import HostKernels
+from tests.support.cuda_host import HostError, HostKernels
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -121,14 +121,17 @@ class Kernels:
     def __init__(self, folder: Path, compiler: Compiler) -> None:
         self.folder = folder
         self.compiler = compiler
-        self.known: dict[tuple[str, Function, str], Compiled] = {}
+        self.known: dict[tuple[str, Function, str, bool], Compiled] = {}
 
-    def __call__(self, name: str, row: Function | str, dtype: str) -> Compiled:
+    def __call__(
+        self, name: str, row: Function | str, dtype: str, *, watched: bool = False
+    ) -> Compiled:
         row = function(row) if isinstance(row, str) else row
-        key = name, row, dtype
+        key = name, row, dtype, watched
         if key not in self.known:
             made = cooperative.source(robot(name), row, dtype=dtype)
-            text = with_switches(made.text)
+            watch = "#define PINION_SHARED(T) cuda_host::Watched<T>\n" if watched else ""
+            text = watch + with_switches(made.text)
             host = HostKernels(text, folder=self.folder, compiler=self.compiler)
             self.known[key] = Compiled(robot(name), row, made, host)
         return self.known[key]
@@ -221,16 +224,34 @@ def test_the_inverse_inertia_matrix_is_given_when_asked_for(kernels: Kernels) ->
     assert np.array_equal(results["minv"], results["minv"].transpose(0, 2, 1))
 
 
+BARRIERS = [
+    ("iiwa14", "float32"),
+    ("tree", "float64"),
+    pytest.param("hyq", "float64", marks=pytest.mark.slow),
+    pytest.param("atlas", "float32", marks=pytest.mark.slow),
+]
+
+
 @pytest.mark.parametrize("row", cooperative.FUNCTIONS)
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [
-        ("iiwa14", "float32"),
-        ("tree", "float64"),
-        pytest.param("hyq", "float64", marks=pytest.mark.slow),
-        pytest.param("atlas", "float32", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("name", "dtype"), BARRIERS)
+def test_no_two_threads_meet_at_a_word(name: str, dtype: str, row: str, kernels: Kernels) -> None:
+    kernel = kernels(name, row, dtype, watched=True)
+    given = kernel.states(6)
+    plain = kernels(name, row, dtype).run(given, grid=2, seed=0)
+    for key, x in kernel.run(given, grid=2, seed=0).items():
+        assert np.array_equal(x, plain[key])
+    try:
+        for barrier in range(kernel.made.text.count("__syncthreads();")):
+            kernel.omit(barrier)
+            for seed in range(2):
+                with pytest.raises(HostError, match="with no barrier between"):
+                    kernel.run(given, grid=2, seed=seed)
+    finally:
+        kernel.omit(-1)
+
+
+@pytest.mark.parametrize("row", cooperative.FUNCTIONS)
+@pytest.mark.parametrize(("name", "dtype"), BARRIERS)
 def test_every_barrier_is_needed(name: str, dtype: str, row: str, kernels: Kernels) -> None:
     kernel = kernels(name, row, dtype)
     given = kernel.states(6)

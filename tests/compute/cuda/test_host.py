@@ -92,6 +92,13 @@ extern "C" __global__ void unwritten(float *out, double *wide) {
   __syncthreads();
   fixed[threadIdx.x] = given[threadIdx.x] = 1;
 }
+extern "C" __global__ void watched(int *out, int distance) {
+  extern __shared__ cuda_host::Watched<int> words[];
+  const int t = threadIdx.x, n = blockDim.x;
+  words[t] = t;
+  if (distance < n) __syncthreads();
+  out[t] = words[(t + distance) % n];
+}
 extern "C" __global__ void trapped() {
   if (threadIdx.x == 1) __trap();
   __syncthreads();
@@ -176,6 +183,15 @@ def test_memory_that_is_not_the_blocks_is_seen(kernels: HostKernels) -> None:
     narrow, wide = np.zeros(4, np.float32), np.zeros(4)
     kernels.launch("unwritten", 3, 4, 32, [narrow, wide], 0)
     assert np.isnan(narrow).all() and np.isnan(wide).all()
+
+
+def test_threads_that_meet_at_a_word_are_an_error_in_every_order(kernels: HostKernels) -> None:
+    out = np.zeros(32, np.int32)
+    for seed in SEEDS:
+        kernels.launch("watched", 2, 32, 128, [out, ctypes.c_int(3)], seed)
+        assert np.array_equal(out, (np.arange(32) + 3) % 32)
+        with pytest.raises(HostError, match="with no barrier between"):
+            kernels.launch("watched", 1, 32, 128, [out, ctypes.c_int(33)], seed)
 
 
 def test_a_trap_names_its_thread(kernels: HostKernels) -> None:

@@ -24,6 +24,11 @@
 #include "sincos.hpp"
 #include "spatial.cuh"
 
+// The type of a word in shared memory; a test puts one here that notes who reads and writes it.
+#ifndef PINION_SHARED
+#define PINION_SHARED(T) T
+#endif
+
 namespace pinion {
 
 // R, the robot, has
@@ -42,10 +47,12 @@ template <class R> struct Block {
   typedef typename R::T T;
   typedef typename R::At At;
   typedef typename R::Index Index;
+  typedef PINION_SHARED(T) Word;
+  typedef PINION_SHARED(short) Entry;
   static constexpr int n = R::n, pairs = R::pairs, threads = R::threads;
 
-  T *const memory;
-  short *const indices;
+  Word *const memory;
+  Entry *const indices;
   const T *const numbers;
   const short *const tables;
   const int thread;
@@ -56,7 +63,7 @@ template <class R> struct Block {
   // tables : of the tree; the first Index::count are copied.
   // No copy is there before the next barrier.
   PINION_INLINE Block(T *shared, const T *numbers, const short *tables)
-      : memory(shared), indices((short *)(shared + R::words)), numbers(numbers), tables(tables),
+      : memory((Word *)shared), indices((Entry *)(shared + R::words)), numbers(numbers), tables(tables),
         thread((int)threadIdx.x) {
     for (int k = thread; k < R::constants; k += threads)
       memory[At::constants + k] = numbers[12 * n + k];
@@ -96,11 +103,11 @@ template <class R> struct Block {
 
   // Arrays [component][count] in shared memory.
   PINION_INLINE Vector<T> vector(int at, int count, int k) const {
-    const T *const p = memory + at + k;
+    const Word *const p = memory + at + k;
     return {p[0], p[count], p[2 * count]};
   }
   PINION_INLINE void put(int at, int count, int k, Vector<T> a) const {
-    T *const p = memory + at + k;
+    Word *const p = memory + at + k;
     p[0] = a.x;
     p[count] = a.y;
     p[2 * count] = a.z;
@@ -117,7 +124,7 @@ template <class R> struct Block {
     return {x.x, x.y, x.z, y.x, y.y, y.z, z.x, z.y, z.z};
   }
   PINION_INLINE Rigid<T> rigid(int at, int i) const {
-    const T *const p = memory + at + i;
+    const Word *const p = memory + at + i;
     return {p[0],     {p[n], p[2 * n], p[3 * n]}, p[4 * n], p[5 * n], p[6 * n],
             p[7 * n], p[8 * n],                   p[9 * n]};
   }
@@ -270,7 +277,7 @@ template <class R> struct Block {
   }
   // The sum of what all links ask of joint i.
   PINION_INLINE T total_effort(int i) const {
-    const T *const carried = memory + At::carried_effort + start(i);
+    const Word *const carried = memory + At::carried_effort + start(i);
     T sum = carried[0];
     for (int k = 1; k < size(i); ++k) sum += carried[k];
     return sum;
@@ -337,7 +344,7 @@ template <class R> struct Block {
   PINION_INLINE void net_forces() const {
     for (int x = thread; x < 6 * n; x += threads) {
       const int i = x % n;
-      const T *const carried = memory + At::carried_force + x / n * pairs + start(i);
+      const Word *const carried = memory + At::carried_force + x / n * pairs + start(i);
       T sum = carried[0];
       for (int k = 1; k < size(i); ++k) sum += carried[k];
       memory[At::net + x] = sum;
@@ -410,7 +417,7 @@ template <class R> struct Block {
       const bool by_rate = column >= n;
       const int j = by_rate ? column - n : column;
       const int at = At::columns + (by_rate ? 13 : 12) * pairs + start(j) - j;
-      T *const dtau = memory + At::dtau + (by_rate ? n * n : 0) + j;
+      Word *const dtau = memory + At::dtau + (by_rate ? n * n : 0) + j;
       Spatial<T> f = spatial(at, 2 * pairs, j + size(j) - 1);
       for (int i = j + size(j) - 1; i > j; --i) {
         dtau[i * n] = effort(i, f);
@@ -455,7 +462,7 @@ template <class R> struct Block {
   PINION_INLINE void net_composites() const {
     for (int x = thread; x < 10 * n; x += threads) {
       const int i = x % n;
-      const T *const carried = memory + At::carried_inertia + x / n * pairs + start(i);
+      const Word *const carried = memory + At::carried_inertia + x / n * pairs + start(i);
       T sum = memory[At::constants + x];
       for (int k = 1; k < size(i); ++k) sum += carried[k];
       memory[At::composite + x] = sum;
@@ -492,7 +499,7 @@ template <class R> struct Block {
     const int end = indices[Index::levels + level + 1];
     for (int x = indices[Index::levels + level] + thread; x < end; x += threads) {
       const int pair = indices[Index::order + x], k = indices[Index::link + pair];
-      const T *const own = memory + At::M + start(k);
+      const Word *const own = memory + At::M + start(k);
       T rest = memory[At::M + pair];
       for (int l = 1; l < size(k); ++l)
         rest = fnma(own[l] * memory[At::pivot + k + l], memory[At::M + pair + l], rest);
@@ -504,7 +511,7 @@ template <class R> struct Block {
   // the other triangle by symmetry.
   PINION_INLINE void inverse_columns() const {
     for (int c = thread; c < n; c += threads) {
-      T *const column = memory + At::minv + c;
+      Word *const column = memory + At::minv + c;
       for (int s = level(c); s >= 0; --s) {
         const int i = path(c, s);
         T sum = i == c ? T(1) : T(0);
@@ -545,7 +552,7 @@ template <class R> struct Block {
     for (int x = thread; x < 2 * n * n; x += threads) {
       const bool by_rate = x >= n * n;
       const int entry = by_rate ? x - n * n : x, i = place(entry / n), j = place(entry % n);
-      const T *const dtau = memory + At::dtau + (by_rate ? n * n : 0) + j;
+      const Word *const dtau = memory + At::dtau + (by_rate ? n * n : 0) + j;
       T sum = T(0);
       for (int k = tree_begin(i); k < tree_end(i); ++k)
         sum = fnma(memory[At::minv + i * n + k], dtau[k * n], sum);
