@@ -129,13 +129,15 @@ def backend(
     function : a row of the table of functions by its name, or a row of your own.
     device : ``cpu`` (compiled for this machine), ``cuda`` or ``cuda:1`` (compiled for a GPU),
         ``float`` (the float model on the host), ``sim`` (the simulated card) or another transport
-        of the driver with its address, such as ``xdma:0``. Other packages add devices by entry points of the group ``pinion.backends``.
+        of the driver with its address, such as ``xdma:0``. Other packages add devices by entry
+        points of the group ``pinion.backends``.
     derivatives, outputs : as of :func:`pinion.functions.function`.
     options : of the device. ``cpu``: those of :func:`pinion.compute.backend.open_backend`, among
         them ``dtype`` and ``threads``. ``cuda``: those of
-        :func:`pinion.compute.cuda.backend.open_backend`. Cards: ``ii`` and ``formats`` of the build; ``folder``, used
-        again when it holds just this build, else built anew, by default a temporary one that goes
-        when the backend is closed; ``report``, called with a short line at each step of a build.
+        :func:`pinion.compute.cuda.backend.open_backend`. Cards: ``ii`` and ``formats`` of the
+        build; ``folder``, used again when it holds just this build, else built anew, by default a
+        temporary one that goes when the backend is closed; ``report``, called with a short line at
+        each step of a build.
 
     Raises
     ------
