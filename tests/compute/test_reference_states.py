@@ -1,0 +1,156 @@
+"""Compiled functions beside Pinocchio on 100,000 states of the reference distribution.
+
+Pinocchio reads the robot's URDF by itself. The states are float32, as they travel, so both kinds of
+kernel and Pinocchio compute from the very same numbers. An error is that of a result array of one
+sample, relative to the array's largest element there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from numpy.typing import NDArray
+
+from pinion.compute import cpu
+from pinion.compute.cpu import Kernel
+from pinion.functions import function, sample
+from pinion.robot import load, urdf_text
+from tests.dynamics.pinocchio_adaptor import Oracle, from_urdf
+
+Array = NDArray[np.float64]
+
+COUNT = 100_000
+CHUNK = 5_000  # states at a time: all gradients of atlas would be 6 GB
+SEED = 14
+
+# Seen over all results of a function: the largest and the median error of float64, then of float32.
+# Where something is inverted, those of float64 are mostly Pinocchio's: beside the float model the
+# kernels have a fifth of them or less, and Pinocchio's own model and the one rebuilt from ours
+# differ as much. float32 loses most in qdd: torques that cancel meet the inverse of an inertia.
+SEEN = {
+    ("iiwa14", "rnea"): (2.4e-14, 3.4e-16, 2.4e-6, 5.5e-8),
+    ("iiwa14", "aba"): (1.3e-13, 6.3e-15, 8.2e-6, 7.2e-7),
+    ("iiwa14", "minv"): (1.7e-13, 1.1e-14, 3.9e-7, 3.0e-8),
+    ("iiwa14", "fd_derivatives"): (3.8e-13, 3.3e-14, 7.7e-6, 8.6e-7),
+    ("hyq", "rnea"): (1.9e-15, 2.4e-16, 5.0e-7, 8.1e-8),
+    ("hyq", "aba"): (5.3e-14, 7.4e-15, 1.6e-5, 2.1e-6),
+    ("hyq", "minv"): (1.7e-14, 2.4e-15, 3.9e-7, 7.2e-8),
+    ("hyq", "fd_derivatives"): (3.2e-13, 2.4e-14, 1.5e-5, 2.1e-6),
+    ("atlas", "rnea"): (8.9e-15, 5.4e-16, 1.3e-6, 7.6e-8),
+    ("atlas", "aba"): (1.0e-12, 2.2e-14, 9.3e-5, 3.3e-6),
+    ("atlas", "minv"): (7.0e-13, 3.8e-14, 6.3e-6, 5.7e-8),
+    ("atlas", "fd_derivatives"): (1.4e-12, 9.5e-14, 4.0e-4, 4.0e-6),
+}
+# Other instruction sets and other builds of Pinocchio round otherwise.
+MARGIN = 2.0
+
+# No figure that is put above later may go beyond these: the largest error and the median.
+PROMISED = {
+    ("iiwa14", "float64"): (1e-11, 2e-13),
+    ("hyq", "float64"): (1e-11, 2e-13),
+    ("atlas", "float64"): (1e-11, 2e-13),
+    ("iiwa14", "float32"): (3e-5, 1e-6),
+    ("hyq", "float32"): (4e-5, 5e-6),
+    ("atlas", "float32"): (1e-3, 1e-5),
+}
+
+
+class Reference:
+    """Pinocchio's results for arrays of states, in our order of joints."""
+
+    def __init__(self, robot: str) -> None:
+        self.oracle: Oracle = from_urdf(urdf_text(robot), load(robot).joint_names)
+        assert all(joint.nq == 1 for joint in self.oracle.joints)
+        self.order = np.array([joint.idx_v for joint in self.oracle.joints])
+        self.square = np.ix_(self.order, self.order)
+
+    def results(self, name: str, given: dict[str, Array]) -> dict[str, Array]:
+        """By name, (n, nv) or (n, nv, nv), of inputs (n, nv)."""
+        own = []
+        for values in given.values():
+            theirs = np.empty_like(values)
+            theirs[:, self.order] = values
+            own.append(theirs)
+        make: Callable[..., dict[str, Array]] = getattr(self, f"_{name}")
+        each = [make(*state) for state in zip(*own, strict=True)]
+        return {key: np.array([one[key] for one in each]) for key in each[0]}
+
+    def _rnea(self, q: Array, qd: Array, qdd: Array) -> dict[str, Array]:
+        return {"tau": pin.rnea(self.oracle.model, self.oracle.data, q, qd, qdd)[self.order]}
+
+    def _aba(self, q: Array, qd: Array, tau: Array) -> dict[str, Array]:
+        return {"qdd": pin.aba(self.oracle.model, self.oracle.data, q, qd, tau)[self.order]}
+
+    def _minv(self, q: Array) -> dict[str, Array]:
+        upper = np.triu(pin.computeMinverse(self.oracle.model, self.oracle.data, q))
+        return {"minv": (upper + np.triu(upper, 1).T)[self.square]}
+
+    def _fd_derivatives(self, q: Array, qd: Array, tau: Array) -> dict[str, Array]:
+        data = self.oracle.data
+        pin.computeABADerivatives(self.oracle.model, data, q, qd, tau)
+        return {
+            "qdd": data.ddq[self.order],
+            "dqdd_dq": data.ddq_dq[self.square],
+            "dqdd_dqd": data.ddq_dv[self.square],
+        }
+
+
+def errors(found: NDArray[np.floating], wanted: Array) -> Array:
+    """(n,), of each sample's array; NaN where one of its elements is none."""
+    assert found.shape == wanted.shape
+    axes = tuple(range(1, wanted.ndim))
+    largest = np.max(np.abs(wanted), axis=axes)
+    return np.max(np.abs(found.astype(np.float64) - wanted), axis=axes) / largest
+
+
+def test_one_wrong_number_is_noticed() -> None:
+    rng = np.random.default_rng(SEED)
+    wanted = rng.uniform(1.0, 2.0, (10, 3, 3))
+    assert errors(wanted.astype(np.float32), wanted).max() < 6e-8
+    for value in (np.nan, np.inf, 0.0):
+        broken = wanted.copy()
+        broken[7, 1, 2] = value
+        found = errors(broken, wanted)
+        assert not found.max() <= 0.4 and not found[7] <= 0.4
+        assert not np.delete(found, 7).any()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+@pytest.mark.parametrize(("robot", "name"), list(SEEN))
+def test_all_states_agree_with_pinocchio(robot: str, name: str, kept: Path) -> None:
+    row, reference = function(name), Reference(robot)
+    kernels: list[Kernel] = [cpu.compile(robot, row, dtype=d, cache=kept) for d in cpu.DTYPES]
+    given = sample(load(robot), row, COUNT, distribution="reference", seed=SEED, any_joint=True)
+    made: dict[tuple[str, str], list[Array]] = {}
+    for start in range(0, COUNT, CHUNK):
+        part = {key: values[start : start + CHUNK] for key, values in given.items()}
+        wide = {key: values.astype(np.float64) for key, values in part.items()}
+        wanted = reference.results(name, wide)
+        for kernel in kernels:
+            found = kernel(**(wide if kernel.dtype == np.float64 else part))
+            assert set(wanted) == {a.name for a in kernel.results}
+            for key, values in wanted.items():
+                assert found[key].dtype == kernel.dtype
+                made.setdefault((kernel.dtype.name, key), []).append(errors(found[key], values))
+    for (dtype, key), parts in made.items():
+        every = np.concatenate(parts)
+        assert every.shape == (COUNT,)
+        worst, median = float(every.max()), float(np.median(every))
+        print(f"| {robot} | {name} {key} | {dtype} | {worst:.2e} | {median:.2e} |")
+        seen = SEEN[robot, name][:2] if dtype == "float64" else SEEN[robot, name][2:]
+        assert worst <= min(MARGIN * seen[0], PROMISED[robot, dtype][0]), (key, dtype)
+        assert median <= min(MARGIN * seen[1], PROMISED[robot, dtype][1]), (key, dtype)
