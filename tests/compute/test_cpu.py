@@ -22,6 +22,7 @@ from pinion.compute.export import export_library
 from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.functions import FUNCTIONS, Block, Function, InputError, Uniform, function, sample
 from pinion.robot import load
+from tests.compute.runtime_library import KernelStruct
 
 pytestmark = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
@@ -60,11 +61,16 @@ def largest_error(kernel: Kernel, result: Any, given: dict[str, np.ndarray]) -> 
     return worst
 
 
+@pytest.mark.parametrize(
+    "using", [pytest.param(s, marks=[] if s == SETS[0] else pytest.mark.slow) for s in SETS]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", list(FUNCTIONS))
-def test_every_function_agrees_with_the_float_model(name: str, dtype: str, kept: Path) -> None:
+def test_every_function_agrees_with_the_float_model(
+    name: str, dtype: str, using: str, kept: Path
+) -> None:
     row = function(name)
-    kernel = cpu.compile("two_link", row, dtype=dtype, cache=kept)
+    kernel = cpu.compile("two_link", row, dtype=dtype, isa=using, cache=kept)
     given = states("two_link", row, 100, dtype)
     assert largest_error(kernel, kernel(**given), given) <= TOLERANCE[dtype]
 
@@ -86,8 +92,23 @@ def test_instruction_sets_agree(name: str, kept: Path) -> None:
     for dtype in ("float32", "float64"):
         kernel = cpu.compile("iiwa14", "aba", dtype=dtype, isa=name, cache=kept)
         assert kernel.isa.name == name
+        told: bytes = KernelStruct.from_address(kernel.address).isa
+        assert told.decode() == name
         given = states("iiwa14", kernel.function, 37, dtype)
         assert largest_error(kernel, kernel(**given), given) <= TOLERANCE[dtype]
+
+
+def test_sets_that_fuse_products_give_the_same_bits(kept: Path) -> None:
+    fused = [name for name in SETS if name != "portable"]
+    if len(fused) < 2:
+        pytest.skip("this machine has no two instruction sets that fuse products")
+    for dtype in ("float32", "float64"):
+        given = states("iiwa14", function("aba"), 37, dtype)
+        first, *others = (
+            cpu.compile("iiwa14", "aba", dtype=dtype, isa=name, cache=kept)(**given).qdd
+            for name in fused
+        )
+        assert all(np.array_equal(first, other) for other in others)
 
 
 def test_a_gradient_in_every_layout_and_with_outputs_given(kept: Path) -> None:

@@ -1,0 +1,218 @@
+"""Kernels for NEON, compiled for AArch64 and run in an emulator, beside this machine's.
+
+The sources are what `cpu.compile` would compile there, the runtime's too; only Python is left out.
+Products are fused alike, so a machine that fuses them as well computes the same bits.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.compute import cpu, export
+from pinion.compute.cpu import Kernel
+from pinion.compute.export import export_library
+from pinion.compute.isa import INSTRUCTION_SETS, best
+from pinion.compute.layouts import from_blocks, to_blocks
+from pinion.compute.native import HEADERS, LAYOUTS
+from pinion.compute.toolchain import Compiler, compile_library, find_compiler
+from pinion.functions import function, sample
+from pinion.robot import load
+
+Arrays = Mapping[str, np.ndarray[Any, np.dtype[Any]]]
+
+COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
+PACKAGES = {COMPILER: "g++-aarch64-linux-gnu", EMULATOR: "qemu-user"}
+MISSING = [name for name in PACKAGES if shutil.which(name) is None]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        bool(MISSING),
+        reason=f"no {' and no '.join(MISSING)} on this machine: "
+        f"apt-get install {' '.join(PACKAGES[name] for name in MISSING)}",
+    ),
+    pytest.mark.skipif(
+        not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+        reason="no C++ compiler on this machine",
+    ),
+]
+
+NEON = next(isa for isa in INSTRUCTION_SETS if isa.name == "neon")
+COUNTS = (1, 15, 17, 1000)
+SEED = 14
+TOLERANCE = {"float64": 1e-11, "float32": 3e-5}  # of a block's largest element, as in test_cpu.py
+LIMIT = 600.0  # seconds; ends what hangs
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The emulated one.
+
+    Members
+    -------
+    compiler : for it.
+    root : folder with its C library.
+    runtime, driver : the runtime's library, and the program that calls it.
+    """
+
+    compiler: Compiler
+    root: Path
+    runtime: Path
+    driver: Path
+
+    def start(self, *words: object, cwd: Path | None = None) -> list[str]:
+        """The words that a program there prints."""
+        done = subprocess.run(
+            [EMULATOR, "-L", self.root, *map(str, words)],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr or f"it ended with {done.returncode}"
+        return done.stdout.split()
+
+    def run(
+        self, library: Path, kernel: Kernel, given: Arrays, layout: str, threads: int
+    ) -> tuple[Arrays, list[int]]:
+        """Results (n, ...) of inputs (n, ...), and the place in each input that is not finite."""
+        n = len(given[kernel.inputs[0].name])
+        folder = library.parent
+        placed = [_placed(given[a.name], layout) for a in kernel.inputs]
+        (folder / "in").write_bytes(b"".join(x.tobytes() for x in placed))
+        files = (self.runtime, library, folder / "in", folder / "out")
+        name, *places = self.start(self.driver, *files, n, LAYOUTS[layout], threads)
+        assert name == NEON.name
+        numbers = np.fromfile(folder / "out", kernel.dtype)
+        results = {}
+        for a in kernel.results:
+            like = _placed(np.empty((n, *a.shape)), layout)
+            own, numbers = numbers[: like.size], numbers[like.size :]
+            results[a.name] = _taken(own.reshape(like.shape), layout, n)
+        assert numbers.size == 0
+        return results, [int(place) for place in places]
+
+
+def _placed(values: np.ndarray[Any, Any], layout: str) -> np.ndarray[Any, Any]:
+    if layout == "blocks":
+        return to_blocks(values)
+    return np.ascontiguousarray(np.moveaxis(values, 0, -1)) if layout == "soa" else values
+
+
+def _taken(values: np.ndarray[Any, Any], layout: str, n: int) -> np.ndarray[Any, Any]:
+    if layout == "blocks":
+        return from_blocks(values, n)
+    return np.moveaxis(values, -1, 0) if layout == "soa" else values
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    compiler, folder = find_compiler(COMPILER), tmp_path_factory.mktemp("machine")
+    asked = [COMPILER, "-print-file-name=libc.so.6"]
+    library = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    runtime, driver = folder / "runtime.so", folder / "driver"
+    sources = {"runtime.cpp": (HEADERS / "runtime.cpp").read_text()}
+    compile_library(sources, out=runtime, compiler=compiler, isa=NEON, include=(HEADERS,))
+    source = Path(__file__).with_name("other_machine.cpp")
+    flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}"]
+    subprocess.run([COMPILER, *flags, source, "-o", driver, "-ldl", "-pthread"], check=True)
+    # What is found is .../lib/libc.so.6.
+    return Machine(compiler, Path(library).resolve().parents[1], runtime, driver)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def compiled(machine: Machine, name: str, dtype: str, folder: Path) -> Path:
+    """The kernel's library for the emulated machine."""
+    robot, row = load("iiwa14"), function(name)
+    source = cpu.kernel_of(robot, row, cpu.graph_of(robot, row), dtype=dtype, machine=NEON)
+    out = folder / "kernel.so"
+    texts = {"kernel.cpp": source.text}
+    compile_library(texts, out=out, compiler=machine.compiler, isa=NEON, include=(HEADERS,))
+    return out
+
+
+def assert_same(found: Arrays, here: Arrays, wanted: Arrays, dtype: str) -> None:
+    """The bits of this machine where it fuses products too, and the float model's numbers."""
+    for name, values in wanted.items():
+        assert found[name].shape == values.shape and found[name].dtype == dtype
+        worst = np.max(np.abs(found[name] - values)) / np.max(np.abs(values))
+        assert worst <= TOLERANCE[dtype]
+        if best().name != "portable":
+            assert np.array_equal(found[name], here[name])
+
+
+@pytest.mark.parametrize("dtype", cpu.DTYPES)
+@pytest.mark.parametrize("name", ["rnea", "fd_derivatives"])
+def test_neon_gives_the_same(
+    name: str, dtype: str, machine: Machine, kept: Path, tmp_path: Path
+) -> None:
+    kernel = cpu.compile("iiwa14", name, dtype=dtype, cache=kept)
+    library = compiled(machine, name, dtype, tmp_path)
+    drawn = sample(kernel.model, kernel.function, max(COUNTS), distribution="reference", seed=SEED)
+    every = {key: values.astype(dtype) for key, values in drawn.items()}
+    for count in COUNTS:
+        given = {key: values[:count] for key, values in every.items()}
+        here = kernel(**given)
+        wide = {key: values.astype(np.float64) for key, values in given.items()}
+        wanted = kernel.function.evaluate(kernel.model, wide)
+        for layout in cpu.LAYOUTS:
+            found, places = machine.run(library, kernel, given, layout, threads=count % 3)
+            assert places == [-1] * len(kernel.inputs)
+            assert_same(found, {key: here[key] for key in wanted}, wanted, dtype)
+
+
+@pytest.mark.parametrize("dtype", cpu.DTYPES)
+def test_what_is_not_finite_stays_in_its_sample_on_neon(
+    dtype: str, machine: Machine, kept: Path, tmp_path: Path
+) -> None:
+    kernel = cpu.compile("iiwa14", "rnea", dtype=dtype, cache=kept)
+    library = compiled(machine, "rnea", dtype, tmp_path)
+    drawn = sample(kernel.model, kernel.function, 40, distribution="reference", seed=SEED)
+    given = {key: values.astype(dtype) for key, values in drawn.items()}
+    clean, _ = machine.run(library, kernel, given, "aos", 1)
+    # The last is finite, and too large an angle for the vectors' sine: the C library makes it.
+    for key, value in (("q", np.inf), ("qd", np.nan), ("qdd", -np.inf), ("q", 1e7)):
+        broken = {name: values.copy() for name, values in given.items()}
+        broken[key][21, 2] = value
+        found, places = machine.run(library, kernel, broken, "aos", 1)
+        others = np.arange(40) != 21
+        assert np.array_equal(found["tau"][others], clean["tau"][others])
+        if np.isfinite(value):
+            assert places == [-1, -1, -1]
+            wanted = kernel(**broken).tau[21]
+            assert np.allclose(
+                found["tau"][21], wanted, rtol=0, atol=TOLERANCE[dtype] * np.abs(wanted).max()
+            )
+        else:
+            assert np.isnan(found["tau"][21]).any()
+            assert places == [21 * 7 + 2 if name == key else -1 for name in broken]
+
+
+def test_an_exported_library_runs_on_neon(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "processor", lambda: ("aarch64", frozenset()))
+    robot, row, folder = load("iiwa14"), function("rnea"), tmp_path / "lib"
+    made = export_library(robot, row, folder, name="arm", compiler=COMPILER)
+    assert made["instruction_sets"] == ["neon", "portable"]
+    command = [COMPILER.replace("g++", "gcc"), "example.c", "-Iinclude", "-Llib", "-larm"]
+    subprocess.run([*command, "-Wl,-rpath,$ORIGIN/lib", "-o", "example"], cwd=folder, check=True)
+    name, *numbers = machine.start(folder / "example")
+    assert name == NEON.name
+    state = {b.name: np.array([0.1 * (k % 7) for k in range(7)]) for b in row.inputs}
+    wanted = row.evaluate(robot, state)["tau"]
+    found = np.array([float(x) for x in numbers])
+    assert np.abs(found - wanted).max() <= 1e-8 * np.abs(wanted).max()
