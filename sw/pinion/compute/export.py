@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -16,11 +17,11 @@ from pinion.functions import Block, Function
 from pinion.robot import Model
 
 from . import cpu
-from .errors import ComputeError
+from .errors import ComputeError, StorageError
 from .isa import INSTRUCTION_SETS, InstructionSet, processor
 from .native import HEADERS
 from .printer import comment
-from .toolchain import FLAGS, compile_library, find_compiler
+from .toolchain import FLAGS, Compiler, compile_library, find_compiler
 
 __all__ = ["export_library"]
 
@@ -69,8 +70,8 @@ def export_library(
     Raises
     ------
     InputError
-        When the folder has something in it, the name is none of C, or the function does not
-        compile; nothing is left behind then.
+        When the folder has something in it or cannot be written, the name is none of C, or the
+        function does not compile; nothing is left behind then.
     """
     chosen = identifier(f"{model.name}_{function.name}") if name is None else name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", chosen):
@@ -100,33 +101,33 @@ def export_library(
         dtypes=tuple(dtypes),
         sets=tuple(sets),
     )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as scratch:
-        work = Path(scratch) / "made"
-        sources = library.sources(model, function, report)
-        for part in ("include", "src", "lib/pkgconfig"):
-            (work / part).mkdir(parents=True)
-        for file, text in sources.items():
-            (work / "src" / file).write_text(text)
-        (work / "include" / f"{chosen}.h").write_text(library.header())
-        (work / "example.c").write_text(library.example())
-        (work / "CMakeLists.txt").write_text(library.cmake())
-        (work / "lib/pkgconfig" / f"{chosen}.pc").write_text(library.pkg_config())
-        (work / "README.md").write_text(library.readme())
-        report("compiling the library")
-        compile_library(
-            sources,
-            out=work / "lib" / f"lib{chosen}.so",
-            compiler=command,
-            isa=next(isa for isa in INSTRUCTION_SETS if isa.name == "portable"),
-            include=(work / "include",),
-            unit_flags=library.unit_flags(),
-            extra_flags=("-fvisibility=hidden",),
-        )
-        files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
-        if folder.exists():
-            folder.rmdir()
-        shutil.move(work, folder)
+    new = [parent for parent in folder.parents if not parent.exists()]
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as scratch:
+            work = Path(scratch) / "made"
+            sources = library.sources(model, function, report)
+            library.write(work, sources)
+            report("compiling the library")
+            library.compile(work, sources, command)
+            files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
+            if folder.exists():  # and be it the one that we stand in
+                for part in work.iterdir():
+                    shutil.move(part, folder)
+            else:
+                shutil.move(work, folder)
+    except BaseException as error:
+        for parent in new:
+            with contextlib.suppress(OSError):  # somebody else's are in it, or it was never made
+                parent.rmdir()
+        if not isinstance(error, OSError):
+            raise
+        reason = error.strerror or str(error)
+        raise StorageError(
+            f"No library can be written to '{folder}' ({reason}): see that the folder around it "
+            "can be written and has room, or give another one.",
+            reason=reason,
+        ) from error
     return {
         "name": chosen,
         "files": files,
@@ -184,6 +185,30 @@ class _Library:
                 )
         made[f"{self.name}.cpp"] = self.dispatcher()
         return made
+
+    def write(self, folder: Path, sources: Mapping[str, str]) -> None:
+        """All but the compiled library, into a new folder."""
+        for part in ("include", "src", "lib/pkgconfig"):
+            (folder / part).mkdir(parents=True)
+        for file, text in sources.items():
+            (folder / "src" / file).write_text(text)
+        (folder / "include" / f"{self.name}.h").write_text(self.header())
+        (folder / "example.c").write_text(self.example())
+        (folder / "CMakeLists.txt").write_text(self.cmake())
+        (folder / "lib/pkgconfig" / f"{self.name}.pc").write_text(self.pkg_config())
+        (folder / "README.md").write_text(self.readme())
+
+    def compile(self, folder: Path, sources: Mapping[str, str], compiler: Compiler) -> None:
+        """The library, of the sources that `write` has written."""
+        compile_library(
+            sources,
+            out=folder / "lib" / f"lib{self.name}.so",
+            compiler=compiler,
+            isa=next(isa for isa in INSTRUCTION_SETS if isa.name == "portable"),
+            include=(folder / "include",),
+            unit_flags=self.unit_flags(),
+            extra_flags=("-fvisibility=hidden",),
+        )
 
     def arguments(self, dtype: str) -> str:
         kind = _TYPES[dtype][0]
