@@ -1,0 +1,240 @@
+"""`pinion export --cpu`: the C example built as it says itself, and sentences for wrong input."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.compute.isa import available
+from pinion.functions import function
+from pinion.robot import load
+from tests.cli.conftest import Pinion
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 600.0  # seconds; ends what hangs
+
+needs_cc = pytest.mark.skipif(
+    shutil.which("cc") is None or shutil.which("c++") is None, reason="no C compiler"
+)
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"there is no {name} on this machine")
+    return found
+
+
+def ran(command: Sequence[object], folder: Path, **variables: str) -> str:
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def commands() -> list[list[str]]:
+    """Those of the comment that the example begins with: export, compile, run."""
+    text = (ROOT / "examples/c/main.c").read_text()
+    comment = text[: text.index("*/")].replace("\\\n", " ")
+    lines = [line.strip() for line in comment.splitlines()]
+    export = next(line for line in lines if line.startswith("pinion "))
+    compiled, _, run = next(line for line in lines if line.startswith("cc ")).partition(" && ")
+    assert run
+    return [shlex.split(line) for line in (export, compiled, run)]
+
+
+@pytest.fixture(scope="module")
+def place(
+    commands: list[list[str]], process: Pinion, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder with the examples and the library that theirs is for."""
+    folder = tmp_path_factory.mktemp("c")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    done = process(*commands[0][1:], cwd=folder)
+    assert done.code == 0 and done.err == "", done.err
+    printed = " ".join(done.out.split())  # lines break where the terminal ends
+    assert "libiiwa14_fd.so" in printed and available()[0].name in printed
+    assert "Next: the command in build/iiwa14_fd/README.md" in printed
+    return folder
+
+
+def check(printed: str) -> None:
+    """What the example prints, beside the float model."""
+    name, _, numbers = printed.partition(": qdd of the last sample:")
+    assert name == available()[0].name
+    found = np.array([float(word) for word in numbers.split()])
+    robot, row = load("iiwa14"), function("fd_derivatives")
+    q = 1e-3 * (np.arange(999 * 7, 1000 * 7) % 997)
+    wanted = row.evaluate(robot, {"q": q, "qd": np.zeros(7), "tau": np.zeros(7)})["qdd"]
+    assert found.shape == (7,) and np.abs(found - wanted).max() <= 6e-7, "printed with six digits"
+
+
+@needs_cc
+def test_the_example_is_built_as_it_says_itself(place: Path, commands: list[list[str]]) -> None:
+    compiled, run = commands[1:]
+    ran([*compiled, "-Wall", "-Wextra", "-Werror"], place)
+    check(ran(run, place))
+
+
+@needs_cc
+def test_pkg_config_gives_the_flags(place: Path) -> None:
+    library = place / "build/iiwa14_fd/lib"
+    asked = [tool("pkg-config"), "--cflags", "--libs", "iiwa14_fd"]
+    flags = ran(asked, place, PKG_CONFIG_PATH=str(library / "pkgconfig")).split()
+    ran(["cc", "examples/c/main.c", *flags, "-o", "by_pkg_config"], place)
+    check(ran(["./by_pkg_config"], place, LD_LIBRARY_PATH=str(library)))
+
+
+@needs_cc
+def test_cmake_compiles_the_library_anew(place: Path) -> None:
+    cmake, project = tool("cmake"), place / "project"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.13)\n"
+        "project(example C)\n"
+        f'add_subdirectory("{place}/build/iiwa14_fd" library)\n'
+        f'add_executable(main "{place}/examples/c/main.c")\n'
+        "target_link_libraries(main iiwa14_fd)\n"
+    )
+    ran([cmake, "-S", ".", "-B", "made", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"], project)
+    units = json.loads((project / "made/compile_commands.json").read_text())
+    flags = {Path(unit["file"]).stem: unit["command"].split() for unit in units}
+    for isa in available():
+        for unit in (
+            f"iiwa14_fd_f32_{isa.name}",
+            f"iiwa14_fd_f64_{isa.name}",
+            f"runtime_{isa.name}",
+        ):
+            assert {*isa.flags, "-O2", "-ffp-contract=off"} <= set(flags[unit])
+    ran([cmake, "--build", "made", "--parallel", "2"], project)
+    assert ran(["nm", "-D", "--defined-only", "made/library/libiiwa14_fd.so"], project).split()[
+        2::3
+    ] == sorted(f"iiwa14_fd_{what}" for what in ("f32", "f64", "blocks_f32", "blocks_f64", "isa"))
+    check(ran(["made/main"], project))
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+def test_wrong_input_is_one_sentence_and_leaves_nothing(pinion: Pinion, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/mine").write_text("mine")
+    (tmp_path / "file").write_text("file")
+    before = left_in(tmp_path)
+
+    def refused(*words: object, out: str = "new/out", needles: Sequence[str]) -> None:
+        pinion("export", "--cpu", *words, "-o", tmp_path / out).refused(*needles)
+        assert left_in(tmp_path) == before
+
+    refused("nobot", "rnea", needles=["robot 'nobot'", "iiwa14"])
+    refused(tmp_path / "none.urdf", "rnea", needles=["none.urdf"])
+    refused(tmp_path / "file", "rnea", needles=["file"])
+    refused("two_link", "dance", needles=["function 'dance'", "rnea"])
+    refused("two_link", needles=["robot and a function", "two_link"])
+    refused("two_link", "rnea", "minv", needles=["two_link rnea minv"])
+    refused("two_link", "rnea", "--name", "7up", needles=["'7up'"])
+    refused("two_link", "rnea", out="full", needles=["full' exists and is no empty folder"])
+    refused("two_link", "rnea", out="file", needles=["file' exists and is no empty folder"])
+    refused("two_link", "rnea", out="file/out", needles=["file/out'", "give another one"])
+    assert (tmp_path / "full/mine").read_text() == "mine"
+    assert (tmp_path / "file").read_text() == "file"
+    # Without --cpu a robot and a function are no build folder.
+    pinion("export", "two_link", "rnea", "-o", tmp_path / "out").refused("--cpu")
+    assert left_in(tmp_path) == before
+
+
+@contextmanager
+def nobody(folder: str) -> Iterator[None]:
+    """This process as a user without rights, to whom the folder belongs; root may write anywhere.
+
+    What is imported until then stays: the interpreter may be where only root reads.
+    """
+    if os.geteuid() != 0:
+        yield
+        return
+    os.chown(folder, 65534, 65534)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(pinion: Pinion) -> None:
+    # Not below pytest's own, which other users cannot enter.
+    with tempfile.TemporaryDirectory() as name:
+        command = ("export", "--cpu", "two_link", "rnea", "-o")
+        pinion(*command, "/dev/null").refused("/dev/null")  # imports all that there is to import
+        Path(name).chmod(0o500)
+        for out in ("out", "new/out"):
+            with nobody(name):
+                done = pinion(*command, f"{name}/{out}")
+            done.refused(f"'{name}/{out}' (Permission denied)", "give another one")
+            assert not os.listdir(name)
+        Path(name).chmod(0o700)
+
+
+def failing(folder: Path) -> str:
+    """The value of PATH with which every C++ compiler refuses its source."""
+    folder.mkdir()
+    for name in ("c++", "g++", "clang++"):
+        (folder / name).write_text("#!/bin/sh\necho 'x.cpp:1:1: error: no' >&2\nexit 1\n")
+        (folder / name).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def test_what_does_not_compile_leaves_nothing(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", failing(tmp_path / "bin"))
+    (tmp_path / "empty").mkdir()
+    for out in ("new/deep/out", "empty"):
+        arguments: list[Any] = ["two_link", "rnea", "-o", tmp_path / out]
+        pinion("export", "--cpu", *arguments).refused("refused", "error: no")
+        assert sorted(os.listdir(tmp_path)) == ["bin", "empty"]
+        assert not os.listdir(tmp_path / "empty")
+
+
+@needs_cc
+def test_an_empty_folder_is_filled(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = pinion("export", "--cpu", "two_link", "rnea", "-o", ".", "--json").json
+    files = [path for path in left_in(tmp_path) if (tmp_path / path).is_file()]
+    assert result["files"] == files and result["name"] == "two_link_rnea"
+    assert result["dtypes"] == ["float32", "float64"]
+    assert available()[0].name in result["instruction_sets"]
+    assert {path.split("/")[0] for path in left_in(tmp_path)} == {
+        *("CMakeLists.txt", "README.md", "example.c", "include", "lib", "src")
+    }
+    # The command of README.md.
+    (command,) = re.findall(r"^ +(cc .*)$", (tmp_path / "README.md").read_text(), re.MULTILINE)
+    name, *numbers = ran(["sh", "-c", command], tmp_path).split()
+    assert name == available()[0].name
+    wanted = function("rnea").evaluate(
+        load("two_link"), {key: np.array([0.0, 0.1]) for key in ("q", "qd", "qdd")}
+    )["tau"]
+    assert np.allclose([float(word) for word in numbers], wanted, rtol=1e-8)
