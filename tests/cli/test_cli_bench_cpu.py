@@ -1,0 +1,129 @@
+"""``pinion bench cpu``: every row is there and whole, and stands beside what it is compared with.
+
+No figure is checked for how fast it is, only for what it was made of.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.cpu import opponents
+from benchmarks.cpu.tools import compilers
+
+from pinion.compute import cpu, isa
+from pinion.compute.rates import SINCOS_INSTRUCTIONS
+from tests.cli.conftest import Pinion
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+SHORT = ("--largest", 16, "--rounds", 1, "--seconds", 0, "--no-native")
+KINDS = [("blocks", 16), ("aos", 1), ("aos", 16), ("soa", 16)]
+ARRAYS = 4 * 7  # numbers of a request and a result of rnea
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The user's cache is not for tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def assert_times(row: dict[str, Any]) -> None:
+    assert math.isfinite(row["ns"]) and row["ns"] > 0
+    assert row["spread"] == 0, "of one round"
+
+
+def test_every_row_is_whole(pinion: Pinion) -> None:
+    before = os.sched_getaffinity(0)
+    data = pinion("bench", "cpu", "iiwa14", "rnea", *SHORT, "--json").json
+    assert os.sched_getaffinity(0) == before, "what comes after it may use all processors"
+    assert (data["bench"], data["rounds"], data["seconds"]) == ("cpu", 1, 0)
+    assert data["machine"]["isa"] == isa.best().name
+    assert data["machine"]["processors"] == len(before)
+    assert all(data["machine"][key] for key in ("processor", "compiler", "python", "numpy"))
+
+    assert {(row["robot"], row["function"]) for row in data["rows"]} == {("iiwa14", "rnea")}
+    own = [row for row in data["rows"] if row["by"] == "pinion"]
+    rivals = [row for row in data["rows"] if row["by"] != "pinion"]
+    assert [(row["dtype"], row["layout"], row["samples"]) for row in own] == [
+        (dtype, layout, count) for dtype in cpu.DTYPES for layout, count in KINDS
+    ]
+    c_compilers = compilers(opponents.C_COMPILERS)
+    expected = ["casadi-c"] * (2 * len(c_compilers)) + ["pinocchio-python"]
+    assert [row["by"] for row in rivals] == expected, "--no-native leaves Pinocchio's C++ out"
+    assert set(data["left_out"]) == (set() if c_compilers else {"casadi_c"})
+
+    for row in rivals:
+        assert_times(row)
+        assert row["built"]
+    baseline = min((row["ns"] for row in rivals if row["by"] == "casadi-c"), default=None)
+    counts = {dtype: cpu.source("iiwa14", "rnea", dtype=dtype) for dtype in cpu.DTYPES}
+    for row in own:
+        assert_times(row)
+        made, width = counts[row["dtype"]], {"float32": 4, "float64": 8}[row["dtype"]]
+        assert (row["arithmetic"], row["angles"]) == (made.arithmetic, made.angles)
+        assert (row["bytes"], row["lanes"]) == (ARRAYS * width, isa.best().vector_bytes // width)
+        assert row["over_copy"] is None, "a batch this short stays in the cache"
+        floor = made.arithmetic + made.angles * SINCOS_INSTRUCTIONS[row["dtype"]]
+        floor *= row["fma_ns"] / row["lanes"]
+        assert row["fma_ns"] > 0
+        if row["samples"] == 1:
+            assert row["over_floor"] is None, "one sample leaves lanes empty"
+        else:
+            assert row["over_floor"] == pytest.approx(row["ns"] / floor)
+        if baseline is not None:
+            assert row["faster_than_baseline"] == pytest.approx(baseline / row["ns"])
+
+
+def test_the_table_has_a_line_for_each(pinion: Pinion) -> None:
+    done = pinion("bench", "cpu", "iiwa14", "rnea", *SHORT)
+    assert done.code == 0 and done.err == ""
+    title, heading, _, *lines = [line for line in done.out.splitlines() if line.strip()]
+    assert "iiwa14" in title and heading.split()[:2] == ["function", "by"]
+    rows = [line.split() for line in lines if line.split()[0] == "rnea"]
+    assert [row[1:4] for row in rows if row[1] in cpu.DTYPES] == [
+        [dtype, layout, str(count)] for dtype in cpu.DTYPES for layout, count in KINDS
+    ]
+    assert "pinocchio-python" in [row[1] for row in rows]
+    for row in rows:
+        (spread,) = (k for k, word in enumerate(row) if word.endswith("%"))
+        figures = [row[spread - 1], *row[spread + 1 :]]
+        assert all(float(figure) > 0 for figure in figures)
+    said = " ".join(done.out.split())
+    assert isa.best().name in said and "x floor: over the kernel's vector instructions" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "needles"),
+    [
+        (("iiwa14", "dance"), ("function 'dance'", "rnea")),
+        (("nobot", "rnea"), ("robot 'nobot'", "iiwa14")),
+        (("none.urdf", "rnea"), ("none.urdf",)),
+        (("iiwa14", "rnea", "--largest", "0"), ("--largest",)),
+        (("iiwa14", "rnea", "--rounds", "0"), ("--rounds",)),
+        (("iiwa14", "rnea", "--seconds", "-1"), ("--seconds",)),
+        (("iiwa14", "rnea", "--measure"), ("--measure",)),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    pinion: Pinion, words: tuple[str, ...], needles: tuple[str, ...]
+) -> None:
+    pinion("bench", "cpu", *words).refused(*needles)
+
+
+def test_without_a_compiler_it_says_what_to_install(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    pinion("bench", "cpu", "two_link", "rnea", *SHORT).refused("no C++ compiler", "apt-get")
