@@ -242,7 +242,8 @@ class Kernel:
         ----------
         arrays : the inputs by name, in the kernel's layout. In ``aos`` an array without a batch
             axis serves all samples, and when all are such the results have no batch axis either.
-            ``out``, when given, is a mapping from result names to arrays that are written.
+            ``out``, when given, is a mapping from result names to arrays of the results' shapes,
+            which are written.
 
         Returns
         -------
@@ -271,12 +272,10 @@ class Kernel:
     def _compute(self, *, out: Mapping[str, Any] | None = None, **given: ArrayLike) -> Result:
         """Compute with every check and conversion."""
         count, single, views, kept = self._inputs(given)
-        arrays = self._outputs(out, count, kept)
+        arrays = self._outputs(out, count, kept, single=single)
         native = self._native
         filled = [self._view(a, arrays[a.name]) for a in self.results]
         native.runtime.run(native.address, count, (views, filled), self.threads)
-        if single:
-            arrays = {name: array[0, ...] for name, array in arrays.items()}
         flags = np.zeros(() if single else (count,), dtype=np.bool_)
         return Result(arrays=arrays, saturated=flags, cycles=None)
 
@@ -352,10 +351,18 @@ class Kernel:
         return View(values.ctypes.data, LAYOUT_NUMBERS[self.layout], stride)
 
     def _outputs(
-        self, out: Mapping[str, Any] | None, count: int, inputs: Sequence[NDArray[Any]]
+        self,
+        out: Mapping[str, Any] | None,
+        count: int,
+        inputs: Sequence[NDArray[Any]],
+        *,
+        single: bool,
     ) -> dict[str, NDArray[Any]]:
-        """The arrays that results are written to."""
-        shapes = {a.name: batch_shape(self.layout, a.shape, count) for a in self.results}
+        """The arrays that results are written to, for one sample alone without a batch axis."""
+        shapes = {
+            a.name: a.shape if single else batch_shape(self.layout, a.shape, count)
+            for a in self.results
+        }
         if out is None:
             return {name: _aligned(shape, self.dtype) for name, shape in shapes.items()}
         for name in out:
