@@ -1,0 +1,284 @@
+"""Kernels where Python's headers are missing: calls through ctypes beside calls in C.
+
+Whatever a call gives, a result or an error, must be the same either way. The headers are hidden
+from the one that looks for them, all else is as on such a machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.compute import cpu, native
+from pinion.compute.cpu import Kernel
+from pinion.compute.errors import ComputeError
+from pinion.compute.layouts import batch_shape, to_blocks
+from pinion.compute.native import KernelStruct, Runtime, View
+from pinion.functions import InputError, function, sample
+from pinion.robot import load
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+Pair = tuple[Kernel, Kernel]
+Given = dict[str, Any]
+Call = Callable[[Kernel], Given]
+
+ROBOT, FUNCTION = "two_link", "fd_derivatives"
+COUNTS = (0, 1, 2, 15, 16, 17, 63, 64, 300)  # from 64 on C gives back the interpreter's lock
+SEED = 14
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Python's headers are in a folder that is empty."""
+    real = sysconfig.get_path
+
+    def get_path(name: str, *arguments: Any, **options: Any) -> Any:
+        return str(tmp_path) if name == "include" else real(name, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sysconfig, "get_path", get_path)
+        yield patch
+
+
+@pytest.fixture
+def pair(hidden: pytest.MonkeyPatch, kept: Path) -> Callable[..., Pair]:
+    """The same kernel with calls in C and with calls through ctypes."""
+
+    def make(**options: Any) -> Pair:
+        slow = cpu.compile(ROBOT, FUNCTION, cache=kept, **options)
+        hidden.undo()
+        if not native._python_headers():
+            pytest.skip("the headers of Python or NumPy are missing here")
+        fast = cpu.compile(ROBOT, FUNCTION, cache=kept, **options)
+        assert slow._native.runtime.module is None and slow.run == slow._compute
+        assert fast._native.runtime.module is not None and fast.run != fast._compute
+        return fast, slow
+
+    return make
+
+
+def states(kernel: Kernel, count: int) -> Given:
+    """Inputs in the kernel's layout."""
+    drawn = sample(load(ROBOT), kernel.function, max(count, 1), distribution="reference", seed=SEED)
+    given = {}
+    for name, values in drawn.items():
+        rows = values[:count].astype(kernel.dtype)
+        if kernel.layout == "blocks":
+            given[name] = to_blocks(rows)
+        elif kernel.layout == "soa":
+            given[name] = np.ascontiguousarray(np.moveaxis(rows, 0, -1))
+        else:
+            given[name] = rows
+    return given
+
+
+def outputs(kernel: Kernel, count: int) -> dict[str, np.ndarray[Any, Any]]:
+    return {
+        a.name: np.full(batch_shape(kernel.layout, a.shape, count), np.nan, kernel.dtype)
+        for a in kernel.results
+    }
+
+
+def outcome(kernel: Kernel, given: Given) -> Any:
+    """All that a call tells: names, shapes, dtypes and bits, or the error."""
+    try:
+        result = kernel(**given)
+    except Exception as error:
+        return type(error), str(error)
+    out = given.get("out")
+    if out is not None:
+        assert all(result[name] is out[name] for name in out)
+    values: Mapping[str, Any] = {name: result[name] for name in result.names}
+    told = {
+        name: (type(x), x.shape, x.dtype, x.flags.writeable, x.tobytes())
+        for name, x in values.items()
+    }
+    flags = result.saturated
+    return told, (flags.shape, flags.dtype, flags.any()), result.cycles
+
+
+def test_missing_headers_are_noticed(hidden: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert native._python_headers() == ()
+    (tmp_path / "Python.h").touch()
+    assert native._python_headers() == (tmp_path, Path(np.get_include()))
+    hidden.setattr(np, "get_include", lambda: str(tmp_path))
+    assert native._python_headers() == ()
+
+
+@pytest.mark.parametrize("dtype", cpu.DTYPES)
+@pytest.mark.parametrize("layout", cpu.LAYOUTS)
+def test_results_are_the_same(layout: str, dtype: str, pair: Callable[..., Pair]) -> None:
+    fast, slow = pair(layout=layout, dtype=dtype)
+    for count in COUNTS:
+        seen = outcome(fast, states(fast, count))
+        assert isinstance(seen[0], dict), seen
+        assert outcome(slow, states(slow, count)) == seen
+        given = [states(kernel, count) | {"out": outputs(kernel, count)} for kernel in (fast, slow)]
+        assert outcome(slow, given[1]) == outcome(fast, given[0]) == seen
+
+
+def changed(change: Callable[[Given], Any], count: int = 20) -> Call:
+    """A call whose arguments are changed in place, or replaced by what is returned."""
+
+    def make(kernel: Kernel) -> Given:
+        given = states(kernel, count)
+        other = change(given)
+        return given if other is None else other
+
+    return make
+
+
+def given_out(change: Callable[[Given], Any], count: int = 20) -> Call:
+    """The same with outputs, which are what is changed."""
+
+    def make(kernel: Kernel) -> Given:
+        given = states(kernel, count)
+        made = outputs(kernel, count)
+        other = change(made)
+        return given | {"out": made if other is None else other}
+
+    return make
+
+
+def one(given: Given) -> Given:
+    return {name: values[3] for name, values in given.items()}
+
+
+def one_with_outputs(kernel: Kernel) -> Given:
+    made = {a.name: np.zeros(a.shape, kernel.dtype) for a in kernel.results}
+    return one(states(kernel, 20)) | {"out": made}
+
+
+def put(name: str, index: tuple[int, ...], value: float) -> Callable[[Given], None]:
+    def change(given: Given) -> None:
+        given[name][index] = value
+
+    return change
+
+
+def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    array.flags.writeable = False
+    return array
+
+
+ODD: dict[str, Call] = {
+    "one sample": changed(one),
+    "one sample with outputs": one_with_outputs,
+    "one sample, outputs with a batch axis": lambda kernel: (
+        one(states(kernel, 20)) | {"out": outputs(kernel, 1)}
+    ),
+    "one sample serves all": changed(lambda given: given | {"q": given["q"][3]}),
+    "lists": changed(lambda given: {name: x.tolist() for name, x in given.items()}),
+    "integers": changed(lambda given: {name: x.astype(int) for name, x in given.items()}),
+    "another order": changed(
+        lambda given: {name: np.asfortranarray(x) for name, x in given.items()}
+    ),
+    "every second": changed(lambda given: {name: x[::2] for name, x in given.items()}),
+    "another byte order": changed(
+        lambda given: {name: x.astype(x.dtype.newbyteorder()) for name, x in given.items()}
+    ),
+    "no outputs given": changed(lambda given: given | {"out": None}),
+    "NaN": changed(put("qd", (7, 1), np.nan)),
+    "infinity": changed(put("tau", (19, 0), -np.inf)),
+    "large angle": changed(put("q", (0, 0), 1e9)),
+    "wrong shape": changed(lambda given: given | {"q": np.zeros((20, 3))}),
+    "too many axes": changed(lambda given: given | {"q": np.zeros((2, 10, 2))}),
+    "no axis": changed(lambda given: given | {"q": 1.0}),
+    "other numbers of samples": changed(lambda given: given | {"q": given["q"][:-1]}),
+    "unknown input": changed(lambda given: given | {"velocity": given["qd"]}),
+    "missing input": changed(lambda given: {"q": given["q"], "qd": given["qd"]}),
+    "nothing": changed(lambda given: {}),
+    "complex": changed(lambda given: given | {"q": given["q"].astype(complex)}),
+    "text": changed(lambda given: given | {"q": "abc"}),
+    "ragged": changed(lambda given: given | {"q": [[1.0, 2.0], [3.0]]}),
+    "output too short": given_out(lambda out: out | {"qdd": out["qdd"][:-1]}),
+    "output of another dtype": given_out(lambda out: out | {"qdd": np.zeros((20, 2), np.float16)}),
+    "output read-only": given_out(lambda out: out | {"qdd": frozen(out["qdd"])}),
+    "output with gaps": given_out(lambda out: out | {"qdd": np.zeros((40, 2))[::2]}),
+    "output is a list": given_out(lambda out: out | {"qdd": out["qdd"].tolist()}),
+    "output missing": given_out(lambda out: {"qdd": out["qdd"]}),
+    "output unknown": given_out(lambda out: out | {"tau": out["qdd"].copy()}),
+    "outputs overlap": given_out(lambda out: out | {"dqdd_dq": out["dqdd_dqd"]}),
+    "outputs in a mapping": given_out(MappingProxyType),
+}
+
+
+@pytest.mark.parametrize("finite", [False, True])
+def test_odd_calls_have_the_same_end(finite: bool, pair: Callable[..., Pair]) -> None:
+    fast, slow = pair(finite=finite)
+    refused = set()
+    for name, call in ODD.items():
+        seen = outcome(fast, call(fast))
+        assert outcome(slow, call(slow)) == seen, name
+        if isinstance(seen[0], type):
+            assert issubclass(seen[0], InputError), (name, seen)
+            refused.add(name)
+    # An input is overlapped by an output, which takes arrays of one call.
+    for kernel in (fast, slow):
+        given = states(kernel, 20)
+        with pytest.raises(InputError, match="overlaps an input"):
+            kernel(out=outputs(kernel, 20) | {"qdd": given["qd"]}, **given)
+    assert {"NaN", "infinity"} & refused == ({"NaN", "infinity"} if finite else set())
+    assert "one sample with outputs" not in refused and "output too short" in refused
+
+
+@pytest.mark.parametrize("layout", ["soa", "blocks"])
+def test_errors_of_other_layouts_are_the_same(layout: str, pair: Callable[..., Pair]) -> None:
+    fast, slow = pair(layout=layout, finite=True)
+    last = (1, -1) if layout == "soa" else (1, 1, 3)
+    calls = [
+        changed(put("qd", last, np.nan)),
+        changed(lambda given: given | {"q": given["q"][:1]}),
+        changed(lambda given: given | {"q": given["q"][..., :-1]}),
+        changed(lambda given: given | {"q": given["q"].astype(complex)}),
+        changed(lambda given: given | {"velocity": given["q"]}),
+        changed(lambda given: {"q": given["q"]}),
+        given_out(lambda out: out | {"qdd": out["qdd"][..., :-1]}),
+        given_out(lambda out: out | {"qdd": frozen(out["qdd"])}),
+    ]
+    for call in calls:
+        seen = outcome(fast, call(fast))
+        assert isinstance(seen[0], type), "this call was to be refused"
+        assert issubclass(seen[0], InputError) and outcome(slow, call(slow)) == seen
+
+
+def test_what_the_runtime_answers_is_said(pair: Callable[..., Pair]) -> None:
+    _, slow = pair()
+    runtime = slow._native.runtime
+    space = np.zeros(1000)
+    good = [View(space.ctypes.data, 0, 2)] * 3
+    with pytest.raises(ComputeError, match="a layout or a stride that does not do"):
+        runtime.run(slow.address, 1, (good, [View(space.ctypes.data, 9, 2)] * 3), 1)
+    stranger = KernelStruct(abi=99, bytes=8, lanes=8, inputs=3, outputs=3)
+    with pytest.raises(ComputeError, match="of another version of Pinion"):
+        runtime.run(ctypes.addressof(stranger), 1, (good, good), 1)
+    full: Any = SimpleNamespace(pinion_run=lambda *arguments: 3)
+    with pytest.raises(MemoryError):
+        Runtime(full, None).run(slow.address, 1, (good, good), 1)
+
+
+def test_gradients_have_the_same_bits(hidden: pytest.MonkeyPatch, kept: Path) -> None:
+    row = function(FUNCTION, outputs=["minv"])
+    slow = cpu.compile("iiwa14", row, dtype="float32", cache=kept)
+    hidden.undo()
+    fast = cpu.compile("iiwa14", row, dtype="float32", cache=kept)
+    given = sample(load("iiwa14"), row, 500, distribution="reference", seed=SEED)
+    assert slow.run == slow._compute
+    assert outcome(fast, given) == outcome(slow, given)
