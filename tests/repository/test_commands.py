@@ -52,15 +52,15 @@ def setup(root: Path, tmp_path: Path) -> Setup:
 def test_the_readme_names_commands_that_exist(root: Path) -> None:
     makefile = (root / "Makefile").read_text()
     readme = (root / "README.md").read_text()
-    targets = set(re.findall(r"^(\w+):", makefile, flags=re.MULTILINE))
-    named = set(re.findall(r"(?:`|^\s*)make (\w+)", readme, flags=re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE))
+    named = set(re.findall(r"(?:`|^\s*)make ([\w-]+)", readme, flags=re.MULTILINE))
     assert {"demo", "test"} <= named, "the README does not name the two commands"
     assert named <= targets, f"the README names {named - targets}, which are not in the Makefile"
 
 
 def test_contributing_names_commands_that_exist(root: Path) -> None:
-    targets = set(re.findall(r"^(\w+):", (root / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"`make (\w+)", (root / "CONTRIBUTING.md").read_text()))
+    targets = set(re.findall(r"^([\w-]+):", (root / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"`make ([\w-]+)", (root / "CONTRIBUTING.md").read_text()))
     assert {"test", "lint"} <= named <= targets
 
 
@@ -83,7 +83,7 @@ def test_plain_make_lists_the_commands(root: Path) -> None:
         text=True,
         check=True,
     )
-    for target in re.findall(r"^(\w+):", makefile, flags=re.MULTILINE):
+    for target in re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE):
         if target != "help":
             assert target in done.stdout, f"`make help` does not mention {target}"
 
@@ -94,7 +94,7 @@ def test_the_pipeline_runs_both_commands(root: Path) -> None:
     text = script.read_text()
     assert re.search(r"for step in lint test", text)
     assert "set -euo pipefail" in text
-    for name in ("run", "setup"):
+    for name in ("run", "setup", "frameworks"):
         subprocess.run(["bash", "-n", root / ".ci" / name], check=True)
 
 
