@@ -169,7 +169,7 @@ def test_neon_gives_the_same(
         wide = {key: values.astype(np.float64) for key, values in given.items()}
         wanted = kernel.function.evaluate(kernel.model, wide)
         for layout in cpu.LAYOUTS:
-            found, places = machine.run(library, kernel, given, layout, threads=count % 3)
+            found, places = machine.run(library, kernel, given, layout, threads=2)
             assert places == [-1] * len(kernel.inputs)
             assert_same(found, {key: here[key] for key in wanted}, wanted, dtype)
 
