@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.compute.cuda.device import Memory, Stream
-from pinion.compute.cuda.threads import ThreadKernel
+from pinion.compute.cuda.device import Launch, Memory, Stream
 from pinion.compute.errors import ComputeError
 
 from .cuda_host import HostKernels
@@ -43,7 +42,7 @@ class HostDevice:
     Members
     -------
     used : bytes of its memory.
-    launches : samples of every launch so far.
+    launches : name and samples of every launch so far.
     broken : the next `wait` fails.
     """
 
@@ -52,7 +51,8 @@ class HostDevice:
         self.index = index
         self.architecture = "host"
         self.used = 0
-        self.launches: list[int] = []
+        self.launches: list[tuple[str, int]] = []
+        self.multiprocessors = 4
         self.broken = False
         self._folder = folder
         self._memory = memory
@@ -71,8 +71,8 @@ class HostDevice:
     def stream(self, given: Any = None) -> Stream:
         return HostStream(self) if given is None else given
 
-    def load(self, kernel: ThreadKernel) -> HostKernels:
-        return HostKernels(kernel.text, folder=self._folder)
+    def load(self, name: str, text: str) -> tuple[str, HostKernels]:
+        return name, HostKernels(text, folder=self._folder)
 
 
 class HostStream:
@@ -90,15 +90,13 @@ class HostStream:
         assert to.nbytes <= source.size
         self._queue.append(lambda: _copy(to.ctypes.data, source.address, to.nbytes))
 
-    def launch(
-        self, kernel: HostKernels, launch: ThreadKernel, samples: int, args: Sequence[int]
-    ) -> None:
-        self._device.launches.append(samples)
-        values = [ctypes.c_longlong(value) for value in (samples, *args)]
-        blocks = -(-samples // launch.threads)
+    def launch(self, kernel: tuple[str, HostKernels], launch: Launch, args: Sequence[int]) -> None:
+        name, compiled = kernel
+        self._device.launches.append((name, args[0]))
+        values = [ctypes.c_longlong(value) for value in args]
         self._queue.append(
-            lambda: kernel.launch(
-                launch.name, blocks, launch.threads, launch.shared_bytes, values, samples
+            lambda: compiled.launch(
+                name, launch.blocks, launch.threads, launch.shared_bytes, values, len(name)
             )
         )
 

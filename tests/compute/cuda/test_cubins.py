@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pinion.compute import cpu
+from pinion.compute.cuda import cooperative
 from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
 from pinion.compute.cuda.threads import ThreadSource, thread_source
 from pinion.compute.errors import ComputeError
@@ -66,6 +67,16 @@ def test_other_architectures_and_layouts(architecture: str, layout: str) -> None
     usage = cubins[0].usage["fd_derivatives"]
     assert (usage.spill_stores, usage.spill_loads) == (0, 0)
     assert cubins[0].code[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_blocks_that_compute_a_sample(architecture: str, dtype: str) -> None:
+    made = cooperative.source(load("iiwa14"), "fd_derivatives", dtype=dtype)
+    cubin = compile_cubin(made.text, architecture=architecture, names=[made.name])
+    usage = cubin.usage[made.name]
+    assert (usage.spill_stores, usage.spill_loads) == (0, 0)
+    assert usage.registers <= 128
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 
 from pinion.compute import cpu
 from pinion.compute.cuda import kernel as kernels
+from pinion.compute.cuda import small_batches
 from pinion.compute.cuda.kernel import CudaKernel, DeviceArray
 from pinion.compute.cuda.parts import Room
 from pinion.compute.cuda.threads import thread_source
@@ -32,7 +33,11 @@ Opened = Callable[..., tuple[CudaKernel, HostDevice]]
 @pytest.fixture
 def opened(tmp_path: Path) -> Opened:
     def open_kernel(
-        *, layout: str = "aos", memory: int = 1 << 30, room: Room | None = None
+        *,
+        layout: str = "aos",
+        memory: int = 1 << 30,
+        room: Room | None = None,
+        crossover: Any = 0,
     ) -> tuple[CudaKernel, HostDevice]:
         source = thread_source(
             cpu.graph_of(MODEL, ROW),
@@ -45,7 +50,15 @@ def opened(tmp_path: Path) -> Opened:
             room=room,
         )
         device = HostDevice(tmp_path, memory=memory)
-        made = CudaKernel(model=MODEL, function=ROW, source=source, device=device, finite=True)
+        made = CudaKernel(
+            model=MODEL,
+            function=ROW,
+            source=source,
+            device=device,
+            finite=True,
+            small=None if crossover == 0 else small_batches(MODEL, ROW, "float64"),
+            crossover=crossover,
+        )
         return made, device
 
     return open_kernel
@@ -94,7 +107,7 @@ def test_a_batch_in_chunks(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> N
     given = states(1000)
     found = compiled(**given)
     assert close(found.tau, wanted(given))
-    assert device.launches == [128] * 7 + [104]
+    assert device.launches == [("rnea", 128)] * 7 + [("rnea", 104)]
     # Again, shorter: the memory is there.
     used = device.used
     assert close(compiled(**states(5)).tau, wanted(states(5)))
@@ -110,7 +123,7 @@ def test_one_request_and_none_and_one_that_serves_all(opened: Opened) -> None:
     assert single.tau.shape == (7,) and single.saturated.shape == ()
     assert close(single.tau, wanted(given)[3])
     none = compiled(**{name: values[:0] for name, values in given.items()})
-    assert none.tau.shape == (0, 7) and device.launches == [1]
+    assert none.tau.shape == (0, 7) and device.launches == [("rnea", 1)]
     shared = {**given, "qd": given["qd"][2]}
     every = {**given, "qd": np.repeat(given["qd"][2:3], 9, axis=0)}
     assert close(compiled(**shared).tau, wanted(every))
@@ -130,7 +143,7 @@ def test_little_memory_makes_smaller_chunks(opened: Opened) -> None:
     compiled, device = opened(memory=2 * 300 * 28 * 8)
     given = states(1000)
     assert close(compiled(**given).tau, wanted(given))
-    assert device.launches == [250] * 4
+    assert device.launches == [("rnea", 250)] * 4
     compiled.close()
     tiny, device = opened(memory=1000)
     with pytest.raises(ComputeError, match="has no memory for 2 chunks of 128 samples"):
@@ -161,7 +174,7 @@ def test_arrays_of_the_device(opened: Opened, layout: str) -> None:
     found = compiled(**{**there, "q": There(wide[:, :7]), "qd": There(given["qd"][5])}).tau
     every = {**given, "qd": np.repeat(given["qd"][5:6], 70, axis=0)}
     assert close(fetched(found), wanted(every))
-    assert device.launches == [70] * 3
+    assert device.launches == [("rnea", 70)] * 3
 
 
 def test_samples_next_to_each_other(opened: Opened) -> None:
@@ -169,6 +182,48 @@ def test_samples_next_to_each_other(opened: Opened) -> None:
     given = states(40)
     there = {name: There(np.asfortranarray(values)) for name, values in given.items()}
     assert close(fetched(compiled(**there).tau), wanted(given))
+
+
+def test_small_batches_have_blocks_that_compute_a_sample(opened: Opened) -> None:
+    compiled, device = opened(crossover=20)
+    for count in (1, 19, 20):
+        assert close(compiled(**states(count)).tau, wanted(states(count)))
+    # One sample that serves all, and elements apart, are for threads.
+    given = states(5)
+    compiled(**{**given, "qd": given["qd"][0]})
+    wide = np.zeros((5, 9))
+    wide[:, :7] = given["q"]
+    there = {name: There(values) for name, values in given.items()}
+    assert close(fetched(compiled(**there).tau), wanted(given))
+    assert close(fetched(compiled(**{**there, "q": There(wide[:, :7])}).tau), wanted(given))
+    one = compiled(**{name: values[0] for name, values in given.items()})
+    assert close(one.tau, wanted(given)[0])
+    small = "pinion_rnea"
+    assert device.launches == [
+        *((small, 1), (small, 19), ("rnea", 20)),
+        *(("rnea", 5), (small, 5), ("rnea", 5), (small, 1)),
+    ]
+
+
+def test_the_crossover_is_measured_or_follows_a_rule(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, _ = opened(crossover=None)
+    assert compiled.crossover == 16  # four blocks of each of four multiprocessors
+    seen: list[float] = []
+
+    def of_blocks_until_64(stream: Any, run: Callable[[], None]) -> float:
+        run()
+        stream.wait()
+        seen.append(0)
+        count = kernels.SMALL_BATCHES[(len(seen) - 1) // 2]
+        return [1.0, 2.0 if count <= 64 else 0.5][(len(seen) - 1) % 2]
+
+    monkeypatch.setattr(kernels, "_fastest", of_blocks_until_64)
+    compiled, device = opened(crossover=lambda measure: measure())
+    assert compiled.crossover == 128
+    assert device.used == 0
+    assert [n for _, n in device.launches] == [1, 1, 4, 4, 16, 16, 64, 64, 256, 256]
 
 
 def test_a_stream_of_the_caller_is_not_waited_for(opened: Opened) -> None:

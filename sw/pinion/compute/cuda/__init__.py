@@ -5,13 +5,16 @@
 >>> result = gradient(q=q, qd=qd, tau=tau)                                       # doctest: +SKIP
 
 A function is traced, reduced and printed as for the processor (:mod:`pinion.compute.cpu`); every
-thread of the GPU computes one sample. Kernels are printed and compiled without a GPU, and run on a
-processor in the tests, where they give the CPU path's bits.
+thread of the GPU computes one sample. Small batches have a kernel of their own, in which the
+threads of a block compute one together; from how many samples on threads are faster is measured
+when a function is first used on a device. Kernels are printed and compiled without a GPU, and run
+on a processor in the tests, where threads give the CPU path's bits.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from pinion.functions import Function
@@ -22,10 +25,12 @@ from .. import cpu
 from ..cache import Cache, default_folder
 from ..errors import ComputeError
 from ..sources import package_digest
+from . import cooperative
+from .cooperative import CooperativeSource
 from .cubin import compile_cubin, compiler_version
 from .device import Device, Gpu
 from .kernel import CudaKernel, DeviceArray
-from .threads import LAYOUTS, ThreadKernel, ThreadSource, thread_source
+from .threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
 
 __all__ = ["LAYOUTS", "CudaKernel", "DeviceArray", "ThreadSource", "compile", "source"]
 
@@ -100,7 +105,36 @@ def compile(
         raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")
     there = Gpu(device, _Kept(store)) if isinstance(device, int) else device
     made = source(model, row, dtype=dtype, layout=layout)
-    return CudaKernel(model=model, function=row, source=made, device=there, finite=finite)
+    small = small_batches(model, row, dtype)
+
+    def crossover(measure: Callable[[], int]) -> int:
+        key = {
+            "kind": "crossover",
+            "package": package_digest(("compute",)),
+            "device": there.name,
+            "kernels": [kernel.text for kernel in made.kernels],
+            "small": small.text if small else "",
+        }
+        return int(store.text(key, lambda: str(measure())))
+
+    return CudaKernel(
+        model=model,
+        function=row,
+        source=made,
+        device=there,
+        finite=finite,
+        small=small,
+        crossover=crossover,
+    )
+
+
+def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
+    """The kernel of a block a sample, where the function and the robot have one that fits."""
+    try:
+        made = cooperative.source(model, row, dtype=dtype)
+    except ComputeError:
+        return None
+    return made if made.shared_bytes <= SHARED_BYTES else None
 
 
 class _Kept:
@@ -109,17 +143,17 @@ class _Kept:
     def __init__(self, store: Cache) -> None:
         self._store = store
 
-    def __call__(self, kernel: ThreadKernel, architecture: str) -> bytes:
+    def __call__(self, name: str, text: str, architecture: str) -> bytes:
         key = {
             "kind": "cubin",
-            "text": kernel.text,
+            "text": text,
             "package": package_digest(("compute",)),
             "compiler": compiler_version(),
             "architecture": architecture,
         }
         return self._store.data(
             key,
-            lambda: compile_cubin(kernel.text, architecture=architecture, names=[kernel.name]).code,
+            lambda: compile_cubin(text, architecture=architecture, names=[name]).code,
         )
 
 

@@ -10,7 +10,8 @@ copies, streams, results) is the same for a GPU and for a processor that plays o
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,13 +20,27 @@ from numpy.typing import NDArray
 from pinion.functions import InputError
 
 from ..errors import ComputeError
-from .threads import ThreadKernel
 
 OLDEST = (7, 5)
 """Compute capability of the oldest architecture that kernels are compiled for, Turing's."""
 
 Argument = ctypes.c_longlong
 """Of every kernel all arguments have eight bytes: numbers, and addresses on the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a kernel is started.
+
+    Members
+    -------
+    blocks, threads : of one dimension, threads of a block.
+    shared_bytes : of dynamic shared memory, a block's.
+    """
+
+    blocks: int
+    threads: int
+    shared_bytes: int
 
 
 class Memory(Protocol):
@@ -53,15 +68,14 @@ class Stream(Protocol):
     def download(self, to: NDArray[Any], source: Memory) -> None:
         """Copy the beginning of a memory of the device to pinned host memory."""
 
-    def launch(self, kernel: Any, launch: ThreadKernel, samples: int, args: Sequence[int]) -> None:
+    def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
         """Start a kernel.
 
         Parameters
         ----------
         kernel : what the device's `load` returned.
-        launch : its threads and shared memory.
-        samples : that it computes; its first argument.
-        args : the other ones.
+        launch : blocks, threads and shared memory.
+        args : numbers, and addresses on the device.
         """
 
     def wait(self) -> None:
@@ -82,11 +96,13 @@ class Device(Protocol):
     name : for people.
     index : among the devices of the machine.
     architecture : such as ``sm_90``.
+    multiprocessors : how many there are.
     """
 
     name: str
     index: int
     architecture: str
+    multiprocessors: int
 
     def free_bytes(self) -> int:
         """Of memory."""
@@ -106,20 +122,20 @@ class Device(Protocol):
     def stream(self, given: Any = None) -> Stream:
         """A new stream, or one of the caller's (an object with ``__cuda_stream__``)."""
 
-    def load(self, kernel: ThreadKernel) -> Any:
-        """Compile a kernel, or find it compiled, and load it."""
+    def load(self, name: str, text: str) -> Any:
+        """Compile a text, or find it compiled, and load the kernel of that name."""
 
 
 class Gpu:
     """A GPU of this machine, through ``cuda-core``."""
 
-    def __init__(self, index: int, compile_kernel: Any) -> None:
+    def __init__(self, index: int, compile_kernel: Callable[[str, str, str], bytes]) -> None:
         """Open a device.
 
         Parameters
         ----------
         index : among the devices of the machine, as the driver counts.
-        compile_kernel : gives the cubin of a kernel for an architecture.
+        compile_kernel : gives the cubin of a kernel's name and text for an architecture.
 
         Raises
         ------
@@ -162,6 +178,7 @@ class Gpu:
         self.name = str(device.name)
         self.index = index
         self.architecture = f"sm_{capability.major}{capability.minor}"
+        self.multiprocessors = int(device.properties.multiprocessor_count)
 
     def free_bytes(self) -> int:
         """Of memory."""
@@ -193,14 +210,14 @@ class Gpu:
         made = self._device.create_stream(given) if given is not None else self._new_stream()
         return _GpuStream(self, made)
 
-    def load(self, kernel: ThreadKernel) -> Any:
-        """Compile a kernel, or find it compiled, and load it."""
-        code = self._compile(kernel, self.architecture)
+    def load(self, name: str, text: str) -> Any:
+        """Compile a text, or find it compiled, and load the kernel of that name."""
+        code = self._compile(name, text, self.architecture)
         try:
-            return self._core.ObjectCode.from_cubin(code).get_kernel(kernel.name)
+            return self._core.ObjectCode.from_cubin(code).get_kernel(name)
         except Exception as error:
             raise ComputeError(
-                f"{self.name} does not take the kernel '{kernel.name}': {_line(error)}."
+                f"{self.name} does not take the kernel '{name}': {_line(error)}."
             ) from None
 
     def _new_stream(self) -> Any:
@@ -246,14 +263,12 @@ class _GpuStream:
         there = self._part(source.address, to.nbytes, source)
         there.copy_to(self._part(to.ctypes.data, to.nbytes, to), stream=self._stream)
 
-    def launch(self, kernel: Any, launch: ThreadKernel, samples: int, args: Sequence[int]) -> None:
+    def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
         core = self._gpu._core
         config = core.LaunchConfig(
-            grid=-(-samples // launch.threads),
-            block=launch.threads,
-            shmem_size=launch.shared_bytes,
+            grid=launch.blocks, block=launch.threads, shmem_size=launch.shared_bytes
         )
-        core.launch(self._stream, config, kernel, *map(Argument, (samples, *args)))
+        core.launch(self._stream, config, kernel, *map(Argument, args))
 
     def wait(self) -> None:
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,12 +17,16 @@ from pinion.link import Array
 from pinion.robot import Model
 
 from ..errors import ComputeError
-from .device import Device, Memory, Stream
+from .cooperative import CooperativeSource
+from .device import Device, Launch, Memory, Stream
 from .threads import WARP, ThreadSource
 
 CHUNK_BYTES = 8 << 20
 """Of requests and results that travel at once; while one chunk is computed, the next one comes and
 the last one goes."""
+
+SMALL_BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
+"""Samples of the batches with which it is measured what is faster, a block or a thread a sample."""
 
 _SMALLEST = 128  # samples of a chunk, when memory is short
 _LANES = 2  # chunks under way
@@ -102,7 +107,9 @@ class CudaKernel:
     Members
     -------
     model, function : what it computes.
-    source : its kernels.
+    source : its kernels, in which a thread computes a sample.
+    small : the kernel for small batches, in which a block computes a sample, or None.
+    crossover : batches of as many samples or more are computed by threads.
     device : where they run.
     finite : whether NaN and infinities in arrays of the host are refused.
     """
@@ -115,17 +122,36 @@ class CudaKernel:
         source: ThreadSource,
         device: Device,
         finite: bool,
+        small: CooperativeSource | None = None,
+        crossover: int | Callable[[Callable[[], int]], int] | None = None,
     ) -> None:
+        """Load the kernels.
+
+        Parameters
+        ----------
+        small : of the same function and dtype.
+        crossover : see the class; a callable gets what measures it, and may know it already. None:
+            as many as four blocks of every multiprocessor compute at once, which is a rule and no
+            measurement.
+        """
         self.model = model
         self.function = function
         self.source = source
+        self.small = small
         self.device = device
         self.finite = finite
         self.dtype = np.dtype(source.dtype)
         self.inputs = _arrays(function.inputs, model)
         self.results = _arrays(function.results, model)
-        self._loaded = [device.load(kernel) for kernel in source.kernels]
+        self._loaded = [device.load(kernel.name, kernel.text) for kernel in source.kernels]
+        self._loaded_small = None if small is None else device.load(small.name, small.text)
         self._lanes: list[_Lane] = []
+        self.crossover = 0
+        if small is not None and crossover is None:
+            self.crossover = 4 * device.multiprocessors
+        elif small is not None:
+            assert crossover is not None
+            self.crossover = crossover if isinstance(crossover, int) else crossover(self.measured)
 
     def __call__(
         self, *, out: Mapping[str, Any] | None = None, stream: Any = None, **arrays: Any
@@ -348,8 +374,28 @@ class CudaKernel:
     def _run(
         self, stream: Stream, count: int, views: Sequence[_There], workspace: Memory | None
     ) -> None:
-        """Queue all kernels."""
-        args: list[int] = []
+        """Queue the kernels of one way."""
+        if count < self.crossover and self._in_rows(views, count):
+            self._run_small(stream, count, views)
+        else:
+            self._run_threads(stream, count, views, workspace)
+
+    def _in_rows(self, views: Sequence[_There], count: int) -> bool:
+        """Whether all arrays are as a block reads them: sample after sample, none left out."""
+        return all(
+            view.apart == 1 and (count == 1 or view.step == prod(a.shape))
+            for view, a in zip(views, (*self.inputs, *self.results), strict=True)
+        )
+
+    def _run_small(self, stream: Stream, count: int, views: Sequence[_There]) -> None:
+        assert self.small is not None
+        launch = Launch(count, self.small.threads, self.small.shared_bytes)
+        stream.launch(self._loaded_small, launch, [count, *(view.address for view in views)])
+
+    def _run_threads(
+        self, stream: Stream, count: int, views: Sequence[_There], workspace: Memory | None
+    ) -> None:
+        args = [count]
         for view in views:
             args += [view.address, view.step, view.apart]
         made = None
@@ -358,10 +404,44 @@ class CudaKernel:
                 made = workspace = self.device.allocate(self.workspace_bytes(count))
             args.append(workspace.address)
         for kernel, loaded in zip(self.source.kernels, self._loaded, strict=True):
-            stream.launch(loaded, kernel, count, args)
+            blocks = -(-count // kernel.threads)
+            stream.launch(loaded, Launch(blocks, kernel.threads, kernel.shared_bytes), args)
         if made is not None:
             stream.wait()
             made.close()
+
+    def measured(self) -> int:
+        """The crossover of this device: twice the largest of `SMALL_BATCHES` up to which blocks are
+        faster, which is half of the next one.
+
+        Requests are zeros; the kernels take the same time for all numbers.
+        """
+        last = 0
+        for count in SMALL_BATCHES:
+            blocks, threads = self._both_ways(count)
+            if blocks >= threads:
+                break
+            last = count
+        return 2 * last
+
+    def _both_ways(self, count: int) -> tuple[float, float]:
+        """Seconds of a batch that blocks compute, and of one that threads do."""
+        lane = _Lane(self, count)
+        try:
+            arrays = zip((*self.inputs, *self.results), (*lane.inputs, *lane.results), strict=True)
+            views = [_There(m.address, prod(a.shape), 1, count, m) for a, m in arrays]
+            for a, memory in zip(self.inputs, lane.inputs, strict=True):
+                lane.host[a.name][...] = 0
+                lane.stream.upload(memory, lane.host[a.name])
+            return (
+                _fastest(lane.stream, lambda: self._run_small(lane.stream, count, views)),
+                _fastest(
+                    lane.stream,
+                    lambda: self._run_threads(lane.stream, count, views, lane.workspace),
+                ),
+            )
+        finally:
+            lane.close()
 
     def workspace_bytes(self, count: int) -> int:
         """Bytes between the kernels of a batch."""
@@ -458,6 +538,19 @@ class _Lane:
         for memory in self.held:
             memory.close()
         self.held = []
+
+
+def _fastest(stream: Stream, run: Callable[[], None]) -> float:
+    """Seconds of the fastest of a few runs, the first one left out."""
+    best = float("inf")
+    for k in range(6):
+        stream.wait()
+        start = time.perf_counter()
+        run()
+        stream.wait()
+        if k:
+            best = min(best, time.perf_counter() - start)
+    return best
 
 
 def _arrays(blocks: Sequence[Any], model: Model) -> tuple[Array, ...]:
