@@ -24,7 +24,7 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
 _COLLECTIONS = ("dev",)
 
 # Where a package is imported under another name than it is installed under.
-_IMPORTED_AS = {"pyserial": "serial", "pyvcd": "vcd", "pin": "pinocchio"}
+_IMPORTED_AS = {"pyserial": "serial", "pyvcd": "vcd", "pin": "pinocchio", "cuda-core": "cuda"}
 
 
 def version() -> str:

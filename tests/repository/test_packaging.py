@@ -24,7 +24,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "pinion.card": ("hw", "sim"),
     "pinion.cli": ("cli",),
     "pinion.report": ("cli",),
-    "pinion.compute": ("torch", "jax"),
+    "pinion.compute": ("torch", "jax", "cuda"),
     "pinion.link": ("fast",),
     "pinion.driver": ("serial",),
 }

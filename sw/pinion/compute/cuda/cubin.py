@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 
+from pinion.installation import install_hint
+
 from ..errors import ComputeError
 from ..native import HEADERS
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
 """Those that the tests compile for: Turing, Ampere, Hopper, Blackwell."""
-
-_HINT = 'install it with pip install "pinion-rbd[cuda]"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,9 @@ def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) ->
     try:
         from cuda.core import Program, ProgramOptions
     except ImportError:
-        raise ComputeError(f"Compiling for a GPU needs the package cuda-core: {_HINT}.") from None
+        raise ComputeError(
+            f"Compiling for a GPU needs the package cuda-core: {install_hint('cuda')}."
+        ) from None
     if not re.fullmatch(r"sm_\d+[a-z]?", architecture):
         raise ComputeError(f"'{architecture}' is no architecture of a GPU: give one like sm_90.")
     log = StringIO()

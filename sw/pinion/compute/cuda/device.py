@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.functions import InputError
+from pinion.installation import install_hint
 
 from ..errors import ComputeError
 
@@ -146,8 +147,8 @@ class Gpu:
             from cuda import core
         except ImportError:
             raise InputError(
-                "The device 'cuda' needs the package cuda-core: install it with pip install "
-                '"pinion-rbd[cuda]", or take device="cpu".'
+                f"The device 'cuda' needs the package cuda-core: {install_hint('cuda')}, or take "
+                'device="cpu".'
             ) from None
         try:
             devices = core.Device.get_all_devices()
