@@ -5,6 +5,7 @@ No figure is checked for how fast it is, only for what it was made of.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
@@ -26,7 +27,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 SHORT = ("--largest", 16, "--rounds", 1, "--seconds", 0, "--no-native")
-KINDS = [("blocks", 16), ("aos", 1), ("aos", 16), ("soa", 16)]
+# Layout, samples, and what it was compiled for: vectors of the best instruction set, of the others,
+# and one sample at a time.
+BEST, *OTHERS = (found.name for found in isa.available())
+KINDS = [("blocks", 16, BEST), ("aos", 1, BEST), ("aos", 16, BEST), ("soa", 16, BEST)]
+KINDS += [("blocks", 16, label) for label in (*OTHERS, "one at a time")]
 ARRAYS = 4 * 7  # numbers of a request and a result of rnea
 
 
@@ -55,8 +60,8 @@ def test_every_row_is_whole(pinion: Pinion) -> None:
     assert {(row["robot"], row["function"]) for row in data["rows"]} == {("iiwa14", "rnea")}
     own = [row for row in data["rows"] if row["by"] == "pinion"]
     rivals = [row for row in data["rows"] if row["by"] != "pinion"]
-    assert [(row["dtype"], row["layout"], row["samples"]) for row in own] == [
-        (dtype, layout, count) for dtype in cpu.DTYPES for layout, count in KINDS
+    assert [(row["dtype"], row["layout"], row["samples"], row["isa"]) for row in own] == [
+        (dtype, *kind) for dtype in cpu.DTYPES for kind in KINDS
     ]
     c_compilers = compilers(opponents.C_COMPILERS)
     expected = ["casadi-c"] * (2 * len(c_compilers)) + ["pinocchio-python"]
@@ -67,22 +72,37 @@ def test_every_row_is_whole(pinion: Pinion) -> None:
         assert_times(row)
         assert row["built"]
     baseline = min((row["ns"] for row in rivals if row["by"] == "casadi-c"), default=None)
-    counts = {dtype: cpu.source("iiwa14", "rnea", dtype=dtype) for dtype in cpu.DTYPES}
+    sets = {found.name: found for found in isa.available()}
     for row in own:
         assert_times(row)
-        made, width = counts[row["dtype"]], {"float32": 4, "float64": 8}[row["dtype"]]
+        alone = row["isa"] == "one at a time"
+        machine, width = sets[BEST if alone else row["isa"]], 4 if row["dtype"] == "float32" else 8
+        made = cpu.source("iiwa14", "rnea", dtype=row["dtype"], isa=machine.name)
         assert (row["arithmetic"], row["angles"]) == (made.arithmetic, made.angles)
-        assert (row["bytes"], row["lanes"]) == (ARRAYS * width, isa.best().vector_bytes // width)
+        assert row["bytes"] == ARRAYS * width
+        assert row["lanes"] == (1 if alone else machine.vector_bytes // width)
+        assert row["best"] == (row["isa"] == BEST)
         assert row["over_copy"] is None, "a batch this short stays in the cache"
         floor = made.arithmetic + made.angles * SINCOS_INSTRUCTIONS[row["dtype"]]
         floor *= row["fma_ns"] / row["lanes"]
         assert row["fma_ns"] > 0
-        if row["samples"] == 1:
+        if row["samples"] == 1 or alone:
             assert row["over_floor"] is None, "one sample leaves lanes empty"
         else:
             assert row["over_floor"] == pytest.approx(row["ns"] / floor)
         if baseline is not None:
             assert row["faster_than_baseline"] == pytest.approx(baseline / row["ns"])
+
+
+def test_a_folder_gets_the_figures_a_page_and_a_picture(pinion: Pinion, tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    shown = pinion("bench", "cpu", "two_link", "rnea", *SHORT, "--json", "-o", folder).json
+    assert sorted(path.name for path in folder.iterdir()) == ["cpu.json", "cpu.md", "cpu.svg"]
+    assert json.loads((folder / "cpu.json").read_text()) == shown
+    page = (folder / "cpu.md").read_text()
+    assert "pinion bench cpu two_link rnea --largest 16 --seconds 0 --rounds 1" in page
+    (tmp_path / "file").write_text("")
+    pinion("bench", "cpu", "two_link", "rnea", *SHORT, "-o", tmp_path / "file").refused("file")
 
 
 def test_the_table_has_a_line_for_each(pinion: Pinion) -> None:
@@ -92,7 +112,9 @@ def test_the_table_has_a_line_for_each(pinion: Pinion) -> None:
     assert "iiwa14" in title and heading.split()[:2] == ["function", "by"]
     rows = [line.split() for line in lines if line.split()[0] == "rnea"]
     assert [row[1:4] for row in rows if row[1] in cpu.DTYPES] == [
-        [dtype, layout, str(count)] for dtype in cpu.DTYPES for layout, count in KINDS
+        [dtype, layout, str(count)] if label == BEST else [dtype, f"{layout},", label.split()[0]]
+        for dtype in cpu.DTYPES
+        for layout, count, label in KINDS
     ]
     assert "pinocchio-python" in [row[1] for row in rows]
     for row in rows:

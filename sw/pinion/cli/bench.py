@@ -51,8 +51,15 @@ def command(
         ),
     ] = False,
     folder: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="core: where the builds are kept.")
-    ] = bench_core.FOLDER,
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help=f"core: where the builds are kept (default: {bench_core.FOLDER}). cpu: gets the "
+            "figures, a page and a picture.",
+        ),
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option("-j", "--jobs", min=1, metavar="N", help="core: builds at a time."),
@@ -115,9 +122,10 @@ def command(
             rounds=rounds,
             native=native,
             json=json,
+            folder=folder,
         )
     elif what == "core":
-        _core(json, measure, folder, jobs or len(os.sched_getaffinity(0)))
+        _core(json, measure, folder or bench_core.FOLDER, jobs or len(os.sched_getaffinity(0)))
     else:
         _functions(json)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from json import dumps as encode_json
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,14 @@ _MOST_BYTES = 3 << 30
 
 
 def run(
-    target: Sequence[str], *, largest: int, seconds: float, rounds: int, native: bool, json: bool
+    target: Sequence[str],
+    *,
+    largest: int,
+    seconds: float,
+    rounds: int,
+    native: bool,
+    json: bool,
+    folder: Path | None = None,
 ) -> None:
     """Measure and print.
 
@@ -60,10 +69,11 @@ def run(
     seconds : for one batch in one round.
     rounds : in which all take their turn.
     native : build Pinocchio's C++ too, which takes a compiler minutes a function.
+    folder : gets ``cpu.json``, ``cpu.md`` and ``cpu.svg``; None writes none.
 
     Raises
     ------
-    UsageError : a function that there is not.
+    UsageError : a function that there is not, or a folder that cannot be made.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(FUNCTIONS)
@@ -71,6 +81,11 @@ def run(
         if name not in FUNCTIONS:
             raise UsageError(f"There is no function '{name}'; choose of {', '.join(FUNCTIONS)}.")
     models = {robot: load(robot) for robot in robots}
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"The folder {folder} cannot be made: {error.strerror}.") from None
     rows: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     with _one_core(), counted("Measuring", total=len(robots) * len(names)) as advance:
@@ -88,18 +103,32 @@ def run(
                 rows += made
                 left_out |= missing
                 advance(1)
+    command = ["pinion", "bench", "cpu", *target, "--largest", str(largest)]
+    command += ["--seconds", f"{seconds:g}", "--rounds", str(rounds)]
     data = {
         "bench": "cpu",
+        "command": shlex.join([*command, *(() if native else ("--no-native",))]),
         "machine": machine(),
         "rounds": rounds,
         "seconds": seconds,
         "left_out": left_out,
         "rows": rows,
     }
+    if folder is not None:
+        write_page(folder, data)
     if json:
         put_json(data)
     else:
         _show(data)
+
+
+def write_page(folder: Path, data: dict[str, Any]) -> None:
+    """Write what was measured, a page and a picture of it."""
+    from pinion.report.cpu_times import cpu_page, draw_cpu_times  # Matplotlib takes long to load
+
+    draw_cpu_times(folder / "cpu.svg", data)
+    (folder / "cpu.md").write_text(cpu_page(data, "cpu.svg"), encoding="utf-8")
+    (folder / "cpu.json").write_text(encode_json(data, indent=1) + "\n", encoding="utf-8")
 
 
 def machine() -> dict[str, Any]:
@@ -143,6 +172,7 @@ def measured(
             "layout": kernel.layout,
             "samples": count,
             "isa": label,
+            "best": isa == best() and vector,
             "probe": isa.name,
             "arithmetic": counts.arithmetic,
             "angles": counts.angles,
