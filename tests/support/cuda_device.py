@@ -53,6 +53,7 @@ class HostDevice:
         self.used = 0
         self.launches: list[tuple[str, int]] = []
         self.multiprocessors = 4
+        self.clock_ghz = 1.0
         self.broken = False
         self._folder = folder
         self._memory = memory
@@ -89,6 +90,10 @@ class HostStream:
     def download(self, to: NDArray[Any], source: Memory) -> None:
         assert to.nbytes <= source.size
         self._queue.append(lambda: _copy(to.ctypes.data, source.address, to.nbytes))
+
+    def copy(self, to: Memory, source: Memory) -> None:
+        assert to.size == source.size
+        self._queue.append(lambda: _copy(to.address, source.address, to.size))
 
     def launch(self, kernel: tuple[str, HostKernels], launch: Launch, args: Sequence[int]) -> None:
         name, compiled = kernel

@@ -21,8 +21,8 @@ from .terminal import counted, margin_words, out, put_json, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-HERE = ("core", "functions", "link", "cpu")
-LATER = ("cuda", "scaling", "compare")
+HERE = ("core", "functions", "link", "cpu", "cuda")
+LATER = ("scaling", "compare")
 INTERVALS = (1, 2, 4, 8, 16, 32)
 ROBOTS = ("pendulum", "two_link", "iiwa14", "hyq", "baxter", "atlas")
 ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
@@ -37,8 +37,8 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[BUILD | ROBOT FUNCTION...]",
-            help="link: the build to measure with; by default fd_derivatives of the iiwa14. cpu: a "
-            "robot and functions; by default all of three robots.",
+            help="link: the build to measure with; by default fd_derivatives of the iiwa14. cpu, "
+            "cuda: a robot and functions; by default all of three robots.",
             show_default=False,
         ),
     ] = None,
@@ -72,14 +72,15 @@ def command(
     ] = False,
     largest: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="link, cpu: requests of the largest batch."),
+        typer.Option(min=1, metavar="N", help="link, cpu, cuda: requests of the largest batch."),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(min=0.0, metavar="S", help="link, cpu: time for each size of batch."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=1, metavar="N", help="cpu: rounds in which all take their turn.")
+        int,
+        typer.Option(min=1, metavar="N", help="cpu, cuda: rounds in which all take their turn."),
     ] = 7,
     native: Annotated[
         bool,
@@ -92,7 +93,8 @@ def command(
     WHAT is core: operations, units, latency and storage of rnea at many intervals, for many
     robots, then cores beside published designs; functions: the same for every function of the
     iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
-    real link; or cpu: compiled functions, what bounds them, and others' code, on one core.
+    real link; cpu: compiled functions, what bounds them, and others' code, on one core; or
+    cuda: the same functions on a GPU.
     """
     there = ", ".join(HERE)
     if what in LATER:
@@ -101,8 +103,8 @@ def command(
         raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
     if measure and what != "core":
         raise UsageError(f"The option --measure is for core; {what} is always measured.")
-    if target and what not in ("link", "cpu"):
-        raise UsageError(f"Only link and cpu take a target; {what} takes no '{target[0]}'.")
+    if target and what not in ("link", "cpu", "cuda"):
+        raise UsageError(f"Only link, cpu and cuda take a target; {what} takes no '{target[0]}'.")
     if what == "link":
         bench_link.run(
             target or (),
@@ -123,6 +125,15 @@ def command(
             native=native,
             json=json,
             folder=folder,
+        )
+    elif what == "cuda":
+        from . import bench_cuda
+
+        bench_cuda.run(
+            target or (),
+            largest=bench_cuda.SIZES[-1] if largest is None else largest,
+            rounds=rounds,
+            json=json,
         )
     elif what == "core":
         _core(json, measure, folder or bench_core.FOLDER, jobs or len(os.sched_getaffinity(0)))

@@ -273,5 +273,6 @@ def test_a_device_that_fails_says_so_and_may_be_used_again(opened: Opened) -> No
     device.broken = True
     with pytest.raises(ComputeError, match="failed"):
         compiled(**states(6))
+    assert device.used == 0
     device.broken = False
     assert close(compiled(**states(6)).tau, wanted(states(6)))

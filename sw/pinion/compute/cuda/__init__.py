@@ -32,7 +32,16 @@ from .device import Device, Gpu
 from .kernel import CudaKernel, DeviceArray
 from .threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
 
-__all__ = ["LAYOUTS", "CudaKernel", "DeviceArray", "ThreadSource", "compile", "source"]
+__all__ = [
+    "LAYOUTS",
+    "CudaKernel",
+    "DeviceArray",
+    "ThreadSource",
+    "compile",
+    "open_gpu",
+    "small_batches",
+    "source",
+]
 
 
 def source(
@@ -103,7 +112,7 @@ def compile(
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
         raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")
-    there = Gpu(device, _Kept(store)) if isinstance(device, int) else device
+    there = open_gpu(device, cache) if isinstance(device, int) else device
     made = source(model, row, dtype=dtype, layout=layout)
     small = small_batches(model, row, dtype)
 
@@ -126,6 +135,22 @@ def compile(
         small=small,
         crossover=crossover,
     )
+
+
+def open_gpu(index: int, cache: Path | None = None) -> Device:
+    """Open a GPU of this machine.
+
+    Parameters
+    ----------
+    index : among its GPUs, as the driver counts.
+    cache : where compiled kernels are kept; by default the user's cache.
+
+    Raises
+    ------
+    InputError
+        When cuda-core, a driver or the device is missing, or the device is too old.
+    """
+    return Gpu(index, _Kept(Cache(default_folder(os.environ) if cache is None else cache)))
 
 
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:

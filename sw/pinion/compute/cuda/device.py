@@ -69,6 +69,9 @@ class Stream(Protocol):
     def download(self, to: NDArray[Any], source: Memory) -> None:
         """Copy the beginning of a memory of the device to pinned host memory."""
 
+    def copy(self, to: Memory, source: Memory) -> None:
+        """Copy a memory of the device to another one of the same size."""
+
     def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
         """Start a kernel.
 
@@ -98,12 +101,14 @@ class Device(Protocol):
     index : among the devices of the machine.
     architecture : such as ``sm_90``.
     multiprocessors : how many there are.
+    clock_ghz : of the multiprocessors, at most.
     """
 
     name: str
     index: int
     architecture: str
     multiprocessors: int
+    clock_ghz: float
 
     def free_bytes(self) -> int:
         """Of memory."""
@@ -180,6 +185,7 @@ class Gpu:
         self.index = index
         self.architecture = f"sm_{capability.major}{capability.minor}"
         self.multiprocessors = int(device.properties.multiprocessor_count)
+        self.clock_ghz = int(device.properties.clock_rate) * 1e-6  # it is given in kHz
 
     def free_bytes(self) -> int:
         """Of memory."""
@@ -263,6 +269,11 @@ class _GpuStream:
     def download(self, to: NDArray[Any], source: Memory) -> None:
         there = self._part(source.address, to.nbytes, source)
         there.copy_to(self._part(to.ctypes.data, to.nbytes, to), stream=self._stream)
+
+    def copy(self, to: Memory, source: Memory) -> None:
+        self._part(to.address, to.size, to).copy_from(
+            self._part(source.address, source.size, source), stream=self._stream
+        )
 
     def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
         core = self._gpu._core

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ SMALL_BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 _SMALLEST = 128  # samples of a chunk, when memory is short
 _LANES = 2  # chunks under way
 _CUDA = 2  # kDLCUDA
+_APART = 256  # bytes; arrays of a chunk begin at multiples of it
 
 
 class DeviceArray:
@@ -87,7 +89,7 @@ class DeviceArray:
 
 
 @dataclass(frozen=True)
-class _There:
+class Placed:
     """An array on the device: where it is, and how far apart its samples and elements are."""
 
     address: int
@@ -202,12 +204,17 @@ class CudaKernel:
         sample = self.dtype.itemsize * sum(prod(a.shape) for a in (*self.inputs, *self.results))
         chunk = min(count, max(_SMALLEST, CHUNK_BYTES // sample // _SMALLEST * _SMALLEST))
         lanes = self._lanes_for(chunk) if count else []
-        for k, start in enumerate(range(0, count, lanes[0].samples if lanes else 1)):
-            lane = lanes[k % len(lanes)]
-            lane.finish()
-            lane.start(start, min(lane.samples, count - start), checked.arrays, results)
-        for lane in lanes:
-            lane.finish()
+        try:
+            for k, start in enumerate(range(0, count, lanes[0].samples if lanes else 1)):
+                lane = lanes[k % len(lanes)]
+                lane.finish()
+                lane.start(start, min(lane.samples, count - start), checked.arrays, results)
+            for lane in lanes:
+                lane.finish()
+        except BaseException:
+            # What is still under way belongs to nobody any more.
+            self.close()
+            raise
         if checked.single and out is None:
             results = {name: array[0, ...] for name, array in results.items()}
         flags = np.zeros(() if checked.single else (count,), dtype=np.bool_)
@@ -294,7 +301,7 @@ class CudaKernel:
 
     def _device_results(
         self, out: Mapping[str, Any] | None, count: int, single: bool
-    ) -> tuple[dict[str, Any], list[_There]]:
+    ) -> tuple[dict[str, Any], list[Placed]]:
         if out is not None:
             self._check_names(out)
         arrays: dict[str, Any] = {}
@@ -329,7 +336,7 @@ class CudaKernel:
         count = max(1, shape[0])
         return (1, *(count * stride for stride in _contiguous(array.shape)))
 
-    def _view(self, array: Array, value: Any, verb: str) -> _There:
+    def _view(self, array: Array, value: Any, verb: str) -> Placed:
         """Where an array is, checked."""
         shape, strides, address, dtype, device = _described(array.name, value)
         if device is not None and device != self.device.index:
@@ -355,8 +362,8 @@ class CudaKernel:
                 "contiguous."
             )
         if extra == 0:
-            return _There(address, 0, apart, None, value)
-        return _There(address, strides[0], apart, shape[0], value)
+            return Placed(address, 0, apart, None, value)
+        return Placed(address, strides[0], apart, shape[0], value)
 
     def _check_names(self, out: Mapping[str, Any]) -> None:
         names = [a.name for a in self.results]
@@ -372,7 +379,7 @@ class CudaKernel:
     # ---- Both -----------------------------------------------------------------------------------
 
     def _run(
-        self, stream: Stream, count: int, views: Sequence[_There], workspace: Memory | None
+        self, stream: Stream, count: int, views: Sequence[Placed], workspace: Memory | None
     ) -> None:
         """Queue the kernels of one way."""
         if count < self.crossover and self._in_rows(views, count):
@@ -380,20 +387,20 @@ class CudaKernel:
         else:
             self._run_threads(stream, count, views, workspace)
 
-    def _in_rows(self, views: Sequence[_There], count: int) -> bool:
+    def _in_rows(self, views: Sequence[Placed], count: int) -> bool:
         """Whether all arrays are as a block reads them: sample after sample, none left out."""
         return all(
             view.apart == 1 and (count == 1 or view.step == prod(a.shape))
             for view, a in zip(views, (*self.inputs, *self.results), strict=True)
         )
 
-    def _run_small(self, stream: Stream, count: int, views: Sequence[_There]) -> None:
+    def _run_small(self, stream: Stream, count: int, views: Sequence[Placed]) -> None:
         assert self.small is not None
         launch = Launch(count, self.small.threads, self.small.shared_bytes)
         stream.launch(self._loaded_small, launch, [count, *(view.address for view in views)])
 
     def _run_threads(
-        self, stream: Stream, count: int, views: Sequence[_There], workspace: Memory | None
+        self, stream: Stream, count: int, views: Sequence[Placed], workspace: Memory | None
     ) -> None:
         args = [count]
         for view in views:
@@ -418,7 +425,10 @@ class CudaKernel:
         """
         last = 0
         for count in SMALL_BATCHES:
-            blocks, threads = self._both_ways(count)
+            try:
+                blocks, threads = self._both_ways(count)
+            except MemoryError:
+                break
             if blocks >= threads:
                 break
             last = count
@@ -428,11 +438,9 @@ class CudaKernel:
         """Seconds of a batch that blocks compute, and of one that threads do."""
         lane = _Lane(self, count)
         try:
-            arrays = zip((*self.inputs, *self.results), (*lane.inputs, *lane.results), strict=True)
-            views = [_There(m.address, prod(a.shape), 1, count, m) for a, m in arrays]
-            for a, memory in zip(self.inputs, lane.inputs, strict=True):
-                lane.host[a.name][...] = 0
-                lane.stream.upload(memory, lane.host[a.name])
+            views = lane.views(count, [False] * len(self.inputs))
+            lane.sent[...] = 0
+            lane.stream.upload(lane.requests, lane.sent)
             return (
                 _fastest(lane.stream, lambda: self._run_small(lane.stream, count, views)),
                 _fastest(
@@ -461,36 +469,60 @@ class CudaKernel:
 
 
 class _Lane:
-    """A chunk under way: memory of the device, pinned memory of the host, and a stream."""
+    """A chunk under way: memory of the device, pinned memory of the host, and a stream.
+
+    The arrays of a chunk follow each other, so that requests travel in one copy and results in
+    another: a copy takes some microseconds, however short it is.
+    """
 
     def __init__(self, kernel: CudaKernel, samples: int) -> None:
         self.kernel = kernel
         self.samples = samples
         self.held: list[Memory] = []
         self.pending: tuple[int, int, Mapping[str, NDArray[Any]]] | None = None
-        device, size = kernel.device, kernel.dtype.itemsize
+        device = kernel.device
         self.stream = device.stream()
+        sizes = [self._placed(arrays, samples)[1] for arrays in (kernel.inputs, kernel.results)]
         try:
-            self.inputs = self._memories(kernel.inputs)
-            self.results = self._memories(kernel.results)
+            self.requests, self.answers = map(self._allocate, sizes)
             self.workspace = (
                 self._allocate(kernel.workspace_bytes(samples)) if kernel.source.workspace else None
             )
         except MemoryError:
             self.close()
             raise
-        self.host = {
-            a.name: device.pinned(samples * prod(a.shape) * size).view(kernel.dtype)
-            for a in (*kernel.inputs, *kernel.results)
-        }
-
-    def _memories(self, arrays: Sequence[Array]) -> list[Memory]:
-        size = self.kernel.dtype.itemsize
-        return [self._allocate(self.samples * prod(a.shape) * size) for a in arrays]
+        self.sent, self.fetched = map(device.pinned, sizes)
 
     def _allocate(self, size: int) -> Memory:
         self.held.append(self.kernel.device.allocate(size))
         return self.held[-1]
+
+    def _placed(self, arrays: Sequence[Array], count: int) -> tuple[list[int], int]:
+        """Where each array of a chunk begins, in bytes, and where the last one ends."""
+        places, end = [], 0
+        for a in arrays:
+            places.append(end)
+            size = count * prod(a.shape) * self.kernel.dtype.itemsize
+            end += -(-size // _APART) * _APART
+        return places, end
+
+    def views(self, count: int, ones: Sequence[bool]) -> list[Placed]:
+        """The arrays of a chunk on the device.
+
+        Parameters
+        ----------
+        ones : for each input whether one sample serves all.
+        """
+        kernel = self.kernel
+        found = []
+        for arrays, memory in ((kernel.inputs, self.requests), (kernel.results, self.answers)):
+            for k, (a, place) in enumerate(
+                zip(arrays, self._placed(arrays, count)[0], strict=True)
+            ):
+                one = arrays is kernel.inputs and ones[k]
+                step = 0 if one else prod(a.shape)
+                found.append(Placed(memory.address + place, step, 1, count, memory))
+        return found
 
     def start(
         self,
@@ -501,26 +533,18 @@ class _Lane:
     ) -> None:
         """Send a chunk, compute it and fetch its results, all of it queued."""
         kernel = self.kernel
-        views = []
-        for a, memory in zip(kernel.inputs, self.inputs, strict=True):
-            size, values = prod(a.shape), given[a.name]
-            one = values.ndim == len(a.shape)
-            rows = values[np.newaxis] if one else values[first : first + count]
-            pinned = self.host[a.name][: len(rows) * size]
-            pinned.reshape(rows.shape)[...] = rows
-            self.stream.upload(memory, pinned)
-            views.append(self._there(a, memory, one))
-        views += [
-            self._there(a, memory, False)
-            for a, memory in zip(kernel.results, self.results, strict=True)
-        ]
-        kernel._run(self.stream, count, views, self.workspace)
-        for a, memory in zip(kernel.results, self.results, strict=True):
-            self.stream.download(self.host[a.name][: count * prod(a.shape)], memory)
+        places, end = self._placed(kernel.inputs, count)
+        ones = []
+        for a, place in zip(kernel.inputs, places, strict=True):
+            values = given[a.name]
+            ones.append(values.ndim == len(a.shape))
+            rows = values[np.newaxis] if ones[-1] else values[first : first + count]
+            size = rows.size * kernel.dtype.itemsize
+            self.sent[place : place + size].view(kernel.dtype).reshape(rows.shape)[...] = rows
+        self.stream.upload(self.requests, self.sent[:end])
+        kernel._run(self.stream, count, self.views(count, ones), self.workspace)
+        self.stream.download(self.fetched[: self._placed(kernel.results, count)[1]], self.answers)
         self.pending = first, count, results
-
-    def _there(self, array: Array, memory: Memory, one: bool) -> _There:
-        return _There(memory.address, 0 if one else prod(array.shape), 1, None, memory)
 
     def finish(self) -> None:
         """Wait for the chunk, and put its results where they belong."""
@@ -529,12 +553,17 @@ class _Lane:
         first, count, results = self.pending
         self.pending = None
         self.stream.wait()
-        for a in self.kernel.results:
-            rows = self.host[a.name][: count * prod(a.shape)].reshape(count, *a.shape)
-            results[a.name][first : first + count] = rows
+        kernel = self.kernel
+        places, _ = self._placed(kernel.results, count)
+        for a, place in zip(kernel.results, places, strict=True):
+            size = count * prod(a.shape) * kernel.dtype.itemsize
+            rows = self.fetched[place : place + size].view(kernel.dtype)
+            results[a.name][first : first + count] = rows.reshape(count, *a.shape)
 
     def close(self) -> None:
-        """Give the device's memory back."""
+        """Give the device's memory back, when nothing uses it any more."""
+        with contextlib.suppress(ComputeError):
+            self.stream.wait()
         for memory in self.held:
             memory.close()
         self.held = []

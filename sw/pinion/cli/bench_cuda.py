@@ -1,0 +1,214 @@
+"""``pinion bench cuda``: kernels on a GPU beside what bounds them, with arrays there and here."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.compute import cuda
+from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.kernel import CudaKernel
+from pinion.compute.cuda.rates import Limits, OnDevice, measured_limits, repeated
+from pinion.compute.errors import ComputeError
+from pinion.compute.rates import states_of
+from pinion.functions import FUNCTIONS, function
+from pinion.robot import Model, load
+
+from .errors import UsageError
+from .terminal import counted, out, put_json, say, table
+
+ROBOTS = ("iiwa14", "hyq", "atlas")
+SIZES = (1, 16, 64, 128, 1024, 4096, 100_000, 1_000_000)
+MOST_BLOCKS = 100_000
+"""Larger batches are not computed by a block a sample."""
+SEED = 11
+
+
+def run(
+    target: Sequence[str],
+    *,
+    largest: int,
+    rounds: int,
+    json: bool,
+    device: Device | None = None,
+    cache: Path | None = None,
+) -> None:
+    """Measure and print.
+
+    Parameters
+    ----------
+    target : nothing, a robot, or a robot and functions.
+    largest : samples of the largest batch.
+    rounds : of every measurement; the median counts.
+    device : by default the first GPU.
+    cache : where compiled kernels are kept; by default the user's cache.
+
+    Raises
+    ------
+    UsageError : a function that there is not.
+    pinion.functions.InputError : no GPU.
+    """
+    robots = tuple(target[:1]) or ROBOTS
+    names = tuple(target[1:]) or tuple(FUNCTIONS)
+    for name in names:
+        if name not in FUNCTIONS:
+            raise UsageError(f"There is no function '{name}'; choose of {', '.join(FUNCTIONS)}.")
+    models = {robot: load(robot) for robot in robots}
+    there = cuda.open_gpu(0, cache) if device is None else device
+    limits = measured_limits(there)
+    rows: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    with counted("Measuring", total=len(robots) * len(names)) as advance:
+        for robot, model in models.items():
+            for name in names:
+                try:
+                    rows += measured(
+                        robot,
+                        name,
+                        model=model,
+                        device=there,
+                        limits=limits,
+                        largest=largest,
+                        rounds=rounds,
+                        cache=cache,
+                    )
+                except ComputeError as error:
+                    left_out[f"{robot} {name}"] = str(error)
+                advance(1)
+    data = {
+        "bench": "cuda",
+        "device": {
+            "name": there.name,
+            "architecture": there.architecture,
+            "multiprocessors": there.multiprocessors,
+            "clock_ghz": there.clock_ghz,
+            "copy_bytes_ns": limits.copy_bytes_ns,
+            "processors_of_the_host": len(os.sched_getaffinity(0)),
+        },
+        "rounds": rounds,
+        "left_out": left_out,
+        "rows": rows,
+    }
+    if json:
+        put_json(data)
+    else:
+        _show(data)
+
+
+def measured(
+    robot: str,
+    name: str,
+    *,
+    model: Model,
+    device: Device,
+    limits: Limits,
+    largest: int,
+    rounds: int,
+    cache: Path | None,
+) -> list[dict[str, Any]]:
+    """One function of one robot: both dtypes, threads and blocks, arrays there and here."""
+    row = function(name)
+    states = states_of(model, row, seed=SEED)
+    rows = []
+    for dtype in ("float32", "float64"):
+        for layout in ("soa", "aos"):
+            kernel = cuda.compile(
+                model, row, dtype=dtype, layout=layout, device=device, cache=cache
+            )
+            for count in (size for size in SIZES if size <= largest):
+                found = _ways(kernel, states, count, rounds)
+                for way, seconds in found.items():
+                    ns = 1e9 * float(np.median(seconds)) / count
+                    low, high = np.percentile(seconds, [25, 75])
+                    rows.append(
+                        {
+                            **{"robot": robot, "function": name, "dtype": dtype, "layout": layout},
+                            **{"samples": count, "way": way, "ns": ns},
+                            "us_per_batch": ns * count * 1e-3,
+                            "spread": float((high - low) / np.median(seconds)),
+                            "floor_ns": limits.floor_ns(kernel),
+                            "over_floor": None
+                            if way == "host to host"
+                            else ns / limits.floor_ns(kernel),
+                        }
+                    )
+            kernel.close()
+    return rows
+
+
+def _ways(
+    kernel: CudaKernel, states: Mapping[str, NDArray[Any]], count: int, rounds: int
+) -> dict[str, list[float]]:
+    """Seconds of a batch, in every round, for each way of computing it."""
+    found: dict[str, list[float]] = {}
+    try:
+        there = OnDevice(kernel, states, count)
+    except MemoryError:
+        return found
+    try:
+        runs = max(1, min(100, 200_000 // count))
+        for _ in range(rounds):
+            found.setdefault("threads", []).append(
+                repeated(there.stream, there.by_threads, runs=runs)
+            )
+            if kernel.small is not None and kernel.source.layout == "aos" and count <= MOST_BLOCKS:
+                found.setdefault("blocks", []).append(
+                    repeated(there.stream, there.by_blocks, runs=runs)
+                )
+    finally:
+        there.close()
+    if kernel.source.layout == "aos":
+        given = {
+            name: np.resize(values.astype(kernel.dtype), (count, *values.shape[1:]))
+            for name, values in states.items()
+        }
+        results = {a.name: np.zeros((count, *a.shape), dtype=kernel.dtype) for a in kernel.results}
+        kernel(out=results, **given)
+        for _ in range(rounds):
+            start = time.perf_counter()
+            kernel(out=results, **given)
+            found.setdefault("host to host", []).append(time.perf_counter() - start)
+    return found
+
+
+def _show(data: Mapping[str, Any]) -> None:
+    console, about = out(), data["device"]
+    for robot in dict.fromkeys(row["robot"] for row in data["rows"]):
+        console.print(
+            table(
+                "function",
+                *("numbers", "way", "samples", "ns", "us a batch", "spread", "x floor"),
+                rows=[
+                    (
+                        r["function"],
+                        f"{r['dtype']} {r['layout']}",
+                        r["way"],
+                        r["samples"],
+                        f"{r['ns']:.3g}",
+                        f"{r['us_per_batch']:.4g}",
+                        f"{r['spread']:.0%}",
+                        "" if r["over_floor"] is None else f"{r['over_floor']:.2f}",
+                    )
+                    for r in data["rows"]
+                    if r["robot"] == robot
+                ],
+                title=f"{robot}: nanoseconds a sample",
+                left=3,
+            )
+        )
+    say(
+        f"{about['name']} ({about['architecture']}, {about['multiprocessors']} multiprocessors at "
+        f"{about['clock_ghz']:.2f} GHz at most, copies at {about['copy_bytes_ns']:.0f} GB/s read "
+        f"plus written). Medians of {data['rounds']} rounds. threads: a thread a sample; blocks: a "
+        "block a sample; both with arrays on the device, launches queued behind each other. host "
+        "to host: NumPy arrays, copies included. x floor: over the larger of the time of the bytes "
+        "at the rate of a copy and the time to issue the instructions."
+    )
+    for what, why in data["left_out"].items():
+        say(f"Left out: {what}: {why}")

@@ -1,0 +1,89 @@
+"""``pinion bench cuda`` on a processor that plays a device: rows and results, no figure."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.cli import bench_cuda
+from pinion.compute import cuda
+from pinion.compute.cuda.rates import Limits, OnDevice, measured_limits
+from pinion.compute.rates import states_of
+from pinion.functions import function
+from pinion.robot import load
+from tests.support.cuda_device import HostDevice
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+
+def test_every_way_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_cuda, "measured_limits", lambda device: Limits(10.0, 4.0))
+    monkeypatch.setattr(bench_cuda, "repeated", lambda stream, run, runs: 1e-6)
+    device = HostDevice(tmp_path)
+    arguments = {"largest": 16, "rounds": 3, "device": device, "cache": tmp_path / "cache"}
+    bench_cuda.run(["two_link", "rnea"], json=True, **arguments)
+    data = json.loads(capsys.readouterr().out)
+    ways = {(r["dtype"], r["layout"], r["samples"], r["way"]) for r in data["rows"]}
+    assert ways == {
+        (dtype, layout, count, way)
+        for dtype in ("float32", "float64")
+        for count in (1, 16)
+        for layout, ways in (("soa", ["threads"]), ("aos", ["threads", "blocks", "host to host"]))
+        for way in ways
+    }
+    for row in data["rows"]:
+        assert math.isfinite(row["ns"]) and row["ns"] > 0
+        assert (row["over_floor"] is None) == (row["way"] == "host to host")
+    # 8 numbers of 4 bytes at 10 bytes a nanosecond; arithmetic is far below.
+    (floor,) = {r["floor_ns"] for r in data["rows"] if r["dtype"] == "float32"}
+    assert floor == pytest.approx(3.2)
+    assert data["left_out"] == {} and device.used == 0
+    bench_cuda.run(["two_link", "rnea"], json=False, **arguments)
+    assert "host to host" in capsys.readouterr().out
+
+
+def test_what_a_device_cannot_hold_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_cuda, "measured_limits", lambda device: Limits(10.0, 4.0))
+    device = HostDevice(tmp_path, memory=100)
+    bench_cuda.run(
+        ["two_link", "rnea"],
+        **{"largest": 16, "rounds": 1, "json": True, "device": device, "cache": tmp_path / "cache"},
+    )
+    data = json.loads(capsys.readouterr().out)
+    assert data["rows"] == [] and "has no memory" in data["left_out"]["two_link rnea"]
+
+
+@pytest.mark.parametrize("layout", ["aos", "soa"])
+def test_what_is_measured_is_right(tmp_path: Path, layout: str) -> None:
+    model, row = load("two_link"), function("rnea")
+    device = HostDevice(tmp_path)
+    kernel = cuda.compile(
+        model, row, dtype="float64", layout=layout, device=device, cache=tmp_path / "cache"
+    )
+    states = states_of(model, row, seed=1)
+    batch = OnDevice(kernel, states, 37)
+    wanted = row.evaluate(model, {k: v[:37].astype(np.float64) for k, v in states.items()})["tau"]
+    batch.by_threads()
+    batch.stream.wait()
+    assert np.max(np.abs(batch.results()["tau"] - wanted)) <= 1e-12 * np.max(np.abs(wanted))
+    batch.close()
+    assert device.used == 0
+
+
+def test_limits_are_those_of_the_device(tmp_path: Path) -> None:
+    device = HostDevice(tmp_path)
+    limits = measured_limits(device, size=1 << 16)
+    assert limits.copy_bytes_ns > 0 and limits.cycles_ns == 4.0
+    assert device.used == 0
