@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import gc
 import os
@@ -120,6 +121,20 @@ def test_several_sources_headers_and_macros_make_one_library(
     )
     assert ctypes.CDLL(str(out)).sum() == 1131
     assert os.listdir(place) == ["sum.so"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such flag")
+def test_a_library_stays_when_it_is_closed(compiler: Compiler, place: Path) -> None:
+    # A thread of its pool may be asleep in its code.
+    path = place / "stays.so"
+    if compiler.family == "zig":
+        pytest.skip("Zig's linker is given no such flag")
+    source = {"a.cpp": 'extern "C" int two() { return 2; }'}
+    compile_library(source, out=path, compiler=compiler, isa=available()[0])
+    loaded = ctypes.CDLL(str(path))
+    _ctypes.dlclose(loaded._handle)
+    assert str(path) in Path("/proc/self/maps").read_text()
+    assert ctypes.CDLL(str(path)).two() == 2
 
 
 def test_products_are_not_fused(compiler: Compiler, place: Path) -> None:

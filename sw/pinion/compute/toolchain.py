@@ -456,7 +456,9 @@ def _link_flags(compiler: Compiler) -> tuple[str, ...]:
         return _ZIG_LINK
     # C++ compilers link with their library of C++, which no kernel needs: loading it takes longer
     # than loading a kernel, and the one on the search path may not be the one already loaded.
-    return ("-shared", "-Wl,--as-needed") if sys.platform == "linux" else ("-shared",)
+    # A library stays when it is closed: threads of its pool may be sleeping in it.
+    linux = ("-shared", "-Wl,--as-needed", "-Wl,-z,nodelete")
+    return linux if sys.platform == "linux" else ("-shared",)
 
 
 def _processors() -> int:
