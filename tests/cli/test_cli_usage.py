@@ -58,7 +58,7 @@ def test_version(pinion: Pinion) -> None:
         (["run", "x", "--input", "a.npz"], ["--output"]),
         (["robots", "more"], ["more"]),
         (["bench", "speed"], ["'speed'", "core", "functions"]),
-        (["bench", "scaling"], ["'scaling'", "not there yet"]),
+        (["bench", "scaling"], ["'scaling'", "not there yet", "compare"]),
         (["demo", "--requests", "1"], ["--requests"]),
     ],
 )

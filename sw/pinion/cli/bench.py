@@ -21,8 +21,8 @@ from .terminal import counted, margin_words, out, put_json, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-HERE = ("core", "functions", "link", "cpu", "cuda")
-LATER = ("scaling", "compare")
+HERE = ("core", "functions", "link", "cpu", "cuda", "compare")
+LATER = ("scaling",)
 INTERVALS = (1, 2, 4, 8, 16, 32)
 ROBOTS = ("pendulum", "two_link", "iiwa14", "hyq", "baxter", "atlas")
 ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
@@ -38,7 +38,7 @@ def command(
         typer.Argument(
             metavar="[BUILD | ROBOT FUNCTION...]",
             help="link: the build to measure with; by default fd_derivatives of the iiwa14. cpu, "
-            "cuda: a robot and functions; by default all of three robots.",
+            "cuda, compare: a robot and functions; by default those of three robots.",
             show_default=False,
         ),
     ] = None,
@@ -57,7 +57,7 @@ def command(
             "--output",
             metavar="DIR",
             help=f"core: where the builds are kept (default: {bench_core.FOLDER}). cpu: gets the "
-            "figures, a page and a picture.",
+            "figures, a page and a picture. compare: where the page goes.",
         ),
     ] = None,
     jobs: Annotated[
@@ -72,20 +72,32 @@ def command(
     ] = False,
     largest: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="link, cpu, cuda: requests of the largest batch."),
+        typer.Option(
+            min=1, metavar="N", help="link, cpu, cuda, compare: requests of the largest batch."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.0, metavar="S", help="link, cpu: time for each size of batch."),
+        typer.Option(min=0.0, metavar="S", help="link, cpu, compare: time for each size of batch."),
     ] = None,
     rounds: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="cpu, cuda: rounds in which all take their turn."),
+        typer.Option(
+            min=1, metavar="N", help="cpu, cuda, compare: rounds in which all take their turn."
+        ),
     ] = 7,
     native: Annotated[
         bool,
-        typer.Option(help="cpu: beside Pinocchio's C++ too, minutes of compiling a function."),
+        typer.Option(help="cpu, compare: Pinocchio's C++ too, minutes of compiling a function."),
     ] = True,
+    builds: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--build",
+            metavar="DIR",
+            help="compare: a build folder for the rows of the FPGA; may be repeated.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Print a table of measurements.
@@ -93,8 +105,9 @@ def command(
     WHAT is core: operations, units, latency and storage of rnea at many intervals, for many
     robots, then cores beside published designs; functions: the same for every function of the
     iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
-    real link; cpu: compiled functions, what bounds them, and others' code, on one core; or
-    cuda: the same functions on a GPU.
+    real link; cpu: compiled functions, what bounds them, and others' code, on one core;
+    cuda: the same on a GPU; or compare: batches on all of these and in publications, as a page
+    with plots.
     """
     there = ", ".join(HERE)
     if what in LATER:
@@ -103,8 +116,12 @@ def command(
         raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
     if measure and what != "core":
         raise UsageError(f"The option --measure is for core; {what} is always measured.")
-    if target and what not in ("link", "cpu", "cuda"):
-        raise UsageError(f"Only link, cpu and cuda take a target; {what} takes no '{target[0]}'.")
+    if target and what not in ("link", "cpu", "cuda", "compare"):
+        raise UsageError(
+            f"Only link, cpu, cuda and compare take a target; {what} takes no '{target[0]}'."
+        )
+    if builds and what != "compare":
+        raise UsageError(f"The option --build is for compare; {what} takes none.")
     if what == "link":
         bench_link.run(
             target or (),
@@ -133,6 +150,19 @@ def command(
             target or (),
             largest=bench_cuda.SIZES[-1] if largest is None else largest,
             rounds=rounds,
+            json=json,
+        )
+    elif what == "compare":
+        from . import bench_compare
+
+        bench_compare.run(
+            target or (),
+            builds=builds or (),
+            folder=folder or bench_compare.FOLDER,
+            largest=bench_compare.SIZES[-1] if largest is None else largest,
+            seconds=0.05 if seconds is None else seconds,
+            rounds=rounds,
+            native=native,
             json=json,
         )
     elif what == "core":

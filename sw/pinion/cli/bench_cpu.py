@@ -135,7 +135,7 @@ def machine() -> dict[str, Any]:
     """What it was measured on."""
     compiler = find_compiler()
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "processors": len(os.sched_getaffinity(0)),
         "isa": best().name,
         "compiler": compiler.version,
@@ -201,7 +201,7 @@ def measured(
             add(kernel, few, counts)
         kernel = cpu.compile(model, row, dtype=dtype, layout="blocks", threads=1, vector=False)
         add(kernel, few, counts, vector=False)
-    opponents, left_out = _opponents(robot, name, native)
+    opponents, left_out = opponents_of(robot, name, native=native)
     times = rounds_of(cases, rounds=rounds, seconds=seconds)
     fma = {
         (isa, dtype): min(probe.fma_ns(dtype) for _ in range(20))
@@ -254,8 +254,17 @@ def _summary(values: Sequence[float]) -> dict[str, float]:
     return {"ns": float(middle), "spread": float((high - low) / middle)}
 
 
-def _opponents(robot: str, name: str, native: bool) -> tuple[list[Any], dict[str, str]]:
-    """Others' code for a function, compiled; and why some is missing."""
+def opponents_of(
+    robot: str, name: str, *, native: bool, states: int | None = None
+) -> tuple[list[Any], dict[str, str]]:
+    """Others' code for a function, compiled; and why some is missing.
+
+    Parameters
+    ----------
+    native : Pinocchio's C++ too.
+    states : evaluations a round; by default each opponent's own number.
+    """
+    options = {} if states is None else {"states": states}
     root = Path(__file__).parents[3]
     if not (root / "benchmarks" / "cpu" / "opponents.py").exists():
         return [], {"opponents": "they are in a clone of the repository, under benchmarks/cpu"}
@@ -272,7 +281,7 @@ def _opponents(robot: str, name: str, native: bool) -> tuple[list[Any], dict[str
         if what == "pinocchio_native" and not native:
             continue
         try:
-            made = getattr(module, what)(robot, name)
+            made = getattr(module, what)(robot, name, **options)
             found += made if isinstance(made, list) else [made]
         except module.MissingToolError as error:
             left_out[what] = str(error)
@@ -290,7 +299,8 @@ def _one_core() -> Iterator[None]:
         os.sched_setaffinity(0, allowed)
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of this machine's processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             for line in lines:

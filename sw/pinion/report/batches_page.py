@@ -1,0 +1,165 @@
+"""The page of ``pinion bench compare``, from its data alone.
+
+Names of robots, machines and sources come from files: all of them are escaped.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from .batches import (
+    Row,
+    check_batches,
+    fastest_table,
+    label_words,
+    losses,
+    sections,
+    series,
+    times_table,
+    work_of,
+)
+from .table import Table, cell, markdown
+
+DATA, PAGE = "compare.json", "compare.md"
+
+_MARKED = re.compile(r"[\\`*\[\]|~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+
+_LABELS = (
+    "**Measured** rows are of the machine below and of one run. **Published** rows are of others' "
+    "machines, which are named; figures of different machines stand beside each other and are not "
+    "ratios. **Model** rows were computed from a build's cycles at an assumed clock and a model of "
+    "the link: no board has run them."
+)
+_WORK = (
+    "A gradient of forward dynamics either computes M^-1 (`fd_derivatives`) or is given it "
+    "(`fd_derivatives_from_minv`, the work of the 2021 paper). Only rows of the same work are "
+    "compared; published rows of the other work stand in both tables and say so."
+)
+_TERMS = (
+    "Equal terms: measured in this run, float64, one processor, the same work. Other code is "
+    "called for one state after the other; times are by the clock on the wall."
+)
+
+
+def write_batches(folder: Path, data: Mapping[str, Any]) -> list[Path]:
+    """Write the data, the page and a picture for each table; all or nothing.
+
+    Parameters
+    ----------
+    folder : made where it is not there yet.
+
+    Returns
+    -------
+    The page, the data, the pictures.
+    """
+    from .batches_picture import draw_batches  # Matplotlib takes half a second to load
+
+    check_batches(data)
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".compare-", dir=folder) as name:
+        part = Path(name)
+        for file, (robot, function, rows) in zip(pictures(data), sections(data), strict=True):
+            draw_batches(part / file, robot=robot, function=function, rows=rows)
+        text = json.dumps(data, indent=1, allow_nan=False)
+        (part / DATA).write_text(text + "\n", encoding="utf-8")
+        (part / PAGE).write_text(page(data), encoding="utf-8")
+        # The page last: what it shows is there when it is.
+        names = [*pictures(data), DATA, PAGE]
+        for file in names:
+            os.replace(part / file, folder / file)
+    return [folder / file for file in reversed(names)]
+
+
+def pictures(data: Mapping[str, Any]) -> list[str]:
+    """The pictures' names, in the order of the tables: letters, digits and underscores."""
+    found: list[str] = []
+    for robot, function, _ in sections(data):
+        stem = "_".join(re.findall(r"[A-Za-z0-9]+", f"compare_{robot[:40]}_{function[:40]}"))
+        name, number = f"{stem}.svg", 2
+        while name in found:
+            name, number = f"{stem}_{number}.svg", number + 1
+        found.append(name)
+    return found
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The page, in Markdown."""
+    lines = ["# Batches of robot dynamics, by who computes them"]
+    lines += ["", _LABELS, "", _WORK, "", _TERMS, ""]
+    lines += ["## How it was measured", "", *_origin(data), ""]
+    lines += ["## Where Pinion is slower", ""]
+    lines += [f"- {escaped(line)}" for line in losses(data)] or [_no_loss(data)]
+    for file, (robot, function, rows) in zip(pictures(data), sections(data), strict=True):
+        lines += ["", f"## {escaped(robot)}, {escaped(function)} ({work_of(function)})", ""]
+        lines += ["Microseconds for a batch of N samples.", ""]
+        lines += _table(times_table(robot, function, rows))
+        lines += ["", f"![Time for a batch over its samples]({file})"]
+        fastest = fastest_table(robot, function, rows)
+        if fastest is not None:
+            lines += ["", "Who is fastest of the measured rows:", "", *_table(fastest)]
+        lines += ["", "Each row's machine, source and note:", "", *_notes(rows)]
+    lines += ["", "## What is missing, and why", ""]
+    lines += [f"- {escaped(k)}: {escaped(v)}" for k, v in data["left_out"].items()] or ["Nothing."]
+    lines += ["", "## Sources", ""]
+    lines += [f"- {escaped(k)}: {escaped(v)}" for k, v in data["sources"].items()] or ["None."]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: object) -> str:
+    """A text from a file as Markdown that shows it and does nothing else."""
+    shown = "".join(c if c.isprintable() else " " for c in str(text))
+    marked = _MARKED.sub(r"\\\g<0>", " ".join(shown.split()))
+    # After the backslashes, for entities have characters of their own.
+    safe = html.escape(marked, quote=False).replace("://", "&#58;//").replace("@", "&#64;")
+    return re.sub(r"(?i)\bwww\.", "www&#46;", safe)
+
+
+def _origin(data: Mapping[str, Any]) -> list[str]:
+    lines = ["Run it again:", "", _code(data["command"]), ""]
+    rows = [("date", data["date"]), ("Pinion", data["version"]), *data["machine"].items()]
+    rows += [("rounds", data["rounds"]), ("seconds a size and round", data["seconds"])]
+    lines += _table(Table(columns=("what", "value"), rows=rows, left=2))
+    return [
+        *lines,
+        "",
+        "Times are medians of the rounds; in each round all kernels of a size take their turn and "
+        "the fastest of their repetitions counts.",
+    ]
+
+
+def _code(text: object) -> str:
+    """A line of code, whatever is in it: four spaces begin it, and it has no line breaks."""
+    return "    " + " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+
+
+def _no_loss(data: Mapping[str, Any]) -> str:
+    if not any(r["label"] == "measured" and r["by"].startswith("Pinion") for r in data["rows"]):
+        return "Pinion was not measured, so nothing is said here."
+    return "No measured or published row of the same work and size is faster than Pinion's here."
+
+
+def _table(table: Table) -> list[str]:
+    return markdown(
+        Table(
+            columns=tuple(map(escaped, table.columns)),
+            rows=[[escaped(cell(value)) for value in row] for row in table.rows],
+            left=table.left,
+        )
+    )
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    lines = []
+    for run in series(rows).values():
+        row = next(iter(run.values()))
+        source = f", {row['source']}" if row["source"] else ""
+        words = f"{row['by']} ({label_words(row)}): {row['machine']}{source}; {row['note']}"
+        lines.append(f"- {escaped(words)}")
+    return lines
