@@ -27,6 +27,7 @@ from pinion.driver.card import layout_of
 from pinion.functions import FUNCTIONS, InputError, function
 from pinion.installation import version
 from pinion.link import Manifest
+from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate
 from pinion.report.batches import (
     WORK,
@@ -249,7 +250,10 @@ class Collected:
                 self._missing[f"The build {path}", why] = []
                 continue
             built.add(of)
-            sizes = self._sizes(manifest.function, largest)
+            sizes = [n for n in self._sizes(manifest.function, largest) if n <= MAX_COUNT]
+            if largest > MAX_COUNT:
+                why = "The model of the link is of one packet, which holds no more."
+                self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", why, wanted[of])
             self.rows += [row for n in sizes for row in fpga_rows(manifest, n)]
         why = "No build was given: make one with pinion build, and name it with --build."
         for of, target in wanted.items():

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from .batches import Row, is_own, label_words, series, work_of
-from .palette import INK, Colour, link_colours
+from .palette import FAINT, INK, Colour, link_colours
 
-_MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
+_MARKS = ("o", "s", "D", "^", "v", "P", "X", "*", "p", "<", ">", "h", "d")
 _OTHERS = ("#c1272d", "#d9822b", "#8c564b", "#b8860b", "#a0527f")
 _MODELS = ("#5b5bd6", "#9a9ae6")
 _WIDEST = 46  # letters in a line of the legend
@@ -77,9 +77,10 @@ def _draw(axes: Axes, rows: Sequence[Row], function: str) -> list[Line2D]:
                 axes.fill_between(counts, low, us, color=colour, alpha=0.12, linewidth=0)
                 axes.plot(counts, low, color=colour, **style)
         else:
-            colour = INK if row["work"] == work_of(function) else "#8a8a8a"
+            same = row["work"] == work_of(function)
+            colour = INK if same else FAINT
             style = {"linestyle": "", "marker": _MARKS[marks % len(_MARKS)], "markersize": 6}
-            style |= {"markerfacecolor": "white"}
+            style |= {"markerfacecolor": "none", "zorder": 5 if same else 4}
             marks += 1
         axes.plot(counts, us, color=colour, **style)
         words = f"{row['by']}, {label_words(row)}"

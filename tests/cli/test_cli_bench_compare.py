@@ -1,0 +1,189 @@
+"""``pinion bench compare``: rows are whole and labelled, and what is missing is said.
+
+No figure is checked for how fast it is, only for what it was made of.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.cli import bench_compare
+from pinion.link import Manifest
+from pinion.link.protocol import MAX_COUNT
+from pinion.link.transfer import FIXED_US
+from pinion.report.batches import LABELS, NEITHER, read_batches
+from pinion.robot import load
+from tests.cli.conftest import Pinion
+from tests.support.fuzz.manifests import sample
+
+compiled = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+SHORT = ("--largest", 16, "--rounds", 1, "--seconds", 0, "--no-native")
+KEYS = {"robot", "function", "by", "samples", "ns_per_sample", "us_per_batch", "label"}
+KEYS |= {"machine", "source", "work", "note"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The user's cache is not for tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def build(folder: Path, **changes: Any) -> Manifest:
+    folder.mkdir()
+    made = replace(sample(), function="rnea", **changes)
+    made.write(folder)
+    return made
+
+
+@compiled
+def test_rows_are_whole_and_labelled(pinion: Pinion, tmp_path: Path) -> None:
+    made = build(tmp_path / "build")
+    folder = tmp_path / "page"
+    options = (*SHORT, "--build", tmp_path / "build", "-o", folder)
+    data = pinion("bench", "compare", "two_link", "rnea", *options, "--json").json
+    assert data["bench"] == "compare" and (data["rounds"], data["seconds"]) == (1, 0)
+    for row in data["rows"]:
+        assert row.keys() >= KEYS and row["label"] in LABELS and row["work"] == NEITHER
+        assert (row["robot"], row["function"]) == ("two_link", "rnea")
+        assert all(row[key] for key in ("by", "machine", "source", "note"))
+        assert math.isfinite(row["us_per_batch"]) and row["us_per_batch"] > 0
+        assert row["ns_per_sample"] == pytest.approx(1e3 * row["us_per_batch"] / row["samples"])
+    measured = {(r["by"], r["samples"]) for r in data["rows"] if r["label"] == "measured"}
+    for dtype in ("float32", "float64"):
+        one, every = (f"Pinion CPU, {dtype}, {n}" for n in ("one processor", "all processors"))
+        assert measured >= {(one, 1), (one, 16), (every, 16)}
+    assert ("Pinocchio Python, float64, one processor", 16) in measured
+    models = [r for r in data["rows"] if r["label"] == "model"]
+    assert {(r["by"].split(", ")[-1], r["samples"]) for r in models} == {
+        (f"{link} link", n) for link in ("stock", "best") for n in (1, 16)
+    }
+    for row in models:
+        assert "no board" in row["machine"] and f"{made.clock_mhz:g} MHz" in row["machine"]
+        assert FIXED_US[0] < row["us_least"] < row["us_per_batch"]
+
+    said = data["left_out"]
+    assert "--no-native" in said["Pinocchio C++"]
+    assert said["Published figures"] and said["GRiD"] and said["Pinocchio as C by CasADi"]
+    assert all(why.endswith(".") for why in said.values())
+    assert data["command"].startswith("pinion bench compare two_link rnea -o ")
+    assert [Path(path).name for path in data["files"]] == [
+        *("compare.md", "compare.json", "compare_two_link_rnea.svg")
+    ]
+    stored = read_batches(folder / "compare.json")
+    assert stored == {key: value for key, value in data.items() if key != "files"}
+    page = (folder / "compare.md").read_text()
+    assert "--no-native" in page and "Pinion FPGA" in page
+
+
+@compiled
+def test_on_a_terminal_the_tables_and_the_page_are_named(pinion: Pinion, tmp_path: Path) -> None:
+    done = pinion("bench", "compare", "pendulum", "aba", *SHORT, "-o", tmp_path)
+    assert done.code == 0 and done.err == ""
+    said = " ".join(done.out.split())
+    for needle in ("pendulum, aba: microseconds for a batch of N", "measured", "who is fastest"):
+        assert needle in said
+    assert "Left out: GRiD" in said and "No build was given" in said
+    assert f"The page is {tmp_path / 'compare.md'}." in done.out.replace("\n", "")
+
+
+def test_published_rows_are_never_called_measured_and_what_is_missing_is_listed(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine that has nothing: no compiler, no GPU, none of the others' code."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    monkeypatch.setattr(bench_compare, "opponents_of", lambda *a, **k: ([], {"opponents": "none"}))
+    options = ("--largest", 16, "-o", tmp_path / "page", "--json")
+    data = pinion("bench", "compare", "iiwa14", *options).json
+    assert {row["label"] for row in data["rows"]} == {"published"}
+    assert {row["year"] for row in data["rows"]} == {2021, 2026}
+    assert {source for source in data["sources"]} == {row["source"] for row in data["rows"]}
+    assert "no C++ compiler" in data["left_out"]["Pinion CPU"]
+    assert "cuda-core" in data["left_out"]["Pinion CUDA"]
+    assert data["machine"]["compiler"] == data["machine"]["gpu"] == "none"
+    lines = (tmp_path / "page" / "compare.md").read_text().splitlines()
+    assert "Pinion was not measured, so nothing is said here." in lines
+    for line in lines:
+        if line.startswith("| paper's") or line.startswith("| GRiD"):
+            assert "| published 20" in line and "| measured |" not in line
+
+
+def test_of_a_build_one_packet_is_modelled(tmp_path: Path) -> None:
+    made = build(tmp_path / "build")
+    model = load("two_link")
+    collected = bench_compare.Collected(
+        models={"two_link": model}, targets=[("two_link", "rnea"), ("two_link", "aba")], single=()
+    )
+    other = replace(made, robot="elsewhere")
+    collected.fpga({Path("a"): made, Path("b"): other}, largest=1_000_000)
+    assert max(row["samples"] for row in collected.rows) <= MAX_COUNT
+    assert set(collected.left_out()) == {
+        f"FPGA, modelled, N > {MAX_COUNT:,} (two_link rnea)",
+        "FPGA, modelled (two_link aba)",
+        "The build b",
+    }
+    assert [row for row in collected.rows if row["samples"] == 16] == bench_compare.fpga_rows(
+        made, 16
+    )
+
+
+def test_grid_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    collected = bench_compare.Collected(
+        models={"iiwa14": load("iiwa14")}, targets=[("iiwa14", "rnea")], single=()
+    )
+    monkeypatch.setattr(bench_compare, "_installed", lambda package: "0.6.0")
+    collected.grid()
+    assert collected.left_out() == {"GRiD": "How grid-rbd 0.6.0 is called was not checked here."}
+    assert collected.rows == []
+
+
+@pytest.mark.parametrize(
+    ("words", "needles"),
+    [
+        (("nobody",), ("'nobody'",)),
+        (("iiwa14", "fly"), ("'fly'", "rnea")),
+        (("iiwa14", "rnea", "--largest", "0"), ("--largest",)),
+        (("iiwa14", "rnea", "--rounds", "0"), ("--rounds",)),
+        (("iiwa14", "rnea", "--seconds", "-1"), ("--seconds",)),
+        (("iiwa14", "rnea", "--build", "nowhere"), ("nowhere", "not a build folder")),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    pinion: Pinion, tmp_path: Path, words: tuple[str, ...], needles: tuple[str, ...]
+) -> None:
+    pinion("bench", "compare", *words, "-o", tmp_path / "page").refused(*needles)
+    assert not (tmp_path / "page").exists()
+
+
+def test_a_file_is_no_folder_and_stays(pinion: Pinion, tmp_path: Path) -> None:
+    path = tmp_path / "page"
+    path.write_text("mine")
+    pinion("bench", "compare", "pendulum", "rnea", "-o", path).refused(str(path), "-o")
+    assert path.read_text() == "mine"
+    pinion("bench", "cpu", "--build", "x").refused("--build", "compare")
+
+
+def test_a_damaged_data_file_is_one_sentence(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "published.json"
+    path.write_text(json.dumps({"sources": {}, "rows": [{"kind": "heard"}]}))
+    monkeypatch.setattr(bench_compare, "PUBLISHED", path)
+    words = ("bench", "compare", "pendulum", "rnea", "-o", tmp_path / "page")
+    pinion(*words).refused("published.json", "'heard'")
+    assert not (tmp_path / "page").exists()

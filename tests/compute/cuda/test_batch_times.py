@@ -1,0 +1,91 @@
+"""Times of batches: every path has its rows, and what is timed computes the right numbers."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.compute import batch_times, cpu
+from pinion.compute.batch_times import cpu_times, cuda_times, device_case, host_case
+from pinion.compute.cuda.kernel import CudaKernel
+from pinion.compute.cuda.threads import thread_source
+from pinion.compute.rates import states_of
+from pinion.functions import function
+from pinion.robot import load
+from tests.support.cuda_device import HostDevice
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+MODEL, ROW = load("pendulum"), function("rnea")
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> CudaKernel:
+    source = thread_source(
+        cpu.graph_of(MODEL, ROW),
+        inputs=[b.resolved(MODEL) for b in ROW.inputs],
+        results=[b.resolved(MODEL) for b in ROW.results],
+        dtype="float32",
+        layout="aos",
+        name="rnea",
+        title="",
+    )
+    return CudaKernel(
+        model=MODEL, function=ROW, source=source, device=HostDevice(tmp_path), finite=False
+    )
+
+
+def assert_whole(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        assert row["ns_per_sample"] > 0 and row["by"].startswith("Pinion") and row["note"]
+
+
+def test_the_processor_has_a_row_for_each_dtype_and_number_of_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rows, left_out = cpu_times(MODEL, ROW, sizes=(1, 16), rounds=1, seconds=0)
+    assert_whole(rows)
+    assert left_out == {}
+    assert [(r["samples"], r["dtype"], r["processors"]) for r in rows] == [
+        *((1, dtype, "one") for dtype in cpu.DTYPES),
+        *((16, dtype, who) for dtype in cpu.DTYPES for who in ("one", "all")),
+    ]
+
+
+def test_a_device_is_timed_with_copies_and_without(
+    kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, left_out = cuda_times(kernel, sizes=(1, 40), rounds=1, seconds=0)
+    assert_whole(rows)
+    assert left_out == {}
+    assert [(r["samples"], r["by"]) for r in rows] == [
+        (count, f"Pinion CUDA, float32, {how}")
+        for count in (1, 40)
+        for how in ("with copies", "on the GPU")
+    ]
+    monkeypatch.setattr(batch_times, "MOST_BYTES", 100)
+    rows, left_out = cuda_times(kernel, sizes=(1, 40), rounds=1, seconds=0)
+    assert {r["samples"] for r in rows} == {1}
+    assert set(left_out) == {
+        f"Pinion CUDA, float32, {how}, N = 40" for how in ("with copies", "on the GPU")
+    }
+
+
+def test_what_is_timed_computes_the_right_numbers(kernel: CudaKernel) -> None:
+    states = states_of(MODEL, ROW, seed=1)
+    wanted = ROW.evaluate(MODEL, {name: array[:5] for name, array in states.items()})["tau"]
+    found = {}
+    found["host"] = host_case(kernel, states, 5).call().tau
+    there = device_case(kernel, states, 5).call().tau
+    size = 5 * wanted.shape[1]
+    found["device"] = there._memory.bytes[: 4 * size].view(np.float32).reshape(wanted.shape)
+    for values in found.values():
+        assert np.max(np.abs(values - wanted)) <= 1e-5 * np.max(np.abs(wanted))
