@@ -18,13 +18,23 @@ def command(
         list[str],
         typer.Argument(
             metavar="DIR | ROBOT FUNCTION",
-            help="A build folder, made by `pinion build`; with --cpu a robot and a function.",
+            help="A build folder of `pinion build`; with --cpu or --cuda a robot and a function.",
         ),
     ],
     *,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The folder to make.")],
     cpu: Annotated[
         bool, typer.Option("--cpu", help="A C library for processors instead of a core.")
+    ] = False,
+    cuda: Annotated[
+        bool, typer.Option("--cuda", help="A CUDA header with hooks instead of a core.")
+    ] = False,
+    dtype: Annotated[
+        str | None,
+        typer.Option(metavar="DTYPE", help="With --cuda: float32, unless said, or float64."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --cuda: replace files that were changed by hand.")
     ] = False,
     requests: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests that the bench sends.")
@@ -33,7 +43,7 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name of the top module, or of the library; else robot and function.",
+            help="Name of the top module, the library or the header; else robot and function.",
         ),
     ] = None,
     json: Json = False,
@@ -41,14 +51,22 @@ def command(
     """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, bench, C header.
 
     With --cpu: a function as a C library that needs no Python, with header, sources, CMake and
-    pkg-config files.
+    pkg-config files. With --cuda: one as a CUDA header, which is regenerated in place.
     """
+    if cpu and cuda:
+        raise UsageError("Give --cpu or --cuda, not both: each writes a folder of its own.")
+    if not cuda and (force or dtype is not None):
+        raise UsageError("--dtype and --force are for --cuda: leave them out, or add it.")
+    if cuda:
+        _header(what, out, name, dtype or "float32", force, json)
+        return
     if cpu:
         _library(what, out, name, json)
         return
     if len(what) != 1:
         raise UsageError(
-            f"Give one build folder, not {' '.join(what)}; a robot and a function go with --cpu."
+            f"Give one build folder, not {' '.join(what)}; a robot and a function go with --cpu "
+            "or --cuda."
         )
     folder = Path(what[0])
     from pinion.cosim.reference import Reference
@@ -94,3 +112,38 @@ def _library(what: list[str], out: Path, name: str | None, json: bool) -> None:
     ]
     console().print(pairs(rows))
     say(f"Written to {out}. Next: the command in {out / 'README.md'}")
+
+
+def _header(
+    what: list[str], out: Path, name: str | None, dtype: str, force: bool, json: bool
+) -> None:
+    from pinion.compute.cuda.export import export_header
+    from pinion.functions import function
+    from pinion.robot import load
+
+    if len(what) != 2:
+        raise UsageError(f"Give a robot and a function with --cuda, not {' '.join(what)}.")
+    robot, wanted = what
+    with steps() as report:
+        result = export_header(
+            load(robot),
+            function(wanted),
+            folder=out,
+            dtype=dtype,
+            name=name,
+            robot=robot,
+            force=force,
+            report=report,
+        )
+    if json:
+        put_json(result)
+        return
+    rows = [
+        ("header", f"{result['name']}.cuh"),
+        ("numbers", result["dtype"]),
+        ("threads of a block", str(result["threads"])),
+        ("shared memory of a block", f"{result['shared_bytes']} bytes"),
+        ("files", ", ".join(result["files"])),
+    ]
+    console().print(pairs(rows))
+    say(f"Written to {out}. Next: hooks of your own, as in {out / 'example' / 'hooks.cuh'}")

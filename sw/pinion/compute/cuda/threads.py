@@ -147,6 +147,62 @@ def thread_source(
     return ThreadSource(kernels, workspace, layout, dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadBody:
+    """What one thread computes, for kernels that somebody else writes around it.
+
+    Members
+    -------
+    text : definitions of ``angles`` and ``kernel`` (:mod:`pinion.compute.printer`).
+    threads : of a block at most.
+    turns : angles with a place of their own; their sines and cosines stand in registers, or behind
+        the slots where there are any.
+    slots : values that the text places itself, without sines and cosines; None where the compiler
+        places all.
+    near, far : how many of slots, sines and cosines are in shared memory, and in local memory.
+    pitch : from an element of a thread in shared memory to its next one.
+    arithmetic : instructions but moves, sines and cosines not counted.
+    """
+
+    text: str
+    threads: int
+    turns: int
+    slots: int | None
+    near: int
+    far: int
+    pitch: int
+    arithmetic: int
+
+
+def thread_body(
+    graph: Graph, *, inputs: Sequence[Block], results: Sequence[Block], dtype: str
+) -> ThreadBody | None:
+    """Print what one thread computes, or say by None that it takes several kernels.
+
+    Parameters
+    ----------
+    graph, inputs, results, dtype : as of `thread_source`.
+    """
+    parts = plan(select(graph), _ROOMS[dtype])
+    if len(parts) != 1:
+        return None
+    (part,) = parts
+    printed = print_program(
+        part.program, inputs=inputs, results=results, allocation=part.allocation, literals=True
+    )
+    place = _place(part, 0, 4 if dtype == "float32" else 8)
+    return ThreadBody(
+        text=printed.text,
+        threads=place.threads,
+        turns=printed.turns,
+        slots=None if part.allocation is None else part.allocation.slots,
+        near=place.near,
+        far=part.slots - place.near,
+        pitch=place.pitch,
+        arithmetic=part.program.arithmetic,
+    )
+
+
 @dataclass(frozen=True)
 class _Printer:
     graph: Graph | None

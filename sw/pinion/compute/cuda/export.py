@@ -1,0 +1,908 @@
+"""A function for other CUDA programs: one header, whose users write hooks and never edit it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from pinion import installation
+from pinion.functions import Block, Function
+from pinion.robot import Model
+
+from .. import cpu
+from ..errors import ComputeError, StorageError
+from ..export import identifier
+from ..native import HEADERS
+from ..printer import comment
+from ..source import SCALARS
+from .threads import ThreadBody, thread_body
+
+__all__ = ["export_header"]
+
+_INLINE = "__device__ __forceinline__"
+_RUNTIME = ("vec.hpp", "sincos.hpp", "thread.cuh")
+
+# Names that C++ or the header itself needs: an array that is called so gets an underscore.
+_KEYWORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t
+        char32_t char8_t class compl concept const const_cast consteval constexpr constinit
+        continue co_await co_return co_yield decltype default delete do double dynamic_cast
+        else enum explicit export extern false float for friend goto if inline int long
+        mutable namespace new noexcept not not_eq nullptr operator or or_eq private
+        protected public register reinterpret_cast requires return short signed sizeof
+        static static_assert static_cast struct switch template this thread_local throw true
+        try typedef typeid typename union unsigned using virtual void volatile wchar_t while
+        xor xor_eq
+        """,
+    )
+)
+_TAKEN = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        real threads shared_bytes main std InputArray ResultArray Inputs Results BlockInputs
+        BlockResults Request Result Scratch inputs_aos inputs_soa results_aos results_soa
+        compute scratch store each grid runtime load n sample at get put first step apart
+        Sample
+        """,
+    )
+)
+
+
+def export_header(
+    model: Model,
+    function: Function,
+    *,
+    folder: Path,
+    dtype: str = "float32",
+    name: str | None = None,
+    robot: str | None = None,
+    force: bool = False,
+    report: Callable[[str], None] = lambda message: None,
+) -> dict[str, Any]:
+    """Write a folder with a CUDA header for a function of a robot, or bring it up to date.
+
+    The folder has ``NAME.cuh``, which needs no other file, examples of its use in ``example``,
+    ``CMakeLists.txt``, ``README.md`` and ``NAME.json``, the record of what was written. Files that
+    are not in the record are left alone; files that stay the same are not touched.
+
+    Parameters
+    ----------
+    folder : is made, or has been written by this before; other files in it do not matter.
+    dtype : of the numbers, ``float32`` or ``float64``.
+    name : of the header and of its namespace; by default robot and function.
+    robot : how the command line names the robot, for the command in the header.
+    force : whether files that are not as they were written are replaced.
+    report : called with a short line at each step.
+
+    Returns
+    -------
+    Name, dtype, files and what a kernel takes, for reports.
+
+    Raises
+    ------
+    InputError
+        When an argument does not do, the function takes several kernels, a file was changed by
+        hand, or the folder cannot be written; everything is as it was then.
+    """
+    chosen = identifier(f"{model.name}_{function.name}") if name is None else name
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", chosen) or chosen in _KEYWORDS | _TAKEN:
+        raise ComputeError(
+            f"'{chosen[:80]}' is no name for a CUDA header: give letters, digits and underscores, "
+            "a letter first, and no word of C++ or of the header."
+        )
+    if dtype not in SCALARS:
+        raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(SCALARS)}.")
+    inputs = tuple(b.resolved(model) for b in function.inputs)
+    results = tuple(b.resolved(model) for b in function.results)
+    report("tracing")
+    graph = cpu.graph_of(model, function)
+    report("printing the header")
+    body = thread_body(graph, inputs=inputs, results=results, dtype=dtype)
+    if body is None:
+        raise ComputeError(
+            f"One thread cannot hold {function.name} of {model.name} in {dtype}, which takes "
+            "several kernels: export it with --cpu, or call it through pinion.compute.cuda."
+        )
+    words = [
+        *("pinion", "export", "--cuda", robot or model.name, function.name),
+        *("--dtype", dtype, "--name", chosen, "-o", "FOLDER"),
+    ]
+    header = _Header(
+        name=chosen,
+        title=comment(f"{function.name} of {model.name}, {dtype}: {function.doc}"),
+        command=comment(" ".join(map(shlex.quote, words))),
+        inputs=_named(inputs, ()),
+        results=_named(results, _names(_named(inputs, ()))),
+        dtype=dtype,
+        body=body,
+    )
+    made = header.files()
+    record = {
+        "generator": "pinion",
+        "version": installation.version(),
+        "robot": model.name,
+        "function": function.name,
+        "dtype": dtype,
+        "files": {path: _digest(text.encode()) for path, text in made.items()},
+    }
+    made[f"{chosen}.json"] = json.dumps(record, indent=2) + "\n"
+    if not force:
+        _refuse_changed(folder, chosen, made)
+    _put(folder, made)
+    return {
+        "name": chosen,
+        "dtype": dtype,
+        "files": sorted(made),
+        "threads": body.threads,
+        "shared_bytes": header.shared_bytes,
+        "arithmetic": body.arithmetic,
+    }
+
+
+# ---- The folder ----------------------------------------------------------------------------------
+
+
+def _digest(content: bytes) -> str:
+    """SHA-256 of a text, whatever ends its lines: version control may change that."""
+    return hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()
+
+
+def _refuse_changed(folder: Path, name: str, made: Mapping[str, str]) -> None:
+    """Refuse where a file is neither as the record says nor what would be written."""
+    record = folder / f"{name}.json"
+    known: Any = {}
+    try:
+        if os.path.lexists(record):
+            known = json.loads(record.read_text())["files"]
+            if not isinstance(known, dict):
+                raise TypeError
+    except (ValueError, TypeError, KeyError, RecursionError, OSError):
+        raise ComputeError(
+            f"'{record}' is no record of what Pinion wrote: restore it, or pass --force to replace "
+            "every generated file."
+        ) from None
+    for path, text in made.items():
+        there = folder / path
+        if path == record.name or not os.path.lexists(there):
+            continue
+        try:
+            found = _digest(there.read_bytes())
+        except OSError as error:
+            raise StorageError(
+                f"'{there}' cannot be read ({error.strerror}): move it away.",
+                reason=error.strerror or str(error),
+            ) from error
+        if found not in (known.get(path), _digest(text.encode())):
+            raise ComputeError(
+                f"'{there}' is not as Pinion wrote it: move the change to a hook, in a file of "
+                f"your own that includes {name}.cuh, or pass --force to replace the file."
+            )
+
+
+def _put(folder: Path, made: Mapping[str, str]) -> None:
+    """Write all files, or leave everything as it was."""
+    new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
+            work, old = Path(scratch) / "made", Path(scratch) / "old"
+            for path, text in made.items():
+                (work / path).parent.mkdir(parents=True, exist_ok=True)
+                (work / path).write_bytes(text.encode())
+            _replace(work, folder, old, made)
+    except BaseException as error:
+        for parent in new:
+            with contextlib.suppress(OSError):  # somebody else's are in it, or it was never made
+                parent.rmdir()
+        if not isinstance(error, OSError):
+            raise
+        reason = error.strerror or str(error)
+        raise StorageError(
+            f"No header can be written to '{folder}' ({reason}): see that it is a folder that can "
+            "be written and has room, or give another one.",
+            reason=reason,
+        ) from error
+
+
+def _replace(work: Path, folder: Path, old: Path, made: Mapping[str, str]) -> None:
+    """Put files into a folder, the record last; if one cannot be, undo those before it."""
+    undo: list[Callable[[], object]] = []
+    try:
+        for path, text in made.items():
+            target = folder / path
+            if (
+                target.is_file()
+                and not target.is_symlink()
+                and target.read_bytes() == text.encode()
+            ):
+                continue  # its time stays, so that nothing is compiled anew
+            if not target.parent.exists():
+                target.parent.mkdir()
+                undo.append(target.parent.rmdir)
+            if os.path.lexists(target):
+                (old / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(target, old / path, follow_symlinks=False)
+                undo.append(lambda a=old / path, b=target: os.replace(a, b))
+            else:
+                undo.append(lambda b=target: b.unlink(missing_ok=True))
+            os.replace(work / path, target)
+    except BaseException:
+        for step in reversed(undo):
+            with contextlib.suppress(OSError):
+                step()
+        raise
+
+
+# ---- The files -----------------------------------------------------------------------------------
+
+
+def _for_cuda(text: str) -> str:
+    """A header of the runtime as CUDA sees it, without what it has for processors."""
+    lines: list[str] = []
+    stack: list[tuple[bool, bool, bool]] = []  # decided here; had a branch; this branch is in
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        if word in ("#if", "#ifdef", "#ifndef"):
+            answer = _answer(rest) if word == "#if" else None
+            stack.append((answer is not None, bool(answer), answer is not False))
+            if answer is not None:
+                continue
+        elif word in ("#elif", "#else", "#endif") and stack[-1][0]:
+            _, had, _ = stack.pop()
+            if word != "#endif":
+                now = not had and (word == "#else" or bool(_answer(rest)))
+                stack.append((True, had or now, now))
+            continue
+        elif word == "#endif":
+            stack.pop()
+        if all(inside for _, _, inside in stack):
+            lines.append(line)
+    kept = "\n".join(lines)
+    kept = re.sub(r"^#(pragma once|include \".*|define PINION_\w+( .*)?)$", "", kept, flags=re.M)
+    kept = kept.replace("PINION_INLINE", _INLINE)
+    return re.sub(r"\n{3,}", "\n\n", kept)
+
+
+def _answer(condition: str) -> bool | None:
+    """What a condition on the machine is for CUDA; None where it is on something else."""
+    if "PINION_CUDA_HOST" in condition:
+        return True
+    if found := re.fullmatch(r"(!?)PINION_ISA_(\w+)", condition):
+        return (found[2] == "CUDA") != bool(found[1])
+    return None
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array of the interface.
+
+    Members
+    -------
+    name : in C++.
+    size : elements of a sample.
+    about : shape and unit, for a comment.
+    """
+
+    name: str
+    size: int
+    about: str
+
+
+def _named(blocks: Sequence[Block], taken: Sequence[str]) -> tuple[_Array, ...]:
+    """Arrays under names that C++ and the header have free."""
+    used = {*taken, *_KEYWORDS, *_TAKEN}
+    found = []
+    for block in blocks:
+        name = identifier(block.name)
+        while name in used or name.startswith("size_"):
+            name = f"{name}_" if not name.startswith("size_") else f"array_{name}"
+        used.add(name)
+        shape = " x ".join(map(str, block.shape)) or "1"
+        found.append(_Array(name, prod(map(int, block.shape)), f"{shape}, {comment(block.unit)}"))
+    return tuple(found)
+
+
+def _names(arrays: Sequence[_Array]) -> tuple[str, ...]:
+    return tuple(array.name for array in arrays)
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    """A template with its ``@NAMES@`` replaced, once: what is put in is not looked at."""
+    return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], template)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Header:
+    name: str
+    title: str
+    command: str
+    inputs: tuple[_Array, ...]
+    results: tuple[_Array, ...]
+    dtype: str
+    body: ThreadBody
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block."""
+        return self.body.pitch * self.body.near * (4 if self.dtype == "float32" else 8)
+
+    def files(self) -> dict[str, str]:
+        """All files but the record, by their paths."""
+        values = self._values()
+        text = _fill(_INTERFACE, values)
+        values["CODE"] = text
+        values["DIGEST"] = _digest(text.encode())
+        example = {"ROLLOUT": "", "ROLLOUT_USE": ""}
+        if self._moves():
+            example = {
+                "ROLLOUT": _fill(_ROLLOUT, values),
+                "ROLLOUT_USE": _fill(_ROLLOUT_USE, values),
+            }
+        values |= example
+        return {
+            f"{self.name}.cuh": _fill(_HEADER, values),
+            "example/hooks.cuh": _fill(_HOOKS, values),
+            "example/example.cu": _fill(_EXAMPLE, values),
+            "CMakeLists.txt": _fill(_CMAKE, values),
+            "README.md": _fill(_README, values),
+        }
+
+    def _moves(self) -> bool:
+        """Whether the function gives accelerations of positions and velocities of one size."""
+        sizes = {array.name: array.size for array in self.inputs}
+        qdd = next((array.size for array in self.results if array.name == "qdd"), 0)
+        return qdd > 0 and sizes.get("q") == sizes.get("qd") == qdd
+
+    def _values(self) -> dict[str, str]:
+        """What the templates ask for."""
+        shown = self.results[0]
+        return {
+            "NAME": self.name,
+            "TITLE": self.title,
+            "VERSION": installation.version(),
+            "COMMAND": self.command,
+            "REAL": SCALARS[self.dtype],
+            "RUNTIME": self._runtime(),
+            "BODY": self.body.text.replace("PINION_INLINE", _INLINE),
+            "ARRAYS": self._arrays(),
+            "CONSTANTS": self._constants(),
+            "THREADS": str(self.body.threads),
+            "SHARED": str(self.shared_bytes),
+            "STRIDED_IN": self._strided("Inputs", "Input", self.inputs),
+            "STRIDED_OUT": self._strided("Results", "Result", self.results),
+            "BLOCKS_IN": self._blocks("BlockInputs", "Input", self.inputs),
+            "BLOCKS_OUT": self._blocks("BlockResults", "Result", self.results),
+            "MAKERS": self._makers("Input", self.inputs) + self._makers("Result", self.results),
+            "REQUEST": self._own("Request", self.inputs),
+            "RESULT": self._own("Result", self.results),
+            "COMPUTE": self._compute(),
+            "SHOWN": shown.name,
+            "EXAMPLE_ARRAYS": "".join(self._example_array(a, True) for a in self.inputs)
+            + "".join(self._example_array(a, False) for a in self.results),
+            "GIVEN": ", ".join(f"{a.name}_device" for a in self.inputs),
+            "MADE": ", ".join(f"{a.name}_device" for a in self.results),
+            "FREE": "".join(
+                f"  CHECK(cudaFree({a.name}_device));\n" for a in (*self.inputs, *self.results)
+            ),
+        }
+
+    def _runtime(self) -> str:
+        text = "\n".join(_for_cuda((HEADERS / file).read_text()) for file in _RUNTIME)
+        text = text.replace("PINION_FUSED", f"{self.name}_FUSED")
+        text = text.replace("namespace pinion {", f"namespace {self.name} {{\nnamespace runtime {{")
+        ends = f"}} // namespace runtime\n}} // namespace {self.name}"
+        text = text.replace("} // namespace pinion", ends)
+        return f"{text.strip()}\n\n#undef {self.name}_FUSED"
+
+    def _arrays(self) -> str:
+        rows = [("in ", array) for array in self.inputs]
+        rows += [("out", array) for array in self.results]
+        return "\n".join(f"//     {side} {a.name}: {a.about}" for side, a in rows)
+
+    def _constants(self) -> str:
+        lines = []
+        for arrays in (self.inputs, self.results):
+            lines += [f"constexpr int {array.name} = {k};" for k, array in enumerate(arrays)]
+        lines += [
+            f"constexpr int size_{array.name} = {array.size};"
+            for array in (*self.inputs, *self.results)
+        ]
+        return "\n".join(lines)
+
+    def _method(self, kind: str, arrays: Sequence[_Array], element: str) -> str:
+        """``get`` or ``put`` of an accessor; `element` is what one array does, of its number."""
+        head = "real get(int e)" if kind == "Input" else "void put(int e, real x)"
+        lines = [f'    static_assert(A >= 0 && A < {len(arrays)}, "no such array");']
+        for k, array in enumerate(arrays):
+            call = element.format(k=k, name=array.name)
+            last = k == len(arrays) - 1
+            test = "" if k == 0 and last else f"if constexpr (A == {k}) "
+            lines.append(f"    {'else ' if k else ''}{'' if last else test}{call};")
+        body = "\n".join(lines)
+        return f"  template <int A> __device__ __forceinline__ {head} const {{\n{body}\n  }}\n"
+
+    def _accessor(self, kind: str, arrays: Sequence[_Array], types: Sequence[str]) -> str:
+        members = "".join(f"  {kind} a{k};\n" for k, kind in enumerate(types))
+        call = "return a{k}.get(e)" if kind == "Input" else "a{k}.put(e, x)"
+        return f"{members}{self._method(kind, arrays, call)}"
+
+    def _strided(self, struct: str, kind: str, arrays: Sequence[_Array]) -> str:
+        types = [f"runtime::Strided{kind}<real>"] * len(arrays)
+        made = ",\n            ".join(
+            f"runtime::Strided{kind}<real>({a}.first, sample, {a}.step, {a}.apart)"
+            for a in _names(arrays)
+        )
+        return self._source(struct, f"{kind}Array", kind, arrays, types, made)
+
+    def _blocks(self, struct: str, kind: str, arrays: Sequence[_Array]) -> str:
+        types = [f"runtime::Block{kind}<real, {array.size}, 16>" for array in arrays]
+        made = ",\n            ".join(
+            f"{of}({array.name}, sample)" for of, array in zip(types, arrays, strict=True)
+        )
+        member = "const real *" if kind == "Input" else "real *"
+        return self._source(struct, member, kind, arrays, types, made)
+
+    def _source(
+        self,
+        struct: str,
+        member: str,
+        kind: str,
+        arrays: Sequence[_Array],
+        types: Sequence[str],
+        made: str,
+    ) -> str:
+        """Where a kernel finds arrays: ``at(sample)`` gives a sample's accessor."""
+        members = ""
+        for array in arrays:
+            space = "" if member.endswith("*") else " "
+            members += f"  {member}{space}{array.name};\n"
+        inner = "".join(f"  {line}\n" for line in self._accessor(kind, arrays, types).splitlines())
+        return (
+            f"struct {struct} {{\n{members}  struct Sample {{\n{inner}  }};\n"
+            f"  __device__ __forceinline__ Sample at(long long sample) const {{\n"
+            f"    return {{{made}}};\n  }}\n}};"
+        )
+
+    def _makers(self, kind: str, arrays: Sequence[_Array]) -> str:
+        struct = f"{kind}s"
+        pointer = "const real *" if kind == "Input" else "real *"
+        given = ", ".join(f"{pointer}{array.name}" for array in arrays)
+        aos = ", ".join(f"{{{array.name}, {array.size}, 1}}" for array in arrays)
+        soa = ", ".join(f"{{{array.name}, 1, n}}" for array in arrays)
+        side = struct.lower()
+        return (
+            f"__host__ __device__ inline {struct} {side}_aos({given}) {{\n  return {{{aos}}};\n}}\n"
+            f"__host__ __device__ inline {struct} {side}_soa(long long n, {given}) {{\n"
+            f"  return {{{soa}}};\n}}\n"
+        )
+
+    def _own(self, struct: str, arrays: Sequence[_Array]) -> str:
+        """A sample's arrays in the thread's own memory."""
+        members = "".join(f"  real {a.name}[{max(a.size, 1)}];\n" for a in arrays)
+        get = self._method("Input", arrays, "return {name}[e]")
+        put = self._method("Result", arrays, "{name}[e] = x").replace(") const {", ") {")
+        load = "".join(
+            f"#pragma unroll\n    for (int e = 0; e < {a.size}; ++e) "
+            f"{a.name}[e] = in.template get<{k}>(e);\n"
+            for k, a in enumerate(arrays)
+        )
+        return (
+            f"struct {struct} {{\n{members}{get}{put}"
+            "  // Copies what another accessor gives.\n"
+            "  template <class Other> __device__ __forceinline__ void load(const Other &in) {\n"
+            f"{load}  }}\n}};"
+        )
+
+    def _compute(self) -> str:
+        body = self.body
+        if body.slots is None:
+            scratch = (
+                "// Shared memory of a thread: this function needs none.\n"
+                "struct Scratch {};\n"
+                "__device__ __forceinline__ Scratch scratch() { return {}; }"
+            )
+            lines = [
+                f"real angle_values[{2 * body.turns + 1}];",
+                "const runtime::RegisterTurns<real> turns = {angle_values};",
+                "const runtime::Nothing slots = {};",
+                "(void)scratch;",
+            ]
+            short = (
+                "\n\ntemplate <class In, class Out>\n"
+                "__device__ __forceinline__ void compute(const In &in, Out &&out) {\n"
+                "  compute(in, out, Scratch());\n}"
+            )
+        else:
+            scratch = (
+                "// Shared memory of a thread, for values that registers cannot hold: of the\n"
+                "// shared_bytes that a kernel's launch gives each block.\n"
+                "struct Scratch {\n  real *near;\n};\n"
+                "__device__ __forceinline__ Scratch scratch() {\n"
+                f"  extern __shared__ double {self.name}_shared[];\n"
+                f"  return {{(real *){self.name}_shared + threadIdx.x}};\n}}"
+            )
+            lines = [
+                f"volatile real far[{body.far + 1}];"
+                if body.far
+                else "volatile real *const far = nullptr;",
+                f"typedef runtime::Slots<real, {body.near}, {body.pitch}> Here;",
+                "const Here slots = {scratch.near, far};",
+                f"const runtime::SlotTurns<real, {body.slots}, Here> turns = {{slots}};",
+            ]
+            short = ""
+        lines += [
+            "const runtime::Reader<In> reader = {in};",
+            "const runtime::Writer<Out> writer = {out};",
+            "runtime::angles<real>(reader, turns, runtime::Nothing());",
+            "runtime::kernel<real>(reader, turns, runtime::Nothing(), slots, writer);",
+        ]
+        inner = "".join(f"  {line}\n" for line in lines)
+        return (
+            f"{scratch}\n\ntemplate <class In, class Out>\n"
+            "__device__ __forceinline__ void compute(const In &in, Out &&out, Scratch scratch) {\n"
+            f"{inner}}}{short}"
+        )
+
+    def _example_array(self, array: _Array, given: bool) -> str:
+        name, size = array.name, f"n * robot::size_{array.name}"
+        lines = [f"std::vector<real> {name}_host({size});", f"real *{name}_device;"]
+        if given:
+            lines.append(f"fill({name}_host);")
+        lines.append(f"CHECK(cudaMalloc(&{name}_device, {name}_host.size() * sizeof(real)));")
+        if given:
+            lines += [
+                f"CHECK(cudaMemcpy({name}_device, {name}_host.data(),",
+                f"                 {name}_host.size() * sizeof(real), cudaMemcpyHostToDevice));",
+            ]
+        return "".join(f"  {line}\n" for line in lines)
+
+
+_HEADER = """\
+// @TITLE@
+//
+// Generated by Pinion @VERSION@. Do not edit it: what you add goes into hooks, in files of your own
+// that include this one ("Hooks" below), and this one can be regenerated at any time, with
+//
+//     @COMMAND@
+//
+// FOLDER is the one that this file is in. SHA-256 of what follows the next line:
+// @DIGEST@
+@CODE@"""
+
+_INTERFACE = """\
+//
+// Arrays, matrices row by row:
+//
+@ARRAYS@
+//
+// All names are in the namespace @NAME@. One sample, in one thread:
+//
+//     compute(in, out, scratch());
+//
+// `in` and `out` are accessors, of types here or of your own:
+//
+//     template <int A> __device__ @REAL@ get(int e) const;   // element e of input A
+//     template <int A> __device__ void put(int e, @REAL@ x); // element e of result A
+//
+// A is a constant with the name of an array. Elements are read in any order and more than once,
+// also after results were put, so `out` must not write what `in` reads. Every element of every
+// result is put once. Request and Result are accessors to a thread's own arrays; in loops over
+// their elements use #pragma unroll, which keeps them in registers.
+//
+// Hooks: a kernel computes each sample and then calls what you gave it,
+//
+//     each<<<grid(n), threads, shared_bytes>>>(n, in, hook);
+//
+//     template <class In>
+//     __device__ void operator()(long long sample, const In &in, const Result &result);
+//
+// of the copy of your object that each thread has. `in` of the kernel is Inputs (arrays of any
+// strides), BlockInputs (16 samples side by side), or a type of your own whose at(sample) gives an
+// accessor. A loop around compute(), for an integrator, is a kernel of your own: example/hooks.cuh
+// has one where the function gives accelerations. store<<<...>>>(n, in, out) writes results to
+// arrays. A block has at most `threads` threads, and `shared_bytes` of dynamic shared memory.
+//
+// C++17. With -fmad=false results have the bits that Pinion gives elsewhere; without, the compiler
+// fuses more products, and last bits differ.
+#ifndef PINION_CUH_@NAME@
+#define PINION_CUH_@NAME@
+
+#if !defined(__CUDACC__) && !defined(__CUDACC_RTC__) && !defined(PINION_CUDA_HOST)
+#error "@NAME@.cuh is CUDA C++: compile the file that includes it with nvcc or NVRTC"
+#endif
+
+// ==== Pinion's runtime: what the function below is written with ==================================
+
+@RUNTIME@
+
+// ==== The function ===============================================================================
+
+namespace @NAME@ {
+namespace runtime {
+
+@BODY@
+// Accessors of the caller by reference.
+template <class In> struct Reader {
+  const In &in;
+  template <int A> __device__ __forceinline__ @REAL@ get(int e) const {
+    return in.template get<A>(e);
+  }
+};
+template <class Out> struct Writer {
+  Out &out;
+  template <int A> __device__ __forceinline__ void put(int e, @REAL@ x) const {
+    out.template put<A>(e, x);
+  }
+};
+
+} // namespace runtime
+
+// ==== Interface ==================================================================================
+
+typedef @REAL@ real;
+
+// Numbers of the arrays, and elements of a sample.
+@CONSTANTS@
+
+// Threads of a block at most, and dynamic shared memory of a block.
+constexpr unsigned threads = @THREADS@;
+constexpr unsigned shared_bytes = @SHARED@;
+
+// Blocks for n samples.
+__host__ __device__ inline unsigned grid(long long n) {
+  return (unsigned)((n + threads - 1) / threads);
+}
+
+// An array of samples: element e of sample s is first[s * step + e * apart]. A step of 0 lets one
+// sample serve all.
+struct InputArray {
+  const real *first;
+  long long step, apart;
+};
+struct ResultArray {
+  real *first;
+  long long step, apart;
+};
+
+// Arrays of any strides.
+@STRIDED_IN@
+@STRIDED_OUT@
+
+// aos: elements of a sample follow each other; soa: samples do.
+@MAKERS@
+// 16 samples side by side: element e of sample s of an array of m elements is at
+// (s / 16 * m + e) * 16 + s % 16, and arrays have room for whole blocks.
+@BLOCKS_IN@
+@BLOCKS_OUT@
+
+// One sample's arrays, in registers where every index is known when it is compiled.
+@REQUEST@
+@RESULT@
+
+@COMPUTE@
+
+// ---- Kernels, a sample a thread -----------------------------------------------------------------
+
+template <class In, class Out>
+__global__ void __launch_bounds__(threads) store(long long n, In in, Out out) {
+  const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (sample < n) compute(in.at(sample), out.at(sample), scratch());
+}
+
+template <class In, class Hook>
+__global__ void __launch_bounds__(threads) each(long long n, In in, Hook hook) {
+  const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (sample < n) {
+    const auto request = in.at(sample);
+    Result result;
+    compute(request, result, scratch());
+    hook(sample, request, result);
+  }
+}
+
+} // namespace @NAME@
+
+#if defined(__CUDACC_RTC__)
+// NVRTC: under names that a program finds in the module.
+extern "C" __global__ void __launch_bounds__(@NAME@::threads)
+@NAME@_strided(long long n, @NAME@::Inputs in, @NAME@::Results out) {
+  const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (sample < n) @NAME@::compute(in.at(sample), out.at(sample), @NAME@::scratch());
+}
+extern "C" __global__ void __launch_bounds__(@NAME@::threads)
+@NAME@_blocks(long long n, @NAME@::BlockInputs in, @NAME@::BlockResults out) {
+  const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (sample < n) @NAME@::compute(in.at(sample), out.at(sample), @NAME@::scratch());
+}
+#endif
+
+#endif
+"""
+
+_HOOKS = """\
+// Hooks for @NAME@.cuh, as examples. Generated by Pinion
+// @VERSION@: copy what you need to a file of
+// your own, which regenerating leaves alone.
+#pragma once
+
+#include "../@NAME@.cuh"
+
+namespace example {
+
+namespace robot = @NAME@;
+typedef robot::real real;
+
+// A cost of each sample: the sum of squares of @SHOWN@.
+struct Cost {
+  real *costs; // of n samples
+  template <class In>
+  __device__ void operator()(long long sample, const In &, const robot::Result &result) const {
+    real sum = 0;
+#pragma unroll
+    for (int e = 0; e < robot::size_@SHOWN@; ++e) sum += result.@SHOWN@[e] * result.@SHOWN@[e];
+    costs[sample] = sum;
+  }
+};
+@ROLLOUT@
+} // namespace example
+"""
+
+_ROLLOUT = """
+// Semi-implicit Euler, with all other inputs held: qd += dt qdd(q, qd), then q += dt qd. The state
+// stays in registers from step to step.
+template <class In>
+__device__ __forceinline__ void integrate(const In &start, int steps, real dt,
+                                          robot::Request &state) {
+  state.load(start);
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    robot::Result now;
+    robot::compute(state, now, robot::scratch());
+#pragma unroll
+    for (int e = 0; e < robot::size_qdd; ++e) {
+      state.qd[e] += dt * now.qdd[e];
+      state.q[e] += dt * state.qd[e];
+    }
+  }
+}
+
+// States after some steps, (n, size) each.
+template <class In>
+__global__ void __launch_bounds__(robot::threads)
+rollout(long long n, In in, int steps, real dt, real *q_end, real *qd_end) {
+  const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (sample >= n) return;
+  robot::Request state;
+  integrate(in.at(sample), steps, dt, state);
+#pragma unroll
+  for (int e = 0; e < robot::size_qdd; ++e) {
+    q_end[sample * robot::size_qdd + e] = state.q[e];
+    qd_end[sample * robot::size_qdd + e] = state.qd[e];
+  }
+}
+"""
+
+_EXAMPLE = """\
+// nvcc -std=c++17 -fmad=false example.cu -o example
+// Generated by Pinion @VERSION@: copy it to a file of your own, which regenerating leaves alone.
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#include "hooks.cuh"
+
+#define CHECK(call) check((call), #call)
+
+namespace robot = @NAME@;
+typedef robot::real real;
+
+static void check(cudaError_t error, const char *call) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\\n", call, cudaGetErrorString(error));
+  std::exit(1);
+}
+
+static void fill(std::vector<real> &values) {
+  for (size_t k = 0; k < values.size(); ++k) values[k] = (real)(0.1 * (double)(k % 7));
+}
+
+int main() {
+  const long long n = 1000;
+@EXAMPLE_ARRAYS@
+  const robot::Inputs in = robot::inputs_aos(@GIVEN@);
+  const robot::Results out = robot::results_aos(@MADE@);
+  const unsigned grid = robot::grid(n);
+
+  // Results in arrays.
+  robot::store<<<grid, robot::threads, robot::shared_bytes>>>(n, in, out);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpy(@SHOWN@_host.data(), @SHOWN@_device, @SHOWN@_host.size() * sizeof(real),
+                   cudaMemcpyDeviceToHost));
+  for (int e = 0; e < robot::size_@SHOWN@; ++e) std::printf("%.9g\\n", (double)@SHOWN@_host[e]);
+
+  // A cost of each sample; results go nowhere.
+  std::vector<real> costs(n);
+  real *costs_device;
+  CHECK(cudaMalloc(&costs_device, costs.size() * sizeof(real)));
+  const example::Cost cost = {costs_device};
+  robot::each<<<grid, robot::threads, robot::shared_bytes>>>(n, in, cost);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpy(costs.data(), costs_device, costs.size() * sizeof(real),
+                   cudaMemcpyDeviceToHost));
+  std::printf("cost %.9g\\n", (double)costs[0]);
+  CHECK(cudaFree(costs_device));
+@ROLLOUT_USE@
+@FREE@  return 0;
+}
+"""
+
+_ROLLOUT_USE = """
+  // Five steps of a millisecond.
+  std::vector<real> end(n * robot::size_qdd);
+  real *q_end, *qd_end;
+  CHECK(cudaMalloc(&q_end, end.size() * sizeof(real)));
+  CHECK(cudaMalloc(&qd_end, end.size() * sizeof(real)));
+  const real dt = (real)1e-3;
+  example::rollout<<<grid, robot::threads, robot::shared_bytes>>>(n, in, 5, dt, q_end, qd_end);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpy(end.data(), q_end, end.size() * sizeof(real), cudaMemcpyDeviceToHost));
+  std::printf("q after five steps begins with %.9g\\n", (double)end[0]);
+  CHECK(cudaFree(q_end));
+  CHECK(cudaFree(qd_end));
+"""
+
+_CMAKE = """\
+# add_subdirectory(this folder), then target_link_libraries(yours @NAME@). By itself it builds
+# the example. Generated by Pinion @VERSION@: do not edit it.
+cmake_minimum_required(VERSION 3.18)
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR AND NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 75)
+endif()
+project(@NAME@ LANGUAGES CXX CUDA)
+
+add_library(@NAME@ INTERFACE)
+target_include_directories(@NAME@ INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_features(@NAME@ INTERFACE cuda_std_17)
+
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+  add_executable(@NAME@_example example/example.cu)
+  target_link_libraries(@NAME@_example PRIVATE @NAME@)
+  # The bits that Pinion gives elsewhere.
+  target_compile_options(@NAME@_example PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
+endif()
+"""
+
+_README = """\
+# @NAME@
+
+@TITLE@
+
+`@NAME@.cuh` is a CUDA header that needs no other file; its first comment is its interface. The
+example's command, in `example`: `nvcc -std=c++17 -fmad=false example.cu -o example`. With CMake:
+`add_subdirectory` of this folder, then `target_link_libraries(yours @NAME@)`.
+
+Generated by Pinion @VERSION@, by
+
+    @COMMAND@
+
+where FOLDER is this folder. Do not edit the files that `@NAME@.json` lists: what you add goes into
+files of your own, which regenerating leaves alone. A file that was changed is not replaced without
+`--force`.
+"""

@@ -1,0 +1,392 @@
+"""`pinion export --cuda`: the header with hooks, run on a processor, and its folder."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.compute import ComputeError, cpu, isa
+from pinion.compute.cuda import threads
+from pinion.compute.cuda.cubin import compile_cubin
+from pinion.compute.cuda.export import _named, export_header
+from pinion.compute.cuda.parts import Room
+from pinion.compute.layouts import to_blocks
+from pinion.functions import Block, function, sample
+from pinion.robot import load
+from tests.support.cuda_host import _DYNAMIC, HostKernels, _pointer
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("c++") or shutil.which("g++")), reason="no C++ compiler"
+)
+
+COUNT = 75  # not whole blocks
+LIMIT = 600.0  # seconds; ends what hangs
+
+
+def exported(folder: Path, name: str, dtype: str = "float32", **options: Any) -> str:
+    """Header and hooks of iiwa14 as one text, and kernels that use them under plain names."""
+    model, row = load("iiwa14"), function(name)
+    export_header(model, row, folder=folder, dtype=dtype, name="arm", **options)
+    hooks = (folder / "example/hooks.cuh").read_text()
+    assert '#include "../arm.cuh"' in hooks
+    rollout = ROLLOUT if name == "aba" else ""
+    return f'#include "example/hooks.cuh"\n{KERNELS}{rollout}'
+
+
+SAMPLE = "const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;"
+# On a processor a kernel is a function, which others may call.
+KERNELS = """
+typedef arm::real real;
+#if defined(PINION_CUDA_HOST)
+extern "C" __global__ void strided(long long n, arm::Inputs in, arm::Results out) {
+  arm::store(n, in, out);
+}
+extern "C" __global__ void blocks(long long n, arm::BlockInputs in, arm::BlockResults out) {
+  arm::store(n, in, out);
+}
+extern "C" __global__ void costs(long long n, arm::Inputs in, real *costs) {
+  arm::each(n, in, example::Cost{costs});
+}
+#else
+template __global__ void arm::store<arm::Inputs, arm::Results>(long long, arm::Inputs,
+                                                               arm::Results);
+template __global__ void arm::each<arm::Inputs, example::Cost>(long long, arm::Inputs,
+                                                               example::Cost);
+#endif
+"""
+ROLLOUT = """
+#if defined(PINION_CUDA_HOST)
+extern "C" __global__ void roll(long long n, arm::Inputs in, int steps, real dt, real *q,
+                                real *qd) {
+  example::rollout(n, in, steps, dt, q, qd);
+}
+#else
+template __global__ void example::rollout<arm::Inputs>(long long, arm::Inputs, int, real, real *,
+                                                       real *);
+#endif
+"""
+
+
+def in_one(folder: Path, text: str) -> str:
+    """The text with its headers in it, as NVRTC and the rewriting of shared memory want it."""
+    hooks = (folder / "example/hooks.cuh").read_text().replace("#pragma once", "")
+    header = (folder / "arm.cuh").read_text()
+    whole = text.replace('#include "example/hooks.cuh"', hooks)
+    return whole.replace('#include "../arm.cuh"', header)
+
+
+def on_host(folder: Path, text: str) -> HostKernels:
+    """Kernels of the text alone: those of the header are templates, which have no address."""
+    header = folder / "arm.cuh"
+    rewritten = folder / "rewritten"
+    (rewritten / "example").mkdir(parents=True)
+    shutil.copy(folder / "example/hooks.cuh", rewritten / "example")
+    (rewritten / "arm.cuh").write_text(_DYNAMIC.sub(_pointer, header.read_text()))
+    library = folder / "library"
+    library.mkdir()
+    return HostKernels(text, folder=library, include=[rewritten])
+
+
+class View(ctypes.Structure):
+    """An array of any strides, as the header declares it."""
+
+    _fields_ = (
+        ("first", ctypes.c_void_p),
+        ("step", ctypes.c_longlong),
+        ("apart", ctypes.c_longlong),
+    )
+
+
+def views(arrays: list[np.ndarray], layout: str) -> Any:
+    """`Inputs` or `Results` of arrays (n, ...), or for soa (..., n)."""
+    made = []
+    for array in arrays:
+        if layout == "aos":
+            made.append(View(array.ctypes.data, array[0].size, 1))
+        else:
+            made.append(View(array.ctypes.data, 1, array.shape[-1]))
+    return _struct(View, made)
+
+
+def _struct(kind: Any, values: list[Any]) -> Any:
+    return (kind * len(values))(*values)
+
+
+def states(name: str, dtype: str) -> dict[str, np.ndarray]:
+    drawn = sample(load("iiwa14"), function(name), COUNT, distribution="reference", seed=5)
+    return {key: np.ascontiguousarray(values.astype(dtype)) for key, values in drawn.items()}
+
+
+def launched(kernels: HostKernels, name: str, shared: int, threads: int, args: list[Any]) -> None:
+    kernels.launch(
+        name, -(-COUNT // threads), threads, shared, [ctypes.c_longlong(COUNT), *args], seed=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("rnea", "float32"), ("aba", "float64"), ("rnea_derivatives", "float64")],
+)
+def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
+    model, row = load("iiwa14"), function(name)
+    out = tmp_path / "out"
+    kernels = on_host(out, exported(out, name, dtype))
+    made = export_header(model, row, folder=out, dtype=dtype, name="arm")
+    shared, threads = made["shared_bytes"], made["threads"]
+    assert (shared > 0) == (name == "rnea_derivatives")  # whose values are too many for registers
+    given = states(name, dtype)
+    wanted = cpu.compile(model, row, dtype=dtype, threads=1, cache=tmp_path / "cache")(**given)
+    arrays = [given[b.name] for b in row.inputs]
+    shapes = [b.dims(model) for b in row.results]
+    fused = isa.best().name != "portable"
+
+    def same(found: list[np.ndarray]) -> None:
+        for values, block in zip(found, row.results, strict=True):
+            assert np.isfinite(values).all()
+            if fused:
+                assert values.tobytes() == np.ascontiguousarray(wanted[block.name]).tobytes()
+            else:
+                assert np.allclose(values, wanted[block.name], rtol=1e-4, atol=1e-4)
+
+    found = [np.full((COUNT, *shape), np.nan, dtype) for shape in shapes]
+    launched(kernels, "strided", shared, threads, [views(arrays, "aos"), views(found, "aos")])
+    same(found)
+    turned = [np.ascontiguousarray(np.moveaxis(a, 0, -1)) for a in arrays]
+    found = [np.full((*shape, COUNT), np.nan, dtype) for shape in shapes]
+    launched(kernels, "strided", shared, threads, [views(turned, "soa"), views(found, "soa")])
+    same([np.ascontiguousarray(np.moveaxis(f, -1, 0)) for f in found])
+    blocks = [to_blocks(a) for a in arrays]
+    found = [np.full((-(-COUNT // 16), *shape, 16), np.nan, dtype) for shape in shapes]
+    pointers = [
+        _struct(ctypes.c_void_p, [a.ctypes.data for a in group]) for group in (blocks, found)
+    ]
+    launched(kernels, "blocks", shared, threads, pointers)
+    same(
+        [
+            np.ascontiguousarray(np.moveaxis(f, -1, 1).reshape(-1, *f.shape[1:-1])[:COUNT])
+            for f in found
+        ]
+    )
+
+    costs = np.full(COUNT, np.nan, dtype)
+    launched(kernels, "costs", shared, threads, [views(arrays, "aos"), costs])
+    first = row.evaluate(model, {k: v.astype(float) for k, v in given.items()})[row.results[0].name]
+    squares = (first.reshape(COUNT, -1) ** 2).sum(axis=1)
+    assert np.allclose(costs, squares, rtol=1e-10 if dtype == "float64" else 1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-5)])
+def test_five_steps_of_semi_implicit_euler(tmp_path: Path, dtype: str, tolerance: float) -> None:
+    model, row = load("iiwa14"), function("aba")
+    kernels = on_host(tmp_path, exported(tmp_path, "aba", dtype))
+    given = states("aba", dtype)
+    real = ctypes.c_double if dtype == "float64" else ctypes.c_float
+    ends = [np.full((COUNT, 7), np.nan, dtype) for _ in range(2)]
+    arrays = [given[b.name] for b in row.inputs]
+    step = 0.01
+    args = [views(arrays, "aos"), ctypes.c_int(5), real(step), *ends]
+    launched(kernels, "roll", 0, 128, args)
+    q, qd, tau = (given[key].astype(float) for key in ("q", "qd", "tau"))
+    begin = qd.copy()
+    for _ in range(5):
+        qd = qd + step * row.evaluate(model, {"q": q, "qd": qd, "tau": tau})["qdd"]
+        q = q + step * qd
+    assert np.abs(qd - begin).max() > 0.1
+    assert np.allclose(ends[0], q, rtol=tolerance, atol=tolerance)
+    assert np.allclose(ends[1], qd, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["rnea", "aba"])
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_hooks_spill_nothing(tmp_path: Path, name: str, architecture: str) -> None:
+    pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not installed")
+    text = in_one(tmp_path, exported(tmp_path, name))
+    usage = compile_cubin(
+        text, architecture=architecture, names=["arm_strided", "arm_blocks"]
+    ).usage
+    assert len(usage) == (5 if name == "aba" else 4)
+    for kernel, used in usage.items():
+        assert (used.spill_stores, used.spill_loads) == (0, 0), kernel
+        # The library's sine of huge angles has an array of 32 bytes.
+        assert used.registers <= 128 and used.stack <= 40, kernel
+
+
+def test_the_example_compiles_with_nvcc(tmp_path: Path) -> None:
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("there is no nvcc on this machine")
+    export_header(load("two_link"), function("aba"), folder=tmp_path)
+    done = subprocess.run(
+        [nvcc, "-std=c++17", "-fmad=false", "-Xcompiler", "-Wall,-Wextra", "-c", "example.cu"],
+        cwd=tmp_path / "example",
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+
+
+def test_two_headers_go_into_one_file(tmp_path: Path) -> None:
+    model = load("two_link")
+    for name in ("rnea", "aba"):
+        export_header(model, function(name), folder=tmp_path / name)
+    text = (
+        '#include "rnea/two_link_rnea.cuh"\n#include "aba/two_link_aba.cuh"\n'
+        '#include "rnea/two_link_rnea.cuh"\n'
+        'extern "C" __global__ void both(float *sum) {\n'
+        "  two_link_aba::Request state = {{1, 2}, {3, 4}, {5, 6}};\n"
+        "  two_link_aba::Result moved;\n  two_link_aba::compute(state, moved);\n"
+        "  two_link_rnea::Request back = {{1, 2}, {3, 4}, {moved.qdd[0], moved.qdd[1]}};\n"
+        "  two_link_rnea::Result needed;\n  two_link_rnea::compute(back, needed);\n"
+        "  for (int e = 0; e < 2; ++e) sum[e] = needed.tau[e];\n}\n"
+    )
+    (tmp_path / "library").mkdir()
+    kernels = HostKernels(text, folder=tmp_path / "library", include=[tmp_path])
+    found = np.zeros(2, np.float32)
+    kernels.launch("both", 1, 1, 0, [found], seed=1)
+    assert np.allclose(found, [5, 6], rtol=1e-4)
+
+
+# ---- The folder ----------------------------------------------------------------------------------
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (p for p in folder.rglob("*") if p.is_file())
+    return {str(p.relative_to(folder)): p.read_bytes() for p in files}
+
+
+def test_regenerating_changes_nothing_and_edits_are_refused(tmp_path: Path) -> None:
+    model, row, out = load("two_link"), function("rnea"), tmp_path / "new/out"
+
+    def export(**options: Any) -> dict[str, Any]:
+        return export_header(model, row, folder=out, name="arm", **options)
+
+    assert set(export()["files"]) == set(contents(out))
+    first = contents(out)
+    times = {path: (out / path).stat().st_mtime_ns for path in first}
+    export()
+    assert contents(out) == first
+    assert {path: (out / path).stat().st_mtime_ns for path in first} == times
+    # Ends of lines as version control may make them.
+    (out / "README.md").write_bytes(first["README.md"].replace(b"\n", b"\r\n"))
+    export()
+    assert contents(out) == first
+
+    (out / "hooks.cuh").write_text("mine")
+    for path in first:
+        if path == "arm.json":
+            continue
+        (out / path).write_bytes(first[path] + b"// mine\n")
+        before = contents(out)
+        with pytest.raises(ComputeError, match=rf"{re.escape(path)}' is not as .*hook.*--force"):
+            export()
+        with pytest.raises(ComputeError, match=re.escape(path)):
+            export(dtype="float64")
+        assert contents(out) == before
+        export(force=True)
+        assert contents(out) == {**first, "hooks.cuh": b"mine"}
+    # What was taken away comes back; other options replace what is as it was written.
+    (out / "README.md").unlink()
+    export(dtype="float64")
+    assert contents(out)["arm.cuh"] != first["arm.cuh"] and (out / "README.md").exists()
+    # Without the record nobody knows who wrote the files.
+    (out / "arm.json").unlink()
+    with pytest.raises(ComputeError, match="is not as Pinion wrote it"):
+        export()
+    for broken in ("[", "[]", '{"files": 3}'):
+        (out / "arm.json").write_text(broken)
+        with pytest.raises(ComputeError, match=r"arm\.json' is no record"):
+            export()
+    export(force=True)
+    assert contents(out) == {**first, "hooks.cuh": b"mine"}
+
+
+def test_the_header_says_what_it_is(tmp_path: Path) -> None:
+    export_header(load("two_link"), function("rnea"), folder=tmp_path, name="arm")
+    text = (tmp_path / "arm.cuh").read_text()
+    assert "pinion export --cuda two_link rnea --dtype float32 --name arm -o FOLDER" in text
+    assert "Do not edit it" in text and '#include "' not in text and "PINION_ISA_AVX" not in text
+    record = json.loads((tmp_path / "arm.json").read_text())
+    assert set(record["files"]) == set(contents(tmp_path)) - {"arm.json"}
+
+
+@pytest.mark.parametrize(
+    "hostile", ['a"b', "a\n#error x", "*/ #error x", "a\\", "@CODE@", "\r#error"]
+)
+def test_hostile_names_are_harmless(tmp_path: Path, hostile: str) -> None:
+    model = replace(load("two_link"), name=hostile)
+    row = function("rnea")
+    row = replace(row, doc=hostile)
+    export_header(model, row, folder=tmp_path, name="arm", robot=f"{hostile}.urdf")
+    text = '#include "example/hooks.cuh"\nextern "C" __global__ void none() {}\n'
+    (tmp_path / "library").mkdir()
+    assert HostKernels(text, folder=tmp_path / "library", include=[tmp_path]).names == ("none",)
+    assert json.loads((tmp_path / "arm.json").read_text())["robot"] == hostile
+
+
+def test_a_failure_half_way_leaves_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, row, out = load("two_link"), function("rnea"), tmp_path / "new/out"
+    moves = []
+
+    def move(a: Path, b: Path) -> None:
+        moves.append(b)
+        if len(moves) == 3:
+            raise OSError(28, "No space left on device")
+        os.rename(a, b)
+
+    monkeypatch.setattr("pinion.compute.cuda.export.os.replace", move)
+    with pytest.raises(ComputeError, match="No space left on device"):
+        export_header(model, row, folder=out)
+    assert not (tmp_path / "new").exists()
+    moves[:] = [Path()] * 3
+    export_header(model, row, folder=out)
+    before = contents(out)
+    moves.clear()
+    with pytest.raises(ComputeError, match="No space left on device"):
+        export_header(model, row, folder=out, dtype="float64")
+    assert contents(out) == before
+
+
+def test_wrong_arguments_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, row = load("two_link"), function("rnea")
+    for options, message in (
+        ({"dtype": "float16"}, "There is no dtype 'float16' here"),
+        ({"name": "7up"}, "'7up' is no name"),
+        ({"name": "a\nb"}, "is no name"),
+        ({"name": "double"}, "'double' is no name"),
+    ):
+        with pytest.raises(ComputeError, match=message):
+            export_header(model, row, folder=tmp_path / "out", **options)
+    (tmp_path / "file").write_text("file")
+    for folder in ("file", "file/out"):
+        with pytest.raises(ComputeError, match=r"give another one|move it away"):
+            export_header(model, row, folder=tmp_path / folder)
+    monkeypatch.setattr(threads, "_ROOMS", {"float32": Room(plain=40, registers=30, slots=15)})
+    with pytest.raises(ComputeError, match="takes several kernels: export it with --cpu"):
+        export_header(load("iiwa14"), function("rnea_derivatives"), folder=tmp_path / "out")
+    assert contents(tmp_path) == {"file": b"file"} and not (tmp_path / "out").exists()
+
+
+def test_arrays_whose_names_are_taken(tmp_path: Path) -> None:
+    model, row = load("two_link"), function("rnea")
+    blocks = [
+        replace(b, name=name) for b, name in zip(row.inputs, ("q", "double", "n"), strict=True)
+    ]
+
+    names = [array.name for array in _named([b.resolved(model) for b in blocks], ("q",))]
+    assert names == ["q_", "double_", "n_"]
+    size = Block(name="size_q", shape=(2,), unit="")
+    assert _named([size], ())[0].name == "array_size_q"
