@@ -56,7 +56,7 @@ def command(
     if cpu and cuda:
         raise UsageError("Give --cpu or --cuda, not both: each writes a folder of its own.")
     if not cuda and (force or dtype is not None):
-        raise UsageError("--dtype and --force are for --cuda: leave them out, or add it.")
+        raise UsageError("Only --cuda has --dtype and --force: leave them out, or add it.")
     if cuda:
         _header(what, out, name, dtype or "float32", force, json)
         return

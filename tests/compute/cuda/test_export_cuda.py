@@ -322,7 +322,8 @@ def test_the_header_says_what_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "hostile", ['a"b', "a\n#error x", "*/ #error x", "a\\", "@CODE@", "\r#error"]
+    "hostile",
+    ['a"b', "a\n#error x", "*/ #error x", "a\\", "@CODE@", "\r#error", "`$(x)`", "???/"],
 )
 def test_hostile_names_are_harmless(tmp_path: Path, hostile: str) -> None:
     model = replace(load("two_link"), name=hostile)

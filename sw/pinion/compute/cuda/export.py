@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -237,9 +238,9 @@ def _replace(work: Path, folder: Path, old: Path, made: Mapping[str, str]) -> No
             if os.path.lexists(target):
                 (old / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(target, old / path, follow_symlinks=False)
-                undo.append(lambda a=old / path, b=target: os.replace(a, b))
+                undo.append(partial(os.replace, old / path, target))
             else:
-                undo.append(lambda b=target: b.unlink(missing_ok=True))
+                undo.append(partial(target.unlink, missing_ok=True))
             os.replace(work / path, target)
     except BaseException:
         for step in reversed(undo):
