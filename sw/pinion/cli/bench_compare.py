@@ -315,7 +315,9 @@ class Collected:
             self._leave_out(what, f"{why[:1].upper()}{why[1:]}", target)
 
     def _leave_out(self, what: str, why: str, target: Target) -> None:
-        self._missing.setdefault((what, why), []).append(target)
+        targets = self._missing.setdefault((what, why), [])
+        if target not in targets:  # two builds may be of one target
+            targets.append(target)
 
 
 def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
