@@ -44,7 +44,9 @@ _WORK = (
 )
 _TERMS = (
     "Equal terms: measured in this run, float64, one processor, the same work. Other code is "
-    "called for one state after the other; times are by the clock on the wall."
+    "called for one state after the other. Pinion's times are of a call from Python, which counts "
+    "most at N = 1; those of C and C++ code are of a loop in their own language. All are by the "
+    "clock on the wall."
 )
 
 
