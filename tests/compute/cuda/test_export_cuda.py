@@ -258,6 +258,47 @@ def test_two_headers_go_into_one_file(tmp_path: Path) -> None:
     assert np.allclose(found, [5, 6], rtol=1e-4)
 
 
+def test_arrays_are_where_their_layout_says(tmp_path: Path) -> None:
+    model, row = load("two_link"), function("rnea")
+    export_header(model, row, folder=tmp_path, dtype="float64", name="arm")
+    text = """
+#include "arm.cuh"
+extern "C" __global__ void soa(long long n, const double *q, const double *qd, const double *qdd,
+                               double *tau) {
+  arm::store(n, arm::inputs_soa(n, q, qd, qdd), arm::results_aos(tau));
+}
+extern "C" __global__ void aos(long long n, const double *q, const double *qd, const double *qdd,
+                               double *tau) {
+  arm::store(n, arm::inputs_aos(q, qd, qdd), arm::results_soa(n, tau));
+}
+"""
+    (tmp_path / "library").mkdir()
+    kernels = HostKernels(text, folder=tmp_path / "library", include=[tmp_path])
+    given = sample(model, row, COUNT, distribution="reference", seed=5)
+    wanted = row.evaluate(model, given)["tau"]
+    rows = [np.ascontiguousarray(given[b.name], dtype=float) for b in row.inputs]
+    tau = np.full((COUNT, 2), np.nan)
+    launched(kernels, "soa", 0, 128, [*(np.ascontiguousarray(r.T) for r in rows), tau])
+    assert np.allclose(tau, wanted, rtol=1e-10, atol=1e-10)
+    tau = np.full((2, COUNT), np.nan)
+    launched(kernels, "aos", 0, 128, [*rows, tau])
+    assert np.allclose(tau.T, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_threads_have_shared_memory_of_their_own(tmp_path: Path) -> None:
+    exported(tmp_path, "rnea_derivatives", "float64")
+    text = """
+#include "arm.cuh"
+extern "C" __global__ void places(long long *at) {
+  at[threadIdx.x] = (long long)arm::scratch().near;
+}
+"""
+    kernels = on_host(tmp_path, text)
+    at = np.zeros(32, np.int64)
+    kernels.launch("places", 1, 32, 0, [at], seed=1)
+    assert (np.diff(at) == 8).all()
+
+
 # ---- The folder ----------------------------------------------------------------------------------
 
 
