@@ -268,6 +268,31 @@ def test_what_is_refused(opened: Opened, given: dict[str, Any], message: str) ->
     assert device.launches == []
 
 
+def test_results_over_requests_are_refused(opened: Opened) -> None:
+    compiled, device = opened()
+    room = np.zeros(6 * 7 * 2)
+    given: dict[str, Any] = broken()
+    given["q"] = There(room[:42].reshape(6, 7))
+    with pytest.raises(InputError, match="'tau' overlaps 'q'"):
+        compiled(out={"tau": There(room[41:83].reshape(6, 7))}, **given)
+    assert device.launches == []
+    compiled(out={"tau": There(room[42:].reshape(6, 7))}, **given)
+
+
+def test_a_tensor_that_keeps_its_memory_is_refused(opened: Opened) -> None:
+    class Tensor:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            raise RuntimeError("it requires grad")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+    compiled, _ = opened()
+    with pytest.raises(InputError, match=r"'q' does not hand over .* requires grad"):
+        compiled(**broken(q=Tensor()))
+
+
 def test_a_device_that_fails_says_so_and_may_be_used_again(opened: Opened) -> None:
     compiled, device = opened()
     device.broken = True

@@ -291,6 +291,7 @@ class CudaKernel:
         count = next(iter(batched.values()), 1)
         single = not batched
         results, targets = self._device_results(out, count, single)
+        self._check_apart(views, targets, count)
         queue = self.device.stream(stream)
         if count:
             self._run(queue, count, [*views, *targets], None)
@@ -328,6 +329,28 @@ class CudaKernel:
                 )
             targets.append(view)
         return arrays, targets
+
+    def _check_apart(self, views: Sequence[Placed], targets: Sequence[Placed], count: int) -> None:
+        """That no result is written where something else is."""
+
+        def ends(array: Array, view: Placed) -> tuple[int, int]:
+            far = [(count - 1) * view.step, (prod(array.shape) - 1) * view.apart]
+            low, high = sum(min(0, f) for f in far), sum(max(0, f) for f in far) + 1
+            size = self.dtype.itemsize
+            return view.address + low * size, view.address + high * size
+
+        if not count:
+            return
+        others = [(a, *ends(a, v)) for a, v in zip(self.inputs, views, strict=True)]
+        for a, view in zip(self.results, targets, strict=True):
+            begin, end = ends(a, view)
+            for other, first, last in others:
+                if begin < last and first < end:
+                    raise InputError(
+                        f"The array for the result '{a.name}' overlaps '{other.name}': give memory "
+                        "of its own."
+                    )
+            others.append((a, begin, end))
 
     def _strides(self, array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Of a new array: samples next to each other where the layout is ``soa``."""
@@ -597,7 +620,10 @@ def _described(
     name: str, value: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...], int, np.dtype[Any], int | None]:
     """Shape, strides in elements, address, dtype and device of an array on a device."""
-    interface = getattr(value, "__cuda_array_interface__", None)
+    try:
+        interface = getattr(value, "__cuda_array_interface__", None)
+    except RuntimeError as error:  # PyTorch's, of a tensor that takes part in a gradient
+        raise InputError(f"'{name}' does not hand over its memory ({error}).") from None
     if interface is not None:
         shape = tuple(map(int, interface["shape"]))
         dtype = np.dtype(interface["typestr"])
