@@ -197,7 +197,6 @@ public:
   void compute(size_t first, size_t last) {
     for (size_t b = first; b < last; ++b) {
       const size_t start = b * BLOCK, left = batch.samples - start;
-      if (batch.large && b + 1 < last) fetch(b + 1);
       one_block(b, left < BLOCK ? (int)left : BLOCK);
     }
     if (batch.large) stream_fence();
@@ -209,24 +208,6 @@ private:
   const void **ins;
   void **outs;
   T *rows, *blocks;
-
-  // Asks for the inputs of a block that is computed later. The processor does so by itself too, but
-  // begins anew in every page.
-  PINION_INLINE void fetch(size_t b) {
-    for (uint32_t i = 0; i < k.inputs; ++i) {
-      const size_t size = k.input[i].size;
-      const pinion_view &view = batch.in[i];
-      const T *from = (const T *)view.data;
-      if (view.layout == PINION_SOA) {
-        from += b * BLOCK;
-        for (size_t e = 0; e < size; ++e, from += view.stride) __builtin_prefetch(from);
-      } else if (view.layout != PINION_ONE) {
-        from += (ptrdiff_t)(b * BLOCK) *
-                (view.layout == PINION_AOS ? (ptrdiff_t)view.stride : (ptrdiff_t)size);
-        for (size_t j = 0; j < size * BLOCK; j += LINE / sizeof(T)) __builtin_prefetch(from + j);
-      }
-    }
-  }
 
   // Block b, of which `count` samples exist.
   PINION_INLINE void one_block(size_t b, int count) {
