@@ -43,7 +43,8 @@ class HostDevice:
     -------
     used : bytes of its memory.
     launches : name and samples of every launch so far.
-    broken : the next `wait` fails.
+    broken : the next `wait` of a stream fails.
+    before : work of other libraries' streams, done when the device is waited for.
     """
 
     def __init__(self, folder: Path, *, memory: int = 1 << 30, index: int = 0) -> None:
@@ -55,6 +56,7 @@ class HostDevice:
         self.multiprocessors = 4
         self.clock_ghz = 1.0
         self.broken = False
+        self.before: list[Callable[[], None]] = []
         self._folder = folder
         self._memory = memory
 
@@ -71,6 +73,11 @@ class HostDevice:
 
     def stream(self, given: Any = None) -> Stream:
         return HostStream(self) if given is None else given
+
+    def wait(self) -> None:
+        before, self.before = self.before, []
+        for work in before:
+            work()
 
     def load(self, name: str, text: str) -> tuple[str, HostKernels]:
         return name, HostKernels(text, folder=self._folder)

@@ -226,6 +226,15 @@ def test_the_crossover_is_measured_or_follows_a_rule(
     assert [n for _, n in device.launches] == [1, 1, 4, 4, 16, 16, 64, 64, 256, 256]
 
 
+def test_requests_that_are_still_being_made_are_waited_for(opened: Opened) -> None:
+    compiled, device = opened()
+    given = states(8)
+    late = np.full((8, 7), np.nan)
+    device.before.append(lambda: np.copyto(late, given["q"]))
+    there = {name: There(values) for name, values in {**given, "q": late}.items()}
+    assert close(fetched(compiled(**there).tau), wanted(given))
+
+
 def test_a_stream_of_the_caller_is_not_waited_for(opened: Opened) -> None:
     compiled, device = opened()
     given = states(40)

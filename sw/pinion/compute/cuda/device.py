@@ -131,6 +131,9 @@ class Device(Protocol):
     def load(self, name: str, text: str) -> Any:
         """Compile a text, or find it compiled, and load the kernel of that name."""
 
+    def wait(self) -> None:
+        """Until all streams of the device are done, also those of other libraries."""
+
 
 class Gpu:
     """A GPU of this machine, through ``cuda-core``."""
@@ -226,6 +229,13 @@ class Gpu:
             raise ComputeError(
                 f"{self.name} does not take the kernel '{name}': {_line(error)}."
             ) from None
+
+    def wait(self) -> None:
+        """Until all streams of the device are done, also those of other libraries."""
+        try:
+            self._device.sync()
+        except Exception as error:
+            raise ComputeError(f"{self.name} failed ({_line(error)}): open it again.") from None
 
     def _new_stream(self) -> Any:
         return self._device.create_stream()

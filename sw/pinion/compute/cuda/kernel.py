@@ -292,6 +292,8 @@ class CudaKernel:
         single = not batched
         results, targets = self._device_results(out, count, single)
         self._check_apart(views, targets, count)
+        if stream is None:
+            self.device.wait()  # whoever makes the requests may not be done
         queue = self.device.stream(stream)
         if count:
             self._run(queue, count, [*views, *targets], None)
