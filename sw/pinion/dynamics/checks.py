@@ -173,9 +173,15 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
 
 def rotation_slices(model: Model) -> list[tuple[slice, str]]:
     """Where q holds vectors of unit length, and what each of them is."""
+    return rotations_of([body.joint.kind for body in model.bodies], model.q_slices)
+
+
+def rotations_of(
+    kinds: Sequence[JointKind | None], q_slices: Sequence[slice]
+) -> list[tuple[slice, str]]:
+    """Where q holds vectors of unit length, for joints' kinds and places (None has none)."""
     found = []
-    for body, own in zip(model.bodies, model.q_slices, strict=True):
-        kind = body.joint.kind
+    for kind, own in zip(kinds, q_slices, strict=True):
         if kind is JointKind.PLANAR:
             found.append((slice(own.stop - 2, own.stop), "cosine and sine"))
         elif kind in (JointKind.SPHERICAL, JointKind.FREE_FLYER):
@@ -185,7 +191,11 @@ def rotation_slices(model: Model) -> list[tuple[slice, str]]:
 
 def unit_rotations(model: Model, name: str, q: Array) -> Array:
     """Return q (..., nq) with rotations of unit length; raise for one that is far from it."""
-    slices = rotation_slices(model)
+    return of_unit_length(name, q, rotation_slices(model))
+
+
+def of_unit_length(name: str, q: Array, slices: Sequence[tuple[slice, str]]) -> Array:
+    """Return q (..., nq) with the vectors there of unit length; raise for one far from it."""
     if not slices:
         return q
     result = np.array(q)

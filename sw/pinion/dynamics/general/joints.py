@@ -31,25 +31,30 @@ _COLUMNS: Mapping[JointKind, tuple[int, ...]] = MappingProxyType(
 
 def subspace(joint: Joint) -> Array:
     """Return S, (6, nv of the joint), in the moving body's coordinates."""
-    S = np.eye(6)[:, list(_COLUMNS[joint.kind])]
+    S = kind_subspace(joint.kind)
     if joint.kind is JointKind.HELICAL:
         S[5, 0] = joint.pitch
     return S
 
 
-def displacement(joint: Joint, q: Array) -> tuple[Array, Array]:
+def kind_subspace(kind: JointKind) -> Array:
+    """Return S of a kind whose pitch is zero, (6, nv of the kind)."""
+    return np.eye(6)[:, list(_COLUMNS[kind])]
+
+
+def displacement(kind: JointKind, q: Array, pitch: float = 0.0) -> tuple[Array, Array]:
     """Return where the body stands in the frame it has at ``q = 0``.
 
     Arguments
     ---------
-    q : (..., nq of the joint) float, its coordinates as :class:`JointKind` lists them.
+    q : (..., nq of the kind) float, its coordinates as :class:`JointKind` lists them.
+    pitch : of a helical joint [m/rad].
 
     Returns
     -------
     R : (..., 3, 3), body to joint frame; p : (..., 3), the body's origin [m].
     """
-    kind = joint.kind
-    p = np.zeros((*q.shape[:-1], 3))
+    p = np.zeros((*q.shape[:-1], 3), q.dtype)
     if kind is JointKind.FREE_FLYER:
         return quaternion_matrix(q[..., 3:]), np.array(q[..., :3])
     if kind is JointKind.SPHERICAL:
@@ -60,14 +65,14 @@ def displacement(joint: Joint, q: Array) -> tuple[Array, Array]:
     angle = q[..., 0]
     if kind is JointKind.PRISMATIC:
         p[..., 2] = angle
-        return np.broadcast_to(np.eye(3), (*angle.shape, 3, 3)), p
-    p[..., 2] = joint.pitch * angle
+        return np.broadcast_to(np.eye(3, dtype=q.dtype), (*angle.shape, 3, 3)), p
+    p[..., 2] = pitch * angle
     return turn_about_z(np.cos(angle), np.sin(angle)), p
 
 
 def turn_about_z(c: Array, s: Array) -> Array:
     """Return the rotation about z of an angle's cosine and sine: (...) to (..., 3, 3)."""
-    R = np.zeros((*np.shape(c), 3, 3))
+    R = np.zeros((*np.shape(c), 3, 3), np.asarray(c).dtype)
     R[..., 0, 0] = R[..., 1, 1] = c
     R[..., 1, 0], R[..., 0, 1] = s, -np.asarray(s)
     R[..., 2, 2] = 1.0

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 def skew(a: Array) -> Array:
     """Return ``a^`` with ``a^ b = a x b``: (..., 3) to (..., 3, 3)."""
-    matrix = np.zeros((*a.shape, 3))
+    matrix = np.zeros((*a.shape, 3), a.dtype)
     matrix[..., 0, 1], matrix[..., 0, 2] = -a[..., 2], a[..., 1]
     matrix[..., 1, 0], matrix[..., 1, 2] = a[..., 2], -a[..., 0]
     matrix[..., 2, 0], matrix[..., 2, 1] = -a[..., 1], a[..., 0]

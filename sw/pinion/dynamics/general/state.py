@@ -78,7 +78,7 @@ def placements(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
     R: list[Array] = []
     p: list[Array] = []
     for body, own in zip(model.bodies, model.q_slices, strict=True):
-        turn, shift = displacement(body.joint, q[:, own])
+        turn, shift = displacement(body.joint.kind, q[:, own], body.joint.pitch)
         tree = body.joint.tree
         back = np.array(tree.E).T
         lever = np.array(tree.r) + times(back, shift)

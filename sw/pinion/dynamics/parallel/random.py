@@ -1,0 +1,213 @@
+"""Random chains and states, for tests and experiments; the same numbers for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pinion.dynamics.checks import DynamicsError, check_choice
+from pinion.dynamics.general.joints import kind_subspace, quaternion_matrix
+from pinion.dynamics.general.spatial import skew
+from pinion.robot.model import JointKind
+
+from .chain import Array, Chain
+from .recursion import rnea
+
+JOINTS = ("mixed", "revolute", "prismatic", "helical")
+INERTIAS = ("unit", "arm", "taper", "finger", "wide")
+
+_PRISMATIC = 0.3
+"""Share of shifts among mixed joints."""
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Ranges of a link's figures; lengths and masses that go from one to another when `taper`."""
+
+    length: tuple[float, float]  # m
+    mass: tuple[float, float]  # kg
+    gyration: tuple[float, float]  # of the length
+    scale: str  # uniform, logarithmic, or taper: along the chain
+
+
+_SIZES = {
+    "unit": _Sizes((0.5, 1.5), (0.5, 1.5), (0.5, 1.0), "uniform"),
+    "arm": _Sizes((0.05, 0.4), (0.3, 6.0), (0.2, 0.5), "uniform"),
+    "taper": _Sizes((0.4, 0.05), (10.0, 0.05), (0.2, 0.5), "taper"),
+    "finger": _Sizes((0.008, 0.012), (0.008, 0.012), (0.2, 0.5), "uniform"),
+    "wide": _Sizes((1e-2, 1.0), (1e-2, 10.0), (0.05, 0.5), "logarithmic"),
+}
+
+
+def random_chain(
+    n: int,
+    seed: int,
+    *,
+    joints: str | Sequence[int | JointKind] = "mixed",
+    inertias: str = "unit",
+    branches: int = 0,
+) -> Chain:
+    """A chain of n links in random directions.
+
+    Parameters
+    ----------
+    joints : ``mixed`` (revolute, and 30 % prismatic), ``revolute``, ``prismatic`` or ``helical``,
+        each about an axis in any direction; or one entry a link: a number of velocities, 0 to 6,
+        for a joint whose S has as many orthonormal columns in any direction, or a kind with a
+        quaternion.
+    inertias : ``unit`` (all of order one), ``arm`` (0.05 to 0.4 m, 0.3 to 6 kg), ``taper`` (10 kg
+        at the base to 0.05 kg at the tip), ``finger`` (1 cm, 10 g) or ``wide`` (1 cm to 1 m, 10 g
+        to 10 kg, neighbours at random: rotational inertias over nine decades).
+    branches : number of side branches of one to three bodies, with mixed joints.
+
+    Raises
+    ------
+    DynamicsError
+        When an argument does not do.
+    """
+    check_choice("inertias", inertias, INERTIAS)
+    if isinstance(joints, str):
+        check_choice("joints", joints, JOINTS)
+    elif len(joints) != n:
+        raise DynamicsError(f"joints has {len(joints)} entries for {n} links: give one each.")
+    if n < 1 or branches < 0:
+        raise DynamicsError(f"A chain of {n} links and {branches} side branches is none.")
+    rng = np.random.default_rng((seed, n, INERTIAS.index(inertias)))
+    wanted: list[str | int | JointKind] = [joints] * n if isinstance(joints, str) else [*joints]
+    parent = list(range(-1, n - 1))
+    for _ in range(branches):
+        at = int(rng.integers(n))
+        for _ in range(int(rng.integers(1, 4))):
+            parent.append(at)
+            wanted.append("mixed")
+            at = len(parent) - 1
+    count = len(parent)
+    sizes = _SIZES[inertias]
+    length = _drawn(rng, sizes.length, sizes.scale, n, count)
+    mass = _drawn(rng, sizes.mass, sizes.scale, n, count)
+    S = np.zeros((count, 6, 6))
+    kinds: list[JointKind | None] = []
+    dof = []
+    for i, joint in enumerate(wanted):
+        columns, kind = _joint(rng, joint, length[i])
+        S[i, :, : columns.shape[1]] = columns
+        kinds.append(kind)
+        dof.append(columns.shape[1])
+    before = np.array([length[max(0, p)] for p in parent])
+    return Chain(
+        name=f"{inertias}-{n}-{seed}",
+        E=quaternion_matrix(_directions(rng, count, 4)),
+        r=before[:, None] * _directions(rng, count, 3),
+        I=_inertias(rng, mass, length, sizes.gyration),
+        S=S,
+        dof=np.array(dof, np.int64),
+        parent=np.array(parent, np.int64),
+        kinds=tuple(kinds),
+        main=np.arange(n),
+        gravity=np.array([0.0, 0.0, -9.81]),
+    )
+
+
+@dataclass(frozen=True)
+class RandomState:
+    """A batch of states of a chain with the efforts that belong to it.
+
+    Members
+    -------
+    q : (B, nq); qd, qdd, tau : (B, nv), ``tau = ID(q, qd, qdd)``.
+    """
+
+    q: Array
+    qd: Array
+    qdd: Array
+    tau: Array
+
+
+def random_state(chain: Chain, seed: int, batch: int = 1) -> RandomState:
+    """Positions anywhere, rates to 1 and accelerations to 10 [rad | m, s]; efforts by ID."""
+    rng = np.random.default_rng((seed, chain.nv, batch))
+    q = rng.uniform(-1.0, 1.0, (batch, chain.nq))
+    for i, own in enumerate(chain.q_slices):
+        kind = chain.kinds[i]
+        if kind is None and chain.dof[i] == 1:
+            turns = bool(np.any(chain.S[i, :3, 0]))
+            # A shift is about as long as the links, or long chains would be longer than they turn.
+            q[:, own] *= np.pi if turns else float(np.linalg.norm(chain.r[i]))
+        elif kind is JointKind.PLANAR:
+            angle = rng.uniform(-np.pi, np.pi, batch)
+            q[:, own.start + 2], q[:, own.start + 3] = np.cos(angle), np.sin(angle)
+        elif kind in (JointKind.SPHERICAL, JointKind.FREE_FLYER):
+            q[:, own.stop - 4 : own.stop] = _directions(rng, batch, 4)
+    qd = rng.uniform(-1.0, 1.0, (batch, chain.nv))
+    qdd = rng.uniform(-10.0, 10.0, (batch, chain.nv))
+    return RandomState(q, qd, qdd, rnea(chain, q, qd, qdd))
+
+
+def _drawn(
+    rng: np.random.Generator, ends: tuple[float, float], scale: str, n: int, count: int
+) -> Array:
+    first, last = ends
+    if scale == "uniform":
+        return rng.uniform(first, last, count)
+    if scale == "logarithmic":
+        return np.asarray(np.exp(rng.uniform(np.log(first), np.log(last), count)))
+    # Links of side branches are as those at the tip.
+    share = np.minimum(np.arange(count) / max(1, n - 1), 1.0)
+    return np.asarray(first * (last / first) ** share)
+
+
+def _directions(rng: np.random.Generator, count: int, width: int) -> Array:
+    found = rng.normal(size=(count, width))
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+
+def _joint(
+    rng: np.random.Generator, joint: str | int | JointKind, length: float
+) -> tuple[Array, JointKind | None]:
+    """The columns of S, and the kind where the exponential is not the joint's displacement."""
+    if isinstance(joint, JointKind):
+        if joint.nq == joint.nv:
+            raise DynamicsError(
+                f"joints has {joint.value!r}: joints without a quaternion are given by 'mixed', "
+                "'revolute', 'prismatic', 'helical' or their number of velocities."
+            )
+        return kind_subspace(joint), joint
+    if isinstance(joint, str):
+        column = np.zeros((6, 1))
+        axis = _directions(rng, 1, 3)[0]
+        shifts = joint == "prismatic" or (joint == "mixed" and rng.random() < _PRISMATIC)
+        if shifts:
+            column[3:, 0] = axis
+        else:
+            column[:3, 0] = axis
+        if joint == "helical":
+            column[3:, 0] = rng.uniform(0.1, 0.5) * length * axis
+        return column, None
+    if not 0 <= joint <= 6:
+        raise DynamicsError(f"joints has {joint}: a joint has 0 to 6 velocities.")
+    columns, _ = np.linalg.qr(rng.normal(size=(6, max(1, joint))))
+    return columns[:, :joint], None
+
+
+def _inertias(
+    rng: np.random.Generator, mass: Array, length: Array, gyration: tuple[float, float]
+) -> Array:
+    """(count, 6, 6) inertias of bodies whose mass lies around the middle of their length."""
+    count = len(mass)
+    # Second moments along three axes make a tensor that a real body has, whatever they are.
+    least, most = gyration
+    second = 0.5 * rng.uniform(least**2, most**2, (count, 3)) * (length**2)[:, None]
+    axes = quaternion_matrix(_directions(rng, count, 4))
+    spread = axes @ (second[:, :, None] * np.swapaxes(axes, -1, -2))
+    central = np.trace(spread, axis1=1, axis2=2)[:, None, None] * np.eye(3) - spread
+    lever = skew(0.5 * length[:, None] * _directions(rng, count, 3))
+    turned = np.swapaxes(lever, -1, -2)
+    I = np.zeros((count, 6, 6))  # noqa: E741 - the field's name for it
+    weight = mass[:, None, None]
+    I[:, :3, :3] = weight * (central + lever @ turned)
+    I[:, :3, 3:] = weight * lever
+    I[:, 3:, :3] = weight * turned
+    I[:, 3:, 3:] = weight * np.eye(3)
+    return I

@@ -1,0 +1,181 @@
+r"""The serial algorithms of a chain: recursive Newton-Euler and articulated bodies.
+
+They are what the parallel algorithms are measured against, step by step from one body to the next
+(Featherstone 2008, tables 5.1 and 7.1, in body coordinates):
+
+    v_i = X_i v_p + S_i qd_i                  a_i = X_i a_p + S_i qdd_i + v_i x S_i qd_i
+    f_i = I_i a_i + v_i x* I_i v_i            f_p += X_i^T f_i          tau_i = S_i^T f_i
+    U_i = IA_i S_i      D_i = S_i^T U_i       u_i = tau_i - S_i^T p_i
+    IA_p += X_i^T (IA_i - U_i D_i^-1 U_i^T) X_i
+    p_p += X_i^T (p_i + Ia_i c_i + U_i D_i^-1 u_i)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics.general.spatial import times, transposed
+
+from .chain import Array, Chain
+from .small import factorise, solve_factored
+from .state import State, state_of
+
+
+def rnea(
+    chain: Chain, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, f_tip: ArrayLike | None = None
+) -> Array:
+    """Inverse dynamics.
+
+    Parameters
+    ----------
+    q : (nq,) or (B, nq) positions [rad | m]. qd, qdd : (nv,) or (B, nv).
+    f_tip : (6,) or (B, 6) wrench [N m; N] that the tip exerts on what it touches, in the last
+        link's coordinates about its origin.
+
+    Returns
+    -------
+    tau : as qd, efforts [N m | N].
+
+    Raises
+    ------
+    DynamicsError
+        When a shape, a type or a value does not do.
+    """
+    tip = {} if f_tip is None else {"f_tip": f_tip}
+    at = state_of(chain, q, wrenches=tip, qd=qd, qdd=qdd, **tip)
+    v = velocities(at)
+    a = accelerations(at, at.along("qdd") + at.drift(v))
+    f = times(at.I, a) + at.gyroscopic(v)
+    if tip:
+        f[:, chain.main[-1]] += at.wrenches["f_tip"]
+    for i in reversed(range(chain.bodies)):
+        parent = chain.parent[i]
+        if parent >= 0:
+            f[:, parent] += times(transposed(at.X[:, i]), f[:, i])
+    return at.flat(times(transposed(at.S), f))
+
+
+def velocities(at: State) -> Array:
+    """Return the bodies' velocities, (B, bodies, 6), each in its own coordinates."""
+    return _outwards(at, at.along("qd"), np.zeros_like(at.base))
+
+
+def accelerations(at: State, own: Array) -> Array:
+    """Return the bodies' accelerations with gravity's at the base, (B, bodies, 6).
+
+    own : (B, bodies, 6) what each joint adds.
+    """
+    return _outwards(at, own, at.base)
+
+
+def _outwards(at: State, own: Array, base: Array) -> Array:
+    result = np.array(own)
+    for i, parent in enumerate(at.chain.parent):
+        before = np.broadcast_to(base, (at.count, 6)) if parent < 0 else result[:, parent]
+        result[:, i] += times(at.X[:, i], before)
+    return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Articulated:
+    """Articulated bodies; what was asked for is filled, the rest is as it came.
+
+    Members
+    -------
+    IA : (B, bodies, 6, 6). p : (B, bodies, 6). U : (B, bodies, 6, k).
+    L, d : factors of ``D = S^T U`` with ones for unused columns, (B, bodies, k, k), (B, bodies, k).
+    u : (B, bodies, k).
+    """
+
+    IA: Array
+    p: Array
+    U: Array
+    L: Array
+    d: Array
+    u: Array
+
+
+def articulated(at: State, bias: Array, c: Array, which: Iterable[int]) -> Articulated:
+    """Return articulated inertias and their bias forces.
+
+    Parameters
+    ----------
+    at : with the efforts ``tau``.
+    bias : (B, bodies, 6) what each body's motion needs at no acceleration.
+    c : (B, bodies, 6) ``v x S qd``.
+    which : numbers of the bodies that hand theirs to their parents, children before parents: all
+        of them, or those of side branches.
+
+    Raises
+    ------
+    DynamicsError
+        When a joint moves no inertia.
+    """
+    chain, k, S = at.chain, at.chain.width, at.S
+    IA = np.array(np.broadcast_to(at.I, (at.count, *at.I.shape)))
+    p = np.array(bias)
+    U = np.zeros((at.count, chain.bodies, 6, k), at.dtype)
+    L = np.zeros((at.count, chain.bodies, k, k), at.dtype)
+    d = np.zeros((at.count, chain.bodies, k), at.dtype)
+    u = np.zeros((at.count, chain.bodies, k), at.dtype)
+    for i in which:
+        U[:, i] = IA[:, i] @ S[i]
+        try:
+            L[:, i], d[:, i] = factorise(transposed(S[i]) @ U[:, i] + at.unused[i])
+        except np.linalg.LinAlgError:
+            raise DynamicsError(
+                f"Joint {i} of the chain {chain.name!r} moves no inertia in one of its directions: "
+                "give the bodies that it carries mass."
+            ) from None
+        u[:, i] = at["tau"][:, i] - times(transposed(S[i]), p[:, i])
+        parent = chain.parent[i]
+        if parent < 0:
+            continue
+        # U D^-1 (U^T, u) in one solve.
+        both = np.concatenate([transposed(U[:, i]), u[:, i, :, None]], axis=-1)
+        solved = U[:, i] @ solve_factored(L[:, i], d[:, i], both)
+        through = IA[:, i] - solved[..., :6]
+        force = p[:, i] + times(through, c[:, i]) + solved[..., 6]
+        X = at.X[:, i]
+        IA[:, parent] += transposed(X) @ through @ X
+        p[:, parent] += times(transposed(X), force)
+    return Articulated(IA=IA, p=p, U=U, L=L, d=d, u=u)
+
+
+def answers(
+    at: State, bodies: Articulated, c: Array, qdd: Array, a: Array, which: Iterable[int]
+) -> None:
+    """Fill accelerations of bodies, parents before children: qdd (B, bodies, k), a (B, bodies, 6).
+
+    a : with the accelerations of the parents that are not in `which`.
+    """
+    for i in which:
+        parent = at.chain.parent[i]
+        before = np.broadcast_to(at.base, (at.count, 6)) if parent < 0 else a[:, parent]
+        before = times(at.X[:, i], before) + c[:, i]
+        rest = bodies.u[:, i] - times(transposed(bodies.U[:, i]), before)
+        qdd[:, i] = solve_factored(bodies.L[:, i], bodies.d[:, i], rest[..., None])[..., 0]
+        a[:, i] = before + times(at.S[i], qdd[:, i])
+
+
+def aba(
+    chain: Chain, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_tip: ArrayLike | None = None
+) -> Array:
+    """Forward dynamics by articulated bodies: qdd as qd; arguments and errors as for `rnea`."""
+    tip = {} if f_tip is None else {"f_tip": f_tip}
+    at = state_of(chain, q, wrenches=tip, qd=qd, tau=tau, **tip)
+    v = velocities(at)
+    c = at.drift(v)
+    bias = at.gyroscopic(v)
+    if tip:
+        bias[:, chain.main[-1]] += at.wrenches["f_tip"]
+    order = range(chain.bodies)
+    bodies = articulated(at, bias, c, reversed(order))
+    qdd = np.zeros((at.count, chain.bodies, chain.width), at.dtype)
+    answers(at, bodies, c, qdd, np.zeros_like(v), order)
+    return at.flat(qdd)
