@@ -23,12 +23,13 @@ from pinion.functions import (
     Function,
     InputError,
     Result,
+    arrays_of,
     check_arrays,
+    row_of,
 )
-from pinion.functions import function as named_function
 from pinion.robot import Model, load, model_to_dict
 
-from .link.manifest import Array, ManifestError
+from .link.manifest import ManifestError
 
 __all__ = ["Backend", "CardBackend", "FloatBackend", "__version__", "backend"]
 
@@ -50,9 +51,7 @@ class FloatBackend(Closing):
     def __init__(self, *, model: Model, function: Function) -> None:
         self.model = model
         self.function = function
-        self._inputs = tuple(
-            Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in function.inputs
-        )
+        self._inputs = arrays_of(function.inputs, model)
 
     def run(self, **arrays: ArrayLike) -> Result:
         """Compute a batch; ``saturated`` is False throughout, ``cycles`` None.
@@ -145,10 +144,7 @@ def backend(
         Subclasses with a sentence: an unknown robot, function, format, device or option.
     """
     name, address = split_device(device)
-    row = (
-        named_function(function, derivatives=derivatives) if isinstance(function, str) else function
-    )
-    row = row.asked(outputs) if outputs else row
+    row = row_of(function, derivatives=derivatives, outputs=outputs)
     point = _entry_point(name)
     if point is not None:
         opener = _loaded(point)

@@ -1,12 +1,15 @@
 """A device of CUDA kernels that is this machine's processor.
 
 Work is done when somebody waits for it, not when it is queued: whoever reads results too early, or
-writes over a request that is still to be sent, gets wrong numbers here as on a GPU.
+writes over a request that is still to be sent, gets wrong numbers here as on a GPU. What is queued
+knows addresses alone; work that comes to memory which was given back, the host's pinned memory too,
+is an error.
 """
 
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,26 +17,49 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.compute.cuda.device import Launch, Memory, Stream
+from pinion.compute.cuda.device import Launch, Memory, Recorded, Stream
 from pinion.compute.errors import ComputeError
 
 from .cuda_host import HostKernels
 
 
 class HostMemory:
-    """Memory of the device; all NaN at first."""
+    """Memory of the device; all NaN at first, and again when it is given back.
 
-    def __init__(self, device: HostDevice, size: int) -> None:
+    Members
+    -------
+    closed : it was given back. Its address is not used again, so that its users are noticed.
+    """
+
+    def __init__(self, device: HostDevice, size: int, stream: HostStream | None) -> None:
         self.bytes = np.full(size + 8, 0xFF, dtype=np.uint8)
         self.address = self.bytes.ctypes.data
         self.size = size
+        self.closed = False
         self._device = device
+        self._stream = stream
         device.used += size
+        device.memories.append(self)
 
     def close(self) -> None:
+        if self._stream is None:
+            self._give_back()
+        else:
+            self._stream.queue(self._give_back)
+
+    def check(self) -> None:
+        """That it may be used."""
+        assert not self.closed, "Memory of the device is used that was given back."
+
+    def holds(self, address: int) -> bool:
+        """Whether an address is in it."""
+        return self.address <= address < self.address + len(self.bytes)
+
+    def _give_back(self) -> None:
+        self.check()
         self._device.used -= self.size
         self.bytes[...] = 0xFF
-        self.size = 0
+        self.closed = True
 
 
 class HostDevice:
@@ -42,9 +68,15 @@ class HostDevice:
     Members
     -------
     used : bytes of its memory.
+    memories : all that it gave so far.
     launches : name and samples of every launch so far.
+    calls : what a driver was asked to queue: one for a copy, a launch or a graph.
+    recorded : graphs that were made and not closed.
     broken : the next `wait` of a stream fails.
+    lost : every call fails.
+    pinnable : bytes of the host's memory that it can pin; what was pinned is not counted back.
     before : work of other libraries' streams, done when the device is waited for.
+    waiting : called at the beginning of every `wait` of a stream.
     """
 
     def __init__(self, folder: Path, *, memory: int = 1 << 30, index: int = 0) -> None:
@@ -52,35 +84,56 @@ class HostDevice:
         self.index = index
         self.architecture = "host"
         self.used = 0
+        self.memories: list[HostMemory] = []
         self.launches: list[tuple[str, int]] = []
+        self.calls = 0
+        self.recorded = 0
         self.multiprocessors = 4
         self.clock_ghz = 1.0
         self.broken = False
+        self.lost = False
+        self.pinnable = 1 << 40
         self.before: list[Callable[[], None]] = []
+        self.waiting: Callable[[], None] = lambda: None
         self._folder = folder
         self._memory = memory
 
-    def free_bytes(self) -> int:
-        return self._memory - self.used
-
     def allocate(self, size: int) -> Memory:
-        if size > self.free_bytes():
+        return self.give(size, None)
+
+    def give(self, size: int, stream: HostStream | None) -> HostMemory:
+        """Memory for a stream, or for all."""
+        self.check()
+        if size > self._memory - self.used:
             raise MemoryError(f"{self.name} has no {size:,} bytes left.")
-        return HostMemory(self, size)
+        return HostMemory(self, size, stream)
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
+        self.check()
+        if size > self.pinnable:
+            raise MemoryError(f"{self.name} cannot pin {size:,} bytes.")
+        self.pinnable -= size
         return np.full(size, 0xFF, dtype=np.uint8)
 
     def stream(self, given: Any = None) -> Stream:
-        return HostStream(self) if given is None else given
+        self.check()
+        made: Stream = HostStream(self) if given is None else given
+        return made
 
     def wait(self) -> None:
+        self.check()
         before, self.before = self.before, []
         for work in before:
             work()
 
     def load(self, name: str, text: str) -> tuple[str, HostKernels]:
+        self.check()
         return name, HostKernels(text, folder=self._folder)
+
+    def check(self) -> None:
+        """That it is there."""
+        if self.lost:
+            raise ComputeError(f"{self.name} is lost to this process: start the process again.")
 
 
 class HostStream:
@@ -90,35 +143,133 @@ class HostStream:
         self._device = device
         self._queue: list[Callable[[], None]] = []
 
+    def queue(self, *work: Callable[[], None]) -> None:
+        """Queue work, by one call of the driver."""
+        self._device.check()
+        self._device.calls += 1
+        self._queue.extend(work)
+
+    def allocate(self, size: int) -> Memory:
+        return self._device.give(size, self)
+
     def upload(self, to: Memory, source: NDArray[Any]) -> None:
         assert source.nbytes <= to.size
-        self._queue.append(lambda: _copy(to.address, source.ctypes.data, source.nbytes))
+        self._copy(to.address, source.ctypes.data, source.nbytes, to, _kept_by(source))
 
     def download(self, to: NDArray[Any], source: Memory) -> None:
         assert to.nbytes <= source.size
-        self._queue.append(lambda: _copy(to.ctypes.data, source.address, to.nbytes))
+        self._copy(to.ctypes.data, source.address, to.nbytes, source, _kept_by(to))
 
     def copy(self, to: Memory, source: Memory) -> None:
         assert to.size == source.size
-        self._queue.append(lambda: _copy(to.address, source.address, to.size))
+        self._copy(to.address, source.address, to.size, to, _check_of(source))
 
     def launch(self, kernel: tuple[str, HostKernels], launch: Launch, args: Sequence[int]) -> None:
         name, compiled = kernel
-        self._device.launches.append((name, args[0]))
         values = [ctypes.c_longlong(value) for value in args]
-        self._queue.append(
-            lambda: compiled.launch(
+        device = self._device
+
+        def work() -> None:
+            for memory in device.memories:
+                if any(map(memory.holds, args)):
+                    memory.check()
+            compiled.launch(
                 name, launch.blocks, launch.threads, launch.shared_bytes, values, len(name)
             )
-        )
+
+        self._launched((name, args[0]))
+        self.queue(work)
+
+    def record(self, work: Callable[[Stream], None]) -> Recorded:
+        self._device.check()
+        recorder = _Recorder(self._device)
+        work(recorder)
+        return HostRecorded(self, recorder)
 
     def wait(self) -> None:
+        self._device.waiting()
+        self._device.check()
         queue, self._queue = self._queue, []
         if self._device.broken:
             raise ComputeError(f"{self._device.name} failed.")
         for work in queue:
             work()
 
+    def _launched(self, *launches: tuple[str, int]) -> None:
+        self._device.launches.extend(launches)
 
-def _copy(to: int, source: int, size: int) -> None:
-    ctypes.memmove(to, source, size)
+    def _copy(
+        self, to: int, source: int, size: int, memory: Memory, check: Callable[[], None]
+    ) -> None:
+        check_memory = _check_of(memory)
+
+        def work() -> None:
+            check_memory()
+            check()
+            ctypes.memmove(to, source, size)
+
+        self.queue(work)
+
+
+class _Recorder(HostStream):
+    """A stream that is recorded: nothing that is queued is done."""
+
+    def __init__(self, device: HostDevice) -> None:
+        super().__init__(device)
+        self.launches: list[tuple[str, int]] = []
+
+    @property
+    def work(self) -> list[Callable[[], None]]:
+        return self._queue
+
+    def queue(self, *work: Callable[[], None]) -> None:
+        self._queue.extend(work)
+
+    def allocate(self, size: int) -> Memory:
+        raise AssertionError("A stream that is recorded allocates nothing.")
+
+    def wait(self) -> None:
+        raise AssertionError("A stream that is recorded does not wait.")
+
+    def _launched(self, *launches: tuple[str, int]) -> None:
+        self.launches.extend(launches)
+
+
+class HostRecorded:
+    """Work that was recorded: the same copies and launches at the same addresses, every time."""
+
+    def __init__(self, stream: HostStream, recorder: _Recorder) -> None:
+        self._stream = stream
+        self._device = recorder._device
+        self._recorder = recorder
+        self._closed = False
+        self._device.recorded += 1
+
+    def launch(self) -> None:
+        assert not self._closed, "A graph is used that was given up."
+        self._stream.queue(*self._recorder.work)
+        self._device.launches.extend(self._recorder.launches)
+
+    def close(self) -> None:
+        self._device.check()
+        assert not self._closed, "A graph is given up twice."
+        self._closed = True
+        self._device.recorded -= 1
+
+
+def _check_of(memory: Memory) -> Callable[[], None]:
+    assert isinstance(memory, HostMemory)
+    return memory.check
+
+
+def _kept_by(array: NDArray[Any]) -> Callable[[], None]:
+    """Checks that pinned memory is still there, of which an array is a part."""
+    whole = array
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    there = weakref.ref(whole)
+
+    def check() -> None:
+        assert there() is not None, "Pinned memory is used that nobody keeps any more."
+
+    return check

@@ -198,10 +198,11 @@ class Collected:
         sizes = self._sizes(name, largest)
         try:
             kernel = cuda.compile(model, name)
-            rows, missing = cuda_times(kernel, sizes=sizes, rounds=rounds, seconds=seconds)
-        except (InputError, ComputeError) as error:
+        except InputError as error:
             self._leave_out("Pinion CUDA", str(error), target)
             return
+        rows, missing = cuda_times(kernel, sizes=sizes, rounds=rounds, seconds=seconds)
+        kernel.close()
         self.gpus.append(kernel.device.name)
         self._measured(target, rows, missing, on=kernel.device.name)
 

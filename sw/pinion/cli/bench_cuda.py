@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from numpy.typing import NDArray
 
 from pinion.compute import cuda
 from pinion.compute.cuda.device import Device
-from pinion.compute.cuda.kernel import CudaKernel
-from pinion.compute.cuda.rates import Limits, OnDevice, measured_limits, repeated
+from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
+from pinion.compute.cuda.rates import Limits, OnDevice, host_case, measured_limits
 from pinion.compute.errors import ComputeError
-from pinion.compute.rates import states_of
+from pinion.compute.rates import Case, rounds_of, states_of
 from pinion.functions import FUNCTIONS, function
 from pinion.robot import Model, load
 
@@ -27,6 +26,9 @@ ROBOTS = ("iiwa14", "hyq", "atlas")
 SIZES = (1, 16, 64, 128, 1024, 4096, 100_000, 1_000_000)
 MOST_BLOCKS = 100_000
 """Larger batches are not computed by a block a sample."""
+PLAIN, GRAPH = "host to host", "host to host, graph"
+"""Arrays of the host and back: queued call by call, and as a CUDA graph."""
+
 SEED = 11
 
 
@@ -67,19 +69,18 @@ def run(
     with counted("Measuring", total=len(robots) * len(names)) as advance:
         for robot, model in models.items():
             for name in names:
-                try:
-                    rows += measured(
-                        robot,
-                        name,
-                        model=model,
-                        device=there,
-                        limits=limits,
-                        largest=largest,
-                        rounds=rounds,
-                        cache=cache,
-                    )
-                except ComputeError as error:
-                    left_out[f"{robot} {name}"] = str(error)
+                found, missing = measured(
+                    robot,
+                    name,
+                    model=model,
+                    device=there,
+                    limits=limits,
+                    largest=largest,
+                    rounds=rounds,
+                    cache=cache,
+                )
+                rows += found
+                left_out |= missing
                 advance(1)
     data = {
         "bench": "cuda",
@@ -111,70 +112,69 @@ def measured(
     largest: int,
     rounds: int,
     cache: Path | None,
-) -> list[dict[str, Any]]:
-    """One function of one robot: both dtypes, threads and blocks, arrays there and here."""
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """One function of one robot: both dtypes, threads and blocks, arrays there and here.
+
+    Returns
+    -------
+    Rows; and what was left out, with the reason. What was measured before a failure stays.
+    """
     row = function(name)
     states = states_of(model, row, seed=SEED)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
     for dtype in ("float32", "float64"):
         for layout in ("soa", "aos"):
-            kernel = cuda.compile(
-                model, row, dtype=dtype, layout=layout, device=device, cache=cache
-            )
+            what = f"{robot} {name}, {dtype}, {layout}"
+            try:
+                kernel = cuda.compile(
+                    model, row, dtype=dtype, layout=layout, device=device, cache=cache
+                )
+            except ComputeError as error:
+                left_out[what] = str(error)
+                continue
+            about = {"robot": robot, "function": name, "dtype": dtype, "layout": layout}
             for count in (size for size in SIZES if size <= largest):
-                found = _ways(kernel, states, count, rounds)
-                for way, seconds in found.items():
-                    ns = 1e9 * float(np.median(seconds)) / count
-                    low, high = np.percentile(seconds, [25, 75])
+                try:
+                    found = _ways(kernel, states, count, rounds)
+                except (ComputeError, MemoryError) as error:
+                    left_out[f"{what}, N >= {count:,}"] = str(error)
+                    break
+                for way, times in found.items():
+                    ns = float(np.median(times))
+                    low, high = np.percentile(times, [25, 75])
+                    floor = limits.floor_ns(kernel)
                     rows.append(
                         {
-                            **{"robot": robot, "function": name, "dtype": dtype, "layout": layout},
-                            **{"samples": count, "way": way, "ns": ns},
+                            **{**about, "samples": count, "way": way, "ns": ns},
                             "us_per_batch": ns * count * 1e-3,
-                            "spread": float((high - low) / np.median(seconds)),
-                            "floor_ns": limits.floor_ns(kernel),
-                            "over_floor": None
-                            if way == "host to host"
-                            else ns / limits.floor_ns(kernel),
+                            "spread": float((high - low) / ns),
+                            "floor_ns": floor,
+                            "over_floor": None if way in (PLAIN, GRAPH) else ns / floor,
                         }
                     )
             kernel.close()
-    return rows
+    return rows, left_out
 
 
 def _ways(
     kernel: CudaKernel, states: Mapping[str, NDArray[Any]], count: int, rounds: int
 ) -> dict[str, list[float]]:
-    """Seconds of a batch, in every round, for each way of computing it."""
-    found: dict[str, list[float]] = {}
-    try:
-        there = OnDevice(kernel, states, count)
-    except MemoryError:
-        return found
+    """Nanoseconds a sample, in every round, for each way of computing a batch."""
+    cases: dict[str, Case] = {}
+    there = OnDevice(kernel, states, count)
     try:
         runs = max(1, min(100, 200_000 // count))
-        for _ in range(rounds):
-            found.setdefault("threads", []).append(
-                repeated(there.stream, there.by_threads, runs=runs)
-            )
-            if kernel.small is not None and kernel.source.layout == "aos" and count <= MOST_BLOCKS:
-                found.setdefault("blocks", []).append(
-                    repeated(there.stream, there.by_blocks, runs=runs)
-                )
+        cases["threads"] = there.by_threads(runs)
+        if kernel.source.layout == "aos":
+            if kernel.small is not None and count <= MOST_BLOCKS:
+                cases["blocks"] = there.by_blocks(runs)
+            cases[PLAIN] = host_case(kernel, states, count, graphs=False)
+            if count <= GRAPH_SAMPLES:
+                cases[GRAPH] = host_case(kernel, states, count, graphs=True)
+        return rounds_of(cases, rounds=rounds, seconds=0)
     finally:
         there.close()
-    if kernel.source.layout == "aos":
-        given = {
-            name: np.resize(values.astype(kernel.dtype), (count, *values.shape[1:]))
-            for name, values in states.items()
-        }
-        results = {a.name: np.zeros((count, *a.shape), dtype=kernel.dtype) for a in kernel.results}
-        kernel(out=results, **given)
-        for _ in range(rounds):
-            start = time.perf_counter()
-            kernel(out=results, **given)
-            found.setdefault("host to host", []).append(time.perf_counter() - start)
-    return found
 
 
 def _show(data: Mapping[str, Any]) -> None:
@@ -207,8 +207,9 @@ def _show(data: Mapping[str, Any]) -> None:
         f"{about['clock_ghz']:.2f} GHz at most, copies at {about['copy_bytes_ns']:.0f} GB/s read "
         f"plus written). Medians of {data['rounds']} rounds. threads: a thread a sample; blocks: a "
         "block a sample; both with arrays on the device, launches queued behind each other. host "
-        "to host: NumPy arrays, copies included. x floor: over the larger of the time of the bytes "
-        "at the rate of a copy and the time to issue the instructions."
+        "to host: NumPy arrays, copies included; graph: the same, with copies and kernels started "
+        "in one call of the driver. x floor: over the larger of the time of the bytes at the rate "
+        "of a copy and the time to issue the instructions."
     )
     for what, why in data["left_out"].items():
         say(f"Left out: {what}: {why}")

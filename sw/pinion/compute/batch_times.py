@@ -6,21 +6,21 @@ it. Batches are arrays of structures, (n, ...), what users of NumPy have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pinion.functions import Function, Result
+from pinion.functions import Function
 from pinion.robot import Model
 
 from . import cpu
-from .cuda.device import Memory
-from .cuda.kernel import CudaKernel, DeviceArray
+from .cuda.kernel import CudaKernel
+from .cuda.rates import device_case, host_case
+from .errors import ComputeError
 from .rates import Case, kernel_case, record_bytes, rounds_of, states_of
 
 SEED = 11
@@ -29,7 +29,6 @@ MOST_BYTES = 3 << 29
 """Arrays of one batch may take this much memory; larger batches are left out."""
 
 Row = dict[str, Any]
-States = Mapping[str, NDArray[Any]]
 
 
 def cpu_times(
@@ -83,11 +82,8 @@ def cuda_times(
 
     Returns
     -------
-    As of :func:`cpu_times`, with ``processors`` always ``gpu``.
-
-    Raises
-    ------
-    ComputeError : the device failed.
+    As of :func:`cpu_times`, with ``processors`` always ``gpu``. Where the device fails, the batch
+    is left out, and those that were measured before stay.
     """
     states = states_of(kernel.model, kernel.function, seed=SEED)
     size = kernel.dtype.itemsize * sum(prod(a.shape) for a in (*kernel.inputs, *kernel.results))
@@ -110,45 +106,6 @@ def cuda_times(
         for how, note, case in ways
     ]
     return _times(paths, sizes=sizes, rounds=rounds, seconds=seconds)
-
-
-def host_case(kernel: CudaKernel, states: States, count: int) -> Case:
-    """A call with arrays of the host, copies included."""
-    given = _requests(kernel, states, count)
-    out = {a.name: np.zeros((count, *a.shape), kernel.dtype) for a in kernel.results}
-    return Case(lambda: kernel(out=out, **given), count)
-
-
-def device_case(kernel: CudaKernel, states: States, count: int) -> Case:
-    """A call with arrays on the device; it waits until the results are there."""
-    given = {name: _there(kernel, rows) for name, rows in _requests(kernel, states, count).items()}
-    out = {
-        a.name: _there(kernel, np.zeros((count, *a.shape), kernel.dtype)) for a in kernel.results
-    }
-
-    def call() -> Result:
-        return kernel(out=out, **given)
-
-    return Case(call, count)
-
-
-def _requests(kernel: CudaKernel, states: States, count: int) -> dict[str, NDArray[Any]]:
-    return {
-        a.name: np.resize(states[a.name].astype(kernel.dtype), (count, *a.shape))
-        for a in kernel.inputs
-    }
-
-
-def _there(kernel: CudaKernel, values: NDArray[Any]) -> DeviceArray:
-    """A copy of an array on the kernel's device."""
-    memory: Memory = kernel.device.allocate(values.nbytes)
-    pinned = kernel.device.pinned(values.nbytes)
-    pinned[...] = values.reshape(-1).view(np.uint8)
-    stream = kernel.device.stream()
-    stream.upload(memory, pinned)
-    stream.wait()
-    strides = tuple(step // values.itemsize for step in values.strides)
-    return DeviceArray(kernel.device.index, memory, values.shape, strides, kernel.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +146,14 @@ def _times(
                 continue
             try:
                 cases[what] = path.case(count)
-            except MemoryError as error:
+            except (MemoryError, ComputeError) as error:
                 left_out[what] = str(error)
                 continue
             about[what] = {**path.about, "samples": count}
-        times = rounds_of(cases, rounds=rounds, seconds=seconds)
+        try:
+            times = rounds_of(cases, rounds=rounds, seconds=seconds)
+        except ComputeError as error:
+            left_out |= dict.fromkeys(cases, str(error))
+            continue
         rows += [{**about[w], "ns_per_sample": float(np.median(ns))} for w, ns in times.items()]
     return rows, left_out

@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.functions import (
-    Block,
     Function,
     InputError,
     Result,
+    arrays_of,
     reduced_graph,
+    row_of,
 )
 from pinion.functions import (
     function as named_function,
@@ -70,7 +71,7 @@ def source(
 ) -> Source:
     """The C++ source that `compile` compiles, and counts of it; the arguments are the same."""
     model = load(model) if isinstance(model, str) else model
-    row = _row(function, derivatives, outputs)
+    row = row_of(function, derivatives=derivatives, outputs=outputs)
     return kernel_of(
         model,
         row,
@@ -126,7 +127,7 @@ def compile(
     if threads < 0:
         raise ComputeError(f"A kernel cannot use {threads} threads: give 0 for all, or a number.")
     model = load(model) if isinstance(model, str) else model
-    row = _row(function, derivatives, outputs)
+    row = row_of(function, derivatives=derivatives, outputs=outputs)
     machine = isas.named(isa) if isa else isas.best()
     command = find_compiler(compiler)
     store = Cache(default_folder(os.environ) if cache is None else cache)
@@ -216,8 +217,8 @@ class Kernel:
         self.isa = isa
         self.finite = finite
         self.threads = threads
-        self.inputs = _arrays(function.inputs, model)
-        self.results = _arrays(function.results, model)
+        self.inputs = arrays_of(function.inputs, model)
+        self.results = arrays_of(function.results, model)
         self._native = native
         self.run: Callable[..., Result] = self._compute
         module = native.runtime.module
@@ -422,16 +423,6 @@ def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     memory = np.empty(size + 64, dtype=np.uint8)
     start = -memory.ctypes.data % 64
     return memory[start : start + size].view(dtype).reshape(shape)
-
-
-def _arrays(blocks: Sequence[Block], model: Model) -> tuple[Array, ...]:
-    return tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in blocks)
-
-
-def _row(function: str | Function, derivatives: str, outputs: Sequence[str]) -> Function:
-    if isinstance(function, str):
-        return named_function(function, derivatives=derivatives, outputs=outputs)
-    return function.asked(outputs) if outputs else function
 
 
 def _is_built_in(row: Function) -> bool:

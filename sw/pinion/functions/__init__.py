@@ -7,11 +7,11 @@ from .blocks import Block, Quantity, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError, InputError
 from .reduced import Saving, independent_states, reduced_graph, savings
-from .requests import RequestArrays, check_arrays
+from .requests import RequestArrays, arrays_of, check_arrays
 from .result import Result
 from .row import Function, Variant
 from .samples import DISTRIBUTIONS, position_limits, sample, velocity_limits
-from .table import FUNCTIONS, function
+from .table import FUNCTIONS, function, row_of
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -29,11 +29,13 @@ __all__ = [
     "Saving",
     "Uniform",
     "Variant",
+    "arrays_of",
     "check_arrays",
     "function",
     "independent_states",
     "position_limits",
     "reduced_graph",
+    "row_of",
     "sample",
     "savings",
     "velocity_limits",

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.link import Array
+from pinion.robot import Model
 
+from .blocks import Block
 from .errors import InputError
 
 BLOCK = 1 << 15
@@ -32,6 +34,11 @@ class RequestArrays:
     arrays: dict[str, NDArray[Any]]
     count: int
     single: bool
+
+
+def arrays_of(blocks: Sequence[Block], model: Model) -> tuple[Array, ...]:
+    """The arrays of a function's inputs or results for a robot, every element travelling."""
+    return tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in blocks)
 
 
 def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> RequestArrays:

@@ -164,3 +164,24 @@ def function(name: str, *, derivatives: str = "composite", outputs: Sequence[str
             )
         row = row.formulated(derivatives)
     return row.asked(outputs)
+
+
+def row_of(
+    wanted: str | Function, *, derivatives: str = "composite", outputs: Sequence[str] = ()
+) -> Function:
+    """A row by its name, or a row as it is.
+
+    Parameters
+    ----------
+    wanted : a name in the table, or a row, whose formulation is its own.
+    derivatives : of a row by its name, as of :func:`function`.
+    outputs : optional results to add.
+
+    Raises
+    ------
+    FunctionError
+        As :func:`function`.
+    """
+    if isinstance(wanted, str):
+        return function(wanted, derivatives=derivatives, outputs=outputs)
+    return wanted.asked(outputs) if outputs else wanted

@@ -35,7 +35,7 @@ def test_without_a_gpu_a_sentence_says_what_to_take(tmp_path: Path) -> None:
     [
         ("cuda:first", {}, "'cuda:first' has no number"),
         ("cuda", {"layout": "blocks"}, "no layout 'blocks' here; choose aos or soa"),
-        ("cuda", {"threads": 2}, "no option 'threads'; it has dtype, layout, cache"),
+        ("cuda", {"threads": 2}, "no option 'threads'; it has dtype, layout, graphs, cache"),
     ],
 )
 def test_wrong_options(device: str, options: dict[str, Any], message: str) -> None:

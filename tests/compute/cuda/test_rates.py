@@ -13,7 +13,7 @@ import pytest
 from pinion.cli import bench_cuda
 from pinion.compute import cuda
 from pinion.compute.cuda.rates import Limits, OnDevice, measured_limits
-from pinion.compute.rates import states_of
+from pinion.compute.rates import Case, states_of
 from pinion.functions import function
 from pinion.robot import load
 from tests.support.cuda_device import HostDevice
@@ -23,12 +23,22 @@ pytestmark = pytest.mark.skipif(
     reason="no C++ compiler on this machine",
 )
 
+WAYS = ["threads", "blocks", "host to host", "host to host, graph"]
+
+
+def called_once(cases: dict[str, Case], *, rounds: int, seconds: float) -> dict[str, list[float]]:
+    """In the place of `rounds_of`: everything is computed, and every call took a microsecond."""
+    for case in cases.values():
+        case.call()
+    return {name: [1e3 / case.count] * rounds for name, case in cases.items()}
+
 
 def test_every_way_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(bench_cuda, "measured_limits", lambda device: Limits(10.0, 4.0))
-    monkeypatch.setattr(bench_cuda, "repeated", lambda stream, run, runs: 1e-6)
+    monkeypatch.setattr(bench_cuda, "GRAPH_SAMPLES", 15)
+    monkeypatch.setattr(bench_cuda, "rounds_of", called_once)
     device = HostDevice(tmp_path)
     arguments = {"largest": 16, "rounds": 3, "device": device, "cache": tmp_path / "cache"}
     bench_cuda.run(["two_link", "rnea"], json=True, **arguments)
@@ -38,16 +48,18 @@ def test_every_way_is_measured(
         (dtype, layout, count, way)
         for dtype in ("float32", "float64")
         for count in (1, 16)
-        for layout, ways in (("soa", ["threads"]), ("aos", ["threads", "blocks", "host to host"]))
+        for layout, ways in (("soa", WAYS[:1]), ("aos", WAYS if count < 16 else WAYS[:-1]))
         for way in ways
     }
     for row in data["rows"]:
         assert math.isfinite(row["ns"]) and row["ns"] > 0
-        assert (row["over_floor"] is None) == (row["way"] == "host to host")
+        assert (row["over_floor"] is None) == row["way"].startswith("host to host")
+        runs = 100 if row["way"] in WAYS[:2] else 1
+        assert row["ns"] * row["samples"] == pytest.approx(1e3 / runs)
     # 8 numbers of 4 bytes at 10 bytes a nanosecond; arithmetic is far below.
     (floor,) = {r["floor_ns"] for r in data["rows"] if r["dtype"] == "float32"}
     assert floor == pytest.approx(3.2)
-    assert data["left_out"] == {} and device.used == 0
+    assert data["left_out"] == {} and device.used == device.recorded == 0
     bench_cuda.run(["two_link", "rnea"], json=False, **arguments)
     assert "host to host" in capsys.readouterr().out
 
@@ -62,7 +74,15 @@ def test_what_a_device_cannot_hold_is_left_out(
         **{"largest": 16, "rounds": 1, "json": True, "device": device, "cache": tmp_path / "cache"},
     )
     data = json.loads(capsys.readouterr().out)
-    assert data["rows"] == [] and "has no memory" in data["left_out"]["two_link rnea"]
+    # What was measured before stays.
+    assert {(r["layout"], r["samples"]) for r in data["rows"]} == {("soa", 1)}
+    assert set(data["left_out"]) == {
+        f"two_link rnea, {dtype}, {layout}{size}"
+        for dtype in ("float32", "float64")
+        for layout, size in (("aos", ", N >= 1"), ("soa", ", N >= 16"))
+    }
+    for why in data["left_out"].values():
+        assert "bytes left" in why or "has no memory for 2 chunks" in why
 
 
 @pytest.mark.parametrize("layout", ["aos", "soa"])
@@ -75,8 +95,9 @@ def test_what_is_measured_is_right(tmp_path: Path, layout: str) -> None:
     states = states_of(model, row, seed=1)
     batch = OnDevice(kernel, states, 37)
     wanted = row.evaluate(model, {k: v[:37].astype(np.float64) for k, v in states.items()})["tau"]
-    batch.by_threads()
-    batch.stream.wait()
+    case = batch.by_threads(3)
+    case.call()
+    assert case.count == 3 * 37 and [n for _, n in device.launches[-3:]] == [37] * 3
     assert np.max(np.abs(batch.results()["tau"] - wanted)) <= 1e-12 * np.max(np.abs(wanted))
     batch.close()
     assert device.used == 0

@@ -14,11 +14,10 @@ on a processor in the tests, where threads give the CPU path's bits.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pinion.functions import Function
-from pinion.functions import function as named_function
+from pinion.functions import Function, row_of
 from pinion.robot import Model, load
 
 from .. import cpu
@@ -51,7 +50,7 @@ def source(
     dtype: str = "float32",
     layout: str = "aos",
     derivatives: str = "composite",
-    outputs: tuple[str, ...] = (),
+    outputs: Sequence[str] = (),
     comments: bool = False,
 ) -> ThreadSource:
     """The CUDA source of a function; the arguments are those of `compile`.
@@ -61,7 +60,7 @@ def source(
     comments : every line tells which line of the mechanics made it.
     """
     model = load(model) if isinstance(model, str) else model
-    row = _row(function, derivatives, outputs)
+    row = row_of(function, derivatives=derivatives, outputs=outputs)
     return thread_source(
         cpu.graph_of(model, row),
         inputs=[b.resolved(model) for b in row.inputs],
@@ -81,8 +80,9 @@ def compile(
     dtype: str = "float32",
     layout: str = "aos",
     derivatives: str = "composite",
-    outputs: tuple[str, ...] = (),
+    outputs: Sequence[str] = (),
     finite: bool = False,
+    graphs: bool = True,
     device: int | Device = 0,
     cache: Path | None = None,
 ) -> CudaKernel:
@@ -97,6 +97,7 @@ def compile(
         any strides (:class:`CudaKernel`).
     derivatives, outputs : as of :func:`pinion.functions.function`.
     finite : whether NaN and infinities in arrays of the host are refused.
+    graphs : whether small batches of the host are queued as CUDA graphs (:class:`CudaKernel`).
     device : the number of a GPU, or a device.
     cache : where compiled kernels are kept; by default the user's cache.
 
@@ -108,7 +109,7 @@ def compile(
         When a kernel does not compile or load.
     """
     model = load(model) if isinstance(model, str) else model
-    row = _row(function, derivatives, outputs)
+    row = row_of(function, derivatives=derivatives, outputs=outputs)
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
         raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")
@@ -132,6 +133,7 @@ def compile(
         source=made,
         device=there,
         finite=finite,
+        graphs=graphs,
         small=small,
         crossover=crossover,
     )
@@ -180,9 +182,3 @@ class _Kept:
             key,
             lambda: compile_cubin(text, architecture=architecture, names=[name]).code,
         )
-
-
-def _row(function: str | Function, derivatives: str, outputs: tuple[str, ...]) -> Function:
-    if isinstance(function, str):
-        return named_function(function, derivatives=derivatives, outputs=outputs)
-    return function.asked(outputs) if outputs else function

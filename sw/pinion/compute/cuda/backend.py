@@ -53,6 +53,7 @@ def open_backend(
     *,
     dtype: str = "float32",
     layout: str = "aos",
+    graphs: bool = True,
     cache: Path | None = None,
 ) -> CudaBackend:
     """Compile a function for a GPU; the options are those of :func:`pinion.compute.cuda.compile`.
@@ -75,6 +76,7 @@ def open_backend(
             dtype=dtype,
             layout=layout,
             finite=True,
+            graphs=graphs,
             device=int(address or 0),
             cache=cache,
         )

@@ -21,7 +21,7 @@ from pinion import installation
 from pinion.compute.errors import ComputeError
 from pinion.compute.printer import comment
 from pinion.compute.source import SCALARS
-from pinion.functions import Block, Function, InputError
+from pinion.functions import Block, Function, InputError, row_of
 from pinion.functions import function as named_function
 from pinion.robot import JointKind, Model, load
 
@@ -308,19 +308,18 @@ def _row(function: str | Function, outputs: Sequence[str]) -> Function:
             f"There is no kernel of '{name}' for the threads of a block: choose one of "
             f"{', '.join(FUNCTIONS)}."
         )
-    if isinstance(function, str):
-        return named_function(name, outputs=outputs)
-    try:
-        formulation = function.options.get("derivatives", "composite")
-        known = named_function(name, derivatives=formulation, outputs=function.added)
-    except InputError:
-        known = None
-    if known != function:
-        raise ComputeError(
-            f"The function '{name}' is not the table's of that name, and only those have a kernel "
-            "for the threads of a block: take the kernel of one thread a sample."
-        )
-    return function.asked(outputs) if outputs else function
+    if not isinstance(function, str):
+        try:
+            formulation = function.options.get("derivatives", "composite")
+            known = named_function(name, derivatives=formulation, outputs=function.added)
+        except InputError:
+            known = None
+        if known != function:
+            raise ComputeError(
+                f"The function '{name}' is not the table's of that name, and only those have a "
+                "kernel for the threads of a block: take the kernel of one thread a sample."
+            )
+    return row_of(function, outputs=outputs)
 
 
 class _Tree:

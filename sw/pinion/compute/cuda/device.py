@@ -4,14 +4,16 @@ All that is asked of a device is in the protocols here, so that what stands abov
 copies, streams, results) is the same for a GPU and for a processor that plays one.
 
 .. note:: :class:`Gpu` has been run on no GPU yet: its calls follow the documentation of cuda-core
-   1.2, and the tests replace it.
+   1.2. The tests replace it, or give it a driver that is a few Python classes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,11 +59,38 @@ class Memory(Protocol):
     size: int
 
     def close(self) -> None:
-        """Give it back."""
+        """Give it back; of a stream's memory, when the stream has done what was queued before."""
+
+
+class Recorded(Protocol):
+    """Work of a stream that was recorded, and is queued there again as a whole.
+
+    Copies and kernels have the addresses and the numbers that they had when they were recorded;
+    what stands at these addresses is read when they run. Whoever records keeps all of it, pinned
+    memory of the host too, until it is closed.
+    """
+
+    def launch(self) -> None:
+        """Queue it, in one call of the driver."""
+
+    def close(self) -> None:
+        """Give it up; what is queued already is still done."""
 
 
 class Stream(Protocol):
-    """What a device does in order; calls return before it is done."""
+    """What a device does in order; calls return before it is done.
+
+    Every call raises a ComputeError, one sentence, when the device or its driver refuses.
+    """
+
+    def allocate(self, size: int) -> Memory:
+        """Memory for this stream, which is given back in its order.
+
+        Raises
+        ------
+        MemoryError
+            When there is not so much.
+        """
 
     def upload(self, to: Memory, source: NDArray[Any]) -> None:
         """Copy pinned host memory to the beginning of a memory of the device."""
@@ -82,6 +111,15 @@ class Stream(Protocol):
         args : numbers, and addresses on the device.
         """
 
+    def record(self, work: Callable[[Stream], None]) -> Recorded:
+        """Record what is queued, without doing it.
+
+        Parameters
+        ----------
+        work : queues copies and launches on the stream that it is given, and neither waits nor
+            allocates.
+        """
+
     def wait(self) -> None:
         """Until all of it is done.
 
@@ -93,7 +131,10 @@ class Stream(Protocol):
 
 
 class Device(Protocol):
-    """What kernels run on.
+    """What kernels run on; several threads may call it at once.
+
+    Every call raises a ComputeError, one sentence, when the device or its driver refuses; after an
+    error that the driver does not recover from, each of them says so.
 
     Members
     -------
@@ -110,11 +151,8 @@ class Device(Protocol):
     multiprocessors: int
     clock_ghz: float
 
-    def free_bytes(self) -> int:
-        """Of memory."""
-
     def allocate(self, size: int) -> Memory:
-        """Memory of the device.
+        """Memory of the device, for all of its streams.
 
         Raises
         ------
@@ -123,7 +161,13 @@ class Device(Protocol):
         """
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Memory of the host that the device copies from and to by itself."""
+        """Memory of the host that the device copies from and to by itself.
+
+        Raises
+        ------
+        MemoryError
+            When the host gives no more of that kind.
+        """
 
     def stream(self, given: Any = None) -> Stream:
         """A new stream, or one of the caller's (an object with ``__cuda_stream__``)."""
@@ -135,8 +179,31 @@ class Device(Protocol):
         """Until all streams of the device are done, also those of other libraries."""
 
 
+_NO_RETURN = (
+    "CUDA_ERROR_ASSERT",
+    "CUDA_ERROR_CONTAINED",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+    "CUDA_ERROR_ECC_UNCORRECTABLE",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR",
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+    "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_LAUNCH_FAILED",
+    "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+    "CUDA_ERROR_TENSOR_MEMORY_LEAK",
+)
+"""Errors after which a process gets the same from every call (CUDA driver API, ``CUresult``)."""
+
+
 class Gpu:
-    """A GPU of this machine, through ``cuda-core``."""
+    """A GPU of this machine, through ``cuda-core``.
+
+    Every call makes the device the calling thread's current one and afterwards brings back the one
+    that was; opening it leaves it current.
+    """
 
     def __init__(self, index: int, compile_kernel: Callable[[str, str, str], bytes]) -> None:
         """Open a device.
@@ -150,9 +217,12 @@ class Gpu:
         ------
         InputError
             When cuda-core, a driver or the device is missing, or the device is too old.
+        ComputeError
+            When the device does not open.
         """
         try:
             from cuda import core
+            from cuda.bindings import driver
         except ImportError:
             raise InputError(
                 f"The device 'cuda' needs the package cuda-core: {install_hint('cuda')}, or take "
@@ -171,74 +241,121 @@ class Gpu:
             raise InputError(
                 f"There is no GPU {index}: this machine has {len(devices)}, numbered from 0."
             )
-        device = devices[index]
-        device.set_current()
-        capability = device.compute_capability
+        self._core = core
+        self._driver = driver
+        self._compile = compile_kernel
+        self._lost = ""
+        self.name = f"The GPU {index}"
+        self.index = index
+        self._device = device = devices[index]
+        try:
+            device.set_current()
+            self._context = device.context.handle
+            capability = device.compute_capability
+            self.name = str(device.name)
+            self.multiprocessors = int(device.properties.multiprocessor_count)
+            self.clock_ghz = int(device.properties.clock_rate) * 1e-6  # it is given in kHz
+        except Exception as error:
+            raise self._refusal("open", error) from None
         if (capability.major, capability.minor) < OLDEST:
             raise InputError(
                 f"The GPU {index} ({device.name}) has compute capability {capability.major}."
                 f"{capability.minor}; Pinion's kernels need {OLDEST[0]}.{OLDEST[1]} or more."
             )
-        self._core = core
-        self._device = device
-        self._compile = compile_kernel
-        self._own = device.create_stream()
-        self._host = core.LegacyPinnedMemoryResource()
-        self.name = str(device.name)
-        self.index = index
         self.architecture = f"sm_{capability.major}{capability.minor}"
-        self.multiprocessors = int(device.properties.multiprocessor_count)
-        self.clock_ghz = int(device.properties.clock_rate) * 1e-6  # it is given in kHz
-
-    def free_bytes(self) -> int:
-        """Of memory."""
-        from cuda.bindings import runtime
-
-        error, free, _ = runtime.cudaMemGetInfo()
-        if int(error):
-            raise ComputeError(f"{self.name} does not say how much memory is free ({error}).")
-        return int(free)
+        with self._asked("make a stream"):
+            self._own = _GpuStream(self, device.create_stream())
+            self._host = core.LegacyPinnedMemoryResource()
 
     def allocate(self, size: int) -> Memory:
-        """Memory of the device."""
-        try:
-            return _GpuMemory(self._device.allocate(max(size, 1), stream=self._own), self._own)
-        except Exception as error:
-            if "OUT_OF_MEMORY" in str(error) or "out of memory" in str(error):
-                raise MemoryError(f"{self.name} has no {size:,} bytes left.") from None
-            raise ComputeError(f"{self.name} gave no memory: {_line(error)}.") from None
+        """Memory of the device, for all of its streams."""
+        memory = self._own.allocate(size)
+        self._own.wait()  # until then it is this stream's alone
+        return memory
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
         """Memory of the host that the device copies from and to by itself."""
-        buffer = self._host.allocate(max(size, 1))
-        found = (ctypes.c_uint8 * size).from_address(int(buffer.handle))
+        with self._asked(f"pin {size:,} bytes of the host's memory", memory=True):
+            buffer = self._host.allocate(max(size, 1))
+            found = (ctypes.c_uint8 * size).from_address(int(buffer.handle))
         # The array keeps the memory that it looks at.
         return _Kept.of(np.ctypeslib.as_array(found), buffer)
 
     def stream(self, given: Any = None) -> Stream:
         """A new stream, or one of the caller's."""
-        made = self._device.create_stream(given) if given is not None else self._new_stream()
-        return _GpuStream(self, made)
+        with self._asked("make a stream"):
+            return _GpuStream(self, self._device.create_stream(given))
 
     def load(self, name: str, text: str) -> Any:
         """Compile a text, or find it compiled, and load the kernel of that name."""
         code = self._compile(name, text, self.architecture)
-        try:
+        with self._asked(f"load the kernel '{name}'"):
             return self._core.ObjectCode.from_cubin(code).get_kernel(name)
-        except Exception as error:
-            raise ComputeError(
-                f"{self.name} does not take the kernel '{name}': {_line(error)}."
-            ) from None
 
     def wait(self) -> None:
         """Until all streams of the device are done, also those of other libraries."""
-        try:
+        with self._asked("finish its work"):
             self._device.sync()
-        except Exception as error:
-            raise ComputeError(f"{self.name} failed ({_line(error)}): open it again.") from None
 
-    def _new_stream(self) -> Any:
-        return self._device.create_stream()
+    def _asked(self, what: str, *, memory: bool = False) -> _Asked:
+        """Around calls of the driver, which raise sentences then.
+
+        Parameters
+        ----------
+        what : they are to do, for the sentence.
+        memory : a lack of it is a MemoryError.
+        """
+        return _Asked(self, what, memory)
+
+    def _refusal(self, what: str, error: BaseException, *, memory: bool = False) -> Exception:
+        """What to raise instead of an error of cuda-core or of the driver."""
+        if memory and ("OUT_OF_MEMORY" in str(error) or "out of memory" in str(error)):
+            return MemoryError(f"{self.name} has no memory left to {what}.")
+        if any(name in str(error) for name in _NO_RETURN):
+            self._lost = (
+                f"{self.name} is lost to this process ({_line(error)}): start the process again."
+            )
+            return ComputeError(self._lost)
+        return ComputeError(
+            f'{self.name} did not {what} ({_line(error)}): try again, or take device="cpu".'
+        )
+
+
+class _Asked:
+    """Calls of the driver: with the device current in this thread, and with sentences for errors.
+
+    A class, since a generator would take longer than some of the calls.
+    """
+
+    __slots__ = ("_gpu", "_memory", "_what")
+
+    def __init__(self, gpu: Gpu, what: str, memory: bool) -> None:
+        self._gpu = gpu
+        self._what = what
+        self._memory = memory
+
+    def __enter__(self) -> None:
+        gpu = self._gpu
+        if gpu._lost:
+            raise ComputeError(gpu._lost)
+        # Another thread has no current device, and another library may have made its own current.
+        try:
+            (code,) = gpu._driver.cuCtxPushCurrent(gpu._context)
+            if int(code):
+                raise RuntimeError(getattr(code, "name", code))
+        except Exception as error:
+            raise gpu._refusal(self._what, error) from None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(Exception):  # a lost device does not leave, and says so elsewhere
+            self._gpu._driver.cuCtxPopCurrent()
+        if isinstance(error, Exception):
+            raise self._gpu._refusal(self._what, error, memory=self._memory) from None
 
 
 class _Kept(np.ndarray[Any, np.dtype[np.uint8]]):
@@ -254,17 +371,36 @@ class _Kept(np.ndarray[Any, np.dtype[np.uint8]]):
 
 
 class _GpuMemory:
-    def __init__(self, buffer: Any, stream: Any) -> None:
+    def __init__(self, gpu: Gpu, buffer: Any, stream: Any) -> None:
         self.buffer = buffer
         self.address = int(buffer.handle)
         self.size = int(buffer.size)
+        self._gpu = gpu
         self._stream = stream
 
     def close(self) -> None:
-        self.buffer.close(self._stream)
+        with self._gpu._asked("take memory back"):
+            self.buffer.close(self._stream)
+
+
+class _GpuRecorded:
+    def __init__(self, gpu: Gpu, graph: Any, stream: Any) -> None:
+        self._gpu = gpu
+        self._graph = graph
+        self._stream = stream
+
+    def launch(self) -> None:
+        with self._gpu._asked("start a graph"):
+            self._graph.launch(self._stream)
+
+    def close(self) -> None:
+        with self._gpu._asked("take a graph back"):
+            self._graph.close()
 
 
 class _GpuStream:
+    """A stream, or what records one: cuda-core's builder of graphs stands for the stream."""
+
     def __init__(self, gpu: Gpu, stream: Any) -> None:
         self._gpu = gpu
         self._stream = stream
@@ -272,34 +408,54 @@ class _GpuStream:
     def _part(self, address: int, size: int, owner: Any) -> Any:
         return self._gpu._core.Buffer.from_handle(address, size, owner=owner)
 
+    def _copy(self, to: tuple[int, Any], source: tuple[int, Any], size: int) -> None:
+        with self._gpu._asked(f"copy {size:,} bytes"):
+            there, here = (self._part(address, size, owner) for address, owner in (to, source))
+            there.copy_from(here, stream=self._stream)
+
+    def allocate(self, size: int) -> Memory:
+        gpu = self._gpu
+        with gpu._asked(f"give {size:,} bytes", memory=True):
+            buffer = gpu._device.allocate(max(size, 1), stream=self._stream)
+            return _GpuMemory(gpu, buffer, self._stream)
+
     def upload(self, to: Memory, source: NDArray[Any]) -> None:
-        there = self._part(to.address, source.nbytes, to)
-        there.copy_from(self._part(source.ctypes.data, source.nbytes, source), stream=self._stream)
+        self._copy((to.address, to), (source.ctypes.data, source), source.nbytes)
 
     def download(self, to: NDArray[Any], source: Memory) -> None:
-        there = self._part(source.address, to.nbytes, source)
-        there.copy_to(self._part(to.ctypes.data, to.nbytes, to), stream=self._stream)
+        self._copy((to.ctypes.data, to), (source.address, source), to.nbytes)
 
     def copy(self, to: Memory, source: Memory) -> None:
-        self._part(to.address, to.size, to).copy_from(
-            self._part(source.address, source.size, source), stream=self._stream
-        )
+        self._copy((to.address, to), (source.address, source), to.size)
 
     def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
         core = self._gpu._core
-        config = core.LaunchConfig(
-            grid=launch.blocks, block=launch.threads, shmem_size=launch.shared_bytes
-        )
-        core.launch(self._stream, config, kernel, *map(Argument, args))
+        with self._gpu._asked("start a kernel"):
+            config = core.LaunchConfig(
+                grid=launch.blocks, block=launch.threads, shmem_size=launch.shared_bytes
+            )
+            core.launch(self._stream, config, kernel, *map(Argument, args))
+
+    def record(self, work: Callable[[Stream], None]) -> Recorded:
+        gpu = self._gpu
+        with gpu._asked("record a graph"):
+            builder = self._stream.create_graph_builder()
+        try:
+            with gpu._asked("record a graph"):
+                # Not the stricter modes: they forbid other threads, and Python's collector of
+                # garbage in this one, to give memory back meanwhile.
+                builder.begin_building("relaxed")
+            work(_GpuStream(gpu, builder))
+            with gpu._asked("record a graph"):
+                graph = builder.end_building().complete()
+        finally:
+            with contextlib.suppress(ComputeError), gpu._asked("end a record"):
+                builder.close()
+        return _GpuRecorded(gpu, graph, self._stream)
 
     def wait(self) -> None:
-        try:
+        with self._gpu._asked("finish its work"):
             self._stream.sync()
-        except Exception as error:
-            raise ComputeError(
-                f"{self._gpu.name} failed ({_line(error)}): what it computed is lost; open the "
-                "backend again."
-            ) from None
 
 
 def _line(error: BaseException) -> str:

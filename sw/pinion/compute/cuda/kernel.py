@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.functions import Function, InputError, Result
+from pinion.functions import Function, InputError, Result, arrays_of
 from pinion.functions.requests import validate_arrays
 from pinion.link import Array
 from pinion.robot import Model
 
 from ..errors import ComputeError
 from .cooperative import CooperativeSource
-from .device import Device, Launch, Memory, Stream
+from .device import Device, Launch, Memory, Recorded, Stream
 from .threads import WARP, ThreadSource
 
 CHUNK_BYTES = 8 << 20
@@ -29,8 +30,13 @@ the last one goes."""
 SMALL_BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 """Samples of the batches with which it is measured what is faster, a block or a thread a sample."""
 
+GRAPH_SAMPLES = 4096
+"""Samples of the largest batches of the host that are queued as a graph; of the time of larger ones
+the calls of the driver are a small part."""
+
 _SMALLEST = 128  # samples of a chunk, when memory is short
 _LANES = 2  # chunks under way
+_GRAPHS = 16  # that are kept, of the sizes that came last
 _CUDA = 2  # kDLCUDA
 _APART = 256  # bytes; arrays of a chunk begin at multiples of it
 
@@ -114,6 +120,11 @@ class CudaKernel:
     crossover : batches of as many samples or more are computed by threads.
     device : where they run.
     finite : whether NaN and infinities in arrays of the host are refused.
+    graphs : whether a batch of the host of a size that comes back is queued as a CUDA graph: its
+        copies and kernels are recorded the second time, and from then on start in one call.
+
+    It may be called from several threads at once. Calls with arrays of the host take turns, since
+    they share the memory that chunks pass through; calls with arrays on the device share nothing.
     """
 
     def __init__(
@@ -126,6 +137,7 @@ class CudaKernel:
         finite: bool,
         small: CooperativeSource | None = None,
         crossover: int | Callable[[Callable[[], int]], int] | None = None,
+        graphs: bool = True,
     ) -> None:
         """Load the kernels.
 
@@ -142,12 +154,14 @@ class CudaKernel:
         self.small = small
         self.device = device
         self.finite = finite
+        self.graphs = graphs
         self.dtype = np.dtype(source.dtype)
-        self.inputs = _arrays(function.inputs, model)
-        self.results = _arrays(function.results, model)
+        self.inputs = arrays_of(function.inputs, model)
+        self.results = arrays_of(function.results, model)
         self._loaded = [device.load(kernel.name, kernel.text) for kernel in source.kernels]
         self._loaded_small = None if small is None else device.load(small.name, small.text)
         self._lanes: list[_Lane] = []
+        self._turn = threading.RLock()  # of calls that use the lanes
         self.crossover = 0
         if small is not None and crossover is None:
             self.crossover = 4 * device.multiprocessors
@@ -167,7 +181,9 @@ class CudaKernel:
         out : arrays by the names of the results, which are written; on the device where the inputs
             are. By default new ones.
         stream : for arrays on the device, an object with ``__cuda_stream__``: the work is queued
-            there, and the call returns before it is done. By default the call waits.
+            there, and the call returns before it is done; new arrays of results, and what is
+            between several kernels, are allocated in that stream and given back in its order. By
+            default the call waits.
 
         Returns
         -------
@@ -179,7 +195,8 @@ class CudaKernel:
             When a name, a shape, a dtype or an output does not fit, arrays are in different places,
             or a number of the host's is not finite.
         ComputeError
-            When the device has no memory left for even a small chunk, or failed.
+            When the device has no memory left for even a small chunk, or failed. After an error
+            that the driver does not recover from, every later call says so.
         """
         there = [name for name, value in arrays.items() if _is_on_a_device(value)]
         if there and len(there) < len(arrays):
@@ -192,29 +209,39 @@ class CudaKernel:
             return self._on_device(arrays, out, stream)
         if stream is not None:
             raise InputError("A stream is for arrays on the device; these are the host's.")
-        return self._from_host(arrays, out)
+        return self._from_host(arrays, out, graphs=self.graphs)
 
     # ---- Arrays of the host ---------------------------------------------------------------------
 
-    def _from_host(self, given: Mapping[str, ArrayLike], out: Mapping[str, Any] | None) -> Result:
+    def _from_host(
+        self, given: Mapping[str, ArrayLike], out: Mapping[str, Any] | None, *, graphs: bool
+    ) -> Result:
         scalar = np.float32 if self.dtype == np.float32 else np.float64
         checked = validate_arrays(self.inputs, given, dtype=scalar, finite=self.finite)
         count = checked.count
         results = self._host_results(out, count, checked.single)
         sample = self.dtype.itemsize * sum(prod(a.shape) for a in (*self.inputs, *self.results))
         chunk = min(count, max(_SMALLEST, CHUNK_BYTES // sample // _SMALLEST * _SMALLEST))
-        lanes = self._lanes_for(chunk) if count else []
-        try:
-            for k, start in enumerate(range(0, count, lanes[0].samples if lanes else 1)):
-                lane = lanes[k % len(lanes)]
-                lane.finish()
-                lane.start(start, min(lane.samples, count - start), checked.arrays, results)
-            for lane in lanes:
-                lane.finish()
-        except BaseException:
-            # What is still under way belongs to nobody any more.
-            self.close()
-            raise
+        with self._turn:
+            lanes = self._lanes_for(chunk) if count else []
+            try:
+                for k, start in enumerate(range(0, count, lanes[0].samples if lanes else 1)):
+                    lane = lanes[k % len(lanes)]
+                    lane.finish()
+                    several = count > min(lane.samples, GRAPH_SAMPLES)
+                    lane.start(
+                        start,
+                        min(lane.samples, count - start),
+                        checked.arrays,
+                        results,
+                        graphs=graphs and not several,
+                    )
+                for lane in lanes:
+                    lane.finish()
+            except BaseException:
+                # What is still under way belongs to nobody any more.
+                self.close()
+                raise
         if checked.single and out is None:
             results = {name: array[0, ...] for name, array in results.items()}
         flags = np.zeros(() if checked.single else (count,), dtype=np.bool_)
@@ -247,23 +274,21 @@ class CudaKernel:
         """Lanes whose chunks have as many samples, or as many as there is memory for."""
         if self._lanes and self._lanes[0].samples >= samples:
             return self._lanes
-        for lane in self._lanes:
-            lane.close()
-        self._lanes = []
+        self.close()
         while True:
-            made: list[_Lane] = []
             try:
                 for _ in range(_LANES):
-                    made.append(_Lane(self, samples))
-                self._lanes = made
-                return made
-            except MemoryError:
-                for lane in made:
-                    lane.close()
+                    self._lanes.append(_Lane(self, samples))
+                return self._lanes
+            except BaseException as error:
+                self.close()
+                if not isinstance(error, MemoryError):
+                    raise
                 if samples <= _SMALLEST:
                     raise ComputeError(
                         f"{self.device.name} has no memory for {_LANES} chunks of {samples} "
-                        f"samples of '{self.function.name}': free some of it."
+                        f"samples of '{self.function.name}', or the host has none to pin: free "
+                        "some of it."
                     ) from None
                 samples = max(_SMALLEST, samples // 2)
 
@@ -290,11 +315,11 @@ class CudaKernel:
             raise InputError(f"The arrays hold different numbers of requests ({listed}).")
         count = next(iter(batched.values()), 1)
         single = not batched
-        results, targets = self._device_results(out, count, single)
+        queue = self.device.stream(stream)
+        results, targets = self._device_results(out, count, single, queue)
         self._check_apart(views, targets, count)
         if stream is None:
             self.device.wait()  # whoever makes the requests may not be done
-        queue = self.device.stream(stream)
         if count:
             self._run(queue, count, [*views, *targets], None)
         if stream is None:
@@ -303,7 +328,7 @@ class CudaKernel:
         return Result(arrays=results, saturated=flags, cycles=None)
 
     def _device_results(
-        self, out: Mapping[str, Any] | None, count: int, single: bool
+        self, out: Mapping[str, Any] | None, count: int, single: bool, queue: Stream
     ) -> tuple[dict[str, Any], list[Placed]]:
         if out is not None:
             self._check_names(out)
@@ -312,13 +337,8 @@ class CudaKernel:
         for a in self.results:
             shape = a.shape if single else (count, *a.shape)
             if out is None:
-                try:
-                    memory = self.device.allocate(prod(shape) * self.dtype.itemsize)
-                except MemoryError as error:
-                    raise ComputeError(
-                        f"{error} The result '{a.name}' of {count:,} samples needs "
-                        f"{prod(shape) * self.dtype.itemsize:,}: give fewer at once."
-                    ) from None
+                size = prod(shape) * self.dtype.itemsize
+                memory = self._allocated(queue, size, f"the result '{a.name}'", count)
                 arrays[a.name] = DeviceArray(
                     self.device.index, memory, shape, self._strides(a, shape), self.dtype
                 )
@@ -331,6 +351,16 @@ class CudaKernel:
                 )
             targets.append(view)
         return arrays, targets
+
+    def _allocated(self, queue: Stream, size: int, what: str, count: int) -> Memory:
+        """Memory of a stream for something of a batch."""
+        try:
+            return queue.allocate(size)
+        except MemoryError:
+            raise ComputeError(
+                f"{self.device.name} has no {size:,} bytes left for {what} of {count:,} samples: "
+                "give fewer at once, or free some of its memory."
+            ) from None
 
     def _check_apart(self, views: Sequence[Placed], targets: Sequence[Placed], count: int) -> None:
         """That no result is written where something else is."""
@@ -433,14 +463,17 @@ class CudaKernel:
         made = None
         if self.source.workspace:
             if workspace is None:
-                made = workspace = self.device.allocate(self.workspace_bytes(count))
+                what = f"what passes between the kernels of '{self.function.name}'"
+                workspace = self._allocated(stream, self.workspace_bytes(count), what, count)
+                made = workspace
             args.append(workspace.address)
-        for kernel, loaded in zip(self.source.kernels, self._loaded, strict=True):
-            blocks = -(-count // kernel.threads)
-            stream.launch(loaded, Launch(blocks, kernel.threads, kernel.shared_bytes), args)
-        if made is not None:
-            stream.wait()
-            made.close()
+        try:
+            for kernel, loaded in zip(self.source.kernels, self._loaded, strict=True):
+                blocks = -(-count // kernel.threads)
+                stream.launch(loaded, Launch(blocks, kernel.threads, kernel.shared_bytes), args)
+        finally:
+            if made is not None:
+                made.close()  # when the stream has come so far
 
     def measured(self) -> int:
         """The crossover of this device: twice the largest of `SMALL_BATCHES` up to which blocks are
@@ -481,10 +514,11 @@ class CudaKernel:
         return -(-count // WARP) * WARP * self.source.workspace * self.dtype.itemsize
 
     def close(self) -> None:
-        """Give the device's memory back."""
-        for lane in self._lanes:
-            lane.close()
-        self._lanes = []
+        """Give the device's memory back, when no other thread's call uses it any more."""
+        with self._turn:
+            for lane in self._lanes:
+                lane.close()
+            self._lanes = []
 
     def __repr__(self) -> str:
         return (
@@ -504,6 +538,7 @@ class _Lane:
         self.kernel = kernel
         self.samples = samples
         self.held: list[Memory] = []
+        self.graphs: dict[tuple[int, tuple[bool, ...]], Recorded | None] = {}
         self.pending: tuple[int, int, Mapping[str, NDArray[Any]]] | None = None
         device = kernel.device
         self.stream = device.stream()
@@ -513,10 +548,10 @@ class _Lane:
             self.workspace = (
                 self._allocate(kernel.workspace_bytes(samples)) if kernel.source.workspace else None
             )
-        except MemoryError:
+            self.sent, self.fetched = map(device.pinned, sizes)
+        except BaseException:
             self.close()
             raise
-        self.sent, self.fetched = map(device.pinned, sizes)
 
     def _allocate(self, size: int) -> Memory:
         self.held.append(self.kernel.device.allocate(size))
@@ -555,10 +590,17 @@ class _Lane:
         count: int,
         given: Mapping[str, NDArray[Any]],
         results: Mapping[str, NDArray[Any]],
+        *,
+        graphs: bool,
     ) -> None:
-        """Send a chunk, compute it and fetch its results, all of it queued."""
+        """Send a chunk, compute it and fetch its results, all of it queued.
+
+        Parameters
+        ----------
+        graphs : whether a size that comes back is queued as a graph.
+        """
         kernel = self.kernel
-        places, end = self._placed(kernel.inputs, count)
+        places, _ = self._placed(kernel.inputs, count)
         ones = []
         for a, place in zip(kernel.inputs, places, strict=True):
             values = given[a.name]
@@ -566,10 +608,40 @@ class _Lane:
             rows = values[np.newaxis] if ones[-1] else values[first : first + count]
             size = rows.size * kernel.dtype.itemsize
             self.sent[place : place + size].view(kernel.dtype).reshape(rows.shape)[...] = rows
-        self.stream.upload(self.requests, self.sent[:end])
-        kernel._run(self.stream, count, self.views(count, ones), self.workspace)
-        self.stream.download(self.fetched[: self._placed(kernel.results, count)[1]], self.answers)
+        if graphs:
+            self._replay(count, tuple(ones))
+        else:
+            self._queue(self.stream, count, ones)
         self.pending = first, count, results
+
+    def _queue(self, stream: Stream, count: int, ones: Sequence[bool]) -> None:
+        """Queue the copies and kernels of a chunk."""
+        kernel = self.kernel
+        sent, fetched = (self._placed(x, count)[1] for x in (kernel.inputs, kernel.results))
+        stream.upload(self.requests, self.sent[:sent])
+        kernel._run(stream, count, self.views(count, ones), self.workspace)
+        stream.download(self.fetched[:fetched], self.answers)
+
+    def _replay(self, count: int, ones: tuple[bool, ...]) -> None:
+        """Queue a chunk as a graph where one is kept, and record it when it comes a second time.
+
+        The first time it is not worth it; and a kernel is loaded when it starts first, which a
+        stream that is recorded may not take.
+        """
+        key = count, ones
+        if key not in self.graphs:
+            self._queue(self.stream, count, ones)
+            self.graphs[key] = None
+        else:
+            graph = self.graphs.pop(key) or self.stream.record(
+                lambda stream: self._queue(stream, count, ones)
+            )
+            self.graphs[key] = graph  # the last one, as it is in use
+            graph.launch()
+        if len(self.graphs) > _GRAPHS:
+            old = self.graphs.pop(next(iter(self.graphs)))
+            if old is not None:
+                old.close()
 
     def finish(self) -> None:
         """Wait for the chunk, and put its results where they belong."""
@@ -589,9 +661,13 @@ class _Lane:
         """Give the device's memory back, when nothing uses it any more."""
         with contextlib.suppress(ComputeError):
             self.stream.wait()
-        for memory in self.held:
-            memory.close()
-        self.held = []
+        # Graphs first, as they use the memory.
+        recorded = [graph for graph in self.graphs.values() if graph is not None]
+        closing: list[Recorded | Memory] = [*recorded, *self.held]
+        for held in closing:
+            with contextlib.suppress(ComputeError):  # a lost device takes nothing back
+                held.close()
+        self.held, self.graphs = [], {}
 
 
 def _fastest(stream: Stream, run: Callable[[], None]) -> float:
@@ -605,10 +681,6 @@ def _fastest(stream: Stream, run: Callable[[], None]) -> float:
         if k:
             best = min(best, time.perf_counter() - start)
     return best
-
-
-def _arrays(blocks: Sequence[Any], model: Model) -> tuple[Array, ...]:
-    return tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in blocks)
 
 
 def _is_on_a_device(value: Any) -> bool:

@@ -8,23 +8,31 @@ device states, 128 lanes a cycle for float32 and 64 for float64, which only the 
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.link import Array
+
+from ..errors import ComputeError
+from ..rates import Case
 from .device import Device, Memory, Stream
-from .kernel import CudaKernel, Placed
+from .kernel import CudaKernel, DeviceArray
 
 SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 25, "float64": 36}
 """Instructions of a pair of sine and cosine in the fast range, an estimate from ``sincos.hpp``."""
 
 LANES: Mapping[str, int] = {"float32": 128, "float64": 64}
 """Instructions that a multiprocessor starts in a cycle, over all its lanes."""
+
+States = Mapping[str, NDArray[Any]]
+"""Requests (m, ...) by name, which are repeated up to the samples of a batch."""
 
 _COPIED = 1 << 28  # bytes of the copy whose rate is measured
 
@@ -60,46 +68,128 @@ def measured_limits(device: Device, *, size: int = _COPIED) -> Limits:
 
     Raises
     ------
-    ComputeError, MemoryError
+    ComputeError
         When the device fails or has no room for two arrays of ``size`` bytes.
     """
-    stream, held = device.stream(), [device.allocate(size) for _ in range(2)]
+    stream = device.stream()
+    held: list[Memory] = []
     try:
-        seconds = min(repeated(stream, lambda: stream.copy(*held), runs=5) for _ in range(5))
-    finally:
+        for _ in range(2):
+            held.append(device.allocate(size))
+        case = queued(stream, lambda: stream.copy(*held), runs=5, samples=1)
+        case.call()
+        ns = min(case.time() for _ in range(5))
         stream.wait()
+    except MemoryError:
+        raise ComputeError(
+            f"{device.name} has no room for two arrays of {size:,} bytes, whose copy is measured: "
+            "free some of its memory."
+        ) from None
+    finally:
         for memory in held:
             memory.close()
-    return Limits(2 * size / (1e9 * seconds), device.multiprocessors * device.clock_ghz)
+    return Limits(2 * size / ns, device.multiprocessors * device.clock_ghz)
 
 
-def repeated(stream: Stream, run: Callable[[], None], *, runs: int) -> float:
-    """Seconds of one run of several that are queued behind each other."""
-    run()
-    stream.wait()
-    start = time.perf_counter()
-    for _ in range(runs):
-        run()
-    stream.wait()
-    return (time.perf_counter() - start) / runs
+def queued(stream: Stream, run: Callable[[], None], *, runs: int, samples: int) -> Case:
+    """Several runs that are queued behind each other, and waited for at the end.
+
+    Parameters
+    ----------
+    run : queues one.
+    samples : of one.
+    """
+
+    def call() -> None:
+        for _ in range(runs):
+            run()
+        stream.wait()
+
+    return Case(call, runs * samples)
+
+
+def host_case(
+    kernel: CudaKernel, states: States, count: int, *, graphs: bool | None = None
+) -> Case:
+    """A call with arrays of the host, copies included.
+
+    Parameters
+    ----------
+    graphs : whether small batches are queued as graphs; by default as the kernel does it.
+    """
+    given = _requests(kernel, states, count)
+    out = {a.name: np.zeros((count, *a.shape), kernel.dtype) for a in kernel.results}
+    replayed = kernel.graphs if graphs is None else graphs
+    call = partial(kernel._from_host, given, out, graphs=replayed)
+    call()  # a graph is recorded by the second call, which nobody measures either
+    return Case(call, count)
+
+
+def device_case(kernel: CudaKernel, states: States, count: int) -> Case:
+    """A call with arrays on the device; it waits until the results are there."""
+    rows = _requests(kernel, states, count)
+    given = {a.name: sent(kernel, a, rows[a.name]) for a in kernel.inputs}
+    out = {a.name: placed(kernel, a, count) for a in kernel.results}
+    return Case(partial(kernel, out=out, **given), count)
+
+
+def placed(kernel: CudaKernel, array: Array, count: int) -> DeviceArray:
+    """Memory on the kernel's device for an array of a batch, with the strides of new results.
+
+    Raises
+    ------
+    MemoryError : the device has no room.
+    """
+    shape = (count, *array.shape)
+    memory = kernel.device.allocate(prod(shape) * kernel.dtype.itemsize)
+    strides = kernel._strides(array, shape)
+    return DeviceArray(kernel.device.index, memory, shape, strides, kernel.dtype)
+
+
+def sent(kernel: CudaKernel, array: Array, values: NDArray[Any]) -> DeviceArray:
+    """A copy on the kernel's device.
+
+    Parameters
+    ----------
+    array : what the values are of.
+    values : (n, ...).
+
+    Raises
+    ------
+    MemoryError : the device has no room, or the host none to pin.
+    """
+    soa = kernel.source.layout == "soa"
+    flat = np.ascontiguousarray(np.moveaxis(values, 0, -1) if soa else values).reshape(-1)
+    there = placed(kernel, array, len(values))
+    try:
+        pinned = kernel.device.pinned(flat.nbytes)
+        pinned[...] = flat.view(np.uint8)
+        stream = kernel.device.stream()
+        stream.upload(there._memory, pinned)
+        stream.wait()
+    except BaseException:
+        there._memory.close()
+        raise
+    return there
+
+
+def _requests(kernel: CudaKernel, states: States, count: int) -> dict[str, NDArray[Any]]:
+    return {
+        a.name: np.resize(states[a.name].astype(kernel.dtype), (count, *a.shape))
+        for a in kernel.inputs
+    }
 
 
 class OnDevice:
-    """A batch whose arrays are on the device.
+    """A batch whose arrays are on the device, and the ways to compute it there.
 
     Members
     -------
     samples : of the batch.
     """
 
-    def __init__(
-        self, kernel: CudaKernel, states: Mapping[str, NDArray[Any]], samples: int
-    ) -> None:
+    def __init__(self, kernel: CudaKernel, states: States, samples: int) -> None:
         """Send the requests.
-
-        Parameters
-        ----------
-        states : requests (m, ...), repeated up to the number of samples.
 
         Raises
         ------
@@ -107,58 +197,56 @@ class OnDevice:
         """
         self.samples = samples
         self._kernel = kernel
-        self._held: list[Memory] = []
-        device, size = kernel.device, kernel.dtype.itemsize
-        self.stream = device.stream()
+        self._arrays: list[DeviceArray] = []
+        self._workspace: Memory | None = None
+        self._stream = kernel.device.stream()
+        given = _requests(kernel, states, samples)
         try:
-            for a in (*kernel.inputs, *kernel.results):
-                self._held.append(device.allocate(samples * prod(a.shape) * size))
-            work = kernel.source.workspace
-            self._workspace = device.allocate(kernel.workspace_bytes(samples)) if work else None
-        except MemoryError:
+            for a in kernel.inputs:
+                self._arrays.append(sent(kernel, a, given[a.name]))
+            for a in kernel.results:
+                self._arrays.append(placed(kernel, a, samples))
+            if kernel.source.workspace:
+                self._workspace = kernel.device.allocate(kernel.workspace_bytes(samples))
+        except BaseException:
             self.close()
             raise
-        if self._workspace is not None:
-            self._held.append(self._workspace)
-        soa = kernel.source.layout == "soa"
-        for a, memory in zip(kernel.inputs, self._held, strict=False):
-            rows = np.resize(states[a.name].astype(kernel.dtype), (samples, *a.shape))
-            flat = np.ascontiguousarray(np.moveaxis(rows, 0, -1) if soa else rows).reshape(-1)
-            pinned = device.pinned(flat.nbytes)
-            pinned.view(kernel.dtype)[...] = flat
-            self.stream.upload(memory, pinned)
-            self.stream.wait()
         self._views = [
-            Placed(memory.address, *((1, samples) if soa else (prod(a.shape), 1)), samples, memory)
-            for a, memory in zip((*kernel.inputs, *kernel.results), self._held, strict=False)
+            kernel._view(a, array, "is used")
+            for a, array in zip((*kernel.inputs, *kernel.results), self._arrays, strict=True)
         ]
 
-    def by_threads(self) -> None:
-        """Queue the kernels in which a thread computes a sample."""
-        self._kernel._run_threads(self.stream, self.samples, self._views, self._workspace)
+    def by_threads(self, runs: int) -> Case:
+        """Launches in which a thread computes a sample, behind each other."""
+        kernel, count = self._kernel, self.samples
+        run = partial(kernel._run_threads, self._stream, count, self._views, self._workspace)
+        return queued(self._stream, run, runs=runs, samples=count)
 
-    def by_blocks(self) -> None:
-        """Queue the kernel in which a block computes a sample."""
-        self._kernel._run_small(self.stream, self.samples, self._views)
+    def by_blocks(self, runs: int) -> Case:
+        """Launches in which a block computes a sample, behind each other."""
+        run = partial(self._kernel._run_small, self._stream, self.samples, self._views)
+        return queued(self._stream, run, runs=runs, samples=self.samples)
 
     def results(self) -> dict[str, NDArray[Any]]:
         """Fetch what was computed, (n, ...)."""
         found, kernel = {}, self._kernel
-        memories = self._held[len(kernel.inputs) :]
-        for a, memory in zip(kernel.results, memories, strict=False):
-            pinned = kernel.device.pinned(self.samples * prod(a.shape) * kernel.dtype.itemsize)
-            self.stream.download(pinned, memory)
-            self.stream.wait()
-            flat = pinned.view(kernel.dtype)
-            if kernel.source.layout == "soa":
-                found[a.name] = np.moveaxis(flat.reshape(*a.shape, self.samples), -1, 0).copy()
-            else:
-                found[a.name] = flat.reshape(self.samples, *a.shape).copy()
+        for a, array in zip(kernel.results, self._arrays[len(kernel.inputs) :], strict=True):
+            pinned = kernel.device.pinned(array._memory.size)
+            self._stream.download(pinned, array._memory)
+            self._stream.wait()
+            flat, steps = (
+                pinned.view(kernel.dtype),
+                [s * array.dtype.itemsize for s in array.strides],
+            )
+            found[a.name] = np.lib.stride_tricks.as_strided(flat, array.shape, steps).copy()
         return found
 
     def close(self) -> None:
-        """Give the device's memory back."""
-        self.stream.wait()
-        for memory in self._held:
-            memory.close()
-        self._held = []
+        """Give the device's memory back, where it takes it."""
+        with contextlib.suppress(ComputeError):
+            self._stream.wait()
+        for memory in (*(array._memory for array in self._arrays), self._workspace):
+            if memory is not None:
+                with contextlib.suppress(ComputeError):
+                    memory.close()
+        self._arrays, self._workspace = [], None
