@@ -74,12 +74,20 @@ class HostDevice:
     recorded : graphs that were made and not closed.
     broken : the next `wait` of a stream fails.
     lost : every call fails.
-    pinnable : bytes of the host's memory that it can pin; what was pinned is not counted back.
+    pinnable : bytes of the host's memory that it can still pin.
     before : work of other libraries' streams, done when the device is waited for.
+    compiled : kernels by their texts, which several devices may share.
     waiting : called at the beginning of every `wait` of a stream.
     """
 
-    def __init__(self, folder: Path, *, memory: int = 1 << 30, index: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        memory: int = 1 << 30,
+        index: int = 0,
+        compiled: dict[str, HostKernels] | None = None,
+    ) -> None:
         self.name = "this processor"
         self.index = index
         self.architecture = "host"
@@ -96,6 +104,7 @@ class HostDevice:
         self.before: list[Callable[[], None]] = []
         self.waiting: Callable[[], None] = lambda: None
         self._folder = folder
+        self._compiled = {} if compiled is None else compiled
         self._memory = memory
 
     def allocate(self, size: int) -> Memory:
@@ -112,8 +121,13 @@ class HostDevice:
         self.check()
         if size > self.pinnable:
             raise MemoryError(f"{self.name} cannot pin {size:,} bytes.")
+        made = np.full(size, 0xFF, dtype=np.uint8)
         self.pinnable -= size
-        return np.full(size, 0xFF, dtype=np.uint8)
+        weakref.finalize(made, self._unpinned, size)
+        return made
+
+    def _unpinned(self, size: int) -> None:
+        self.pinnable += size
 
     def stream(self, given: Any = None) -> Stream:
         self.check()
@@ -128,7 +142,9 @@ class HostDevice:
 
     def load(self, name: str, text: str) -> tuple[str, HostKernels]:
         self.check()
-        return name, HostKernels(text, folder=self._folder)
+        if text not in self._compiled:
+            self._compiled[text] = HostKernels(text, folder=self._folder)
+        return name, self._compiled[text]
 
     def check(self) -> None:
         """That it is there."""
@@ -199,14 +215,15 @@ class HostStream:
         self._device.launches.extend(launches)
 
     def _copy(
-        self, to: int, source: int, size: int, memory: Memory, check: Callable[[], None]
+        self, to: int, source: int, size: int, memory: Memory, other: Callable[[], object]
     ) -> None:
         check_memory = _check_of(memory)
 
         def work() -> None:
             check_memory()
-            check()
+            kept = other()
             ctypes.memmove(to, source, size)
+            del kept
 
         self.queue(work)
 
@@ -262,14 +279,16 @@ def _check_of(memory: Memory) -> Callable[[], None]:
     return memory.check
 
 
-def _kept_by(array: NDArray[Any]) -> Callable[[], None]:
-    """Checks that pinned memory is still there, of which an array is a part."""
+def _kept_by(array: NDArray[Any]) -> Callable[[], object]:
+    """Gives the pinned memory of which an array is a part, and checks that it is still there."""
     whole = array
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
     there = weakref.ref(whole)
 
-    def check() -> None:
-        assert there() is not None, "Pinned memory is used that nobody keeps any more."
+    def kept() -> object:
+        found = there()
+        assert found is not None, "Pinned memory is used that nobody keeps any more."
+        return found
 
-    return check
+    return kept

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -85,6 +86,7 @@ class HostKernels:
             include=(Path(__file__).parent, HEADERS, *include),
         )
         self._library = ctypes.CDLL(str(path))
+        self._turn = threading.Lock()  # the library has one set of fibers
 
     def launch(
         self,
@@ -118,15 +120,16 @@ class HostKernels:
         ]
         addresses = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        self._library[f"{name}_launch"](
-            (ctypes.c_uint * 3)(*_three(grid)),
-            (ctypes.c_uint * 3)(*_three(block)),
-            ctypes.c_size_t(shared_bytes),
-            addresses,
-            ctypes.c_uint64(seed),
-            message,
-            ctypes.c_size_t(_MESSAGE_BYTES),
-        )
+        with self._turn:
+            self._library[f"{name}_launch"](
+                (ctypes.c_uint * 3)(*_three(grid)),
+                (ctypes.c_uint * 3)(*_three(block)),
+                ctypes.c_size_t(shared_bytes),
+                addresses,
+                ctypes.c_uint64(seed),
+                message,
+                ctypes.c_size_t(_MESSAGE_BYTES),
+            )
         if message.value:
             raise HostError(f"{name}: {message.value.decode()}")
 

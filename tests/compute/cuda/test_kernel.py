@@ -4,101 +4,30 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pinion.compute import cpu
 from pinion.compute.cuda import kernel as kernels
-from pinion.compute.cuda import small_batches
-from pinion.compute.cuda.kernel import CudaKernel, DeviceArray
-from pinion.compute.cuda.parts import Room
-from pinion.compute.cuda.threads import thread_source
+from pinion.compute.cuda.kernel import DeviceArray
 from pinion.compute.errors import ComputeError
-from pinion.functions import InputError, function, sample
-from pinion.robot import load
-from tests.support.cuda_device import HostDevice, HostMemory
+from pinion.functions import InputError
+from tests.compute.cuda.conftest import (
+    SEVERAL,
+    Opened,
+    There,
+    close,
+    drawn,
+    fetched,
+    states,
+    wanted,
+)
 
 pytestmark = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
     reason="no C++ compiler on this machine",
 )
-
-MODEL, ROW = load("iiwa14"), function("rnea")
-Opened = Callable[..., tuple[CudaKernel, HostDevice]]
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Opened:
-    def open_kernel(
-        *,
-        layout: str = "aos",
-        memory: int = 1 << 30,
-        room: Room | None = None,
-        crossover: Any = 0,
-    ) -> tuple[CudaKernel, HostDevice]:
-        source = thread_source(
-            cpu.graph_of(MODEL, ROW),
-            inputs=[b.resolved(MODEL) for b in ROW.inputs],
-            results=[b.resolved(MODEL) for b in ROW.results],
-            dtype="float64",
-            layout=layout,
-            name="rnea",
-            title="",
-            room=room,
-        )
-        device = HostDevice(tmp_path, memory=memory)
-        made = CudaKernel(
-            model=MODEL,
-            function=ROW,
-            source=source,
-            device=device,
-            finite=True,
-            small=None if crossover == 0 else small_batches(MODEL, ROW, "float64"),
-            crossover=crossover,
-        )
-        return made, device
-
-    return open_kernel
-
-
-def states(count: int) -> dict[str, np.ndarray]:
-    drawn = sample(MODEL, ROW, count, distribution="reference", seed=4)
-    return {name: values.astype(np.float64) for name, values in drawn.items()}
-
-
-def wanted(given: dict[str, np.ndarray]) -> np.ndarray:
-    return ROW.evaluate(MODEL, given)["tau"]
-
-
-def close(found: np.ndarray, right: np.ndarray) -> bool:
-    return bool(np.max(np.abs(found - right)) <= 1e-12 * np.max(np.abs(right)))
-
-
-class There:
-    """An array in the device's memory as other libraries hand it over."""
-
-    def __init__(self, array: np.ndarray, *, device: int = 0) -> None:
-        self.array = array
-        self._device = device
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return dict(self.array.__array_interface__)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 2, self._device
-
-
-def fetched(array: DeviceArray) -> np.ndarray:
-    memory = array._memory
-    assert isinstance(memory, HostMemory)
-    flat = memory.bytes[: memory.size].view(array.dtype)
-    return np.lib.stride_tricks.as_strided(
-        flat, array.shape, [array.dtype.itemsize * s for s in array.strides]
-    )
 
 
 def test_a_batch_in_chunks(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,8 +82,12 @@ def test_little_memory_makes_smaller_chunks(opened: Opened) -> None:
 
 def test_several_kernels_in_chunks(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "CHUNK_BYTES", 128 * 28 * 8)
-    compiled, _ = opened(room=Room(plain=10, registers=8, slots=10_000))
-    assert close(compiled(**states(300)).tau, wanted(states(300)))
+    compiled, device = opened(several=True)
+    given = drawn(*SEVERAL, 300, 1)
+    found, right = compiled(**given), SEVERAL[1].evaluate(SEVERAL[0], given)
+    for name, values in right.items():
+        assert close(found[name], values)
+    assert len(device.launches) == 3 * len(compiled.source.kernels)
 
 
 @pytest.mark.parametrize("layout", ["aos", "soa"])

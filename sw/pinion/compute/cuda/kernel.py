@@ -182,8 +182,8 @@ class CudaKernel:
             are. By default new ones.
         stream : for arrays on the device, an object with ``__cuda_stream__``: the work is queued
             there, and the call returns before it is done; new arrays of results, and what is
-            between several kernels, are allocated in that stream and given back in its order. By
-            default the call waits.
+            between several kernels, are allocated in that stream and given back in its order. Keep
+            the inputs until it is done. By default the call waits.
 
         Returns
         -------

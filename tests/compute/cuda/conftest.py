@@ -1,0 +1,113 @@
+"""A kernel on a processor that plays a device, and its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.compute import cpu
+from pinion.compute.cuda import small_batches
+from pinion.compute.cuda.kernel import CudaKernel, DeviceArray
+from pinion.compute.cuda.parts import Room
+from pinion.compute.cuda.threads import thread_source
+from pinion.functions import Function, function, sample
+from pinion.robot import Model, load
+from tests.support.cuda_device import HostDevice, HostMemory
+from tests.support.cuda_host import HostKernels
+
+MODEL, ROW = load("iiwa14"), function("rnea")
+SEVERAL = load("chain_3"), function("rnea_derivatives")
+Opened = Callable[..., tuple[CudaKernel, HostDevice]]
+
+
+@pytest.fixture(scope="module")
+def compiled() -> dict[str, HostKernels]:
+    """Kernels that the tests of a module share."""
+    return {}
+
+
+@pytest.fixture
+def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKernels]) -> Opened:
+    """Opens a kernel of `MODEL` and `ROW` in float64 on a device that is this processor.
+
+    With ``several``, one of `SEVERAL` that is in several kernels with a workspace.
+    """
+
+    def open_kernel(
+        *,
+        layout: str = "aos",
+        memory: int = 1 << 30,
+        several: bool = False,
+        crossover: Any = 0,
+        graphs: bool = True,
+    ) -> tuple[CudaKernel, HostDevice]:
+        model, row = SEVERAL if several else (MODEL, ROW)
+        source = thread_source(
+            cpu.graph_of(model, row),
+            inputs=[b.resolved(model) for b in row.inputs],
+            results=[b.resolved(model) for b in row.results],
+            dtype="float64",
+            layout=layout,
+            name=row.name,
+            title="",
+            room=Room(plain=1, registers=8, slots=10) if several else None,
+        )
+        assert (len(source.kernels) > 1 and source.workspace > 0) == several
+        device = HostDevice(tmp_path_factory.mktemp("device"), memory=memory, compiled=compiled)
+        made = CudaKernel(
+            model=model,
+            function=row,
+            source=source,
+            device=device,
+            finite=True,
+            small=None if crossover == 0 else small_batches(model, row, "float64"),
+            crossover=crossover,
+            graphs=graphs,
+        )
+        return made, device
+
+    return open_kernel
+
+
+def states(count: int, seed: int = 4) -> dict[str, np.ndarray]:
+    return drawn(MODEL, ROW, count, seed)
+
+
+def drawn(model: Model, row: Function, count: int, seed: int) -> dict[str, np.ndarray]:
+    found = sample(model, row, count, distribution="reference", seed=seed)
+    return {name: values.astype(np.float64) for name, values in found.items()}
+
+
+def wanted(given: dict[str, np.ndarray]) -> np.ndarray:
+    return ROW.evaluate(MODEL, given)["tau"]
+
+
+def close(found: np.ndarray, right: np.ndarray) -> bool:
+    return bool(np.max(np.abs(found - right)) <= 1e-12 * np.max(np.abs(right)))
+
+
+class There:
+    """An array in the device's memory as other libraries hand it over."""
+
+    def __init__(self, array: np.ndarray, *, device: int = 0) -> None:
+        self.array = array
+        self._device = device
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return dict(self.array.__array_interface__)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self._device
+
+
+def fetched(array: DeviceArray) -> np.ndarray:
+    memory = array._memory
+    assert isinstance(memory, HostMemory)
+    flat = memory.bytes[: memory.size].view(array.dtype)
+    return np.lib.stride_tricks.as_strided(
+        flat, array.shape, [array.dtype.itemsize * s for s in array.strides]
+    )
