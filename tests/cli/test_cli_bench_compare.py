@@ -11,11 +11,13 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pinion.cli import bench_compare
+from pinion.compute.errors import ComputeError
 from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US
@@ -140,6 +142,39 @@ def test_of_a_build_one_packet_is_modelled(tmp_path: Path) -> None:
     assert [row for row in collected.rows if row["samples"] == 16] == bench_compare.fpga_rows(
         made, 16
     )
+
+
+def test_a_gpu_that_fails_is_noted_and_the_rest_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    targets = [("two_link", "rnea"), ("two_link", "aba")]
+    collected = bench_compare.Collected(
+        models={"two_link": load("two_link")}, targets=targets, single=()
+    )
+    lost = ComputeError("The GPU is lost to this process: start the process again.")
+    row = {"by": "Pinion CUDA", "samples": 1, "ns_per_sample": 5.0}
+    row |= {"dtype": "float32", "processors": "gpu", "note": "a note"}
+    closed: list[str] = []
+
+    def compiled(model: Any, name: str) -> Any:
+        if name == "aba":
+            raise lost
+        return SimpleNamespace(
+            device=SimpleNamespace(name="a GPU"), close=lambda: closed.append(name)
+        )
+
+    def times(kernel: Any, **options: Any) -> Any:
+        return [row], {"Pinion CUDA, N = 16": str(lost)}
+
+    monkeypatch.setattr(bench_compare.cuda, "compile", compiled)
+    monkeypatch.setattr(bench_compare, "cuda_times", times)
+    for target in targets:
+        collected.gpu(target, largest=16, rounds=1, seconds=0)
+    assert [r["samples"] for r in collected.rows] == [1] and closed == ["rnea"]
+    assert collected.left_out() == {
+        "Pinion CUDA, N = 16 (two_link rnea)": str(lost),
+        "Pinion CUDA (two_link aba)": str(lost),
+    }
 
 
 def test_grid_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,3 +90,24 @@ def test_what_is_timed_computes_the_right_numbers(kernel: CudaKernel) -> None:
     found["device"] = there._memory.bytes[: 4 * size].view(np.float32).reshape(wanted.shape)
     for values in found.values():
         assert np.max(np.abs(values - wanted)) <= 1e-5 * np.max(np.abs(wanted))
+
+
+def test_a_device_that_fails_loses_no_rows_of_before(
+    kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = kernel.device
+    assert isinstance(device, HostDevice)
+
+    def lost_at_40() -> None:
+        device.lost = any(count == 40 for _, count in device.launches)
+
+    device.waiting = lost_at_40
+    rows, left_out = cuda_times(kernel, sizes=(1, 16, 40, 100), rounds=1, seconds=0)
+    assert [row["samples"] for row in rows] == [1, 1, 16, 16]
+    assert_whole(rows)
+    assert set(left_out) == {
+        f"Pinion CUDA, float32, {how}, N = {count}"
+        for how in ("with copies", "on the GPU")
+        for count in (40, 100)
+    }
+    assert all("is lost" in why for why in left_out.values())
