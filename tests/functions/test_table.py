@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.flow.description import array_of
-from pinion.functions import FUNCTIONS, Block, Function, FunctionError, function, sample
+from pinion.functions import (
+    FUNCTIONS,
+    Block,
+    Function,
+    FunctionError,
+    arrays_of,
+    function,
+    row_of,
+    sample,
+)
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
 from pinion.hls import FormatPlan, Timing, design
@@ -228,3 +237,24 @@ def test_an_unknown_result_is_a_sentence() -> None:
         function("fd_derivatives", outputs=("minv", "M"))
     with pytest.raises(FunctionError, match=r"'rnea' has no result 'minv'; its results are tau\."):
         function("rnea", outputs=("minv",))
+
+
+def test_a_row_is_taken_by_its_name_or_as_it_is() -> None:
+    column = function("fd_derivatives", derivatives="column")
+    assert row_of("fd_derivatives", derivatives="column") == column
+    assert row_of(column) is column
+    # The formulation of a row is its own; results are added to it.
+    with_minv = function("fd_derivatives", derivatives="column", outputs=("minv",))
+    assert row_of(column, derivatives="composite", outputs=("minv",)) == with_minv
+    with pytest.raises(FunctionError, match="'fly'"):
+        row_of("fly")
+
+
+def test_arrays_of_blocks_have_a_robots_shapes() -> None:
+    row, model = function("fd_derivatives"), load("hyq")
+    for blocks in (row.inputs, row.results):
+        arrays = arrays_of(blocks, model)
+        assert [(a.name, a.shape, a.unit) for a in arrays] == [
+            (b.name, b.dims(model), b.unit) for b in blocks
+        ]
+        assert all(a.sent is None and a.constants == () for a in arrays)
