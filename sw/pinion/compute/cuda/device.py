@@ -352,8 +352,7 @@ class _Asked:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(Exception):  # a lost device does not leave, and says so elsewhere
-            self._gpu._driver.cuCtxPopCurrent()
+        self._gpu._driver.cuCtxPopCurrent()  # its code says nothing that the calls have not said
         if isinstance(error, Exception):
             raise self._gpu._refusal(self._what, error, memory=self._memory) from None
 
