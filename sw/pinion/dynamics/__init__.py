@@ -30,6 +30,7 @@ from pinion.dynamics.arrays import (
     fd_derivatives,
     fd_derivatives_from_minv,
     kinetic_energy,
+    link_states,
     minv,
     potential_energy,
     rnea,
@@ -47,6 +48,7 @@ from pinion.dynamics.fd_derivatives import (
     ForwardGradient,
     fd_derivatives_from_minv_scalars,
     fd_derivatives_scalars,
+    minus_minv_times_scalars,
 )
 from pinion.dynamics.general.manifold import (
     difference,
@@ -68,11 +70,15 @@ from pinion.dynamics.kinematics import (
     frame_velocity,
     frame_velocity_scalars,
 )
+from pinion.dynamics.link_states import link_states_scalars
 from pinion.dynamics.mimic import MimicMap, reduce_mimic
 from pinion.dynamics.minimal import minimal_model
 from pinion.dynamics.minv import minv_scalars
 from pinion.dynamics.rnea import Region, rnea_scalars
-from pinion.dynamics.rnea_derivatives import rnea_derivatives_scalars
+from pinion.dynamics.rnea_derivatives import (
+    rnea_derivatives_from_links_scalars,
+    rnea_derivatives_scalars,
+)
 from pinion.dynamics.scalar import Scalar
 
 __all__ = [
@@ -108,7 +114,10 @@ __all__ = [
     "integrate_jacobians",
     "kinetic_energy",
     "kinetic_energy_scalars",
+    "link_states",
+    "link_states_scalars",
     "minimal_model",
+    "minus_minv_times_scalars",
     "minv",
     "minv_scalars",
     "neutral_configuration",
@@ -119,6 +128,7 @@ __all__ = [
     "reduce_mimic",
     "rnea",
     "rnea_derivatives",
+    "rnea_derivatives_from_links_scalars",
     "rnea_derivatives_scalars",
     "rnea_scalars",
 ]

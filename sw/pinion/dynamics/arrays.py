@@ -9,10 +9,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.aba import aba_scalars
-from pinion.dynamics.checks import Array, check_choice, checked, columns_of, split, spread
+from pinion.dynamics.checks import (
+    Array,
+    check_choice,
+    checked,
+    columns_of,
+    configurations,
+    split,
+    spread,
+    vector_of,
+)
 from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.energy import kinetic_energy_scalars, potential_energy_scalars
 from pinion.dynamics.fd_derivatives import (
@@ -20,6 +30,7 @@ from pinion.dynamics.fd_derivatives import (
     fd_derivatives_scalars,
 )
 from pinion.dynamics.general import arrays as general
+from pinion.dynamics.link_states import link_states_scalars
 from pinion.dynamics.minv import MINV_METHODS, minv_scalars
 from pinion.dynamics.rnea import rnea_scalars
 from pinion.dynamics.rnea_derivatives import DERIVATIVE_METHODS, rnea_derivatives_scalars
@@ -194,6 +205,40 @@ def rnea_derivatives(
     x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
     by_q, by_qd = rnea_derivatives_scalars(model, x["q"], x["qd"], x["qdd"], x.f_ext, method=method)
     return x.matrix(by_q), x.matrix(by_qd)
+
+
+def link_states(
+    model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike
+) -> tuple[Array, Array, Array]:
+    """Velocity, acceleration and force of every link, as inverse dynamics finds them.
+
+    Source: Algorithm 1 of Plancher et al. 2021 (:mod:`pinion.dynamics.link_states`).
+
+    Arguments
+    ---------
+    q, qd, qdd : as for :func:`rnea`.
+
+    Returns
+    -------
+    v, a, f : (bodies, 6) or (n, bodies, 6) float64, ``[angular; linear]`` of each link about the
+        origin of its frame, in its coordinates: velocity [rad/s, m/s], spatial acceleration with
+        gravity as an upward one [rad/s^2, m/s^2], and what the joint transmits [N m, N].
+
+    Raises
+    ------
+    DynamicsError : as for :func:`rnea`.
+    """
+    given = configurations(model, q=q, qd=qd, qdd=qdd)
+    batch = given["q"].shape[:-1]
+    columns = {name: columns_of(array) for name, array in given.items()}
+    found = link_states_scalars(model, columns["q"], columns["qd"], columns["qdd"])
+    v, a, f = (
+        np.stack([vector_of(link, batch) for link in links], axis=-2)
+        if links
+        else np.zeros((*batch, 0, 6))
+        for links in found
+    )
+    return v, a, f
 
 
 def fd_derivatives(

@@ -33,6 +33,7 @@ from pinion.dynamics.axis import (
 )
 from pinion.dynamics.checks import DynamicsError
 from pinion.dynamics.crba import empty_square
+from pinion.dynamics.link_states import Links, spatial
 from pinion.dynamics.ltdl import ancestors
 from pinion.dynamics.rnea import Region, less_external, no_region
 from pinion.dynamics.scalar import Scalar
@@ -58,7 +59,8 @@ class State:
     -------
     X : transform of each joint.
     v : spatial velocity, from the parent (``before`` the joint's own) and in total.
-    a_before : spatial acceleration from the parent, before the joint's own.
+    a : spatial acceleration, from the parent (``before`` the joint's own; None where it is not
+        known) and in total.
     momentum : ``I v``.
     f : net force on the subtree.
     """
@@ -66,7 +68,8 @@ class State:
     X: list[JointTransform]
     v_before: list[Spatial]
     v: list[Spatial]
-    a_before: list[Spatial]
+    a_before: list[Spatial] | None
+    a: list[Spatial]
     momentum: list[Spatial]
     f: list[Spatial]
 
@@ -82,8 +85,9 @@ def rnea_state(
     """Run Algorithm 1 and keep its intermediate vectors."""
     x, y, z = model.gravity
     gravity: Spatial = (ZERO, (0.0 - x, 0.0 - y, 0.0 - z))
-    state = State(X=[], v_before=[], v=[], a_before=[], momentum=[], f=[])
-    a: list[Spatial] = []
+    before: list[Spatial] = []
+    state = State(X=[], v_before=[], v=[], a_before=before, a=[], momentum=[], f=[])
+    a = state.a
     for i, body in enumerate(model.bodies):
         (axis,) = axes(body.joint)
         with region("forward", i + 1):
@@ -98,7 +102,7 @@ def rnea_state(
             state.X.append(X)
             state.v_before.append(v_before)
             state.v.append(v)
-            state.a_before.append(a_before)
+            before.append(a_before)
             state.momentum.append(momentum)
             state.f.append(less_external(f, f_ext, i))
     for i in reversed(range(model.nv)):
@@ -129,6 +133,9 @@ def column_of(
         elif by_rate:
             dv[i] = axis_motion(axis, 1.0)
             da[i] = cross_axis(axis, state.v_before[i], 1.0)
+        elif state.a_before is None:
+            dv[i] = cross_axis(axis, state.v_before[i], 1.0)
+            da[i] = cross_axis(axis, state.a[i], 1.0)
         else:
             dv[i] = cross_axis(axis, state.v_before[i], 1.0)
             da[i] = cross_axis(axis, state.a_before[i], 1.0)
@@ -165,12 +172,53 @@ def column_derivatives_scalars(
     ------
     DynamicsError : a joint is neither revolute nor prismatic.
     """
+    check_columns(model)
+    return all_columns(model, qd, rnea_state(model, q, qd, qdd, f_ext, region), region)
+
+
+def column_derivatives_from_links_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    v: Links,
+    a: Links,
+    f: Links,
+    region: Region = no_region,
+) -> tuple[Rows, Rows]:
+    """Return ``dtau/dq`` and ``dtau/dqd``, each (nv, nv), by Algorithm 2 alone.
+
+    Arguments as for :func:`.rnea_derivatives.rnea_derivatives_from_links_scalars`; raises like
+    :func:`column_derivatives_scalars`.
+
+    What stands before a joint's own motion is not among the arguments, nor needed: ``(X v_p) x S =
+    v x S``, for ``S x S = 0``, and so ``(X a_p) x S + dv x S qd = a x S`` in the braces of q.
+    """
+    check_columns(model)
+    state = State(X=[], v_before=[], v=[], a_before=None, a=[], momentum=[], f=[])
+    for i, body in enumerate(model.bodies):
+        with region("forward", i + 1):
+            state.X.append(joint_transform(body.joint, (q[i],)))
+            state.v.append(spatial(v[i]))
+            state.v_before.append(state.v[i])
+            state.a.append(spatial(a[i]))
+            state.momentum.append(inertia_times(body.inertia, *state.v[i]))
+            state.f.append(spatial(f[i]))
+    return all_columns(model, qd, state, region)
+
+
+def check_columns(model: Model) -> None:
+    """Raise for a robot whose gradient has no form by columns."""
     if not model.single_dof:
         raise DynamicsError(
             f"The gradient of {model.name!r} has no form by columns, which is for revolute and "
             "prismatic joints: take 'composite'."
         )
-    state = rnea_state(model, q, qd, qdd, f_ext, region)
+
+
+def all_columns(
+    model: Model, qd: Sequence[Scalar], state: State, region: Region
+) -> tuple[Rows, Rows]:
+    """Return ``dtau/dq`` and ``dtau/dqd``, each (nv, nv), from what Algorithm 1 leaves behind."""
     dtau_dq, dtau_dqd = empty_square(model.nv), empty_square(model.nv)
     for j in range(model.nv):
         with region("column", j + 1):

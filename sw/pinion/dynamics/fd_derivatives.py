@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from pinion.dynamics.axis import joint_transform, numbered_axes
 from pinion.dynamics.crba import crba_scalars
-from pinion.dynamics.ltdl import factors, inverse, scaled_rows, solve
+from pinion.dynamics.ltdl import ancestors, factors, inverse, scaled_rows, solve
 from pinion.dynamics.rnea import Region, base_motion, forward_step, no_region, rnea_scalars
 from pinion.dynamics.rnea_derivatives import Rows, columns, rnea_derivatives_scalars
 from pinion.dynamics.scalar import Scalar, add, is_zero, mul, sub
@@ -161,6 +161,36 @@ def fd_derivatives_from_minv_scalars(
     known = structured(model, minv)
     first = minus_product(model, known, by_q, region)
     return first, minus_product(model, known, by_qd, region)
+
+
+def minus_minv_times_scalars(
+    model: Model,
+    minv: Sequence[Sequence[Scalar]],
+    dtau_dq: Sequence[Sequence[Scalar]],
+    dtau_dqd: Sequence[Sequence[Scalar]],
+    region: Region = no_region,
+) -> tuple[Rows, Rows]:
+    """Return ``dqdd/dq`` and ``dqdd/dqd`` from M^-1 and inverse dynamics' gradient: Algorithm 3's
+    last line alone.
+
+    Arguments
+    ---------
+    minv : as for :func:`fd_derivatives_from_minv_scalars`.
+    dtau_dq, dtau_dqd : (nv, nv) scalars. Entries of two joints of which none carries the other are
+        not read: they are zero.
+    region : ``solve`` is the pass.
+    """
+    known, n = structured(model, minv), model.nv
+    on_the_way = [{i, *ancestors(model.v_parents, i)} for i in range(n)]
+
+    def in_line(gradient: Sequence[Sequence[Scalar]]) -> Rows:
+        return [
+            [gradient[i][j] if i in on_the_way[j] or j in on_the_way[i] else 0.0 for j in range(n)]
+            for i in range(n)
+        ]
+
+    first = minus_product(model, known, in_line(dtau_dq), region)
+    return first, minus_product(model, known, in_line(dtau_dqd), region)
 
 
 def trees(model: Model) -> list[int]:

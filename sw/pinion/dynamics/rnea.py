@@ -130,15 +130,20 @@ def forward_step(
     accelerations [rad/s^2 | m/s^2]. Returns the child's motion and ``before``, as
     :class:`BodyState` has it.
     """
-    a = rotate(joint.tree.E, vadd(parent.a, times_constant(parent.B, joint.tree.r)))
+    if not joint.kind.simple:
+        before = point_at_the_child(joint, parent, X)
+        return across_any(joint, before, qd, qdd), before
+    a = at_the_joint(joint, parent)
     if joint.kind is JointKind.REVOLUTE:
         motion = across_revolute(joint, parent, X, a, qd[0], qdd[0])
         return motion, motion
-    if joint.kind is JointKind.PRISMATIC:
-        motion = across_prismatic(joint, parent, X.shift[2], a, qd[0], qdd[0])
-        return motion, motion
-    before = at_the_child(parent, X, a)
-    return across_any(joint, before, qd, qdd), before
+    motion = across_prismatic(joint, parent, X.shift[2], a, qd[0], qdd[0])
+    return motion, motion
+
+
+def at_the_joint(joint: Joint, parent: BodyMotion) -> Vector:
+    """Return the acceleration of the parent's point at the joint's origin, joint's frame."""
+    return rotate(joint.tree.E, vadd(parent.a, times_constant(parent.B, joint.tree.r)))
 
 
 def across_revolute(
@@ -182,11 +187,9 @@ def across_prismatic(
     return BodyMotion(w=w, al=rotate(E, parent.al), B=B, a=a_child)
 
 
-def at_the_child(parent: BodyMotion, X: JointTransform, a: Vector) -> BodyMotion:
-    """Return the motion of the parent's point that is at the child's origin, child coordinates.
-
-    ``a`` : acceleration of the parent's point that is at the joint's origin (joint's frame).
-    """
+def point_at_the_child(joint: Joint, parent: BodyMotion, X: JointTransform) -> BodyMotion:
+    """Return the motion of the parent's point that is at the child's origin, child coordinates."""
+    a = at_the_joint(joint, parent)
     B = matrix_to_child(X, parent.B)
     return BodyMotion(
         w=X.to_child(parent.w),
@@ -200,20 +203,24 @@ def across_any(
     joint: Joint, before: BodyMotion, qd: Sequence[Scalar], qdd: Sequence[Scalar]
 ) -> BodyMotion:
     """Carry motion across a joint of any kind, from the parent's point at the child's origin."""
-    turning, moving = joint_motion(joint, qd)
+    turned, moving = joint_motion(joint, qd)
     gained_al, gained_a = joint_motion(joint, qdd)
-    w = vadd(before.w, turning)
-    al = vadd(vadd(before.al, gained_al), cross(before.w, turning))
+    w = vadd(before.w, turned)
+    al = vadd(vadd(before.al, gained_al), cross(before.w, turned))
     coriolis = vadd(cross(before.w, moving), cross(w, moving))
     a = vadd(vadd(before.a, gained_a), coriolis)
+    return BodyMotion(w=w, al=al, B=turning(w, al), a=a)
+
+
+def turning(w: Vector, al: Vector) -> Matrix:
+    """Return ``B = [al]x + [w]x [w]x`` of an angular velocity and acceleration."""
     xx, yy, zz = mul(w[0], w[0]), mul(w[1], w[1]), mul(w[2], w[2])
     xy, xz, yz = mul(w[0], w[1]), mul(w[0], w[2]), mul(w[1], w[2])
-    B = (
+    return (
         (sub(0.0, add(yy, zz)), sub(xy, al[2]), add(xz, al[1])),
         (add(xy, al[2]), sub(0.0, add(xx, zz)), sub(yz, al[0])),
         (sub(xz, al[1]), add(yz, al[0]), sub(0.0, add(xx, yy))),
     )
-    return BodyMotion(w=w, al=al, B=B, a=a)
 
 
 def body_force(inertia: Inertia, motion: BodyMotion) -> Spatial:
@@ -327,6 +334,26 @@ def backward_step(
     return [axis_effort(axis, f) for axis in joint], X.force_to_parent(*f)
 
 
+def backward_pass(
+    model: Model, states: Sequence[BodyState], region: Region
+) -> tuple[list[Scalar], list[Spatial]]:
+    """Return the joints' efforts, (nv,), and what each joint transmits, from the bodies' forces.
+
+    The second is the moment and the force on a body and on all that it carries, about the body's
+    origin in its coordinates.
+    """
+    f = [state.f for state in states]
+    own = model.v_slices
+    tau: list[Scalar] = [0.0] * model.nv
+    for i in reversed(range(len(states))):
+        body = model.bodies[i]
+        with region("backward", i + 1):
+            tau[own[i]], carried = backward_step(axes(body.joint), states[i].X, f[i])
+            if body.parent >= 0:
+                f[body.parent] = plus(f[body.parent], carried)
+    return tau, f
+
+
 def rnea_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -354,16 +381,7 @@ def rnea_scalars(
     -------
     tau : (nv,) scalars [N m | N].
     """
-    states = forward_pass(model, q, qd, qdd, f_ext, region)
-    f = [state.f for state in states]
-    own = model.v_slices
-    tau: list[Scalar] = [0.0] * model.nv
-    for i in reversed(range(len(states))):
-        body = model.bodies[i]
-        with region("backward", i + 1):
-            tau[own[i]], carried = backward_step(axes(body.joint), states[i].X, f[i])
-            if body.parent >= 0:
-                f[body.parent] = plus(f[body.parent], carried)
+    tau, _ = backward_pass(model, forward_pass(model, q, qd, qdd, f_ext, region), region)
     terms = joint_terms_of(model, joint_terms)
     for k in range(model.nv):
         own_terms = add(mul(terms.armature[k], qdd[k]), mul(terms.damping[k], qd[k]))

@@ -52,7 +52,7 @@ with 6x6 matrices in base axes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pinion.dynamics.axis import (
@@ -66,7 +66,10 @@ from pinion.dynamics.axis import (
     numbered_axes,
     plus_axis_cross_force,
 )
-from pinion.dynamics.column_derivatives import column_derivatives_scalars
+from pinion.dynamics.column_derivatives import (
+    column_derivatives_from_links_scalars,
+    column_derivatives_scalars,
+)
 from pinion.dynamics.composite import (
     Composite,
     Coriolis,
@@ -80,6 +83,7 @@ from pinion.dynamics.composite import (
 )
 from pinion.dynamics.crba import empty_square
 from pinion.dynamics.joint_terms import joint_terms_of
+from pinion.dynamics.link_states import Links, given_body
 from pinion.dynamics.rnea import BodyMotion, BodyState, Region, forward_body, no_region
 from pinion.dynamics.scalar import Scalar, add
 from pinion.dynamics.spatial import (
@@ -224,14 +228,76 @@ def composite_derivatives_scalars(
 
     Arguments as for :func:`rnea_derivatives_scalars`.
     """
+    at, own = model.q_slices, model.v_slices
+
+    def state_of(i: int, before: Sequence[BodyState]) -> BodyState:
+        return forward_body(model, i, before, q[at[i]], qd[own[i]], qdd[own[i]], f_ext)
+
+    return derivatives_at(model, qd, state_of, region)
+
+
+def rnea_derivatives_from_links_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    v: Links,
+    a: Links,
+    f: Links,
+    region: Region = no_region,
+    *,
+    method: str = "composite",
+) -> tuple[Rows, Rows]:
+    """Return the gradient of inverse dynamics by position and by rate from the links' states.
+
+    Source: the "split" partition of Plancher et al. 2021, Section IV-B: what a coprocessor computes
+    where its host ran Algorithm 1. Accelerations of joints are not needed, for ``a`` has them.
+
+    Arguments
+    ---------
+    q, qd : as for :func:`rnea_derivatives_scalars`.
+    v, a, f : (bodies, 6) scalars, velocity [rad/s, m/s], acceleration [rad/s^2, m/s^2] and force
+        through the joint [N m, N] of each link, as :func:`.link_states.link_states_scalars` returns
+        them. Where external forces act, f is less them, and they are constant in the coordinates of
+        their bodies.
+    region, method : as for :func:`rnea_derivatives_scalars`.
+
+    Returns
+    -------
+    dtau_dq, dtau_dqd : as of :func:`rnea_derivatives_scalars`, without the joints' own terms.
+    """
+    check_method(method)
+    if method == "column":
+        return column_derivatives_from_links_scalars(model, q, qd, v, a, f, region)
+    at = model.q_slices
+
+    def state_of(i: int, before: Sequence[BodyState]) -> BodyState:
+        return given_body(model, i, before, q[at[i]], v[i], a[i], f[i])
+
+    dtau_dq, dtau_dqd, _ = derivatives_at(model, qd, state_of, region, carried=True)
+    return dtau_dq, dtau_dqd
+
+
+def derivatives_at(
+    model: Model,
+    qd: Sequence[Scalar],
+    state_of: Callable[[int, Sequence[BodyState]], BodyState],
+    region: Region,
+    *,
+    carried: bool = False,
+) -> tuple[Rows, Rows, Rows]:
+    """Return ``dtau/dq``, ``dtau/dqd`` and M, each (nv, nv), at the states of all bodies.
+
+    ``state_of`` gives a body's state from those before it. ``carried`` : forces in the states are
+    those of all that a body carries, not of the body alone.
+    """
     bodies = model.bodies
     states: list[BodyState] = []
     drifts: list[Drift] = []
     coriolis: list[Coriolis] = []
     slices = model.v_slices
-    for i, (body, at, own) in enumerate(zip(bodies, model.q_slices, slices, strict=True)):
+    for i, (body, own) in enumerate(zip(bodies, slices, strict=True)):
         with region("forward", i + 1):
-            state = forward_body(model, i, states, q[at], qd[own], qdd[own], f_ext)
+            state = state_of(i, states)
             states.append(state)
             parent_w = ZERO if body.parent < 0 else states[body.parent].motion.w
             drifts.append(joint_drift(body.joint, state, parent_w, qd[own]))
@@ -249,10 +315,11 @@ def composite_derivatives_scalars(
         with region("backward", i + 1):
             if above >= 0:
                 inertia = composite_to_parent(X, inertias[i])
-                carried = coriolis_to_parent(X, drifts[i], inertias[i], coriolis[i])
+                turned = coriolis_to_parent(X, drifts[i], inertias[i], coriolis[i])
                 inertias[above] = joined(inertias[above], inertia)
-                coriolis[above] = joined_coriolis(coriolis[above], carried)
-                nets[above] = plus(nets[above], X.force_to_parent(*nets[i]))
+                coriolis[above] = joined_coriolis(coriolis[above], turned)
+                if not carried:
+                    nets[above] = plus(nets[above], X.force_to_parent(*nets[i]))
         with region("column", i + 1):
             own_columns = columns_at(i)
             for (k, axis), (by_q, by_qd) in zip(joints[i], own_columns, strict=True):
@@ -310,15 +377,20 @@ def rnea_derivatives_scalars(
         ``q_j`` (a tangent direction where positions are no vector) or ``qd_j``. Joints on
         different branches have the constant zero.
     """
+    check_method(method)
     if method == "composite":
         dtau_dq, dtau_dqd, _ = composite_derivatives_scalars(model, q, qd, qdd, f_ext, region)
-    elif method == "column":
-        dtau_dq, dtau_dqd = column_derivatives_scalars(model, q, qd, qdd, f_ext, region)
     else:
+        dtau_dq, dtau_dqd = column_derivatives_scalars(model, q, qd, qdd, f_ext, region)
+    for k, damping in enumerate(joint_terms_of(model, joint_terms).damping):
+        dtau_dqd[k][k] = add(dtau_dqd[k][k], damping)
+    return dtau_dq, dtau_dqd
+
+
+def check_method(method: str) -> None:
+    """Raise for a formulation of the gradient that there is not."""
+    if method not in DERIVATIVE_METHODS:
         raise ValueError(
             f"rnea_derivatives has no method {method!r}: choose one of "
             f"{', '.join(map(repr, DERIVATIVE_METHODS))}."
         )
-    for k, damping in enumerate(joint_terms_of(model, joint_terms).damping):
-        dtau_dqd[k][k] = add(dtau_dqd[k][k], damping)
-    return dtau_dq, dtau_dqd

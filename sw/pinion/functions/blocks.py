@@ -32,6 +32,19 @@ class Quantity(Enum):
     """The generalised forces of the state's motion."""
     INVERSE_INERTIA = "inverse inertia"
     """The inverse of the joint-space inertia matrix at the state's positions."""
+    LINK_VELOCITY = "link velocity"
+    LINK_ACCELERATION = "link acceleration"
+    LINK_FORCE = "link force"
+    """Of every link, (bodies, 6), as :func:`pinion.dynamics.link_states` gives them."""
+
+    @property
+    def of_links(self) -> bool:
+        """Whether it is something of every link."""
+        return self in (
+            Quantity.LINK_VELOCITY,
+            Quantity.LINK_ACCELERATION,
+            Quantity.LINK_FORCE,
+        )
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,10 @@ def independent_states(
 ) -> dict[str, NDArray[np.float64]]:
     """Draw input words (n,) in float64 that know nothing of each other, as large as requests'.
 
-    Angles are from the whole circle. A caller's M^-1 follows from q, to rounding; here its entries
-    do not, so that no operation is saved by a relation that a request may break; nor are
-    quaternions, and planar joints' cosine and sine, of unit length. ``any_joint`` as for
+    Angles are from the whole circle. A caller's M^-1 follows from q, to rounding, and what a link
+    does from all of the state, zeros included; here their entries do not, so that no operation is
+    saved by a relation that a request may break; nor are quaternions, and planar joints' cosine
+    and sine, of unit length. ``any_joint`` as for
     :func:`.samples.sample`.
     """
     rng = np.random.default_rng(seed)
@@ -72,6 +73,8 @@ def independent_states(
             columns = np.where(turns, rng.uniform(-np.pi, np.pi, columns.shape), columns)
             for own, _ in rotation_slices(model):
                 columns[:, own] *= rng.uniform(0.9, 1.1, (count, 1))
+        elif isinstance(block.sampling, Quantity) and block.sampling.of_links:
+            columns = rng.uniform(-1.0, 1.0, columns.shape) * np.max(np.abs(columns))
         elif len(block.shape) > 1:
             columns = columns * rng.uniform(0.5, 1.5, columns.shape)
         else:

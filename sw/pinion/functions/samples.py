@@ -116,6 +116,12 @@ def sample(
                 return dynamics.rnea(model, q, qd, qdd)
             case Quantity.INVERSE_INERTIA:
                 return dynamics.minv(model, q)
+            case Quantity.LINK_VELOCITY:
+                return dynamics.link_states(model, q, qd, qdd)[0]
+            case Quantity.LINK_ACCELERATION:
+                return dynamics.link_states(model, q, qd, qdd)[1]
+            case Quantity.LINK_FORCE:
+                return dynamics.link_states(model, q, qd, qdd)[2]
             case Uniform(low=start, high=end):
                 middle, half = (start + end) / 2, scale * (end - start) / 2
                 return rng.uniform(middle - half, middle + half, (count, *block.dims(model)))

@@ -1,0 +1,111 @@
+r"""Velocity, acceleration and force of every link: what inverse dynamics leaves behind.
+
+Source: Algorithm 1 of Plancher, Neuman, Bourgeat, Kuindersma, Devadas, Reddi, "Accelerating Robot
+Dynamics Gradients on a CPU, GPU, and FPGA", 2021:
+
+    v_i = X v_p + S qd        a_i = X a_p + S qdd + v_i x S qd        f_i = I a_i + v_i x* I v_i
+    f_p += X^T f_i
+
+In the paper's "split" partition a host computes these vectors, and a coprocessor starts from them
+(:mod:`.rnea_derivatives`). They are spatial vectors ``[angular; linear]`` of each link about the
+origin O of its frame, in its own coordinates; f is what the joint transmits, the sum over all that
+it carries. The base accelerates against gravity.
+
+:mod:`.rnea` has the same motion without linear velocities, in the classical acceleration ``a'`` of
+O and the matrix B. Between the two stands ``a' = a_lin + w x v_lin``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pinion.dynamics.axis import joint_motion, joint_transform
+from pinion.dynamics.rnea import (
+    BodyMotion,
+    BodyState,
+    Region,
+    backward_pass,
+    base_motion,
+    forward_pass,
+    no_region,
+    point_at_the_child,
+    turning,
+)
+from pinion.dynamics.scalar import Scalar
+from pinion.dynamics.spatial import ZERO, Spatial, Vector, cross, vadd, vsub
+from pinion.robot.model import Model
+
+Links = Sequence[Sequence[Scalar]]
+"""Six scalars a link, ``[angular; linear]``."""
+
+
+def link_states_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    f_ext: Sequence[Sequence[Scalar]] | None = None,
+    region: Region = no_region,
+) -> tuple[Links, Links, Links]:
+    """Return velocity, acceleration and force of every link, over any scalar.
+
+    Arguments as for :func:`.rnea.rnea_scalars`.
+
+    Returns
+    -------
+    v : (bodies, 6) scalars, velocities [rad/s, m/s].
+    a : (bodies, 6) scalars, spatial accelerations, gravity as an upward one [rad/s^2, m/s^2].
+    f : (bodies, 6) scalars, moments and forces through the joints [N m, N].
+    """
+    states = forward_pass(model, q, qd, qdd, f_ext, region)
+    linear: list[Vector] = []
+    v: list[list[Scalar]] = []
+    a: list[list[Scalar]] = []
+    for i, (body, own) in enumerate(zip(model.bodies, model.v_slices, strict=True)):
+        X, motion = states[i].X, states[i].motion
+        with region("forward", i + 1):
+            velocity: Vector = ZERO
+            if body.parent >= 0:
+                above = states[body.parent].motion.w
+                _, velocity = X.motion_to_child(above, linear[body.parent])
+            velocity = vadd(velocity, joint_motion(body.joint, qd[own])[1])
+            linear.append(velocity)
+            v.append([*motion.w, *velocity])
+            a.append([*motion.al, *vsub(motion.a, cross(motion.w, velocity))])
+    _, f = backward_pass(model, states, region)
+    return v, a, [[*moment, *force] for moment, force in f]
+
+
+def motion_of_link(v: Spatial, a: Spatial) -> BodyMotion:
+    """Return how a body moves from its spatial velocity and acceleration."""
+    w, al = v[0], a[0]
+    return BodyMotion(w=w, al=al, B=turning(w, al), a=vadd(a[1], cross(w, v[1])))
+
+
+def given_body(
+    model: Model,
+    i: int,
+    before: Sequence[BodyState],
+    q: Sequence[Scalar],
+    v: Sequence[Scalar],
+    a: Sequence[Scalar],
+    f: Sequence[Scalar],
+) -> BodyState:
+    """Return the state of body i from what :func:`link_states_scalars` returned for it.
+
+    Its force is that of all that its joint carries, not of the body alone. ``q`` : positions of the
+    body's own joint [rad | m]; ``before`` : states of the bodies before it.
+    """
+    body = model.bodies[i]
+    X = joint_transform(body.joint, q)
+    motion = seen = motion_of_link(spatial(v), spatial(a))
+    if not body.joint.kind.simple:
+        parent = base_motion(model) if body.parent < 0 else before[body.parent].motion
+        seen = point_at_the_child(body.joint, parent, X)
+    return BodyState(X=X, motion=motion, before=seen, f=spatial(f))
+
+
+def spatial(link: Sequence[Scalar]) -> Spatial:
+    """Return six scalars as an angular and a linear vector."""
+    x, y, z, u, v, w = link
+    return (x, y, z), (u, v, w)
