@@ -13,14 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion import dynamics
 from pinion.compute.cuda import cooperative
 from pinion.compute.cuda.cooperative import CooperativeSource
 from pinion.compute.errors import ComputeError
 from pinion.compute.toolchain import Compiler
 from pinion.functions import Function, function, sample
+from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.robot import JointKind, Model, load
 from tests.dynamics.models import random_model
 from tests.support.cuda_host import HostError, HostKernels
+
+LINKS = RNEA_DERIVATIVES_FROM_LINKS
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -63,6 +67,20 @@ class Compiled:
         drawn = sample(
             self.model, self.row, count, distribution="reference", seed=7, any_joint=True
         )
+        if self.row.name == LINKS.name:
+            # Formulations differ as much as v, a and f contradict each other: not by roundings to
+            # float32 here.
+            state = sample(
+                self.model,
+                function("rnea"),
+                count,
+                distribution="reference",
+                seed=7,
+                any_joint=True,
+            )
+            wide = (x.astype(np.float64) for x in state.values())
+            links = dynamics.link_states(self.model, *wide)
+            drawn = {**drawn, **dict(zip(("v", "a", "f"), links, strict=True))}
         return {name: np.ascontiguousarray(x, self.made.dtype) for name, x in drawn.items()}
 
     def run(self, given: Arrays, *, grid: int, seed: int) -> Arrays:
@@ -126,7 +144,7 @@ class Kernels:
     def __call__(
         self, name: str, row: Function | str, dtype: str, *, watched: bool = False
     ) -> Compiled:
-        row = function(row) if isinstance(row, str) else row
+        row = named(row) if isinstance(row, str) else row
         key = name, row, dtype, watched
         if key not in self.known:
             made = cooperative.source(robot(name), row, dtype=dtype)
@@ -135,6 +153,11 @@ class Kernels:
             host = HostKernels(text, folder=self.folder, compiler=self.compiler)
             self.known[key] = Compiled(robot(name), row, made, host)
         return self.known[key]
+
+
+def named(name: str) -> Function:
+    """The row of a name, of the table or of the partitions."""
+    return LINKS if name == LINKS.name else function(name)
 
 
 def with_switches(text: str) -> str:
@@ -258,7 +281,13 @@ def test_every_barrier_is_needed(name: str, dtype: str, row: str, kernels: Kerne
     right = kernel.run(given, grid=2, seed=0)
 
     def differs(seed: int) -> bool:
-        results = kernel.run(given, grid=2, seed=seed)
+        try:
+            results = kernel.run(given, grid=2, seed=seed)
+        except HostError as error:
+            # What says where to write may not be there yet.
+            if "wrote outside" not in str(error):
+                raise
+            return True
         return any(not np.array_equal(x, right[key]) for key, x in results.items())
 
     barriers = kernel.made.text.count("__syncthreads();")
@@ -287,6 +316,24 @@ def test_both_formulations_of_a_gradient_have_the_same_kernel() -> None:
     plain = cooperative.source("two_link", "rnea_derivatives")
     column = cooperative.source("two_link", function("rnea_derivatives", derivatives="column"))
     assert plain.text == column.text
+    plain, column = (
+        cooperative.source("two_link", row) for row in (LINKS, LINKS.formulated("column"))
+    )
+    assert plain.text == column.text
+
+
+@pytest.mark.parametrize("name", ["v", "a", "f"])
+def test_what_links_do_is_read_and_not_computed_anew(name: str, kernels: Kernels) -> None:
+    # By columns, as the threads compute: formulations agree where v, a and f agree.
+    row = LINKS.formulated("column")
+    assert row.variant is not None
+    kernel = replace(kernels("hyq", row, "float64"), row=replace(row, scalars=row.variant.scalars))
+    rng = np.random.default_rng(3)
+    given = {key: x.copy() for key, x in kernel.states(6).items()}
+    right = kernel.run(given, grid=2, seed=0)
+    given[name] *= rng.uniform(0.5, 1.5, given[name].shape)
+    changed = kernel.run(given, grid=2, seed=0)
+    assert kernel.is_right(given, changed) and not kernel.is_right(given, right)
 
 
 def test_what_has_no_kernel_is_said_in_a_sentence() -> None:
@@ -298,6 +345,7 @@ def test_what_has_no_kernel_is_said_in_a_sentence() -> None:
         cooperative.source(load("hyq", floating_base=True), "rnea")
     with pytest.raises(ComputeError, match="bytes of shared memory"):
         cooperative.source("chain_80", "fd_derivatives", dtype="float64")
-    own = replace(function("rnea"), doc="my own")
-    with pytest.raises(ComputeError, match="is not the table's of that name"):
-        cooperative.source("iiwa14", own)
+    for row in (function("rnea"), LINKS):
+        own = replace(row, doc="my own")
+        with pytest.raises(ComputeError, match="is not the table's of that name"):
+            cooperative.source("iiwa14", own)

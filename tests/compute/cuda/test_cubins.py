@@ -10,18 +10,23 @@ from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
 from pinion.compute.cuda.threads import ThreadSource, thread_source
 from pinion.compute.errors import ComputeError
 from pinion.functions import FUNCTIONS, function
+from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.robot import load
 
 pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not installed")
 
-CASES = [*(("iiwa14", name) for name in FUNCTIONS), ("hyq", "fd_derivatives"), ("atlas", "aba")]
+LINKS = RNEA_DERIVATIVES_FROM_LINKS
+CASES = [
+    *(("iiwa14", name) for name in (*FUNCTIONS, LINKS.name)),
+    *(("hyq", "fd_derivatives"), ("atlas", "aba")),
+]
 
 
 def compiled(
     robot: str, name: str, dtype: str, architecture: str, layout: str = "soa"
 ) -> tuple[ThreadSource, list[Cubin]]:
     """The kernels of a function, each compiled on its own as they are for a device."""
-    model, row = load(robot), function(name)
+    model, row = load(robot), LINKS if name == LINKS.name else function(name)
     source = thread_source(
         cpu.graph_of(model, row),
         inputs=[b.resolved(model) for b in row.inputs],
@@ -71,8 +76,9 @@ def test_other_architectures_and_layouts(architecture: str, layout: str) -> None
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
-def test_blocks_that_compute_a_sample(architecture: str, dtype: str) -> None:
-    made = cooperative.source(load("iiwa14"), "fd_derivatives", dtype=dtype)
+@pytest.mark.parametrize("name", ["fd_derivatives", LINKS.name])
+def test_blocks_that_compute_a_sample(architecture: str, dtype: str, name: str) -> None:
+    made = cooperative.source(load("iiwa14"), name, dtype=dtype)
     cubin = compile_cubin(made.text, architecture=architecture, names=[made.name])
     usage = cubin.usage[made.name]
     assert (usage.spill_stores, usage.spill_loads) == (0, 0)

@@ -23,6 +23,7 @@ from pinion.compute.printer import comment
 from pinion.compute.source import SCALARS
 from pinion.functions import Block, Function, InputError, row_of
 from pinion.functions import function as named_function
+from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.robot import JointKind, Model, load
 
 __all__ = ["FUNCTIONS", "CooperativeSource", "source"]
@@ -97,6 +98,11 @@ _GIVEN_QDD = _Phase(call="take(At::qdd, {qdd})", memory=("qdd",), tables=("dof",
 _GIVEN_MINV = _Phase(
     call="take_symmetric(At::minv, {minv})", memory=("minv",), tables=("dof", "place")
 )
+_GIVEN_LINKS = tuple(
+    _Phase(call=f"take_links(At::{array}, {{{name}}})", memory=(array,), tables=("place",))
+    for array, name in (("v", "v"), ("a", "a"), ("net", "f"))
+)
+_DRAGS = _Phase(call="drags()", memory=("v", "drag"))
 _INVERSE_DYNAMICS = _Phase(
     call="inverse_dynamics<true, false>()",
     memory=("X", "qd", "qdd", "carried_effort"),
@@ -233,6 +239,12 @@ _STEPS: Mapping[str, tuple[_Step, ...]] = MappingProxyType(
             *_GRADIENT,
             _step("The result.", *_GIVE_GRADIENT),
         ),
+        RNEA_DERIVATIVES_FROM_LINKS.name: (
+            _step("X(q); v', a' and f' as given.", _TRANSFORMS, _RATES, *_GIVEN_LINKS),
+            _step("Algorithm 4, lines 1 to 10: dv and da by columns.", _COLUMNS, _DRAGS),
+            *_GRADIENT[1:],
+            _step("The result.", *_GIVE_GRADIENT),
+        ),
         "fd_derivatives": (
             _step("X(q).", _TRANSFORMS, _RATES),
             _step(f"{_FORWARD} Composite inertias likewise.", _KEPT_BIAS, _COMPOSITES),
@@ -254,7 +266,8 @@ _STEPS: Mapping[str, tuple[_Step, ...]] = MappingProxyType(
 )
 
 FUNCTIONS = tuple(_STEPS)
-"""Names of the functions that have such a kernel."""
+"""Names of the functions that have such a kernel: those of the table, and of
+:mod:`pinion.functions.partitions` the one that starts from links."""
 
 
 def source(
@@ -270,8 +283,8 @@ def source(
     ----------
     model : a robot, or the name or path of one; joints of one degree of freedom in a tree. As for
         every function of the table, a joint that mimics another is one of its own.
-    function : a row of the table of functions, or its name. Both formulations of a gradient have
-        the same kernel.
+    function : a row of the table of functions or of :mod:`pinion.functions.partitions`, or its
+        name. Both formulations of a gradient have the same kernel.
     dtype : ``float32`` or ``float64``.
     outputs : optional results to add, as of :func:`pinion.functions.function`.
 
@@ -308,18 +321,25 @@ def _row(function: str | Function, outputs: Sequence[str]) -> Function:
             f"There is no kernel of '{name}' for the threads of a block: choose one of "
             f"{', '.join(FUNCTIONS)}."
         )
-    if not isinstance(function, str):
-        try:
-            formulation = function.options.get("derivatives", "composite")
-            known = named_function(name, derivatives=formulation, outputs=function.added)
-        except InputError:
-            known = None
-        if known != function:
-            raise ComputeError(
-                f"The function '{name}' is not the table's of that name, and only those have a "
-                "kernel for the threads of a block: take the kernel of one thread a sample."
-            )
+    if isinstance(function, str):
+        return _known(name, "composite", outputs)
+    try:
+        known = _known(name, function.options.get("derivatives", "composite"), function.added)
+    except InputError:
+        known = None
+    if known != function:
+        raise ComputeError(
+            f"The function '{name}' is not the table's of that name, and only those have a kernel "
+            "for the threads of a block: take the kernel of one thread a sample."
+        )
     return row_of(function, outputs=outputs)
+
+
+def _known(name: str, formulation: str, outputs: Sequence[str]) -> Function:
+    """The row of a name."""
+    if name == RNEA_DERIVATIVES_FROM_LINKS.name:
+        return RNEA_DERIVATIVES_FROM_LINKS.formulated(formulation).asked(outputs)
+    return named_function(name, derivatives=formulation, outputs=outputs)
 
 
 class _Tree:
@@ -468,7 +488,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
     def _body(self) -> str:
         """The steps with the barriers between them."""
         samples = {
-            block.name: f"{block.name} + sample * {' * '.join('n' for _ in block.shape)}"
+            block.name: f"{block.name} + sample * {_size(block)}"
             for block in (*self.row.inputs, *self.row.results)
         }
         lines: list[str] = []
@@ -563,6 +583,11 @@ extern "C" __global__ void __launch_bounds__({self.threads})
 def _starts(sizes: Sequence[int]) -> list[int]:
     """Where each of several parts begins."""
     return [sum(sizes[:k]) for k in range(len(sizes))]
+
+
+def _size(block: Block) -> str:
+    """Elements of a sample, in the kernel's words: every axis with a name is as long as n."""
+    return " * ".join(str(axis) if isinstance(axis, int) else "n" for axis in block.shape)
 
 
 def _settings(values: Mapping[str, int]) -> str:

@@ -181,6 +181,10 @@ template <class R> struct Block {
   PINION_INLINE void take(int at, const T *given) const {
     for (int i = thread; i < n; i += threads) memory[at + i] = given[dof(i)];
   }
+  // Six numbers a link, an angular and a linear vector.
+  PINION_INLINE void take_links(int at, const T *given) const {
+    for (int x = thread; x < 6 * n; x += threads) memory[at + x % 6 * n + place(x / 6)] = given[x];
+  }
   // From the triangle below the diagonal, in the model's order.
   PINION_INLINE void take_symmetric(int at, const T *given) const {
     for (int x = thread; x < n * n; x += threads) {
@@ -339,6 +343,10 @@ template <class R> struct Block {
       put(At::drag + (18 + c) * n, 3 * n, k,
           cross(lever, v.angular) - cross(momentum.linear, units[c]));
     }
+  }
+  // Where v', a' and f' are given there is nothing else to do of it.
+  PINION_INLINE void drags() const {
+    for (int k = thread; k < n; k += threads) drag(k, spatial(At::v, n, k));
   }
   // f' of what each joint carries, a thread a component.
   PINION_INLINE void net_forces() const {
