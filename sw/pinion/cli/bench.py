@@ -90,6 +90,14 @@ def command(
         bool,
         typer.Option(help="cpu, compare: Pinocchio's C++ too, minutes of compiling a function."),
     ] = True,
+    partitions: Annotated[
+        bool,
+        typer.Option(
+            "--partitions",
+            help="cuda: the gradient of forward dynamics shared with the host in three ways, as in "
+            "the 2021 paper; without a GPU the host's parts alone.",
+        ),
+    ] = False,
     builds: Annotated[
         list[Path] | None,
         typer.Option(
@@ -122,6 +130,8 @@ def command(
         )
     if builds and what != "compare":
         raise UsageError(f"The option --build is for compare; {what} takes none.")
+    if partitions and what != "cuda":
+        raise UsageError(f"The option --partitions is for cuda; {what} has none.")
     if what == "link":
         bench_link.run(
             target or (),
@@ -142,6 +152,16 @@ def command(
             native=native,
             json=json,
             folder=folder,
+        )
+    elif what == "cuda" and partitions:
+        from . import bench_partitions
+
+        bench_partitions.run(
+            target or (),
+            largest=bench_partitions.SIZES[-1] if largest is None else largest,
+            rounds=rounds,
+            seconds=0.05 if seconds is None else seconds,
+            json=json,
         )
     elif what == "cuda":
         from . import bench_cuda

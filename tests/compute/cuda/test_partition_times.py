@@ -1,0 +1,175 @@
+"""``pinion bench cuda --partitions`` on a processor that plays a device: rows and results."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.cli import bench_partitions
+from pinion.cli.errors import UsageError
+from pinion.compute import partition_times as times
+from pinion.compute.cuda.rates import OnDevice
+from pinion.functions import FUNCTIONS, InputError
+from pinion.functions.partitions import PARTITIONS
+from pinion.robot import load
+from tests.support.cuda_device import HostDevice
+from tests.support.cuda_host import HostKernels
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+MODEL = load("two_link")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+class Device(HostDevice):
+    """One that compiles no text twice."""
+
+    def load(self, name: str, text: str) -> tuple[str, HostKernels]:
+        if not hasattr(self, "_known"):
+            self._known: dict[str, tuple[str, HostKernels]] = {}
+        if text not in self._known:
+            self._known[text] = super().load(name, text)
+        return self._known[text]
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
+    return Device(tmp_path_factory.mktemp("device"))
+
+
+@pytest.fixture(autouse=True)
+def _two_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(times, "LAUNCHES", 2)
+
+
+def no_gpu(*given: Any) -> Any:
+    raise InputError("There is no GPU here.")
+
+
+def test_every_part_is_measured_and_what_travels_is_counted(
+    device: Device, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options: dict[str, Any] = {"largest": 32, "rounds": 1, "seconds": 0.0, "cache": cache}
+    bench_partitions.run(["two_link"], json=True, device=device, **options)
+    data = json.loads(capsys.readouterr().out)
+    assert data["left_out"] == {} and data["device"] == device.name and device.used == 0
+    rows = data["partitions"]
+    assert [(r["partition"], r["samples"]) for r in rows] == [
+        (name, count) for name in PARTITIONS for count in (16, 32)
+    ]
+    # 2 joints and 2 links: q, qd, v, a, f; q, qd, qdd; the same and M^-1; two matrices back.
+    words = {"split": 4 + 36, "fused": 6, "completely fused": 10}
+    for row in rows:
+        assert row["bytes_to_device"] == 4 * words[row["partition"]]
+        assert row["bytes_to_host"] == 4 * 8
+        assert all(math.isfinite(row[key]) for key in times.PARTS)
+        assert row["kernel_us"] > 0 and row["total_us"] > 0
+        assert (row["host_before_us"] > 0) == (row["partition"] == "split")
+        assert (row["host_after_us"] > 0) == (row["partition"] != "completely fused")
+        assert row["kernel"] in ("a block", "a thread")
+    bench_partitions.run(["two_link"], json=False, device=device, **options)
+    said = capsys.readouterr().out
+    assert "completely fused" in said and "host: v, a, f" in said and "this processor" in said
+
+
+def test_without_a_gpu_the_host_is_measured_and_the_reason_said(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(times.cuda, "open_gpu", no_gpu)
+    bench_partitions.run(["two_link"], largest=16, rounds=1, seconds=0.0, json=True, cache=cache)
+    data = json.loads(capsys.readouterr().out)
+    assert data["left_out"] == {"Partitions, the device's part": "There is no GPU here."}
+    assert data["device"] is None
+    for row in data["partitions"]:
+        assert row["kernel_us"] is row["copies_us"] is row["total_us"] is row["kernel"] is None
+        assert (row["host_before_us"] > 0) == (row["partition"] == "split")
+        assert row["bytes_to_device"] > 0
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_what_is_measured_is_the_gradient(name: str, device: Device, cache: Path) -> None:
+    run = times._Run.compiled(PARTITIONS[name], MODEL, dtype="float32", device=device, cache=cache)
+    count = 9
+    given, links, gradients, results = run._arrays(count)
+    row = FUNCTIONS["fd_derivatives_from_minv"]
+    wanted = row.evaluate(MODEL, given)
+
+    def error() -> float:
+        return max(
+            float(np.max(np.abs(results[key] - x)) / np.max(np.abs(wanted["dqdd_dq"])))
+            for key, x in wanted.items()
+        )
+
+    for arrays in (results, gradients, links):
+        for array in arrays.values():
+            array[...] = np.nan
+    run._whole(given, links, gradients, results)()
+    assert error() <= 1e-4
+    # A part that is left out, or numbers of another state, would show.
+    if run.before is not None:
+        run = replace(run, before=None)
+        for array in links.values():
+            array *= 1.5
+        run._whole(given, links, gradients, results)()
+        assert not error() <= 1e-2
+    if gradients:
+        for array in gradients.values():
+            array[...] = 1.0
+        run.after(out=results, minv=given["minv"], **gradients)
+        assert not error() <= 1e-2
+
+
+def test_what_a_device_cannot_hold_is_left_out(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(times, "PARTITIONS", {"fused": PARTITIONS["fused"]})
+    monkeypatch.setattr(times.cuda, "small_batches", lambda *given: None)
+    device = HostDevice(tmp_path, memory=100)
+    rows, left_out, _ = times.partition_times(
+        MODEL, sizes=(64,), rounds=1, seconds=0, device=device, cache=cache
+    )
+    assert len(rows) == 1
+    (why,) = left_out.values()
+    assert "has no" in why and "bytes" in why
+    assert all(row[key] is None for row in rows for key in times.PARTS)
+
+
+def test_launches_are_those_that_a_call_would_take(device: Device, cache: Path) -> None:
+    run = times._Run.compiled(
+        PARTITIONS["split"], MODEL, dtype="float32", device=device, cache=cache
+    )
+    kernel = run.kernel
+    assert kernel is not None and kernel.small is not None
+    given, links, *_ = run._arrays(5)
+    for crossover, who in ((6, "a block"), (5, "a thread")):
+        kernel.crossover = crossover
+        assert run.who(5) == who
+        there = OnDevice(kernel, {**given, **links}, 5)
+        device.launches.clear()
+        times._launches(kernel, there, 5).call()
+        names = {name for name, _ in device.launches}
+        small = {kernel.small.name}
+        assert (names == small) == (who == "a block") and len(device.launches) == 2
+        there.close()
+
+
+def test_mistakes_are_one_sentence() -> None:
+    options: dict[str, Any] = {"rounds": 1, "seconds": 0.0, "json": True}
+    with pytest.raises(UsageError, match="without 'rnea'"):
+        bench_partitions.run(["two_link", "rnea"], largest=16, **options)
+    with pytest.raises(UsageError, match="--largest 3 is too small"):
+        bench_partitions.run([], largest=3, **options)
