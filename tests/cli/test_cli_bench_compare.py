@@ -18,6 +18,7 @@ import pytest
 
 from pinion.cli import bench_compare
 from pinion.compute.errors import ComputeError
+from pinion.compute.partition_times import PARTS
 from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US
@@ -118,6 +119,13 @@ def test_published_rows_are_never_called_measured_and_what_is_missing_is_listed(
     assert "no C++ compiler" in data["left_out"]["Pinion CPU"]
     assert "cuda-core" in data["left_out"]["Pinion CUDA"]
     assert data["machine"]["compiler"] == data["machine"]["gpu"] == "none"
+    # Bytes are counted all the same.
+    assert [row["bytes_to_device"] for row in data["partitions"]] == [560, 84, 280]
+    for row in data["partitions"]:
+        hosted = row["partition"] != "completely fused"  # or the host has nothing to do
+        assert all((row[key] is None) == (hosted or "host" not in key) for key in PARTS)
+    assert "no C++ compiler" in str(data["left_out"])
+    assert sum("paper_figure" in path for path in data["files"]) == 3
     lines = (tmp_path / "page" / "compare.md").read_text().splitlines()
     assert "Pinion was not measured, so nothing is said here." in lines
     for line in lines:
@@ -195,6 +203,7 @@ def test_grid_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None
         (("iiwa14", "rnea", "--largest", "0"), ("--largest",)),
         (("iiwa14", "rnea", "--rounds", "0"), ("--rounds",)),
         (("iiwa14", "rnea", "--seconds", "-1"), ("--seconds",)),
+        (("iiwa14", "rnea", "--partitions"), ("--partitions", "cuda")),
         (("iiwa14", "rnea", "--build", "nowhere"), ("nowhere", "not a build folder")),
     ],
 )

@@ -22,6 +22,7 @@ from pinion.compute import cuda
 from pinion.compute.batch_times import cpu_times, cuda_times
 from pinion.compute.errors import ComputeError
 from pinion.compute.isa import best
+from pinion.compute.partition_times import partition_times
 from pinion.compute.toolchain import find_compiler
 from pinion.driver.card import layout_of
 from pinion.functions import FUNCTIONS, InputError, function
@@ -40,6 +41,8 @@ from pinion.report.batches import (
     work_of,
 )
 from pinion.report.batches_page import write_batches
+from pinion.report.paper_figures import FUNCTION as PARTITIONED
+from pinion.report.paper_figures import ROBOT as PAPER_ROBOT
 from pinion.robot import Model, load
 
 from .bench_cpu import opponents_of, processor
@@ -56,6 +59,7 @@ SINGLE = ("rnea", "aba")
 
 SIZES = (1, 16, 32, 64, 128, 1024, 10_000, 100_000, 1_000_000)
 SINGLE_SIZES = (1, 1024)
+PARTITION_SIZES = (16, 32, 64, 128, 1024, 10_000)
 
 SERIAL = 1024
 """States in one pass of code that computes one after the other."""
@@ -116,6 +120,8 @@ def run(
             collected.processor((robot, name), **given)
             collected.gpu((robot, name), **given)
             collected.opponents((robot, name), largest=largest, rounds=rounds, native=native)
+            if name == PARTITIONED:
+                collected.partitioned((robot, name), **given)
             advance(1)
     collected.grid()
     collected.fpga(manifests, largest=largest)
@@ -131,6 +137,7 @@ def run(
         "sources": collected.sources,
         "left_out": collected.left_out(),
         "rows": collected.rows,
+        "partitions": collected.partitions,
     }
     written = write_batches(folder, data)
     if json:
@@ -166,6 +173,7 @@ class Collected:
     rows : as the page takes them (:mod:`pinion.report.batches`).
     sources : texts of publications by key.
     gpus : names of devices that were measured.
+    partitions : rows of what host and device share, in the paper's three ways.
     """
 
     def __init__(
@@ -174,6 +182,7 @@ class Collected:
         self.rows: list[Row] = []
         self.sources: dict[str, str] = {}
         self.gpus: list[str] = []
+        self.partitions: list[Row] = []
         self._models = models
         self._targets = targets
         self._single = single
@@ -205,6 +214,17 @@ class Collected:
         kernel.close()
         self.gpus.append(kernel.device.name)
         self._measured(target, rows, missing, on=kernel.device.name)
+
+    def partitioned(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
+        """The gradient by the partitions of the 2021 paper, of the robot that it is about."""
+        model = self._models[target[0]]
+        if model.name != PAPER_ROBOT:
+            return
+        sizes = [n for n in PARTITION_SIZES if n <= largest]
+        rows, missing, _ = partition_times(model, sizes=sizes, rounds=rounds, seconds=seconds)
+        self.partitions += rows
+        for what, why in missing.items():
+            self._leave_out(what, why, target)
 
     def opponents(self, target: Target, *, largest: int, rounds: int, native: bool) -> None:
         """Others' code, the fastest of each kind."""

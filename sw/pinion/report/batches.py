@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .partitions import check_partitions
 from .pictures import ReportError
 from .table import Table
 
@@ -119,6 +120,7 @@ def check_batches(data: Mapping[str, Any]) -> None:
     if data["bench"] != "compare":
         raise ValueError(f"it is of the bench {data['bench']!r}")
     _check_rows(data["rows"])
+    check_partitions(data.get("partitions", []))
     for key in ("machine", "sources", "left_out"):
         dict(data[key].items())
     for target in data["targets"]:

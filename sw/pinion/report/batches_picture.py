@@ -39,7 +39,7 @@ def draw_batches(path: Path, *, robot: str, function: str, rows: Sequence[Row]) 
         handles = _draw(axes, rows, function)
         _finish(axes)
         title = figure.suptitle(
-            f"{_line(robot)}, {_line(function)} ({work_of(function)})",
+            f"{one_line(robot)}, {one_line(function)} ({work_of(function)})",
             **{"x": 0.01, "ha": "left", "fontsize": 13, "color": INK},
         )
         title.set_parse_math(False)
@@ -99,7 +99,7 @@ def _finish(axes: Axes) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """A text on one line, of characters that may be shown; names that hide in a legend do not."""
     shown = "".join(c if c.isprintable() else " " for c in text)
     return " ".join(shown.split()).lstrip("_")[:120]
@@ -107,7 +107,7 @@ def _line(text: str) -> str:
 
 def _folded(text: str) -> str:
     """At most two lines."""
-    words = _line(text)
+    words = one_line(text)
     if len(words) <= _WIDEST:
         return words
     cut = words.rfind(" ", 0, _WIDEST)

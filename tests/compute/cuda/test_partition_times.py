@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     reason="no C++ compiler on this machine",
 )
 
-MODEL = load("two_link")
+MODEL = load("two_link")  # its minimal model has masses elsewhere, and so other forces
 
 
 @pytest.fixture(scope="module")
