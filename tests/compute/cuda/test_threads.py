@@ -109,8 +109,8 @@ def test_threads_compute_what_processors_do(tmp_path: Path, dtype: str, layout: 
 def test_threads_compute_each_partition(tmp_path: Path, partition: str) -> None:
     row = PARTITIONS[partition].device
     source = printed("iiwa14", row, "float32", "aos")
-    # Zeros in v and a of the first link make zeros, and GCC takes the sign of a zero for none where
-    # it negates a fused product.
+    # Zeros in v and a of the first link make exact zeros. Of scalars, GCC takes -fma(-a, b, c) for
+    # a b - c, which has the other sign then; of vectors it does not.
     same_as_processor("iiwa14", row, source, tmp_path, signed_zeros=partition != "split")
 
 
