@@ -237,11 +237,5 @@ def _taken(kernel: cpu.Kernel | CudaKernel, arrays: Arrays) -> Arrays:
 
 def _launches(kernel: CudaKernel, there: OnDevice, count: int) -> Case:
     """Launches that are queued behind each other, as one case."""
-    launch = there.by_blocks if _Run._by_blocks(kernel, count) else there.by_threads
-
-    def run() -> None:
-        for _ in range(LAUNCHES):
-            launch()
-        there.stream.wait()
-
-    return Case(run, LAUNCHES * count)
+    launches = there.by_blocks if _Run._by_blocks(kernel, count) else there.by_threads
+    return launches(LAUNCHES)
