@@ -15,18 +15,18 @@ They are the analytic ones of the functions ``rnea_derivatives`` with ``crba`` a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
-
-from numpy.typing import NDArray
 
 from pinion.functions import InputError
 from pinion.robot import Model, load
 
 from . import cpu
-from .cpu import Kernel
+
+Run = Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
+"""Computes a kernel: its results by name, of its inputs by name."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,11 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 
 
+def _called(kernel: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    result = kernel(**given)
+    return {name: result[name] for name in result.names}
+
+
 class Differentiable:
     """A function of a robot with its Jacobians.
 
@@ -76,8 +81,22 @@ class Differentiable:
     """
 
     def __init__(
-        self, model: Model | str, function: str, *, dtype: str = "float64", **options: Any
+        self,
+        model: Model | str,
+        function: str,
+        *,
+        dtype: str = "float64",
+        compile: Callable[..., Any] = cpu.compile,
+        **options: Any,
     ) -> None:
+        """Compile the kernels.
+
+        Parameters
+        ----------
+        compile : makes a kernel, as :func:`pinion.compute.cpu.compile` and
+            :func:`pinion.compute.cuda.compile` do.
+        options : of `compile`.
+        """
         if function not in RULES:
             raise InputError(
                 f"'{function}' has no gradient here: choose one of {', '.join(RULES)}."
@@ -91,22 +110,20 @@ class Differentiable:
                 f"velocities {self.model.nv}: gradients are by the joints' coordinates, so give a "
                 "robot whose joints have one each."
             )
-        self.plain: Kernel = cpu.compile(self.model, function, dtype=dtype, **options)
+        self.plain = compile(self.model, function, dtype=dtype, **options)
         self.kernels = tuple(
-            cpu.compile(self.model, name, dtype=dtype, outputs=outputs, **options)
+            compile(self.model, name, dtype=dtype, outputs=outputs, **options)
             for name, outputs in self.rule.kernels
         )
 
-    def value(self, *inputs: NDArray[Any]) -> NDArray[Any]:
-        """The function of arrays (n, nv) or (nv,)."""
-        result = self.plain(**dict(zip(self.rule.inputs, inputs, strict=True)))
-        return result[self.rule.value]
+    def value(self, *inputs: Any, run: Run = _called) -> Any:
+        """The function of arrays (n, nv) or (nv,), or of what else `run` takes."""
+        return run(self.plain, dict(zip(self.rule.inputs, inputs, strict=True)))[self.rule.value]
 
-    def linear(self, *inputs: NDArray[Any]) -> tuple[NDArray[Any], Sequence[NDArray[Any]]]:
+    def linear(self, *inputs: Any, run: Run = _called) -> tuple[Any, Sequence[Any]]:
         """The function and its Jacobians, (n, nv) and (n, nv, nv) each."""
         given = dict(zip(self.rule.inputs, inputs, strict=True))
-        made: dict[str, NDArray[Any]] = {}
+        made: dict[str, Any] = {}
         for kernel in self.kernels:
-            result = kernel(**{a.name: given[a.name] for a in kernel.inputs})
-            made |= {name: result[name] for name in result.names}
+            made |= run(kernel, {a.name: given[a.name] for a in kernel.inputs})
         return made[self.rule.value], [made[name] for name in self.rule.jacobians]

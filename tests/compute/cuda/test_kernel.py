@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pinion.compute import cuda
 from pinion.compute.cuda import kernel as kernels
+from pinion.compute.cuda import threads
 from pinion.compute.cuda.kernel import DeviceArray
+from pinion.compute.cuda.parts import Room
 from pinion.compute.errors import ComputeError
-from pinion.functions import InputError
+from pinion.functions import InputError, function
+from pinion.robot import load
 from tests.compute.cuda.conftest import (
     SEVERAL,
     Opened,
@@ -23,6 +28,7 @@ from tests.compute.cuda.conftest import (
     states,
     wanted,
 )
+from tests.support.cuda_device import HostDevice
 
 pytestmark = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
@@ -159,6 +165,52 @@ def test_the_crossover_is_measured_or_follows_a_rule(
     assert [n for _, n in device.launches] == [1, 1, 4, 4, 16, 16, 64, 64, 256, 256]
 
 
+def test_an_empty_batch_of_the_device(opened: Opened) -> None:
+    compiled, device = opened()
+    found = compiled(**{name: There(values) for name, values in states(0).items()}).tau
+    assert found.shape == (0, 7) and device.launches == []
+
+
+def test_a_workspace_of_the_caller_needs_no_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_ROOMS", {"float64": Room(plain=10, registers=8, slots=4)})
+    monkeypatch.setattr(kernels, "_fastest", lambda stream, run: 1.0)
+    device = HostDevice(tmp_path)
+    compiled = cuda.compile(
+        "two_link", "rnea_derivatives", dtype="float64", device=device, cache=tmp_path / "cache"
+    )
+    size = compiled.workspace_bytes(40)
+    assert size == 64 * 6 * 8  # of whole warps
+    rng = np.random.default_rng(1)
+    given = {a.name: rng.uniform(-1, 1, (40, 2)) for a in compiled.inputs}
+    there = {name: There(values) for name, values in given.items()}
+    out = {a.name: There(np.full((40, *a.shape), np.nan)) for a in compiled.results}
+    room = np.zeros(2 * size, np.uint8)
+    stream = device.stream()
+    before = len(device.launches)
+    for bad in (
+        There(room[: size - 1]),
+        There(room[1 : size + 1]),
+        There(room[::2]),
+        There(room, device=1),
+    ):
+        with pytest.raises(InputError, match="give 3,072 bytes for 40 samples, contiguous"):
+            compiled(stream=stream, out=out, workspace=bad, **there)
+    assert len(device.launches) == before
+    compiled(stream=stream, out=out, workspace=There(room[:size]), **there)
+    assert len(device.launches) == before + 3 and device.used == 0
+    assert all(np.isnan(array.array).all() for array in out.values())
+    stream.wait()
+    right = function("rnea_derivatives").evaluate(load("two_link"), given)
+    assert all(close(array.array, right[name]) for name, array in out.items())
+    # Without one it is taken in that stream.
+    written = {name: There(np.full_like(array.array, np.nan)) for name, array in out.items()}
+    compiled(stream=stream, out=written, **there)
+    stream.wait()
+    assert all(close(array.array, right[name]) for name, array in written.items())
+
+
 def test_requests_that_are_still_being_made_are_waited_for(opened: Opened) -> None:
     compiled, device = opened()
     given = states(8)
@@ -198,6 +250,7 @@ def broken(**change: Any) -> dict[str, Any]:
         (broken(out={}), "no array for the result 'tau'"),
         (broken(out={"tau": There(np.zeros((6, 7))), "x": 1}), "There is no result 'x'"),
         ({**states(6), "stream": 1}, "A stream is for arrays on the device"),
+        ({**states(6), "workspace": 1}, "A workspace is for arrays on the device"),
         ({**states(6), "q": np.full((6, 7), np.nan)}, "nan"),
         ({**states(6), "out": {"tau": np.zeros((6, 7), np.float32)}}, "of float64"),
         ({**states(6), "q": np.zeros((6, 8))}, "axis 1 is 8 long"),

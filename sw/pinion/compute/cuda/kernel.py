@@ -105,6 +105,17 @@ class Placed:
     keeps: Any
 
 
+@dataclass
+class _Lent:
+    """Memory of the device that is the caller's."""
+
+    address: int
+    size: int
+
+    def close(self) -> None:
+        """The caller gives it back."""
+
+
 class CudaKernel:
     """A function of a robot on a device.
 
@@ -170,7 +181,12 @@ class CudaKernel:
             self.crossover = crossover if isinstance(crossover, int) else crossover(self.measured)
 
     def __call__(
-        self, *, out: Mapping[str, Any] | None = None, stream: Any = None, **arrays: Any
+        self,
+        *,
+        out: Mapping[str, Any] | None = None,
+        stream: Any = None,
+        workspace: Any = None,
+        **arrays: Any,
     ) -> Result:
         """Compute a batch.
 
@@ -184,6 +200,8 @@ class CudaKernel:
             there, and the call returns before it is done; new arrays of results, and what is
             between several kernels, are allocated in that stream and given back in its order. Keep
             the inputs until it is done. By default the call waits.
+        workspace : an array of bytes on the device, `workspace_bytes` of the batch, for what passes
+            between several kernels; by default a function of several kernels takes its own.
 
         Returns
         -------
@@ -206,9 +224,10 @@ class CudaKernel:
                 "one place."
             )
         if there:
-            return self._on_device(arrays, out, stream)
-        if stream is not None:
-            raise InputError("A stream is for arrays on the device; these are the host's.")
+            return self._on_device(arrays, out, stream, workspace)
+        if stream is not None or workspace is not None:
+            what = "A workspace" if stream is None else "A stream"
+            raise InputError(f"{what} is for arrays on the device; these are the host's.")
         return self._from_host(arrays, out, graphs=self.graphs)
 
     # ---- Arrays of the host ---------------------------------------------------------------------
@@ -295,7 +314,11 @@ class CudaKernel:
     # ---- Arrays on the device -------------------------------------------------------------------
 
     def _on_device(
-        self, given: Mapping[str, Any], out: Mapping[str, Any] | None, stream: Any
+        self,
+        given: Mapping[str, Any],
+        out: Mapping[str, Any] | None,
+        stream: Any,
+        workspace: Any,
     ) -> Result:
         names = [a.name for a in self.inputs]
         for name in given:
@@ -318,10 +341,11 @@ class CudaKernel:
         queue = self.device.stream(stream)
         results, targets = self._device_results(out, count, single, queue)
         self._check_apart(views, targets, count)
+        lent = None if workspace is None else self._lent(workspace, count)
         if stream is None:
             self.device.wait()  # whoever makes the requests may not be done
         if count:
-            self._run(queue, count, [*views, *targets], None)
+            self._run(queue, count, [*views, *targets], lent)
         if stream is None:
             queue.wait()
         flags = np.zeros(() if single else (count,), dtype=np.bool_)
@@ -345,7 +369,9 @@ class CudaKernel:
             else:
                 arrays[a.name] = out[a.name]
             view = self._view(a, arrays[a.name], "is written")
-            if (view.samples or 1) != count or (view.samples is None) != single:
+            if (1 if view.samples is None else view.samples) != count or (
+                view.samples is None
+            ) != single:
                 raise InputError(
                     f"The array for the result '{a.name}' has no shape {shape}, as the others have."
                 )
@@ -419,6 +445,24 @@ class CudaKernel:
         if extra == 0:
             return Placed(address, 0, apart, None, value)
         return Placed(address, strides[0], apart, shape[0], value)
+
+    def _lent(self, workspace: Any, count: int) -> Memory:
+        """Where the caller's workspace is, checked."""
+        shape, strides, address, dtype, device = _described("workspace", workspace)
+        size = prod(shape) * dtype.itemsize
+        needed = self.workspace_bytes(count)
+        if (
+            device not in (None, self.device.index)
+            or strides != _contiguous(shape)
+            or address % self.dtype.itemsize
+            or size < needed
+        ):
+            raise InputError(
+                f"The workspace has {size:,} bytes at {address:#x} on the device {device}: give "
+                f"{needed:,} bytes for {count:,} samples, contiguous and aligned to "
+                f"{self.dtype.itemsize}, on the device {self.device.index}."
+            )
+        return _Lent(address, size)
 
     def _check_names(self, out: Mapping[str, Any]) -> None:
         names = [a.name for a in self.results]
@@ -508,6 +552,11 @@ class CudaKernel:
             )
         finally:
             lane.close()
+
+    @property
+    def loaded(self) -> tuple[Sequence[Any], Any]:
+        """What the device's `load` gave for the kernels of `source`, and for `small` or None."""
+        return self._loaded, self._loaded_small
 
     def workspace_bytes(self, count: int) -> int:
         """Bytes between the kernels of a batch."""
