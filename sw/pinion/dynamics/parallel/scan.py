@@ -1,0 +1,214 @@
+"""Prefix sums over any associative operator, by three parallel methods and the sequential one.
+
+The scan of ``a_1, ..., a_n`` is ``x_i = a_i (+) x_(i-1)``. An operator takes the newer element
+first, as matrices that act on columns do: equations 12 to 14 of Yang, Wu and Pan 2017 are written
+so, while their equation 10 has the older first. From the tip it is ``x_i = a_i (+) x_(i+1)``.
+
+Sources: Hillis and Steele 1986; Blelloch 1990; Brent and Kung 1982, in place. Levels of n operands:
+``ceil(log2 n)``; ``2 ceil(log2 n)``, and one more for the inclusive scan; ``2 ceil(log2 n) - 1`` at
+most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from pinion.dynamics.checks import DynamicsError, check_choice
+
+from .chain import Array
+from .counting import Count
+
+METHODS = ("sequential", "hillis_steele", "blelloch", "brent_kung")
+
+Elements = tuple[Array, ...]
+"""Arrays with the same leading axes; an element is what all of them have at one place there."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An associative operator on elements.
+
+    Members
+    -------
+    combine : of newer and older elements, place by place.
+    identity : elements that change none, as many and of the same shapes as those given.
+    """
+
+    combine: Callable[[Elements, Elements], Elements]
+    identity: Callable[[Elements], Elements]
+
+
+@overload
+def scan(
+    op: Operator,
+    x: Array,
+    method: str = ...,
+    count: Count | None = ...,
+    *,
+    axis: int = ...,
+    exclusive: bool = ...,
+    from_tip: bool = ...,
+) -> Array: ...
+
+
+@overload
+def scan(
+    op: Operator,
+    x: Sequence[Array],
+    method: str = ...,
+    count: Count | None = ...,
+    *,
+    axis: int = ...,
+    exclusive: bool = ...,
+    from_tip: bool = ...,
+) -> Elements: ...
+
+
+def scan(
+    op: Operator,
+    x: Array | Sequence[Array],
+    method: str = "sequential",
+    count: Count | None = None,
+    *,
+    axis: int = 1,
+    exclusive: bool = False,
+    from_tip: bool = False,
+) -> Array | Elements:
+    """Return all prefixes of a sequence of elements.
+
+    Parameters
+    ----------
+    x : arrays (B, n, ...) that together are the elements, or one array.
+    method : ``sequential``, ``hillis_steele``, ``blelloch`` or ``brent_kung``.
+    count : is told the levels and combines, for one state of the batch.
+    axis : along which the elements stand, the same in all arrays.
+    exclusive : without the own element: the first prefix is the operator's identity.
+    from_tip : from the last element to the first.
+
+    Returns
+    -------
+    As x: at place i the combination of all elements from the first (from the tip: the last) to i.
+
+    Raises
+    ------
+    DynamicsError
+        When there is no such method, when there are no elements, or when arrays differ in length.
+    """
+    check_choice("method", method, METHODS)
+    single = isinstance(x, np.ndarray)
+    given = (x,) if isinstance(x, np.ndarray) else tuple(x)
+    heads = {a.shape[: axis + 1] for a in given}
+    if len(heads) != 1 or len(next(iter(heads))) <= axis or next(iter(heads))[axis] == 0:
+        raise DynamicsError(
+            f"The arrays of a scan begin with the shapes {sorted(heads)}: pass one or more of the "
+            f"same batch and length, with one element or more along axis {axis}."
+        )
+    line = _Line(op, axis, Count() if count is None else count)
+    if from_tip:
+        given = line.part(given, slice(None, None, -1))
+    if method == "blelloch":
+        found = line.blelloch(given, exclusive)
+    else:
+        if exclusive:
+            # The identity takes the first place, and the last element acts on nothing.
+            first = op.identity(line.part(given, slice(0, 1)))
+            given = line.joined(first, line.part(given, slice(0, -1)))
+        methods = {
+            "sequential": line.sequential,
+            "hillis_steele": line.hillis_steele,
+            "brent_kung": line.brent_kung,
+        }
+        found = methods[method](given)
+    if from_tip:
+        found = line.part(found, slice(None, None, -1))
+    return found[0] if single else found
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Elements along an axis, and what is done with stretches of them."""
+
+    op: Operator
+    axis: int
+    count: Count
+
+    def length(self, x: Elements) -> int:
+        return int(x[0].shape[self.axis])
+
+    def at(self, own: slice) -> tuple[slice, ...]:
+        return (*[slice(None)] * self.axis, own)
+
+    def part(self, x: Elements, own: slice) -> Elements:
+        return tuple(a[self.at(own)] for a in x)
+
+    def joined(self, first: Elements, second: Elements) -> Elements:
+        pairs = zip(first, second, strict=True)
+        return tuple(np.concatenate(pair, axis=self.axis) for pair in pairs)
+
+    def write(self, x: Elements, own: slice, values: Elements) -> None:
+        for a, value in zip(x, values, strict=True):
+            a[self.at(own)] = value
+
+    def level(self, newer: Elements, older: Elements) -> Elements:
+        self.count.level(self.length(newer))
+        return self.op.combine(newer, older)
+
+    def sequential(self, x: Elements) -> Elements:
+        result = tuple(a.copy() for a in x)
+        for i in range(1, self.length(x)):
+            own, before = slice(i, i + 1), slice(i - 1, i)
+            self.write(result, own, self.level(self.part(x, own), self.part(result, before)))
+        return result
+
+    def hillis_steele(self, x: Elements) -> Elements:
+        h = 1
+        while h < self.length(x):
+            newer = self.level(self.part(x, slice(h, None)), self.part(x, slice(None, -h)))
+            x = self.joined(self.part(x, slice(None, h)), newer)
+            h *= 2
+        return x
+
+    def brent_kung(self, x: Elements) -> Elements:
+        result = tuple(a.copy() for a in x)
+        h = 1
+        while h < self.length(x):
+            self.update(result, 2 * h - 1, h)
+            h *= 2
+        while h > 1:
+            h //= 2
+            self.update(result, 3 * h - 1, h)
+        return result
+
+    def update(self, x: Elements, first: int, h: int) -> None:
+        """Give every second element of those at a distance h what lies before it."""
+        n = self.length(x)
+        if first < n:
+            own, before = slice(first, n, 2 * h), slice(first - h, n - h, 2 * h)
+            self.write(x, own, self.level(self.part(x, own), self.part(x, before)))
+
+    def blelloch(self, x: Elements, exclusive: bool) -> Elements:
+        n = self.length(x)
+        size = 1 << (n - 1).bit_length()
+        # A tree with all its leaves: what is missing is the identity.
+        tree = self.joined(x, self.op.identity(self.part(x, slice(0, size - n))))
+        h = 1
+        while h < size:
+            self.update(tree, 2 * h - 1, h)
+            h *= 2
+        root = slice(size - 1, size)
+        self.write(tree, root, self.op.identity(self.part(tree, root)))
+        while h > 1:
+            h //= 2
+            left, right = slice(h - 1, size, 2 * h), slice(2 * h - 1, size, 2 * h)
+            # Copies: the left child takes its parent's value, the right one its parent's and what
+            # lies left of it.
+            sums = tuple(a.copy() for a in self.part(tree, left))
+            before = tuple(a.copy() for a in self.part(tree, right))
+            self.write(tree, left, before)
+            self.write(tree, right, self.level(sums, before))
+        result = self.part(tree, slice(0, n))
+        return result if exclusive else self.level(x, result)
