@@ -3,7 +3,25 @@
 from __future__ import annotations
 
 from .chain import Chain
+from .counting import Count
+from .hybrid import hybrid_aba
+from .inverse import rnea_scan
+from .jsiia import jsiia
 from .random import RandomState, random_chain, random_state
 from .recursion import aba, rnea
+from .scan import Operator, scan
 
-__all__ = ["Chain", "RandomState", "aba", "random_chain", "random_state", "rnea"]
+__all__ = [
+    "Chain",
+    "Count",
+    "Operator",
+    "RandomState",
+    "aba",
+    "hybrid_aba",
+    "jsiia",
+    "random_chain",
+    "random_state",
+    "rnea",
+    "rnea_scan",
+    "scan",
+]

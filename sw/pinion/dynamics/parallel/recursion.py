@@ -53,16 +53,13 @@ def rnea(
     f = times(at.I, a) + at.gyroscopic(v)
     if tip:
         f[:, chain.main[-1]] += at.wrenches["f_tip"]
-    for i in reversed(range(chain.bodies)):
-        parent = chain.parent[i]
-        if parent >= 0:
-            f[:, parent] += times(transposed(at.X[:, i]), f[:, i])
+    inwards(at, f[..., None], reversed(range(chain.bodies)))
     return at.flat(times(transposed(at.S), f))
 
 
 def velocities(at: State) -> Array:
     """Return the bodies' velocities, (B, bodies, 6), each in its own coordinates."""
-    return _outwards(at, at.along("qd"), np.zeros_like(at.base))
+    return _from_base(at, at.along("qd"), np.zeros_like(at.base))
 
 
 def accelerations(at: State, own: Array) -> Array:
@@ -70,15 +67,34 @@ def accelerations(at: State, own: Array) -> Array:
 
     own : (B, bodies, 6) what each joint adds.
     """
-    return _outwards(at, own, at.base)
+    return _from_base(at, own, at.base)
 
 
-def _outwards(at: State, own: Array, base: Array) -> Array:
+def _from_base(at: State, own: Array, base: Array) -> Array:
     result = np.array(own)
-    for i, parent in enumerate(at.chain.parent):
-        before = np.broadcast_to(base, (at.count, 6)) if parent < 0 else result[:, parent]
-        result[:, i] += times(at.X[:, i], before)
+    outwards(at, result[..., None], base[:, None], range(at.chain.bodies))
     return result
+
+
+def outwards(at: State, x: Array, base: Array, which: Iterable[int]) -> None:
+    """Add to motions of bodies those of their parents, parents before children.
+
+    x : (B, bodies, 6, m) in the bodies' coordinates, in place. base : (6, m).
+    """
+    for i in which:
+        parent = at.chain.parent[i]
+        x[:, i] += at.X[:, i] @ (base if parent < 0 else x[:, parent])
+
+
+def inwards(at: State, f: Array, which: Iterable[int]) -> None:
+    """Add forces of bodies to those of their parents, children before parents.
+
+    f : (B, bodies, 6, m) in the bodies' coordinates, in place.
+    """
+    for i in which:
+        parent = at.chain.parent[i]
+        if parent >= 0:
+            f[:, parent] += transposed(at.X[:, i]) @ f[:, i]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +133,7 @@ def articulated(at: State, bias: Array, c: Array, which: Iterable[int]) -> Artic
         When a joint moves no inertia.
     """
     chain, k, S = at.chain, at.chain.width, at.S
-    IA = np.array(np.broadcast_to(at.I, (at.count, *at.I.shape)))
+    IA = np.array(np.broadcast_to(at.I, (at.count, *at.I.shape[-3:])))
     p = np.array(bias)
     U = np.zeros((at.count, chain.bodies, 6, k), at.dtype)
     L = np.zeros((at.count, chain.bodies, k, k), at.dtype)

@@ -1,0 +1,105 @@
+"""Forward dynamics by the inverse of the joint space inertia, JSIIA.
+
+Source: Yang, Wu and Pan 2017, III-D and Algorithm 2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.dynamics.checks import DynamicsError, check_choice
+
+from .chain import Array, Chain
+from .counting import Count
+from .inverse import columns_of_efforts, note_branches
+from .operators import affine
+from .recursion import inwards, outwards
+from .scan import METHODS, scan
+from .small import solve_positive
+from .state import State, state_of
+
+
+def jsiia(
+    chain: Chain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    *,
+    method: str = "hillis_steele",
+    f_tip: ArrayLike | None = None,
+    count: Count | None = None,
+) -> Array:
+    """Forward dynamics by nv + 1 inverse dynamics in one batch, and Cholesky.
+
+    ``qdd = M^-1 (tau - ID(q, qd, 0))``, with the columns of M from ``ID(q, 0, e_j)`` without
+    gravity (equation 17). All of them share their transforms: a scan has nv + 1 right-hand sides.
+    Cholesky's factorisation is without square roots, M = L D L^T.
+
+    Parameters
+    ----------
+    q : (nq,) or (B, nq) positions [rad | m]. qd, tau : (nv,) or (B, nv); any joints, and a floating
+        base.
+    method : of :func:`~.scan.scan`.
+    f_tip : as for :func:`~.inverse.rnea_scan`.
+    count : is told the levels, the combines (one has all right-hand sides), and Cholesky's steps.
+
+    Returns
+    -------
+    qdd : as qd [rad/s^2 | m/s^2].
+
+    Raises
+    ------
+    DynamicsError
+        When an argument does not do, or M is not positive definite in this arithmetic.
+    """
+    check_choice("method", method, METHODS)
+    tip = {} if f_tip is None else {"f_tip": f_tip}
+    at = state_of(chain, q, wrenches=tip, qd=qd, tau=tau, **tip)
+    M, bias = inertia_and_bias(at, method=method, count=count)
+    rest = chain.flat(at["tau"]) - bias
+    try:
+        found = solve_positive(M, rest[..., None])[..., 0]
+    except np.linalg.LinAlgError:
+        raise DynamicsError(
+            f"The joint space inertia of the chain {chain.name!r} with {chain.nv} velocities is "
+            f"not positive definite in {at.dtype}: give bodies that move mass, compute in a wider "
+            "type, or use hybrid_aba, which needs no M."
+        ) from None
+    if count is not None:
+        count.steps("Cholesky columns", chain.nv)
+        count.steps("substitution rows", 2 * chain.nv)
+    return at.shaped(found)
+
+
+def inertia_and_bias(
+    at: State, *, method: str = "hillis_steele", count: Count | None = None
+) -> tuple[Array, Array]:
+    """Return the joint space inertia M (B, nv, nv) and ``ID(q, qd, 0)`` (B, nv), equation 17.
+
+    Of M the lower triangle is as computed: it is symmetric up to rounding.
+    """
+    chain = at.chain
+    main, branches = chain.main, chain.branches
+    X = at.X[:, main]
+    v = at.along("qd")[..., None]
+    v[:, main] = scan(affine, (X, v[:, main]), method, count)[1]
+    outwards(at, v, np.zeros((6, 1), at.dtype), branches)
+    # The first column moves with qd under gravity, column 1 + j has qdd = e_j alone.
+    a = np.zeros((at.count, chain.bodies, 6, 1 + chain.nv), at.dtype)
+    a[..., 0] = at.drift(v[..., 0])
+    bodies, columns = chain.places.T
+    a[:, bodies, :, 1 + np.arange(chain.nv)] = at.S[bodies, :, columns][:, None]
+    base = np.zeros((6, 1 + chain.nv), at.dtype)
+    base[:, 0] = at.base
+    a[:, main[0]] += X[:, 0] @ base
+    a[:, main] = scan(affine, (X, a[:, main]), method, count)[1]
+    outwards(at, a, base, branches)
+    f = at.I @ a
+    f[..., 0] += at.gyroscopic(v[..., 0])
+    inwards(at, f, branches[::-1])
+    if "f_tip" in at.wrenches:
+        f[:, main[-1], :, 0] += at.wrenches["f_tip"]
+    note_branches(chain, count)
+    efforts = chain.flat(columns_of_efforts(at, f, method=method, count=count))
+    return efforts[..., 1:], efforts[..., 0]

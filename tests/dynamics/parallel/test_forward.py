@@ -1,0 +1,147 @@
+"""Forward dynamics by scans, JSIIA and hybrid, against articulated bodies by recursion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion import dynamics
+from pinion.dynamics.parallel import (
+    Chain,
+    Count,
+    aba,
+    hybrid,
+    hybrid_aba,
+    jsiia,
+    random_chain,
+    random_state,
+)
+from pinion.dynamics.parallel.chain import Array
+from pinion.dynamics.parallel.jsiia import inertia_and_bias
+from pinion.dynamics.parallel.scan import METHODS
+from pinion.dynamics.parallel.state import state_of
+from pinion.robot import load
+from tests.dynamics.parallel.examples import CHAINS, relative, swapped
+
+LONG = np.longdouble
+
+ALGORITHMS: dict[str, Any] = {
+    "jsiia": jsiia,
+    "hybrid": hybrid_aba,
+    "combined": partial(hybrid_aba, combined=True),
+}
+
+
+def error(algorithm: Any, chain: Chain, **options: Any) -> float:
+    """Against ABA in 80 bits, with a wrench at the tip, of a batch of two."""
+    s = random_state(chain, 1, 2)
+    push = np.random.default_rng(1).normal(size=(2, 6))
+    expected = aba(chain, s.q.astype(LONG), s.qd, s.tau, push)
+    found: Array = algorithm(chain, s.q, s.qd, s.tau, f_tip=push, **options)
+    return relative(found, expected)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_forward_dynamics_are_those_of_the_recursion(name: str, algorithm: str) -> None:
+    chain = CHAINS[name]()
+    for method in METHODS:
+        assert error(ALGORITHMS[algorithm], chain, method=method) < 1e-12, method
+
+
+@pytest.mark.parametrize("form", ["matrix", "lie", "quaternion", "linear"])
+@pytest.mark.parametrize("combined", [False, True])
+def test_bias_efforts_in_other_forms(form: str, combined: bool) -> None:
+    chain = CHAINS["oblique"]()
+    assert error(hybrid_aba, chain, form=form, combined=combined) < 1e-12
+
+
+def test_inertia_of_the_joint_space_is_that_of_the_recursion() -> None:
+    model = load("iiwa14")
+    q = np.random.default_rng(1).uniform(-1, 1, (3, model.nv))
+    at = state_of(Chain.of(model), q, qd=0 * q)
+    M, bias = inertia_and_bias(at)
+    np.testing.assert_allclose(M, dynamics.crba(model, q), atol=1e-12)
+    np.testing.assert_allclose(bias, dynamics.rnea(model, q, 0 * q, 0 * q), atol=1e-12)
+
+
+def test_levels_and_sequential_parts() -> None:
+    for n in (2, 8, 9, 33):
+        chain = random_chain(n, 1)
+        state = random_state(chain, 1)
+        L = (n - 1).bit_length()
+        recursion = {"articulated inertias": n}
+        cholesky = {"Cholesky columns": n, "substitution rows": 2 * n}
+        cases: list[tuple[Any, int, dict[str, int]]] = [
+            (jsiia, 3 * L, cholesky),
+            (partial(hybrid_aba, form="matrix"), 4 * L, recursion),
+            # The paper's three scans.
+            (partial(hybrid_aba, form="matrix", combined=True), 3 * L, recursion),
+            (hybrid_aba, 5 * L, recursion),
+        ]
+        for algorithm, levels, sequential in cases:
+            count = Count()
+            algorithm(chain, state.q, state.qd, state.tau, count=count)
+            assert (count.levels, count.sequential) == (levels, sequential)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_types_stay(algorithm: str) -> None:
+    chain = random_chain(10, 1, inertias="arm", branches=1)
+    state = random_state(chain, 1)
+    single = [x.astype(np.float32) for x in (state.q, state.qd, state.tau)]
+    wide = [x.astype(LONG) for x in single]
+    expected = aba(chain, *wide)
+    for arguments, limit in ((single, 1e-4), (wide, 1e-15)):
+        found = ALGORITHMS[algorithm](chain, *arguments)
+        assert found.dtype == arguments[0].dtype
+        assert relative(found, expected) < limit
+
+
+@pytest.mark.parametrize("combined", [False, True])
+def test_omega_in_the_place_of_its_inverse_is_noticed(
+    combined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def multiplied(L: Array, d: Array, R: Array) -> Array:
+        return (L * d[..., None, :]) @ np.swapaxes(L, -1, -2) @ R
+
+    monkeypatch.setattr(hybrid, "solve_factored", multiplied)
+    assert error(hybrid_aba, CHAINS["mixed"](), combined=combined) > 1e-2
+
+
+@pytest.mark.parametrize("combined", [False, True])
+def test_operands_in_the_wrong_order_are_noticed(
+    combined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hybrid, "matrix", swapped(hybrid.matrix))
+    assert error(hybrid_aba, CHAINS["mixed"](), combined=combined) > 1e-2
+
+
+@pytest.mark.parametrize("combined", [False, True])
+def test_efforts_of_side_branches_reach_the_links(
+    combined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = CHAINS["oblique"]()
+    whole = hybrid._Parts
+    monkeypatch.setattr(hybrid, "_Parts", lambda **parts: whole(**{**parts, "b": 0 * parts["b"]}))
+    assert error(hybrid_aba, chain, combined=combined) > 1e-3
+
+
+def test_chains_without_an_answer_are_refused() -> None:
+    chain = random_chain(3, 1, joints="revolute")
+    light = np.array(chain.I)
+    light[2] = 0.0
+    chain = replace(chain, I=light)
+    zero = np.zeros((3, 3))
+    with pytest.raises(dynamics.DynamicsError, match=r"Joint 2 .* no inertia"):
+        hybrid_aba(chain, *zero)
+    with pytest.raises(dynamics.DynamicsError, match="not positive definite in float64"):
+        jsiia(chain, *zero)
+    with pytest.raises(dynamics.DynamicsError, match="form is 'dual'"):
+        hybrid_aba(chain, *zero, form="dual")
+    with pytest.raises(dynamics.DynamicsError, match="method is 'fast'"):
+        jsiia(chain, *zero, method="fast")
