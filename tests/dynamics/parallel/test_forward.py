@@ -19,6 +19,7 @@ from pinion.dynamics.parallel import (
     jsiia,
     random_chain,
     random_state,
+    rnea_scan,
 )
 from pinion.dynamics.parallel.chain import Array
 from pinion.dynamics.parallel.jsiia import inertia_and_bias
@@ -87,6 +88,17 @@ def test_levels_and_sequential_parts() -> None:
             count = Count()
             algorithm(chain, state.q, state.qd, state.tau, count=count)
             assert (count.levels, count.sequential) == (levels, sequential)
+
+
+def test_side_branches_are_counted_for_bias_and_inertias() -> None:
+    chain = CHAINS["helical"]()
+    state = random_state(chain, 1)
+    count, bias = Count(), Count()
+    hybrid_aba(chain, state.q, state.qd, state.tau, count=count)
+    rnea_scan(chain, state.q, state.qd, state.tau, count=bias)
+    steps = bias.sequential["side branches"]
+    assert steps > 0
+    assert count.sequential == {"articulated inertias": 8, "side branches": 2 * steps}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

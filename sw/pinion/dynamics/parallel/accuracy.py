@@ -90,7 +90,8 @@ def accuracy(
     algorithms : by the name that they have in the result.
     direction : ``forward`` (tau to qdd) or ``inverse`` (qdd to tau).
     inertias, links, branches : as for :func:`~.random.random_chain`.
-    pin : the module ``pinocchio`` if its double-precision algorithm is to stand beside them.
+    pin : the module ``pinocchio`` if its double-precision algorithm is to stand beside them, for
+        up to a few hundred links: what it allocates grows with the cube of their number.
 
     Raises
     ------

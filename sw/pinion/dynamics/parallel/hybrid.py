@@ -26,7 +26,7 @@ from pinion.dynamics.general.spatial import times, transposed
 
 from .chain import Array, Chain
 from .counting import Count
-from .inverse import FORMS, efforts, forces, resting
+from .inverse import FORMS, efforts, forces, note_branches, resting
 from .operators import matrix
 from .recursion import answers, articulated
 from .scan import METHODS, scan
@@ -81,10 +81,11 @@ def hybrid_aba(
     still = replace(at, velocities={"tau": rest}, base=np.zeros_like(at.base))
     zero = np.zeros_like(f)
     side = articulated(still, zero, zero, branches[::-1])
-    none = {"tau": np.zeros_like(rest)}
-    bodies = articulated(replace(still, I=side.IA, velocities=none), zero, zero, main[::-1])
+    # Of the links only what their inertias give is used: their biases come by scans.
+    bodies = articulated(replace(still, I=side.IA), zero, zero, main[::-1])
     if count is not None:
         count.steps("articulated inertias", chain.n)
+    note_branches(chain, count)
     S, L, d = at.S[main], bodies.L[:, main], bodies.d[:, main]
     inverse = solve_factored(L, d, np.broadcast_to(np.eye(chain.width, dtype=at.dtype), L.shape))
     X = transposed(at.X[:, main])

@@ -5,14 +5,15 @@ operator (:mod:`.operators`). The forms differ in what is scanned:
 
 | form | from the base | from the tip |
 |---|---|---|
-| ``affine`` | (X, S qd), then (X, S qdd + V x S qd) | (X of the next^T, F^) |
+| ``affine`` | (X, S qd), then (X, S qdd + V x S qd) | (X^T of the next link, F^) |
 | ``matrix`` | 13x13, equation 12 | (7 + k)x(7 + k), equation 16 |
 | ``lie``, ``quaternion`` | (g, xi1, xi2), equation 13 | (g, f) |
 | ``linear`` | 28x28, equation 15, with the forces F^ | as ``matrix`` |
 
 ``affine`` is Algorithm 1. The paper's equations 12 and 16 have n + 1 operands: the base is folded
 into the first link's, and the tip into the last one's, so that n remain and a chain of 2^m links
-needs m levels. Equation 16 starts from F_(n+1), where the paper prints F_0.
+needs m levels; folding is a part of making operands and is not counted. Equation 16 starts from
+F_(n+1), where the paper prints F_0.
 
 Side branches are short and not scanned: they follow their link's motion body by body, and what they
 bear adds to the link's force.
