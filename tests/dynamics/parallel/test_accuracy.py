@@ -93,7 +93,9 @@ def test_forward_dynamics_of_very_long_chains(inertias: str, links: int) -> None
     algorithms = {name: f for name, f in forward_algorithms().items() if name != "JSIIA"}
     found = accuracy(algorithms, inertias=inertias, links=links, seeds=range(3))
     for name in algorithms:
-        assert found.worst(name) <= 1e-7, name
+        # Efforts that are rounded before z is scanned cost a digit: 9e-8 was seen, combined 1e-8.
+        limit = 5e-7 if name == "hybrid" else 1e-7
+        assert found.worst(name) <= limit, name
 
 
 @pytest.mark.slow
