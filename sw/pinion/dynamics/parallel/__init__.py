@@ -10,6 +10,7 @@ from .jsiia import jsiia
 from .random import RandomState, random_chain, random_state
 from .recursion import aba, rnea
 from .scan import Operator, scan
+from .tridiagonal import diagonalise, solve_tridiagonal
 
 __all__ = [
     "Chain",
@@ -17,6 +18,7 @@ __all__ = [
     "Operator",
     "RandomState",
     "aba",
+    "diagonalise",
     "hybrid_aba",
     "jsiia",
     "random_chain",
@@ -24,4 +26,5 @@ __all__ = [
     "rnea",
     "rnea_scan",
     "scan",
+    "solve_tridiagonal",
 ]

@@ -1,4 +1,4 @@
-"""Small symmetric systems, many at once and in any float type.
+"""Small dense systems, many at once and in any float type.
 
 NumPy's linear algebra knows float32 and float64 alone; the reference of the tests computes with 80
 bits.
@@ -7,6 +7,7 @@ bits.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .chain import Array
 
@@ -63,4 +64,57 @@ def solve_factored(L: Array, d: Array, R: Array) -> Array:
     x /= d[..., None]
     for j in reversed(range(k)):
         x[..., :j, :] -= L[..., j, :j, None] * x[..., j, None, :]
+    return x
+
+
+def solve_general(A: Array, R: Array) -> Array:
+    """Solve ``A x = R`` by L U with row exchanges: A (..., k, k), R (..., k, m).
+
+    Raises
+    ------
+    np.linalg.LinAlgError
+        When a pivot is zero.
+    """
+    return solve_exchanged(*factorise_general(A), R)
+
+
+def factorise_general(A: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Return L and U in one array (..., k, k), and the order of rows (..., k) that they factorise.
+
+    Raises
+    ------
+    np.linalg.LinAlgError
+        When a pivot is zero (or a NaN).
+    """
+    k = A.shape[-1]
+    LU = np.array(A)
+    rows = np.broadcast_to(np.arange(k), A.shape[:-1]).copy()
+    for j in range(k):
+        best = j + np.argmax(np.abs(LU[..., j:, j]), axis=-1)
+        exchange = np.broadcast_to(np.arange(k), A.shape[:-1]).copy()
+        np.put_along_axis(exchange, best[..., None], j, axis=-1)
+        exchange[..., j] = best
+        LU = np.take_along_axis(LU, exchange[..., None], axis=-2)
+        rows = np.take_along_axis(rows, exchange, axis=-1)
+        pivot = LU[..., j, j]
+        if not np.all(np.abs(pivot) > 0.0):
+            raise np.linalg.LinAlgError("a pivot is zero")
+        LU[..., j + 1 :, j] /= pivot[..., None]
+        LU[..., j + 1 :, j + 1 :] -= LU[..., j + 1 :, j, None] * LU[..., j, None, j + 1 :]
+    return LU, rows
+
+
+def solve_exchanged(LU: Array, rows: NDArray[np.intp], R: Array) -> Array:
+    """Solve ``A x = R`` for R (..., k, m) with the factors of `factorise_general`."""
+    k = LU.shape[-1]
+    batch = np.broadcast_shapes(LU.shape[:-2], R.shape[:-2])
+    wide = np.array(np.broadcast_to(R, (*batch, *R.shape[-2:])), np.result_type(LU, R))
+    x = np.take_along_axis(wide, np.broadcast_to(rows, (*batch, k))[..., None], axis=-2)
+    for i in range(k):
+        for j in range(i):
+            x[..., i, :] -= LU[..., i, j, None] * x[..., j, :]
+    for i in reversed(range(k)):
+        for j in range(i + 1, k):
+            x[..., i, :] -= LU[..., i, j, None] * x[..., j, :]
+        x[..., i, :] /= LU[..., i, i, None]
     return x
