@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from .cfa import cfa, condition
 from .chain import Chain
+from .closed import Closed, Lathrop, TypeI, TypeII, closed_chain, operational_inertia_inverse
 from .counting import Count
 from .hybrid import hybrid_aba
 from .inverse import rnea_scan
@@ -14,13 +16,21 @@ from .tridiagonal import diagonalise, solve_tridiagonal
 
 __all__ = [
     "Chain",
+    "Closed",
     "Count",
+    "Lathrop",
     "Operator",
     "RandomState",
+    "TypeI",
+    "TypeII",
     "aba",
+    "cfa",
+    "closed_chain",
+    "condition",
     "diagonalise",
     "hybrid_aba",
     "jsiia",
+    "operational_inertia_inverse",
     "random_chain",
     "random_state",
     "rnea",

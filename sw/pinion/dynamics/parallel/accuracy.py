@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from pinion.dynamics.checks import DynamicsError, check_choice
 
+from .cfa import cfa
 from .chain import Array, Chain
 from .hybrid import hybrid_aba
 from .inverse import FORMS, rnea_scan
@@ -20,6 +21,7 @@ from .pinocchio import to_pinocchio
 from .random import random_chain, random_state
 from .recursion import aba, rnea
 from .scan import METHODS
+from .tridiagonal import METHODS as SOLVERS
 
 Algorithm = Callable[[Chain, Array, Array, Array], Array]
 """Of a chain, q, qd, and tau (forward) or qdd (inverse)."""
@@ -35,6 +37,15 @@ def forward_algorithms() -> dict[str, Algorithm]:
         "JSIIA": jsiia,
         "hybrid": hybrid_aba,
         "hybrid, combined": partial(hybrid_aba, combined=True),
+    }
+
+
+def constraint_force_algorithms() -> dict[str, Algorithm]:
+    """Return the constraint force algorithm with each solver, unrefined and refined once."""
+    return {
+        f"CFA, {solver}{', refined' * refine}": partial(cfa, solver=solver, refine=refine)
+        for refine in (0, 1)
+        for solver in SOLVERS
     }
 
 
