@@ -171,54 +171,64 @@ def compile(
         isa=machine,
         finite=finite,
         threads=threads,
-        native=_Native(runtime, library, address),
+        native=Native(runtime, library, address),
     )
 
 
 @dataclass(frozen=True)
-class _Native:
-    """What must stay loaded while a kernel lives."""
+class Native:
+    """What must stay loaded while a kernel lives.
+
+    Members
+    -------
+    runtime : which runs it.
+    library : that it is in.
+    address : of its ``pinion_kernel``.
+    data : address of what it gets as its last input, an array of no elements that callers do not
+        give; 0 where there is none.
+    """
 
     runtime: Runtime
     library: Any
     address: int
+    data: int = 0
 
 
-class Kernel:
-    """A function of a robot, compiled; may be called from several threads at once.
+class Compiled:
+    """A computation of batches, compiled; may be called from several threads at once.
 
     Members
     -------
-    model, function : what it computes.
+    title : what it computes, for messages.
     dtype, layout : of inputs and results.
     isa : the instruction set it was compiled for.
     inputs, results : the arrays, with shapes of one sample.
     finite : whether NaN and infinities are refused.
     threads : that compute at most; 0 for as many as there are processors.
-    run : what a call does, without the class in between.
+    run : computes a batch; inputs by name and ``out`` as of `Kernel.__call__`.
     """
 
     def __init__(
         self,
         *,
-        model: Model,
-        function: Function,
+        title: str,
+        inputs: Sequence[Array],
+        results: Sequence[Array],
         dtype: str,
         layout: str,
         isa: InstructionSet,
         finite: bool,
         threads: int,
-        native: _Native,
+        native: Native,
     ) -> None:
-        self.model = model
-        self.function = function
+        self.title = title
         self.dtype = np.dtype(dtype)
         self.layout = layout
         self.isa = isa
         self.finite = finite
         self.threads = threads
-        self.inputs = arrays_of(function.inputs, model)
-        self.results = arrays_of(function.results, model)
+        self.inputs = tuple(inputs)
+        self.results = tuple(results)
         self._native = native
         self.run: Callable[..., Result] = self._compute
         module = native.runtime.module
@@ -233,31 +243,8 @@ class Kernel:
                 threads,
                 Result,
                 self._compute,
+                native.data,
             )
-            self.__class__ = called_by(Kernel, self.run)
-
-    def __call__(self, **arrays: Any) -> Result:
-        """Compute a batch.
-
-        Parameters
-        ----------
-        arrays : the inputs by name, in the kernel's layout. In ``aos`` an array without a batch
-            axis serves all samples, and when all are such the results have no batch axis either.
-            ``out``, when given, is a mapping from result names to arrays of the results' shapes,
-            which are written.
-
-        Returns
-        -------
-        The results; ``saturated`` is False throughout, since floats have no such range.
-
-        Raises
-        ------
-        InputError
-            When a name, a shape, a dtype or an output does not fit, or, where the kernel refuses
-            them, a number is not finite; the message says which and where.
-        """
-        result: Result = self.run(**arrays)
-        return result
 
     @property
     def address(self) -> int:
@@ -265,16 +252,15 @@ class Kernel:
         return self._native.address
 
     def __repr__(self) -> str:
-        return (
-            f"<Kernel {self.function.name} of {self.model.name}: {self.dtype.name}, {self.layout}, "
-            f"{self.isa.name}>"
-        )
+        return f"<Kernel {self.title}: {self.dtype.name}, {self.layout}, {self.isa.name}>"
 
     def _compute(self, *, out: Mapping[str, Any] | None = None, **given: ArrayLike) -> Result:
         """Compute with every check and conversion."""
         count, single, views, kept = self._inputs(given)
         arrays = self._outputs(out, count, kept, single=single)
         native = self._native
+        if native.data:
+            views.append(View(native.data, LAYOUT_NUMBERS["blocks"], 0))
         filled = [self._view(a, arrays[a.name]) for a in self.results]
         native.runtime.run(native.address, count, (views, filled), self.threads)
         flags = np.zeros(() if single else (count,), dtype=np.bool_)
@@ -415,6 +401,72 @@ class Kernel:
                 f"The array for the result '{name}' has the strides {values.strides}, or stands at "
                 f"an odd address: give an array that is contiguous and aligned."
             )
+
+
+class Kernel(Compiled):
+    """A function of a robot, compiled; may be called from several threads at once.
+
+    Members
+    -------
+    model, function : what it computes.
+    dtype, layout : of inputs and results.
+    isa : the instruction set it was compiled for.
+    inputs, results : the arrays, with shapes of one sample.
+    finite : whether NaN and infinities are refused.
+    threads : that compute at most; 0 for as many as there are processors.
+    run : what a call does, without the class in between.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        function: Function,
+        dtype: str,
+        layout: str,
+        isa: InstructionSet,
+        finite: bool,
+        threads: int,
+        native: Native,
+    ) -> None:
+        super().__init__(
+            title=f"{function.name} of {model.name}",
+            inputs=arrays_of(function.inputs, model),
+            results=arrays_of(function.results, model),
+            dtype=dtype,
+            layout=layout,
+            isa=isa,
+            finite=finite,
+            threads=threads,
+            native=native,
+        )
+        self.model = model
+        self.function = function
+        if native.runtime.module is not None:
+            self.__class__ = called_by(Kernel, self.run)
+
+    def __call__(self, **arrays: Any) -> Result:
+        """Compute a batch.
+
+        Parameters
+        ----------
+        arrays : the inputs by name, in the kernel's layout. In ``aos`` an array without a batch
+            axis serves all samples, and when all are such the results have no batch axis either.
+            ``out``, when given, is a mapping from result names to arrays of the results' shapes,
+            which are written.
+
+        Returns
+        -------
+        The results; ``saturated`` is False throughout, since floats have no such range.
+
+        Raises
+        ------
+        InputError
+            When a name, a shape, a dtype or an output does not fit, or, where the kernel refuses
+            them, a number is not finite; the message says which and where.
+        """
+        result: Result = self.run(**arrays)
+        return result
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -36,6 +36,7 @@ _RUNTIME = (
     "transpose.hpp",
     "batch.hpp",
     "pool.hpp",
+    "scratch.hpp",
 )
 
 

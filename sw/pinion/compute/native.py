@@ -37,8 +37,14 @@ _ANSWERS = {
 }
 
 
+class ArrayStruct(ctypes.Structure):
+    """``pinion_array`` of ``runtime/abi.h``."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_uint32))
+
+
 class KernelStruct(ctypes.Structure):
-    """``pinion_kernel`` of ``runtime/abi.h``, as far as it is read here."""
+    """``pinion_kernel`` of ``runtime/abi.h``."""
 
     _fields_ = (
         ("abi", ctypes.c_uint32),
@@ -46,6 +52,10 @@ class KernelStruct(ctypes.Structure):
         ("lanes", ctypes.c_uint32),
         ("inputs", ctypes.c_uint32),
         ("outputs", ctypes.c_uint32),
+        ("input", ctypes.POINTER(ArrayStruct)),
+        ("output", ctypes.POINTER(ArrayStruct)),
+        ("compute", ctypes.c_void_p),
+        ("isa", ctypes.c_char_p),
     )
 
 

@@ -37,6 +37,7 @@ struct Caller {
   unsigned threads;
   PyObject *result_type, *otherwise;
   PyObject *arrays_slot, *cycles_slot, *saturated, *out, *nothing;
+  void *data; // the kernel's last input, of no elements, which callers do not give; or null
   PyObject *never; // what `saturated` is for one request: False, without axes, for reading only
 };
 
@@ -198,7 +199,7 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
   }
   if (out && !PyDict_CheckExact(out)) return otherwise(self, args, flags, names);
 
-  pinion_view in_view[MOST_ARRAYS], out_view[MOST_ARRAYS];
+  pinion_view in_view[MOST_ARRAYS + 1], out_view[MOST_ARRAYS];
   npy_intp n = -1;
   for (int k = 0; k < self->inputs; ++k) {
     Found found;
@@ -215,6 +216,7 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
     }
     in_view[k] = {PyArray_DATA(array), found.samples < 0 ? PINION_ONE : self->layout, found.stride};
   }
+  in_view[self->inputs] = {self->data, PINION_BLOCKS, 0};
   const bool single = n < 0;
   const npy_intp count = single ? 1 : n;
 
@@ -348,16 +350,16 @@ bool take_arrays(PyObject *pairs, Array *array, int *count) {
   return true;
 }
 
-// caller(kernel, inputs, outputs, float64, layout, finite, threads, result_type, otherwise): the
-// address of a pinion_kernel, its arrays, how it is called.
+// caller(kernel, inputs, outputs, float64, layout, finite, threads, result_type, otherwise, data): the
+// address of a pinion_kernel, its arrays, how it is called, the address of its last input or 0.
 PyObject *make_caller(PyObject *module, PyObject *args) {
-  unsigned long long address;
+  unsigned long long address, data;
   PyObject *inputs, *outputs, *result_type, *otherwise;
   int wide, layout, finite;
   unsigned threads;
-  if (!PyArg_ParseTuple(args, "KO!O!pipIO!O", &address, &PyTuple_Type, &inputs, &PyTuple_Type,
+  if (!PyArg_ParseTuple(args, "KO!O!pipIO!OK", &address, &PyTuple_Type, &inputs, &PyTuple_Type,
                         &outputs, &wide, &layout, &finite, &threads, &PyType_Type, &result_type,
-                        &otherwise)) {
+                        &otherwise, &data)) {
     return nullptr;
   }
   if (PyTuple_GET_SIZE(inputs) + PyTuple_GET_SIZE(outputs) > MOST_ARRAYS) {
@@ -373,6 +375,7 @@ PyObject *make_caller(PyObject *module, PyObject *args) {
   self->layout = layout;
   self->finite = finite;
   self->threads = threads;
+  self->data = (void *)(uintptr_t)data;
   self->result_type = Py_NewRef(result_type);
   self->otherwise = Py_NewRef(otherwise);
   self->arrays_slot = PyUnicode_InternFromString("_arrays");

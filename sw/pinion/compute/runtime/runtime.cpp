@@ -1,12 +1,10 @@
 // The runtime's functions: batches through kernels, and the search for what is not finite.
-#include <pthread.h>
-#include <stdlib.h>
-
 #include <atomic>
 
 #include "abi.h"
 #include "batch.hpp"
 #include "pool.hpp"
+#include "scratch.hpp"
 #include "vec.hpp"
 
 namespace pinion {
@@ -16,32 +14,6 @@ namespace {
 constexpr size_t STACK_BYTES = 32 << 10;
 // A helper is worth waking for so much work; a thread takes so much at a time.
 constexpr int64_t HELPER_NS = 15000, CHUNK_NS = 8000;
-
-pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
-pthread_key_t scratch_key;
-bool scratch_usable;
-
-inline void make_scratch_key() { scratch_usable = pthread_key_create(&scratch_key, free) == 0; }
-
-// Memory of the calling thread, kept until it ends; null: there is none.
-PINION_COLD void *scratch_of_thread(size_t bytes) {
-  pthread_once(&scratch_once, make_scratch_key);
-  if (!scratch_usable) return nullptr;
-  size_t *kept = (size_t *)pthread_getspecific(scratch_key);
-  if (!kept || *kept < bytes) {
-    free(kept);
-    pthread_setspecific(scratch_key, nullptr);
-    void *made = nullptr;
-    if (posix_memalign(&made, LINE, LINE + bytes) != 0) return nullptr;
-    kept = (size_t *)made;
-    *kept = bytes;
-    if (pthread_setspecific(scratch_key, kept) != 0) {
-      free(kept);
-      return nullptr;
-    }
-  }
-  return (char *)kept + LINE;
-}
 
 // Blocks that threads take, a chunk at a time.
 struct Share {
