@@ -11,13 +11,6 @@
 #include "abi.h"
 #include "vec.hpp"
 
-// Loops whose bodies index an array of vectors: unrolled, or the vectors live in memory.
-#if defined(__clang__)
-#define PINION_UNROLL _Pragma("unroll")
-#else
-#define PINION_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 namespace pinion {
 namespace {
 

@@ -28,6 +28,13 @@ typedef unsigned long long uint64_t;
 #define PINION_COLD __attribute__((noinline, cold))
 #endif
 
+// Loops whose bodies index an array of vectors: unrolled, or the vectors live in memory.
+#if defined(__clang__)
+#define PINION_UNROLL _Pragma("unroll")
+#else
+#define PINION_UNROLL _Pragma("GCC unroll 8")
+#endif
+
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(PINION_CUDA_HOST)
 #define PINION_ISA_CUDA 1
 #define PINION_ISA "cuda"

@@ -60,20 +60,20 @@ template <class V> struct Cfa {
     // Rows of X I_p^-1 X^T but for the joint, then turned and shifted from both sides.
     V P[6][6];
     const T *from = c.before;
-    for (int i = 0; i < 6; ++i)
-      for (int j = 0; j <= i; ++j) P[i][j] = P[j][i] = dup<V>(*from++);
-    for (int i = 0; i < 6; ++i) both<KIND>(t, d, &P[i][0], 1);
-    for (int j = 0; j < 6; ++j) both<KIND>(t, d, &P[0][j], 6);
+    PINION_UNROLL for (int i = 0; i < 6; ++i)
+      PINION_UNROLL for (int j = 0; j <= i; ++j) P[i][j] = P[j][i] = dup<V>(*from++);
+    PINION_UNROLL for (int i = 0; i < 6; ++i) both<KIND>(t, d, &P[i][0], 1);
+    PINION_UNROLL for (int j = 0; j < 6; ++j) both<KIND>(t, d, &P[0][j], 6);
     const V a = dup<V>(c.wa), l = dup<V>(c.wl);
     V R[5][6];
-    for (int j = 0; j < 6; ++j) {
+    PINION_UNROLL for (int j = 0; j < 6; ++j) {
       R[0][j] = P[0][j], R[1][j] = P[1][j];
       R[2][j] = fma(a, P[2][j], l * P[5][j]);
       R[3][j] = P[3][j], R[4][j] = P[4][j];
     }
     from = c.own;
-    for (int i = 0; i < 5; ++i)
-      for (int j = 0; j <= i; ++j) {
+    PINION_UNROLL for (int i = 0; i < 5; ++i)
+      PINION_UNROLL for (int j = 0; j <= i; ++j) {
         const V x = j == 2 ? fma(a, R[i][2], l * R[i][5]) : R[i][j];
         *D++ = x + dup<V>(*from++);
       }
@@ -92,13 +92,13 @@ template <class V> struct Cfa {
   template <int KIND>
   static PINION_INLINE void upper(const Compliance<T> &c, Angle<V> t, V d,
                                   V *U) {
-    for (int i = 0; i < 5; ++i, U += 5) {
+    PINION_UNROLL for (int i = 0; i < 5; ++i, U += 5) {
       const T *row = c.cross + 6 * i;
       Vec3<V> w = dup3<V>(row), l = dup3<V>(row + 3);
       joint<KIND>(t, d, w, l);
       V x[5];
       constrained(c, w, l, x);
-      for (int j = 0; j < 5; ++j) U[j] = -x[j];
+      PINION_UNROLL for (int j = 0; j < 5; ++j) U[j] = -x[j];
     }
   }
 
@@ -106,11 +106,11 @@ template <class V> struct Cfa {
   static PINION_INLINE void factorise(const V *S, Link &k) {
     V *L = k.L;
     V y[4];
-    for (int i = 0; i < 5; S += ++i) {
+    PINION_UNROLL for (int i = 0; i < 5; S += ++i) {
       V d = S[i];
-      for (int j = 0; j < i; ++j) {
+      PINION_UNROLL for (int j = 0; j < i; ++j) {
         y[j] = S[j];
-        for (int m = 0; m < j; ++m) y[j] = fnma(k.L[j * (j - 1) / 2 + m], y[m], y[j]);
+        PINION_UNROLL for (int m = 0; m < j; ++m) y[j] = fnma(k.L[j * (j - 1) / 2 + m], y[m], y[j]);
         L[j] = y[j] * k.inverse[j];
         d = fnma(y[j], L[j], d);
       }
@@ -120,22 +120,23 @@ template <class V> struct Cfa {
   }
   // x = L^-1 x; rows of x are `apart`.
   static PINION_INLINE void forward(const Link &k, V *x, int apart = 1) {
-    for (int i = 1; i < 5; ++i)
-      for (int j = 0; j < i; ++j)
+    PINION_UNROLL for (int i = 1; i < 5; ++i)
+      PINION_UNROLL for (int j = 0; j < i; ++j)
         x[i * apart] = fnma(k.L[i * (i - 1) / 2 + j], x[j * apart], x[i * apart]);
   }
   // x = L^-T x.
   static PINION_INLINE void backward(const Link &k, V *x) {
-    for (int i = 4; i-- > 0;)
-      for (int j = i + 1; j < 5; ++j) x[i] = fnma(k.L[j * (j - 1) / 2 + i], x[j], x[i]);
+    PINION_UNROLL for (int i = 4; i-- > 0;)
+      PINION_UNROLL for (int j = i + 1; j < 5; ++j)
+        x[i] = fnma(k.L[j * (j - 1) / 2 + i], x[j], x[i]);
   }
 
   static PINION_INLINE Spatial<V> accelerated(const Compliance<T> &c, const Wrench<V> &w) {
     const V f[6] = {w.n.x, w.n.y, w.n.z, w.f.x, w.f.y, w.f.z};
     V a[6];
-    for (int i = 0; i < 6; ++i) {
+    PINION_UNROLL for (int i = 0; i < 6; ++i) {
       a[i] = V{};
-      for (int j = 0; j < 6; ++j) {
+      PINION_UNROLL for (int j = 0; j < 6; ++j) {
         const int m = i > j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
         a[i] = fma(dup<V>(c.inverse[m]), f[j], a[i]);
       }
@@ -194,9 +195,9 @@ template <class V> struct Cfa {
       if (i > 0) {
         const Link &p = link[i - 1];
         V y[5];
-        for (int m = 0; m < 5; ++m) y[m] = p.x[m] * p.inverse[m];
-        for (int j = 0; j < 5; ++j)
-          for (int m = 0; m < 5; ++m) x[j] = fnma(p.Y[5 * m + j], y[m], x[j]);
+        PINION_UNROLL for (int m = 0; m < 5; ++m) y[m] = p.x[m] * p.inverse[m];
+        PINION_UNROLL for (int j = 0; j < 5; ++j)
+          PINION_UNROLL for (int m = 0; m < 5; ++m) x[j] = fnma(p.Y[5 * m + j], y[m], x[j]);
       }
       forward(k, x);
       before = own;
@@ -208,14 +209,14 @@ template <class V> struct Cfa {
       const Compliance<T> &c = chain.compliance[i];
       Link &k = link[i];
       V x[5];
-      for (int j = 0; j < 5; ++j) {
+      PINION_UNROLL for (int j = 0; j < 5; ++j) {
         x[j] = k.x[j];
         if (i + 1 < n)
-          for (int m = 0; m < 5; ++m) x[j] = fnma(k.Y[5 * j + m], f[m], x[j]);
+          PINION_UNROLL for (int m = 0; m < 5; ++m) x[j] = fnma(k.Y[5 * j + m], f[m], x[j]);
         x[j] = x[j] * k.inverse[j];
       }
       backward(k, x);
-      for (int j = 0; j < 5; ++j) f[j] = x[j];
+      PINION_UNROLL for (int j = 0; j < 5; ++j) f[j] = x[j];
       k.force = driven(b, c, tau[i]);
       k.force.n = {f[0], f[1], fma(f[2], dup<V>(c.wa), k.force.n.z)};
       k.force.f = {f[3], f[4], fma(f[2], dup<V>(c.wl), k.force.f.z)};
@@ -283,13 +284,13 @@ template <class V> struct Function_cfa {
       k.bias = gyroscopic(b, B, w);
       if (i > 0) {
         Link &p = link[i - 1];
-        for (int m = 0; m < 5; ++m) Cfa<V>::forward(p, U + m, 5);
+        PINION_UNROLL for (int m = 0; m < 5; ++m) Cfa<V>::forward(p, U + m, 5);
         for (int m = 0; m < 25; ++m) p.Y[m] = U[m];
-        for (int m = 0; m < 5; ++m) {
+        PINION_UNROLL for (int m = 0; m < 5; ++m) {
           V *s = S;
-          for (int r = 0; r < 5; ++r) {
+          PINION_UNROLL for (int r = 0; r < 5; ++r) {
             const V y = U[5 * m + r] * p.inverse[m];
-            for (int j = 0; j <= r; ++j, ++s) *s = fnma(y, U[5 * m + j], *s);
+            PINION_UNROLL for (int j = 0; j <= r; ++j, ++s) *s = fnma(y, U[5 * m + j], *s);
           }
         }
       }

@@ -133,19 +133,31 @@ template <class V> struct Function_jsiia {
 
   // L D L^T in the place of M, row by row; 1/D to `inverse`.
   static void factorise(int n, V *M, V *inverse) {
-    for (int i = 0; i < n; ++i) {
-      V *const row = M + (size_t)i * (i + 1) / 2;
+    V *row = M;
+    for (int i = 0; i < n; row += ++i) {
+      // Row i of L D, from the rows before; all is read in the order of memory.
+      const V *L = M;
+      for (int j = 0; j < i; L += ++j) row[j] = row[j] - dot(L, row, j);
       V d = row[i];
-      for (int k = 0; k < i; ++k) {
-        const V y = row[k], l = y * inverse[k];
-        const V *L = M + (size_t)(k + 1) * (k + 2) / 2 + k;
-        for (int j = k + 1; j < i; L += ++j) row[j] = fnma(*L, y, row[j]);
-        d = fnma(y, l, d);
-        row[k] = l;
+      for (int j = 0; j < i; ++j) {
+        const V l = row[j] * inverse[j];
+        d = fnma(row[j], l, d);
+        row[j] = l;
       }
       row[i] = d;
       inverse[i] = recip(d);
     }
+  }
+
+  static PINION_INLINE V dot(const V *a, const V *b, int n) {
+    V even = V{}, odd = V{};
+    int k = 0;
+    for (; k + 1 < n; k += 2) {
+      even = fma(a[k], b[k], even);
+      odd = fma(a[k + 1], b[k + 1], odd);
+    }
+    if (k < n) even = fma(a[k], b[k], even);
+    return even + odd;
   }
 
   static void solve(int n, const V *L, const V *inverse, V *x) {

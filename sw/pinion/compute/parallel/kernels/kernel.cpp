@@ -2,8 +2,8 @@
 //
 // PINION_FUNCTION is rnea, aba, jsiia or cfa, PINION_SCALAR float or double. The last input is the
 // chain (chain.hpp): an array of no elements in blocks, whose pointer the runtime hands on as it is
-// because a call computes a whole block. Sizes of the other arrays are the chain's number of bodies,
-// so what is exported is a pattern: compute/parallel/kernel.py copies it and fills in its arrays.
+// because a call computes a whole block. Sizes of the other arrays are the number of bodies, so what
+// is exported is a pattern: compute/parallel/kernel.py copies it and fills in its arrays.
 #include "aba.hpp"
 #include "cfa.hpp"
 #include "jsiia.hpp"
