@@ -1,4 +1,4 @@
-"""Dynamics of long chains on this machine's processor: the chain is data, the code is one for all."""
+"""Dynamics of long chains on this machine's processor; chains are data, one code serves all."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 Any joint of one velocity is a turn about an axis, a shift along it, or both at a fixed ratio (a
 screw). Each body's frame is moved so that this axis is its z, and turned about z so that x is
-perpendicular to the next joint's axis too. Then a turn about the parent's x, one about the own z and
-a shift are all that stands between two frames. Efforts and accelerations of the joints do not depend
-on the frames of the bodies. It is computed in the widest float type, so that rounding to the
-kernel's type is the only error that counts.
+perpendicular to the next joint's axis too. Then a turn about the parent's x, one about the own z
+and a shift are all that stands between two frames. Efforts and accelerations of the joints do not
+depend on the frames of the bodies. It is computed in the widest float type, so that rounding to
+the kernel's type is the only error that counts.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Frames:
                     "joints of one velocity and fixed ones; use pinion.dynamics.parallel, or split "
                     "the joint into several of one velocity."
                 )
-        E, r, inertia = (np.asarray(x, _WIDE) for x in (chain.E, chain.r, chain.I))
+        E, r, inertia = (_wide(x) for x in (chain.E, chain.r, chain.I))
         X = blocks(E, np.zeros_like(E), -E @ skew(r), E)
         moving = np.flatnonzero(chain.dof == 1)
         if len(moving) == 0:
@@ -101,7 +101,7 @@ class Frames:
         parent, lumped = _without_fixed(chain, X, inertia)
         parent = np.array([number[int(parent[body])] for body in moving], np.int64)
         X, lumped = X[moving], lumped[moving]
-        S = np.asarray(chain.S[moving, :, 0], _WIDE)
+        S = _wide(chain.S[moving, :, 0])
         # From each body's frame to the canonical one; the last is the base's.
         place = np.concatenate([_canonical(S, X, parent), np.zeros((1, 6, 6), _WIDE)])
         place[-1] = np.eye(6)
@@ -134,10 +134,8 @@ class Frames:
         n = len(self.parent)
         made = np.zeros(n, body_type(dtype))
         made["parent"] = self.parent
-        made["kept"] = 0
-        for i, p in enumerate(self.parent):
-            if p >= 0 and p != i - 1:
-                made["kept"][p] = 1
+        apart = (self.parent >= 0) & (self.parent != np.arange(n) - 1)
+        made["kept"][self.parent[apart]] = 1
         E = self.X[:, :3, :3]
         cg, sg, ca, sa, c0, s0 = _angles(E)
         made["branch"] = np.abs(sg) > 0
@@ -154,7 +152,9 @@ class Frames:
         mass = np.trace(self.I[:, 3:, 3:], axis1=1, axis2=2) / 3
         H = self.I[:, :3, 3:]
         lever = np.stack([H[:, 2, 1], H[:, 0, 2], H[:, 1, 0]], axis=-1)
-        rigid = blocks(self.I[:, :3, :3], skew(lever), -skew(lever), mass[:, None, None] * np.eye(3))
+        rigid = blocks(
+            self.I[:, :3, :3], skew(lever), -skew(lever), mass[:, None, None] * np.eye(3)
+        )
         size = np.abs(self.I).max(axis=(1, 2))
         for i in np.flatnonzero(np.abs(self.I - rigid).max(axis=(1, 2)) > _RIGID * size):
             raise ComputeError(
@@ -183,21 +183,21 @@ class Frames:
                 "chains alone; choose 'aba' or 'jsiia', or pinion.dynamics.parallel."
             )
         inverse = np.zeros_like(self.I)
-        for i in range(n):
+        for k in range(n):
             try:
-                inverse[i] = solve_positive(self.I[i], np.eye(6, dtype=_WIDE))
+                inverse[k] = solve_positive(self.I[k], np.eye(6, dtype=_WIDE))
             except np.linalg.LinAlgError:
                 raise ComputeError(
-                    f"The inertia of the body that joint {i} of the chain {name!r} moves is "
+                    f"The inertia of the body that joint {k} of the chain {name!r} moves is "
                     "singular, and 'cfa' needs its inverse: give the body mass and extent, or "
                     "choose 'aba'."
                 ) from None
-        a, l = self.S[:, 0], self.S[:, 1]
-        size = np.hypot(a, l)
+        turn, shift = self.S[:, 0], self.S[:, 1]
+        size = np.hypot(turn, shift)
         # The columns of W; the third is perpendicular to S in the plane of z's two.
         W = np.zeros((n, 6, 5), _WIDE)
         W[:, (0, 1, 3, 4), (0, 1, 3, 4)] = 1
-        W[:, 2, 2], W[:, 5, 2] = -l / size, a / size
+        W[:, 2, 2], W[:, 5, 2] = -shift / size, turn / size
         # Without the joint's own turn.
         c0, s0 = _angles(self.X[:, :3, :3])[4:]
         unturned = np.zeros((n, 6, 6), _WIDE)
@@ -217,9 +217,11 @@ class Frames:
         return made
 
 
-def _without_fixed(
-    chain: Chain, X: Array, inertia: Array
-) -> tuple[NDArray[np.int64], Array]:
+def _wide(x: Array) -> Array:
+    return np.asarray(x, _WIDE)
+
+
+def _without_fixed(chain: Chain, X: Array, inertia: Array) -> tuple[NDArray[np.int64], Array]:
     """Parents and inertias with bodies that are fixed to their parents made parts of them.
 
     X is changed to that from the body that is moved.

@@ -5,9 +5,9 @@
 >>> kernel = parallel.compile(random_chain(100, 1), "rnea", dtype="float32")   # doctest: +SKIP
 >>> tau = kernel(q=q, qd=qd, qdd=qdd)                                          # doctest: +SKIP
 
-Nothing is traced and nothing depends on the chain but data: loops over its bodies, in C++ written by
-hand (``kernels/``), compiled once for a function, a dtype and an instruction set. As many robots as
-fit into a vector are computed at once, and batches are spread over the processors, as by
+Nothing is traced: the chain is data of loops over its bodies, in C++ written by hand
+(``kernels/``), compiled once for a function, a dtype and an instruction set. As many robots as fit
+into a vector are computed at once, and batches are spread over the processors, as by
 :mod:`pinion.compute.cpu`, whose runtime, cache and checks these are.
 
 ========  ===================================================================================
@@ -110,8 +110,7 @@ def compile(
     key = {
         "kind": "chain",
         "package": package_digest(("compute",)),
-        "sources": {path.name: path.stat().st_mtime_ns for path in sorted(sources.iterdir())},
-        "folder": str(sources),
+        "sources": {path.name: path.read_text() for path in sorted(sources.glob("*.?pp"))},
         "compiler": command.identity,
         "isa": machine.name,
         "dtype": dtype,
@@ -222,8 +221,9 @@ class _Data:
         """A copy of a library's kernel with these arrays, the last of them the result."""
         count = self.record.bodies
         # The chain itself, of no elements, stands behind the inputs.
-        inputs = (ArrayStruct * len(names))(*((n.encode(), count) for n in names[:-1]), (b"", 0))
-        outputs = (ArrayStruct * 1)((names[-1].encode(), count))
+        arrays = [ArrayStruct(name.encode(), count) for name in names]
+        inputs = (ArrayStruct * len(names))(*arrays[:-1], ArrayStruct(b"", 0))
+        outputs = (ArrayStruct * 1)(arrays[-1])
         made = KernelStruct.from_buffer_copy(KernelStruct.from_address(pattern))
         made.inputs, made.input = len(names), inputs
         made.outputs, made.output = 1, outputs
