@@ -1,5 +1,6 @@
 // Forward dynamics: the articulated-body algorithm (Featherstone 2008, table 7.1, with the
-// accelerations of chain.hpp), about 360 vector instructions a body.
+// accelerations of chain.hpp), 310 to 340 vector instructions a body, 400 for a screw, a division,
+// and a sine and cosine where it turns.
 #pragma once
 
 #include "chain.hpp"

@@ -1,5 +1,5 @@
-// Inverse dynamics: the recursive Newton-Euler algorithm (Luh, Walker and Paul 1980), 130 to 140
-// vector instructions a body.
+// Inverse dynamics: the recursive Newton-Euler algorithm (Luh, Walker and Paul 1980), 120 vector
+// instructions a body that turns or shifts, 136 for a screw, and a sine and cosine where it turns.
 #pragma once
 
 #include "chain.hpp"
