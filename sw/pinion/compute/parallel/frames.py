@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.compute.errors import ComputeError
-from pinion.dynamics.general.spatial import blocks, skew, times
+from pinion.dynamics.general.spatial import blocks, skew, times, transposed
 from pinion.dynamics.parallel.chain import Array, Chain
-from pinion.dynamics.parallel.small import solve_positive
+from pinion.dynamics.parallel.small import factorise, solve_positive
 
 TURN, SHIFT, SCREW = 0, 1, 2
 """What a joint does, as ``kernels/chain.hpp`` numbers it."""
@@ -83,7 +83,7 @@ class Frames:
         Raises
         ------
         ComputeError
-            When a joint has more than one velocity or an inertia is none of a rigid body.
+            When a joint has more than one velocity, or none moves.
         """
         for i, dof in enumerate(chain.dof):
             if dof > 1:
@@ -103,18 +103,17 @@ class Frames:
         X, lumped = X[moving], lumped[moving]
         S = _wide(chain.S[moving, :, 0])
         # From each body's frame to the canonical one; the last is the base's.
-        place = np.concatenate([_canonical(S, X, parent), np.zeros((1, 6, 6), _WIDE)])
-        place[-1] = np.eye(6)
+        place = np.concatenate([_canonical(S, X, parent), np.eye(6, dtype=_WIDE)[None]])
         first = int(np.flatnonzero(parent < 0)[0])
         place[-1, :3, :3] = place[-1, 3:, 3:] = _towards(
             np.array([0, 0, 1], _WIDE), X[first, :3, :3].T @ place[first, 2, :3]
         )
-        back = np.array([_inverse(x) for x in place])
+        back = _inverse(place)
         along = times(place[:-1], S)[:, [2, 5]]
         return cls(
             parent=parent,
             X=place[:-1] @ X @ back[parent],
-            I=np.swapaxes(back[:-1], -1, -2) @ lumped @ back[:-1],
+            I=transposed(back[:-1]) @ lumped @ back[:-1],
             S=_rounded(along, np.abs(S).max(axis=-1)),
             gravity=place[-1, :3, :3] @ chain.gravity,
         )
@@ -142,7 +141,7 @@ class Frames:
         for key, value in zip(("cg", "sg", "ca", "sa"), (cg, sg, ca, sa), strict=True):
             made[key] = value
         made["c0"], made["s0"] = c0, s0
-        lower = np.swapaxes(E, -1, -2) @ self.X[:, 3:, :3]  # -r^
+        lower = transposed(E) @ self.X[:, 3:, :3]  # -r^
         made["r"] = np.stack([lower[:, 1, 2], lower[:, 2, 0], lower[:, 0, 1]], axis=-1)
         made["axis"] = E[:, 2]
         made["turn"], made["shift"] = self.S[:, 0], self.S[:, 1]
@@ -182,20 +181,20 @@ class Frames:
                 f"Joint {i} of the chain {name!r} begins a side branch: the kernel 'cfa' takes "
                 "chains alone; choose 'aba' or 'jsiia', or pinion.dynamics.parallel."
             )
-        inverse = np.zeros_like(self.I)
-        for k in range(n):
-            try:
-                inverse[k] = solve_positive(self.I[k], np.eye(6, dtype=_WIDE))
-            except np.linalg.LinAlgError:
-                raise ComputeError(
-                    f"The inertia of the body that joint {k} of the chain {name!r} moves is "
-                    "singular, and 'cfa' needs its inverse: give the body mass and extent, or "
-                    "choose 'aba'."
-                ) from None
+        eye: Array = np.broadcast_to(np.eye(6, dtype=_WIDE), self.I.shape)
+        try:
+            inverse = solve_positive(self.I, eye)
+        except np.linalg.LinAlgError:
+            body = next(k for k in range(n) if not _positive(self.I[k]))
+            raise ComputeError(
+                f"The inertia of the body that joint {body} of the chain {name!r} moves is "
+                "singular, and 'cfa' needs its inverse: give the body mass and extent, or "
+                "choose 'aba'."
+            ) from None
         turn, shift = self.S[:, 0], self.S[:, 1]
         size = np.hypot(turn, shift)
         # The columns of W; the third is perpendicular to S in the plane of z's two.
-        W = np.zeros((n, 6, 5), _WIDE)
+        W: Array = np.zeros((n, 6, 5), _WIDE)
         W[:, (0, 1, 3, 4), (0, 1, 3, 4)] = 1
         W[:, 2, 2], W[:, 5, 2] = -shift / size, turn / size
         # Without the joint's own turn.
@@ -205,15 +204,15 @@ class Frames:
             unturned[:, k, k] = unturned[:, k + 1, k + 1] = c0
             unturned[:, k, k + 1], unturned[:, k + 1, k] = -s0, s0
             unturned[:, k + 2, k + 2] = 1
-        X = unturned @ self.X
+        X: Array = unturned @ self.X
         made = np.zeros(n, compliance_type(dtype))
         made["wa"], made["wl"], made["scale"] = W[:, 2, 2], W[:, 5, 2], 1 / size**2
         lower = np.tril_indices(6)
         made["inverse"] = inverse[:, *lower]
-        made["own"] = (np.swapaxes(W, -1, -2) @ inverse @ W)[:, *np.tril_indices(5)]
-        across = inverse[:-1] @ np.swapaxes(X[1:], -1, -2)
+        made["own"] = (transposed(W) @ inverse @ W)[:, *np.tril_indices(5)]
+        across = inverse[:-1] @ transposed(X[1:])
         made["before"][1:] = (X[1:] @ across)[:, *lower]
-        made["cross"][1:] = (np.swapaxes(W[:-1], -1, -2) @ across).reshape(n - 1, 30)
+        made["cross"][1:] = (transposed(W[:-1]) @ across).reshape(n - 1, 30)
         return made
 
 
@@ -279,8 +278,17 @@ def _towards(z: Array, other: Array) -> Array:
 
 
 def _inverse(X: Array) -> Array:
-    E = X[:3, :3].T
-    return blocks(E, np.zeros_like(E), X[3:, :3].T, E)
+    """The inverses of motion transforms (n, 6, 6)."""
+    E = transposed(X[:, :3, :3])
+    return blocks(E, np.zeros_like(E), transposed(X[:, 3:, :3]), E)
+
+
+def _positive(matrix: Array) -> bool:
+    try:
+        factorise(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _angles(E: Array) -> tuple[Array, ...]:

@@ -173,7 +173,8 @@ class ChainKernel(Compiled):
 
         Returns
         -------
-        ``tau`` or ``qdd``, (nv,) or (B, nv). NaN where there was no memory for what is in between.
+        ``tau`` or ``qdd``, (nv,) or (B, nv). They are not finite where a joint moves no inertia,
+        and NaN where there was no memory for what is in between.
 
         Raises
         ------

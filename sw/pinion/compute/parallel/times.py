@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def chain_times(
     robots: int = 1000,
     rounds: int = 7,
     seconds: float = 0.05,
+    cache: Path | None = None,
 ) -> list[Row]:
     """Times of kernels called from Python with arrays of states, (B, nv), and of results.
 
@@ -53,6 +55,7 @@ def chain_times(
         row of it.
     robots : B, states of a batch.
     rounds, seconds : as of :func:`pinion.compute.rates.rounds_of`.
+    cache : as of :func:`pinion.compute.parallel.compile`.
 
     Returns
     -------
@@ -78,7 +81,7 @@ def chain_times(
     for function in functions:
         for dtype in dtypes:
             for count in threads:
-                kernel = compile(chain, function, dtype=dtype, threads=count)
+                kernel = compile(chain, function, dtype=dtype, threads=count, cache=cache)
                 given = {a.name: _rows(state, a.name, dtype) for a in kernel.inputs}
                 out = np.zeros((robots, chain.nv), dtype)
                 put(
