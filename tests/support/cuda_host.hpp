@@ -11,6 +11,9 @@
 //   - words of the type Watched note who uses them between two barriers;
 //   - threads that wait at different barriers, or for threads that never come, are an error. Threads
 //     that have ended are not waited for, as since compute capability 7.0.
+// A cooperative launch has the threads of all blocks under way together: a block's run until all of
+// them wait for the grid or have ended, then the next one's, in an order that is drawn anew at every
+// barrier of the grid. Each has its own shared memory.
 // One launch at a time in a process: its state is static.
 #pragma once
 
@@ -21,6 +24,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <ucontext.h>
 #include <utility>
 #include <vector>
@@ -54,7 +58,7 @@ constexpr size_t STACK = 256 * 1024;
 constexpr unsigned WARP = 32;
 constexpr unsigned char UNWRITTEN = 0xff; // four or eight of them are a NaN
 
-enum class State { ready, at_block, at_warp, done };
+enum class State { ready, at_block, at_warp, at_grid, done };
 
 struct Fiber {
   ucontext_t context;
@@ -68,11 +72,11 @@ struct Fiber {
 };
 
 alignas(256) static unsigned char arena[GUARD + LARGEST + GUARD];
-static std::vector<Fiber> fibers;
-static std::vector<unsigned char> stacks;
+static std::vector<Fiber> fibers; // of the block that runs
 static Fiber *current;
 static ucontext_t scheduler;
 static uint3 block, blocks, threads;
+static bool cooperative;
 static void (*body)(void **);
 static void **arguments;
 static uint64_t randomness;
@@ -113,6 +117,20 @@ struct Uses {
   int writer, reader;
 };
 static std::vector<Uses> uses;
+
+// Stacks of a block's threads. They are not cleared: what no thread uses is never in memory.
+struct Stacks {
+  std::unique_ptr<unsigned char[]> bytes;
+  size_t count = 0;
+  unsigned char *of(size_t number, size_t all) {
+    if (count < all) {
+      bytes.reset(new unsigned char[all * STACK]);
+      count = all;
+    }
+    return bytes.get() + number * STACK;
+  }
+};
+static Stacks stacks;
 
 static void use(const void *word, bool writes) {
   const size_t at = (size_t)((const unsigned char *)word - arena) / 2; // no word is shorter
@@ -156,9 +174,9 @@ static void wait(State state, unsigned mask, const char *file, int line) {
 }
 
 // Ends the launch with a message; the thread does not go on.
-[[noreturn]] static void trap(const char *file, int line) {
-  say("thread %u of block (%u, %u, %u) came to __trap() in %s:%d", current->number, block.x,
-      block.y, block.z, file, line);
+[[noreturn]] static void trap(const char *file, int line, const char *came = "came to __trap()") {
+  say("thread %u of block (%u, %u, %u) %s in %s:%d", current->number, block.x, block.y, block.z,
+      came, file, line);
   for (;;) pause();
 }
 
@@ -222,60 +240,127 @@ static bool untouched(const unsigned char *from, const unsigned char *to) {
   return true;
 }
 
-static void run_block(size_t bytes) {
+// Makes the threads of a block and clears its shared memory.
+static void begin_block(size_t bytes, size_t first_stack, size_t all_stacks) {
   memset(arena, UNWRITTEN, GUARD + bytes + GUARD);
   if (__start_cuda_shared)
     memset(__start_cuda_shared, UNWRITTEN, (size_t)(__stop_cuda_shared - __start_cuda_shared));
   ++interval;
   const size_t count = (size_t)threads.x * threads.y * threads.z;
   fibers.resize(count);
-  if (stacks.size() < count * STACK) stacks.resize(count * STACK);
   for (unsigned k = 0; k < count; ++k) {
     Fiber &fiber = fibers[k];
     fiber.number = k;
     fiber.thread = {k % threads.x, k / threads.x % threads.y, k / threads.x / threads.y};
     fiber.state = State::ready;
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = stacks.data() + k * STACK;
+    fiber.context.uc_stack.ss_sp = stacks.of(first_stack + k, all_stacks);
     fiber.context.uc_stack.ss_size = STACK;
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, entry, 0);
   }
+}
+
+// Runs the block's threads until all have ended or, the last ones, wait for the grid. True: some do.
+static bool run_block(size_t bytes) {
   std::vector<Fiber *> turn;
+  bool for_grid;
   for (;;) {
     turn.clear();
-    size_t done = 0;
-    for (Fiber &fiber : fibers) {
+    for (Fiber &fiber : fibers)
       if (fiber.state == State::ready) turn.push_back(&fiber);
-      done += fiber.state == State::done;
-    }
-    if (done == count) break;
     shuffle(turn);
     for (Fiber *fiber : turn) {
       current = fiber;
       swapcontext(&scheduler, &fiber->context);
-      if (message[0]) return;
+      if (message[0]) return false;
     }
-    bool ready = false;
-    for (const Fiber &fiber : fibers) ready |= fiber.state != State::done;
-    if (ready && !release()) {
+    size_t alive = 0, waiting = 0;
+    for (const Fiber &fiber : fibers) {
+      alive += fiber.state != State::done;
+      waiting += fiber.state == State::at_grid;
+    }
+    for_grid = waiting == fibers.size();
+    if (!alive || for_grid) break;
+    if (!release()) {
       for (const Fiber &fiber : fibers) {
         if (fiber.state == State::done) continue;
         say("thread %u of block (%u, %u, %u) waits at %s:%d for threads that never come",
             fiber.number, block.x, block.y, block.z, fiber.file, fiber.line);
       }
-      return;
+      return false;
     }
   }
   if (!untouched(arena, arena + GUARD) ||
       !untouched(arena + GUARD + bytes, arena + GUARD + bytes + GUARD))
     say("block (%u, %u, %u) wrote outside its %zu bytes of dynamic shared memory", block.x, block.y,
         block.z, bytes);
+  return for_grid;
+}
+
+// A block of a cooperative launch while others run.
+struct Resting {
+  uint3 at;
+  std::vector<Fiber> fibers;
+  std::vector<unsigned char> dynamic, fixed;
+  std::vector<Uses> uses;
+  bool waits;
+};
+
+static void exchange_block(Resting &rest) {
+  fibers.swap(rest.fibers);
+  uses.swap(rest.uses);
+  block = rest.at;
+  const auto swap = [](std::vector<unsigned char> &kept, unsigned char *own) {
+    for (unsigned char &byte : kept) std::swap(byte, *own++);
+  };
+  swap(rest.dynamic, arena);
+  swap(rest.fixed, __start_cuda_shared);
+}
+
+static void run_together(const std::vector<uint3> &order, size_t bytes) {
+  const size_t count = (size_t)threads.x * threads.y * threads.z;
+  const size_t fixed = __start_cuda_shared ? (size_t)(__stop_cuda_shared - __start_cuda_shared) : 0;
+  std::vector<Resting> resting(order.size());
+  for (size_t k = 0; k < order.size(); ++k) {
+    resting[k].at = order[k];
+    resting[k].dynamic.resize(GUARD + bytes + GUARD);
+    resting[k].fixed.resize(fixed);
+    exchange_block(resting[k]);
+    begin_block(bytes, k * count, order.size() * count);
+    exchange_block(resting[k]);
+  }
+  std::vector<Resting *> turn;
+  for (Resting &rest : resting) turn.push_back(&rest);
+  for (;;) {
+    size_t waiting = 0;
+    shuffle(turn);
+    for (Resting *rest : turn) {
+      exchange_block(*rest);
+      rest->waits = run_block(bytes);
+      exchange_block(*rest);
+      if (message[0]) return;
+      waiting += rest->waits;
+    }
+    if (!waiting) return;
+    const Fiber &first = turn[0]->fibers[0];
+    for (Resting *rest : turn)
+      for (Fiber &fiber : rest->fibers) {
+        if (!rest->waits || !same_barrier(first, fiber)) {
+          say("block (%u, %u, %u) does not come to the barrier of the grid where others wait",
+              rest->at.x, rest->at.y, rest->at.z);
+          return;
+        }
+        fiber.state = State::ready;
+      }
+    ++interval;
+  }
 }
 
 // What runs a kernel; `text` receives what went wrong, or nothing.
 static void launch(void (*kernel)(void **), const unsigned *grid, const unsigned *shape,
-                   size_t bytes, void **args, uint64_t seed, char *text, size_t text_bytes) {
+                   size_t bytes, bool together, void **args, uint64_t seed, char *text,
+                   size_t text_bytes) {
   message = text;
   message_bytes = text_bytes;
   message[0] = 0;
@@ -289,13 +374,20 @@ static void launch(void (*kernel)(void **), const unsigned *grid, const unsigned
         threads.x, threads.y, threads.z);
     return;
   }
+  cooperative = together;
   std::vector<uint3> order;
   for (unsigned z = 0; z < blocks.z; ++z)
     for (unsigned y = 0; y < blocks.y; ++y)
       for (unsigned x = 0; x < blocks.x; ++x) order.push_back({x, y, z});
   shuffle(order);
+  if (together) {
+    run_together(order, bytes);
+    return;
+  }
+  const size_t count = (size_t)threads.x * threads.y * threads.z;
   for (const uint3 &at : order) {
     block = at;
+    begin_block(bytes, 0, count);
     run_block(bytes);
     if (message[0]) return;
   }
@@ -339,6 +431,19 @@ static T shuffled_down(unsigned mask, T value, unsigned delta, int width, const 
   return exchange(mask, value, stays ? lane : lane + delta, file, line);
 }
 
+template <class T>
+static T shuffled_up(unsigned mask, T value, unsigned delta, int width, const char *file,
+                     int line) {
+  const unsigned lane = current->number % WARP, part = (unsigned)width;
+  return exchange(mask, value, lane % part < delta ? lane : lane - delta, file, line);
+}
+
+// What cooperative groups' grid.sync() is; only a cooperative launch may have it.
+static void wait_for_grid(const char *file, int line) {
+  if (!cooperative) trap(file, line, "waits for the grid, and the launch is not cooperative,");
+  wait(State::at_grid, 0, file, line);
+}
+
 // Optional last arguments of CUDA's functions.
 inline unsigned all_lanes(unsigned mask = 0xffffffffu) { return mask; }
 inline int whole(int width = 32) { return width; }
@@ -358,6 +463,10 @@ inline int whole(int width = 32) { return width; }
   cuda_host::shuffled(mask, value, source, cuda_host::whole(__VA_ARGS__), __FILE__, __LINE__)
 #define __shfl_down_sync(mask, value, delta, ...)                                                  \
   cuda_host::shuffled_down(mask, value, delta, cuda_host::whole(__VA_ARGS__), __FILE__, __LINE__)
+#define __shfl_up_sync(mask, value, delta, ...)                                                    \
+  cuda_host::shuffled_up(mask, value, delta, cuda_host::whole(__VA_ARGS__), __FILE__, __LINE__)
+// In the place of a barrier over all blocks (compute/parallel/kernels/scan.cuh).
+#define PINION_GRID_BARRIER(counter) ((void)(counter), cuda_host::wait_for_grid(__FILE__, __LINE__))
 #define __trap() cuda_host::trap(__FILE__, __LINE__)
 
 template <class T> static inline T __ldg(const T *p) { return *p; }
@@ -370,8 +479,8 @@ static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 // After a kernel's definition: what Python calls.
 #define CUDA_HOST_ENTRY(kernel)                                                                    \
   extern "C" __attribute__((visibility("default"))) void kernel##_launch(                          \
-      const unsigned *grid, const unsigned *shape, size_t bytes, void **args, uint64_t seed,       \
-      char *text, size_t text_bytes) {                                                             \
+      const unsigned *grid, const unsigned *shape, size_t bytes, int together, void **args,        \
+      uint64_t seed, char *text, size_t text_bytes) {                                              \
     cuda_host::launch([](void **given) { cuda_host::call(&kernel, given); }, grid, shape, bytes,   \
-                      args, seed, text, text_bytes);                                               \
+                      together != 0, args, seed, text, text_bytes);                                \
   }

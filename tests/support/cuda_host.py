@@ -96,6 +96,8 @@ class HostKernels:
         shared_bytes: int,
         args: Sequence[Argument],
         seed: int,
+        *,
+        cooperative: bool = False,
     ) -> None:
         """Run a kernel to its end.
 
@@ -106,6 +108,7 @@ class HostKernels:
         args : the kernel's; arrays are passed by address, numbers as ctypes' objects of the type
             that the kernel has there.
         seed : of the order of blocks, and of threads between barriers.
+        cooperative : all blocks are under way together and may wait for each other.
 
         Raises
         ------
@@ -125,6 +128,7 @@ class HostKernels:
                 (ctypes.c_uint * 3)(*_three(grid)),
                 (ctypes.c_uint * 3)(*_three(block)),
                 ctypes.c_size_t(shared_bytes),
+                ctypes.c_int(cooperative),
                 addresses,
                 ctypes.c_uint64(seed),
                 message,

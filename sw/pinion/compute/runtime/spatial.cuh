@@ -54,9 +54,24 @@ template <class T> struct Spatial {
 template <class T> PINION_INLINE Spatial<T> operator+(Spatial<T> a, Spatial<T> b) {
   return {a.angular + b.angular, a.linear + b.linear};
 }
+template <class T> PINION_INLINE Spatial<T> operator-(Spatial<T> a, Spatial<T> b) {
+  return {a.angular - b.angular, a.linear - b.linear};
+}
+// v x m = [w x m_a; w x m_l + v x m_a]
+template <class T> PINION_INLINE Spatial<T> cross_motion(Spatial<T> v, Spatial<T> m) {
+  return {cross(v.angular, m.angular), cross(v.angular, m.linear) + cross(v.linear, m.angular)};
+}
 // v x* f = [w x n + v x f; w x f]
 template <class T> PINION_INLINE Spatial<T> cross_force(Spatial<T> v, Spatial<T> f) {
   return {cross(v.angular, f.angular) + cross(v.linear, f.linear), cross(v.angular, f.linear)};
+}
+
+// m a, both row by row.
+template <class T> PINION_INLINE Matrix<T> operator*(const Matrix<T> &m, const Matrix<T> &a) {
+  const Vector<T> x = transposed_times(a, Vector<T>{m.xx, m.xy, m.xz});
+  const Vector<T> y = transposed_times(a, Vector<T>{m.yx, m.yy, m.yz});
+  const Vector<T> z = transposed_times(a, Vector<T>{m.zx, m.zy, m.zz});
+  return {x.x, x.y, x.z, y.x, y.y, y.z, z.x, z.y, z.z};
 }
 
 // Where a body's frame is in its parent's: Xup = [E 0; -E r^ E]. E turns parent coordinates into
@@ -73,6 +88,10 @@ template <class T> struct Placement {
   PINION_INLINE Spatial<T> force(Spatial<T> f) const {
     const Vector<T> linear = transposed_times(E, f.linear);
     return {transposed_times(E, f.angular) + cross(r, linear), linear};
+  }
+  // The product of motion matrices: first `before`, then this.
+  PINION_INLINE Placement after(const Placement &before) const {
+    return {E * before.E, before.r + transposed_times(before.E, r)};
   }
 };
 
