@@ -190,7 +190,8 @@ class HostStream:
                 if any(map(memory.holds, args)):
                     memory.check()
             compiled.launch(
-                name, launch.blocks, launch.threads, launch.shared_bytes, values, len(name)
+                *(name, launch.blocks, launch.threads, launch.shared_bytes, values, len(name)),
+                cooperative=launch.cooperative,
             )
 
         self._launched((name, args[0]))

@@ -17,6 +17,10 @@
 // One launch at a time in a process: its state is static.
 #pragma once
 
+// Where it is on, glibc takes a jump to another stack for an error.
+#undef _FORTIFY_SOURCE
+
+#include <csetjmp>
 #include <cmath>
 #include <cstdarg>
 #include <cstddef>
@@ -61,20 +65,23 @@ constexpr unsigned char UNWRITTEN = 0xff; // four or eight of them are a NaN
 enum class State { ready, at_block, at_warp, at_grid, done };
 
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context; // to begin with; from then on `place`, which takes no call of the system
+  jmp_buf place;
+  bool begun;
   uint3 thread;
   unsigned number; // of the thread in its block
   State state;
   const char *file; // of the barrier where it waits
   int line;
   unsigned mask;   // of the warp's barrier where it waits
-  uint64_t offers; // what it gives to other lanes
+  uint64_t offers; // what it gives to other lanes,
+  uint64_t given;  // and what they find once all have come
 };
 
 alignas(256) static unsigned char arena[GUARD + LARGEST + GUARD];
 static std::vector<Fiber> fibers; // of the block that runs
 static Fiber *current;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static uint3 block, blocks, threads;
 static bool cooperative;
 static void (*body)(void **);
@@ -105,7 +112,18 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
   va_end(rest);
 }
 
-static void pause() { swapcontext(&current->context, &scheduler); }
+static void pause() {
+  if (!_setjmp(current->place)) _longjmp(scheduler, 1);
+}
+
+// Runs a thread until it waits. Not inline: no variable of the caller changes between the jumps.
+__attribute__((noinline)) static void resume(Fiber *fiber) {
+  current = fiber;
+  if (_setjmp(scheduler)) return;
+  if (fiber->begun) _longjmp(fiber->place, 1);
+  fiber->begun = true;
+  setcontext(&fiber->context);
+}
 
 // How often threads have gone on from a barrier together: two accesses are ordered when it is another.
 static uint64_t interval;
@@ -227,8 +245,10 @@ static bool release() {
     if (!all) continue;
     const unsigned mask = fiber.mask;
     for (unsigned lane = 0; lane < WARP && lead + lane < fibers.size(); ++lane)
-      if ((mask >> lane & 1) && fibers[lead + lane].state == State::at_warp)
+      if ((mask >> lane & 1) && fibers[lead + lane].state == State::at_warp) {
         fibers[lead + lane].state = State::ready;
+        fibers[lead + lane].given = fibers[lead + lane].offers;
+      }
     released = true;
   }
   return released;
@@ -253,6 +273,7 @@ static void begin_block(size_t bytes, size_t first_stack, size_t all_stacks) {
     fiber.number = k;
     fiber.thread = {k % threads.x, k / threads.x % threads.y, k / threads.x / threads.y};
     fiber.state = State::ready;
+    fiber.begun = false;
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = stacks.of(first_stack + k, all_stacks);
     fiber.context.uc_stack.ss_size = STACK;
@@ -271,8 +292,7 @@ static bool run_block(size_t bytes) {
       if (fiber.state == State::ready) turn.push_back(&fiber);
     shuffle(turn);
     for (Fiber *fiber : turn) {
-      current = fiber;
-      swapcontext(&scheduler, &fiber->context);
+      resume(fiber);
       if (message[0]) return false;
     }
     size_t alive = 0, waiting = 0;
@@ -411,8 +431,7 @@ static T exchange(unsigned mask, T value, unsigned source, const char *file, int
   wait(State::at_warp, mask, file, line);
   const unsigned number = own.number / WARP * WARP + source;
   uint64_t found = ~(uint64_t)0;
-  if (number < fibers.size() && (mask >> source & 1)) found = fibers[number].offers;
-  wait(State::at_warp, mask, file, line);
+  if (number < fibers.size() && (mask >> source & 1)) found = fibers[number].given;
   memcpy(&value, &found, sizeof value);
   return value;
 }

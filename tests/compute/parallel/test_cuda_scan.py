@@ -6,9 +6,7 @@ The operation is that of a rolling hash, x -> p x + v modulo a prime below 2^12,
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import pytest
 from pinion.compute.parallel.device_chain import Shape
 from pinion.compute.toolchain import Compiler
 from tests.support.cuda_host import HostError, HostKernels
+from tests.support.cuda_omissions import PRELUDE, WATCHED, Omissions, Place
 
 PRIME = 4093.0
 WORDS = 2
@@ -67,9 +66,8 @@ extern "C" __global__ void {name}({T} *p, {T} *v, {T} *before, {T} *after,
 SCOPES = ("Warp", "Block", "Grid")
 
 
-def text(dtypes: Sequence[str] = tuple(SCALARS), *, watched: bool = False) -> str:
-    made = "#define PINION_SHARED(T) cuda_host::Watched<T>\n" if watched else ""
-    made += TEXT
+def text(dtypes: Sequence[str] = tuple(SCALARS)) -> str:
+    made = TEXT
     for scope in SCOPES:
         for dtype in dtypes:
             made += KERNEL.format(
@@ -134,47 +132,40 @@ def test_every_thread_gets_what_is_before_it(dtype: str, kernels: HostKernels) -
             assert is_right(kernels, n, shape, dtype, seed), (n, shape, seed)
 
 
-def mutants() -> list[Any]:
-    """Each barrier and each exchange between lanes, left out."""
-    path = Path(__file__).parents[3] / "sw/pinion/compute/parallel/kernels/scan.cuh"
-    header = path.read_text(encoding="utf-8")
-    calls = r"(__syncthreads\(\)|PINION_GRID_BARRIER\(counter\));|= (__shfl_\w+\([^;]*\));"
-    body = header.index("namespace pinion {\nnamespace parallel {\n\nconstexpr unsigned")
-    end_of_device = header.index("#endif", body)  # the barrier of a real grid is not compiled here
-    found = []
-    for place in re.finditer(calls, header):
-        if place.start() < end_of_device:
-            continue
-        start, end = place.span()
-        gone = ";" if place[1] else "= words[k];"
-        line = header.count("\n", 0, start) + 1
-        found.append(pytest.param(header[:start] + gone + header[end:], id=f"line {line}"))
-    return found
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> HostKernels:
+    made = PRELUDE + WATCHED + text(["float32"])
+    return HostKernels(made, folder=tmp_path_factory.mktemp("watched"), compiler=compiler)
 
 
-@pytest.mark.parametrize("header", mutants())
+@pytest.mark.parametrize(
+    ("n", "shape", "places"),
+    [
+        (30, Shape("Warp", 1, 32, 0), 2),
+        (288, Shape("Block", 3, 96, 1), 5),
+        (900, Shape("Grid", 3, 64, 5), 8),
+    ],
+)
 def test_every_barrier_and_exchange_is_needed(
-    header: str, tmp_path: Path, compiler: Compiler
+    n: int, shape: Shape, places: int, watched: HostKernels
 ) -> None:
-    whole = text(["float32"], watched=True)
-    whole = whole.replace('#include "../parallel/kernels/scan.cuh"', header)
-    whole = whole.replace('#include "chain.cuh"', '#include "../parallel/kernels/chain.cuh"')
-    mutant = HostKernels(whole, folder=tmp_path, compiler=compiler)
+    omissions = Omissions(watched)
+    omissions.met()
+    assert all(is_right(watched, n, shape, "float32", seed) for seed in range(3))
+    found = omissions.met()
+    assert len(found) == places
 
-    def shows(n: int, shape: Shape) -> bool:
+    def shows(place: Place, seed: int) -> bool:
+        omissions.omit(place)
         try:
-            return not is_right(mutant, n, shape, "float32", 0)
+            return not is_right(watched, n, shape, "float32", seed)
         except HostError:
             return True
+        finally:
+            omissions.omit(None)
 
-    assert shows(288, Shape("Block", 3, 96, 1)) or shows(900, Shape("Grid", 3, 64, 5))
-
-
-def test_the_watched_scans_meet_at_no_word(tmp_path: Path, compiler: Compiler) -> None:
-    made = text(["float64"], watched=True)
-    watched = HostKernels(made, folder=tmp_path, compiler=compiler)
-    for n, shape in ((288, Shape("Block", 3, 96, 1)), (900, Shape("Grid", 3, 64, 5))):
-        assert is_right(watched, n, shape, "float64", 1)
+    for place in found:
+        assert any(shows(place, seed) for seed in range(6)), place
 
 
 def test_waiting_for_a_grid_needs_a_cooperative_launch(kernels: HostKernels) -> None:

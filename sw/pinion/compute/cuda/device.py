@@ -39,11 +39,13 @@ class Launch:
     -------
     blocks, threads : of one dimension, threads of a block.
     shared_bytes : of dynamic shared memory, a block's.
+    cooperative : all blocks run at once, so that they may wait for each other.
     """
 
     blocks: int
     threads: int
     shared_bytes: int
+    cooperative: bool = False
 
 
 class Memory(Protocol):
@@ -431,7 +433,10 @@ class _GpuStream:
         core = self._gpu._core
         with self._gpu._asked("start a kernel"):
             config = core.LaunchConfig(
-                grid=launch.blocks, block=launch.threads, shmem_size=launch.shared_bytes
+                grid=launch.blocks,
+                block=launch.threads,
+                shmem_size=launch.shared_bytes,
+                is_cooperative=launch.cooperative,
             )
             core.launch(self._stream, config, kernel, *map(Argument, args))
 

@@ -9,8 +9,8 @@ The kernels of ``kernels/`` take chains as data. What they share, in the order i
   lays it out, `shape_of` chooses the scope by the number of links.
 
 A kernel's header is a template over the scalar, the links of a thread and the scope; its text for
-NVRTC is a few lines (:func:`kernel_text`). In the tests the same text runs on a processor
-(``tests/support/parallel_kernels.py``).
+NVRTC is a few lines (``cuda.py``). In the tests the same text runs on a processor, whose device
+(``tests/support/cuda_device.py``) takes the place of a GPU.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ class Shape:
 
     Members
     -------
-    scope : ``Warp``, ``Block`` or ``Grid``, a struct of ``scan.cuh``.
+    scope : ``Warp``, ``Block`` or ``Grid``, a struct of ``scan.cuh``; ``Thread`` where one thread
+        computes a robot.
     links : of a thread.
     threads : of a block.
-    blocks_a_robot : more than one for ``Grid`` alone, 0 where a block computes several robots.
+    blocks_a_robot : 0 where a block computes several robots.
     """
 
     scope: str
@@ -68,9 +69,11 @@ class Shape:
 
     def blocks(self, robots: int) -> int:
         """Blocks of the launch; a `Grid` computes one robot."""
-        if self.blocks_a_robot:
-            return robots * self.blocks_a_robot if self.scope == "Block" else self.blocks_a_robot
-        return -(-robots // (self.threads // WARP))
+        if self.scope == "Grid":
+            return self.blocks_a_robot
+        if self.scope == "Block":
+            return robots
+        return -(-robots // (self.threads // (WARP if self.scope == "Warp" else 1)))
 
     def shared_bytes(self, words: int, dtype: DTypeLike) -> int:
         """Bytes of shared memory for scans of elements of so many words."""
@@ -187,22 +190,6 @@ def packed(chain: Chain, dtype: DTypeLike) -> Array:
         axis=1,
     )
     return np.concatenate([numbers.T.ravel(), -chain.gravity]).astype(dtype)
-
-
-def kernel_text(header: str, name: str, parameters: str, call: str) -> str:
-    """The text of a kernel for NVRTC.
-
-    Parameters
-    ----------
-    header : a file of ``kernels/``.
-    name : of the kernel.
-    parameters : of C++, each of eight bytes.
-    call : statements that start the template.
-    """
-    return (
-        f'#include "../parallel/kernels/{header}"\n'
-        f'extern "C" __global__ void {name}({parameters}) {{\n{call}\n}}\n'
-    )
 
 
 def _onto_z(axis: Array) -> Array:

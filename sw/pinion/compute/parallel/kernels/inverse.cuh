@@ -21,7 +21,9 @@
 // Loops: a thread folds its K links, the scan, and the recursion over its K links; forward and back.
 // Each link's transform is made four times where K > 1, which is less than keeping 12 words a link.
 // Threads: of the scope (scan.cuh), K links each, n <= K times their number.
-// Memory: forces of K links in registers; shared memory for an element a warp, 24 words.
+// Loops over links are not unrolled: what is in the kernel once per link would be there K times.
+// Memory: forces of K links in registers where K is 1 and in local memory where it is more; shared
+// memory for an element a warp, 24 words.
 #pragma once
 
 #include "scan.cuh"
@@ -106,7 +108,7 @@ PINION_INLINE void inverse_dynamics(Scope &scope, const Chain<T> &chain, const Q
   Spatial<T> v = own.v, a = own.X.motion(base) + own.a;
 
   Spatial<T> f[K];
-#pragma unroll
+#pragma unroll 1
   for (int k = 0; k < K; ++k) {
     const int i = begin + k;
     f[k] = no_spatial<T>();
@@ -116,12 +118,12 @@ PINION_INLINE void inverse_dynamics(Scope &scope, const Chain<T> &chain, const Q
   }
 
   typename Carried<T>::Element load = Carried<T>::none();
-#pragma unroll
+#pragma unroll 1
   for (int k = K - 1; k >= 0; --k)
     if (begin + k < n) load = Carried<T>::combine(load, Carried<T>::of(X[begin + k], f[k]));
   load = scope.template exclusive<Carried<T>, true>(load);
   Spatial<T> from = load.f;
-#pragma unroll
+#pragma unroll 1
   for (int k = K - 1; k >= 0; --k) {
     const int i = begin + k;
     if (i >= n) continue;

@@ -145,6 +145,7 @@ struct Warp {
   }
   PINION_INLINE int thread() const { return (int)threadIdx.x % WARP; }
   PINION_INLINE int threads() const { return WARP; }
+  PINION_INLINE void sync() const { __syncwarp(); }
   template <class Op, bool BACKWARD>
   PINION_INLINE typename Op::Element exclusive(const typename Op::Element &own) const {
     return made_exclusive<Op, BACKWARD>(warp_inclusive<Op, BACKWARD>(own, lanes));
@@ -158,36 +159,39 @@ struct Block {
   PINION_INLINE long long robot() const { return blockIdx.x; }
   PINION_INLINE int thread() const { return (int)threadIdx.x; }
   PINION_INLINE int threads() const { return (int)blockDim.x; }
+  PINION_INLINE void sync() const { __syncthreads(); }
 
   template <class Op, bool BACKWARD>
   PINION_INLINE typename Op::Element exclusive(const typename Op::Element &own) const {
-    typename Op::Element total;
-    return with_total<Op, BACKWARD>(own, total);
-  }
-  // total: of the whole block, for the last thread of the scan's direction alone.
-  template <class Op, bool BACKWARD>
-  PINION_INLINE typename Op::Element with_total(const typename Op::Element &own,
-                                                typename Op::Element &total) const {
     const int warps = (int)blockDim.x / WARP, warp = (int)threadIdx.x / WARP;
-    const int lane = (int)threadIdx.x % WARP;
-    total = warp_inclusive<Op, BACKWARD>(own);
-    typename Op::Element before = made_exclusive<Op, BACKWARD>(total);
+    typename Op::Element before = within_warp<Op, BACKWARD>(own, warps > 1);
     if (warps == 1) return before;
-    if (lane == (BACKWARD ? 0 : WARP - 1)) kept<Op>(shared, warp, total);
+    scan_totals<Op, BACKWARD>();
+    if (warp != (BACKWARD ? warps - 1 : 0))
+      before = Op::combine(taken<Op>(shared, BACKWARD ? warp + 1 : warp - 1), before);
+    __syncthreads(); // before the next scan writes there
+    return before;
+  }
+
+  // What is before a thread in its warp; the warp's total goes to shared memory if it is wanted.
+  template <class Op, bool BACKWARD>
+  PINION_INLINE typename Op::Element within_warp(const typename Op::Element &own,
+                                                 bool wanted) const {
+    const typename Op::Element up_to = warp_inclusive<Op, BACKWARD>(own);
+    if (wanted && (int)threadIdx.x % WARP == (BACKWARD ? 0 : WARP - 1))
+      kept<Op>(shared, (int)threadIdx.x / WARP, up_to);
+    return made_exclusive<Op, BACKWARD>(up_to);
+  }
+  // The scan of the warps' totals, in their place.
+  template <class Op, bool BACKWARD> PINION_INLINE void scan_totals() const {
+    const int warps = (int)blockDim.x / WARP, lane = (int)threadIdx.x;
     __syncthreads();
-    if (warp == 0) {
+    if (lane < WARP) {
       typename Op::Element sum = lane < warps ? taken<Op>(shared, lane) : Op::none();
       sum = warp_inclusive<Op, BACKWARD>(sum, warps);
       if (lane < warps) kept<Op>(shared, lane, sum);
     }
     __syncthreads();
-    if (warp != (BACKWARD ? warps - 1 : 0)) {
-      const typename Op::Element ahead = taken<Op>(shared, BACKWARD ? warp + 1 : warp - 1);
-      before = Op::combine(ahead, before);
-      total = Op::combine(ahead, total);
-    }
-    __syncthreads(); // before the next scan writes there
-    return before;
   }
 };
 
@@ -210,20 +214,25 @@ struct Grid {
     typedef typename Op::Element Element;
     constexpr int count = (int)(sizeof(Element) / sizeof(Word));
     const Block block(shared, nullptr, 0);
-    const int blocks = (int)gridDim.x, mine = (int)blockIdx.x, warp = (int)threadIdx.x / WARP;
-    Element total;
-    Element before = block.with_total<Op, BACKWARD>(own, total);
+    const int blocks = (int)gridDim.x, mine = (int)blockIdx.x;
+    const int warps = (int)blockDim.x / WARP, warp = (int)threadIdx.x / WARP;
+    Element before = block.within_warp<Op, BACKWARD>(own, true);
+    block.scan_totals<Op, BACKWARD>();
+    if (warp != (BACKWARD ? warps - 1 : 0))
+      before = Op::combine(taken<Op>(shared, BACKWARD ? warp + 1 : warp - 1), before);
+    // The block's total is that of the last warp and those before it.
     volatile Word *const all = (volatile Word *)totals;
     totals = (Word *)totals + (long long)count * blocks;
-    if (threadIdx.x == (BACKWARD ? 0 : blockDim.x - 1)) {
-#pragma unroll
-      for (int k = 0; k < count; ++k) all[(long long)mine * count + k] = ((const Word *)&total)[k];
-    }
+    const PINION_SHARED(Word) *const total =
+        (const PINION_SHARED(Word) *)shared + (BACKWARD ? 0 : warps - 1) * count;
+    for (int k = (int)threadIdx.x; k < count; k += (int)blockDim.x)
+      all[(long long)mine * count + k] = total[k];
     PINION_GRID_BARRIER(counter);
     // Blocks before this one, 32 at a time; the order of the scan is 0, 1, ... from its beginning.
     const int ahead = BACKWARD ? blocks - 1 - mine : mine;
     if (warp == 0) {
       Element sum = Op::none();
+#pragma unroll 1
       for (int chunk = 0; chunk < ahead; chunk += WARP) {
         const int place = chunk + (int)threadIdx.x;
         Element one = Op::none();

@@ -1,0 +1,58 @@
+"""A processor that plays a device of chains' kernels, all of them compiled in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pinion.compute.parallel.cuda import ChainSource
+from pinion.compute.toolchain import Compiler
+
+from .cuda_device import HostDevice
+from .cuda_host import HostKernels
+from .cuda_omissions import PRELUDE, WATCHED, Omissions
+
+
+class ChainDevice(HostDevice):
+    """A device that has the kernels of some sources.
+
+    Members
+    -------
+    seed : of the order of blocks and threads.
+    omissions : of barriers.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        sources: Sequence[ChainSource],
+        *,
+        compiler: Compiler | None = None,
+        watched: bool = False,
+    ) -> None:
+        super().__init__(folder)
+        self.seed = 0
+        self._texts = {k.name: k.text for source in sources for k in source.kernels}
+        start = PRELUDE + (WATCHED if watched else "")
+        self._kernels = HostKernels(
+            start + "".join(self._texts.values()), folder=folder, compiler=compiler
+        )
+        self.omissions = Omissions(self._kernels)
+
+    def load(self, name: str, text: str) -> tuple[str, HostKernels]:
+        """What was compiled, if it was of this text."""
+        assert self._texts[name] == text
+        return name, _Seeded(self)
+
+
+class _Seeded(HostKernels):
+    """The device's kernels in its order of threads."""
+
+    def __init__(self, device: ChainDevice) -> None:
+        self._device = device
+
+    def launch(self, *arguments: Any, **more: Any) -> None:
+        given = list(arguments)
+        given[5] = self._device.seed
+        self._device._kernels.launch(*given, **more)
