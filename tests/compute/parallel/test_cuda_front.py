@@ -136,6 +136,7 @@ def test_hybrid_takes_any_factors_of_the_processor(chain: Chain, device: ChainDe
 
     def factors(q: Any) -> Any:
         calls.append(len(q))
+        assert device.launches[-1][0].startswith("bias_")  # queued, for the device to do meanwhile
         return joint_factors(canonical(chain), q)
 
     kernel = compiled(chain, device, 2, factors=factors)
@@ -174,6 +175,12 @@ def test_wrong_arguments_are_said(chain: Chain, device: ChainDevice) -> None:
             kernel(q=x, qd=x, qdd=x)
     finally:
         device._memory = memory
+
+
+def test_a_grid_is_no_larger_than_the_device(device: ChainDevice) -> None:
+    assert device.multiprocessors == 4
+    with pytest.raises(InputError, match="takes 5: give 4096 links at most"):
+        cuda.compile(random_chain(4097, 1, joints="prismatic"), "rnea", device=device)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ aba      thread      articulated bodies, by a thread a robot
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -44,7 +45,7 @@ from ..cuda import open_gpu
 from ..cuda.device import Device, Launch, Memory, Stream
 from ..cuda.kernel import DeviceArray, _described, _is_on_a_device
 from ..errors import ComputeError
-from .device_chain import SCALARS, WARP, Array, Shape, canonical, packed, shape_of
+from .device_chain import BLOCK_LINKS, SCALARS, WARP, Array, Shape, canonical, packed, shape_of
 
 __all__ = ["METHODS", "ChainKernel", "ChainSource", "KernelSource", "compile", "source"]
 
@@ -257,6 +258,14 @@ class ChainKernel:
         self.device = device
         self.dtype = np.dtype(source.dtype)
         self._factors = factors or self._own_factors
+        blocks = shape_of(source.n).blocks(1)
+        if blocks > device.multiprocessors:
+            # A block of a grid takes all registers of a multiprocessor.
+            raise InputError(
+                f"{device.name} runs {device.multiprocessors} blocks at once, and a chain of "
+                f"{source.n} links takes {blocks}: give {device.multiprocessors * BLOCK_LINKS} "
+                "links at most."
+            )
         self._loaded = [device.load(kernel.name, kernel.text) for kernel in source.kernels]
         self._room: _Room | None = None
         numbers = np.concatenate([packed(chain, self.dtype) for chain in chains])
@@ -301,7 +310,12 @@ class ChainKernel:
         try:
             return self._on_device(arrays) if there else self._from_host(arrays)
         except MemoryError as error:
+            self.close()
             raise ComputeError(f"{error} Give fewer robots at once.") from None
+        except BaseException:
+            # What is still under way belongs to nobody any more.
+            self.close()
+            raise
 
     def close(self) -> None:
         """Give the device's memory back, that of the chains aside."""
@@ -471,6 +485,10 @@ class _Room:
         self.stream.wait()
 
     def close(self) -> None:
+        """Give the device's memory back, when nothing uses it any more."""
+        for stream in (self.stream, self.side):
+            with contextlib.suppress(ComputeError):
+                stream.wait()
         for memory in self.memory.values():
             memory.close()
 
