@@ -1,19 +1,20 @@
-// Forward dynamics by articulated inertias: Algorithm 3 of Yang, Wu and Pan 2017, equations 7, 18, 19.
+// Forward dynamics by articulated inertias: Algorithm 3 of Yang, Wu and Pan 2017, equations 7, 18
+// and 19.
 //
 // Given the joints' factors, which need a recursion from the tip (equation 7),
 //
 //     U_i = J_i S_i     D_i = S_i^T U_i     K_i = U_i / D_i
 //     J_{i-1} += X_i^T (J_i - U_i K_i^T) X_i
 //
-// and the efforts above those of the bias, t = tau - ID(q, qd, 0), everything else is two scans. From
-// the tip, p the articulated bias force (the z of equation 18, where K_i t_i has D_i^-1, which the text
-// omits), and from the base, a the acceleration beyond that of the bias (equation 19):
+// and the efforts above those of the bias, t = tau - ID(q, qd, 0), everything else is two scans.
+// From the tip, p the articulated bias force (the z of equation 18, where K_i t_i has D_i^-1, which
+// the text omits), and from the base, a the acceleration beyond that of the bias (equation 19):
 //
 //     u_i = t_i - S_i^T p_i              p_{i-1} = X_i^T (p_i + K_i u_i)         p_n = 0
 //     qdd_i = u_i / D_i - K_i^T X_i a_{i-1}     a_i = X_i a_{i-1} + S_i qdd_i    a_0 = 0
 //
-// An element of either is x -> M x + b, a 6x6 matrix and a vector; M = X^T (1 - K S^T) is no transform
-// of frames. The matrices of the second scan are the transposes of the first's.
+// An element of either is x -> M x + b, a 6x6 matrix and a vector; M = X^T (1 - K S^T) is no
+// transform of frames. The matrices of the second scan are the transposes of the first's.
 //
 // bias_kernel: ID(q, qd, 0), as inverse.cuh.
 // abia_kernel. Loops: a thread applies its K links to six unit vectors and to b, the scan, and the

@@ -1,8 +1,8 @@
 // A long chain in device memory: its links, its states, and what one thread does with one link.
 //
 // Chains are data: no kernel is printed for a robot. Frames are canonical, which
-// compute/parallel/device_chain.py makes them: a joint turns about its z axis or shifts along it, or
-// both, so that its motion subspace is S = [0 0 turn 0 0 shift]^T.
+// compute/parallel/device_chain.py makes them: a joint turns about its z axis or shifts along it,
+// or both, so that its motion subspace is S = [0 0 turn 0 0 shift]^T.
 //
 // Memory of a chain of n links, numbers of type T, components apart: component c of link i is
 // numbers[c n + i].
@@ -78,9 +78,11 @@ template <class T> struct Chain {
     sincos<T>(S.turn * q, sine, cosine);
     const T along = S.shift * q;
     const Vector<T> x = row(0, link), y = row(3, link), z = row(6, link);
-    return {{fma(cosine, x.x, sine * y.x), fma(cosine, x.y, sine * y.y), fma(cosine, x.z, sine * y.z),
-             fms(cosine, y.x, sine * x.x), fms(cosine, y.y, sine * x.y), fms(cosine, y.z, sine * x.z),
-             z.x, z.y, z.z},
+    const Vector<T> turned_x = {fma(cosine, x.x, sine * y.x), fma(cosine, x.y, sine * y.y),
+                                fma(cosine, x.z, sine * y.z)};
+    const Vector<T> turned_y = {fms(cosine, y.x, sine * x.x), fms(cosine, y.y, sine * x.y),
+                                fms(cosine, y.z, sine * x.z)};
+    return {{turned_x.x, turned_x.y, turned_x.z, turned_y.x, turned_y.y, turned_y.z, z.x, z.y, z.z},
             plus_scaled(along, z, row(9, link))};
   }
   PINION_INLINE Rigid<T> inertia(int link) const {

@@ -1,6 +1,6 @@
-// Inverse dynamics of a chain by two scans: Algorithm 1 of Yang, Wu and Pan 2017 ("Parallel Dynamics
-// Computation using Prefix Sum Operations") in its Lie form, equations 13 and 14, where velocities
-// and accelerations take one scan.
+// Inverse dynamics of a chain by two scans: Algorithm 1 of Yang, Wu and Pan 2017 ("Parallel
+// Dynamics Computation using Prefix Sum Operations") in its Lie form, equations 13 and 14, where
+// velocities and accelerations take one scan.
 //
 //     V_i  = X_i V_{i-1} + S_i qd_i                                       V_0 = 0
 //     A_i  = X_i A_{i-1} + S_i qdd_i + V_i x S_i qd_i                     A_0 = -gravity
@@ -13,13 +13,14 @@
 //
 //     X = X2 X1      V = X2 V1 + V2      A = X2 A1 + A2 + (X2 V1) x V2
 //
-// 24 words. One of the second scan, which runs from the tip: X, and the force that links a to b hand
-// to a's parent if nothing is behind b; X = X1 X2 and F = X2^T F1 + F2, 18 words. Forces stay in
-// links' own coordinates, so that a joint's effort is as exact as what is beyond it, however far
+// 24 words. One of the second scan, which runs from the tip: X, and the force that links a to b
+// hand to a's parent if nothing is behind b; X = X1 X2 and F = X2^T F1 + F2, 18 words. Forces stay
+// in links' own coordinates, so that a joint's effort is as exact as what is beyond it, however far
 // from the base.
 //
-// Loops: a thread folds its K links, the scan, and the recursion over its K links; forward and back.
-// Each link's transform is made four times where K > 1, which is less than keeping 12 words a link.
+// Loops: a thread folds its K links, the scan, and the recursion over its K links; forward and
+// back. Each link's transform is made four times where K > 1, which is less than keeping 12 words
+// a link.
 // Threads: of the scope (scan.cuh), K links each, n <= K times their number.
 // Loops over links are not unrolled: what is in the kernel once per link would be there K times.
 // Memory: forces of K links in registers where K is 1 and in local memory where it is more; shared

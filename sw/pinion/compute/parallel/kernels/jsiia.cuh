@@ -1,5 +1,5 @@
-// The joint space inertia inversion algorithm: Algorithm 2 of Yang, Wu and Pan 2017. Its two kernels
-// are all of it.
+// The joint space inertia inversion algorithm: Algorithm 2 of Yang, Wu and Pan 2017. Its two
+// kernels are all of it.
 //
 // columns_kernel: M and the bias by n + 1 inverse dynamics in one batch, equation 17.
 //
@@ -9,9 +9,9 @@
 // launch, the bias is j = n.
 // Memory: as inverse.cuh; results in device memory, (robots, n + 1, n).
 //
-// solve_kernel: M qdd = tau - bias by M = L D L^T (Cholesky's without roots, in place, right-looking).
-// The right side is one more row of M, so that the factorisation brings it to L^-1 (tau - bias).
-// Entries below the diagonal stay L_ik d_k, which saves a barrier a column:
+// solve_kernel: M qdd = tau - bias by M = L D L^T (Cholesky's without roots, in place,
+// right-looking). The right side is one more row of M, so that the factorisation brings it to L^-1
+// (tau - bias). Entries below the diagonal stay L_ik d_k, which saves a barrier a column:
 //
 //     C_ij -= C_ik C_jk / d_k   for i > k, k < j <= i        then D L^T qdd = C_n
 //

@@ -22,13 +22,14 @@
 //     Element before = scope.template exclusive<Op, false>(own);
 //     for (int i = begin; i < end; ++i) ... // the recursion of a thread, from `before`
 //
-// Method: within a warp Hillis and Steele 1986 by shuffles, five levels, every lane a combination at
-// each; the warps' totals by one warp in the same way; the blocks' totals by the first warp of every
-// block for itself. Levels: ceil(log2 t) for a warp of t lanes that have something, at most 10 in a
-// block, one grid barrier more for a grid.
+// Method: within a warp Hillis and Steele 1986 by shuffles, five levels, every lane a combination
+// at each; the warps' totals by one warp in the same way; the blocks' totals by the first warp of
+// every block for itself. Levels: ceil(log2 t) for a warp of t lanes that have something, at most
+// 10 in a block, one grid barrier more for a grid.
 // Threads: all of the scope call together. Scopes are of one dimension and of whole warps.
-// Memory: words of shared memory as PINION_SCAN_WORDS says, one element a warp, the next scan may
-// use the same; a grid takes an element a block and a scan of device memory besides.
+// Memory: shared memory for one element a warp, which the next scan may use too
+// (Shape.shared_bytes in compute/parallel/device_chain.py); a grid takes an element a block and a
+// scan of device memory besides (Shape.scratch_bytes).
 #pragma once
 
 #include "chain.cuh"
@@ -38,13 +39,11 @@
 #define PINION_SHARED(T) T
 #endif
 
-// Words of shared memory that a block of `threads` needs to scan elements of `words` words.
-#define PINION_SCAN_WORDS(words, threads) ((words) * (((threads) + 31) / 32))
-
 // All threads of all blocks of a cooperative launch wait for each other, and see what any of them
-// wrote before. `counter` is one word of device memory, zero before the first launch: each block adds
-// one, the first block what is missing to the sign bit, whose change everybody waits for, so that it
-// needs no clearing after. (As cooperative groups do it, whose headers NVRTC does not bring.)
+// wrote before. `counter` is one word of device memory, zero before the first launch: each block
+// adds one, the first block what is missing to the sign bit, whose change everybody waits for, so
+// that it needs no clearing after. (As cooperative groups do it, whose headers NVRTC does not
+// bring.)
 #ifndef PINION_GRID_BARRIER
 #define PINION_GRID_BARRIER(counter) pinion::parallel::grid_barrier(counter)
 #endif
@@ -69,8 +68,8 @@ PINION_INLINE void grid_barrier(unsigned *counter) {
 }
 #endif
 
-// The element of the lane that is `distance` lanes nearer to the beginning; one's own where there is
-// none.
+// The element of the lane that is `distance` lanes nearer to the beginning; one's own where there
+// is none.
 template <class Op, bool BACKWARD>
 PINION_INLINE typename Op::Element shifted(const typename Op::Element &own, int distance) {
   typedef typename Op::Word Word;
@@ -135,8 +134,8 @@ PINION_INLINE void kept(void *words, int number, const typename Op::Element &ele
   for (int k = 0; k < count; ++k) to[k] = ((const Word *)&element)[k];
 }
 
-// A warp computes a robot; several in a block do not meet. lanes: those after the first so many have
-// nothing to give.
+// A warp computes a robot; several in a block do not meet. lanes: those after the first so many
+// have nothing to give.
 struct Warp {
   int lanes;
   PINION_INLINE Warp(void *, void *, long long n) : lanes(n < WARP ? (int)n : WARP) {}
@@ -152,7 +151,7 @@ struct Warp {
   }
 };
 
-// A block computes a robot. shared: PINION_SCAN_WORDS words.
+// A block computes a robot. shared: an element a warp.
 struct Block {
   void *shared;
   PINION_INLINE Block(void *shared, void *, long long) : shared(shared) {}
@@ -195,9 +194,9 @@ struct Block {
   }
 };
 
-// All blocks of a cooperative launch compute one robot. shared: as for Block; scratch: device memory,
-// first 16 bytes that are zero before the first launch, the barrier's counter, then for each scan of a
-// kernel an element a block.
+// All blocks of a cooperative launch compute one robot. shared: as for Block; scratch: device
+// memory, first 16 bytes that are zero before the first launch, the barrier's counter, then for
+// each scan of a kernel an element a block.
 struct Grid {
   void *shared;
   unsigned *counter;

@@ -1,18 +1,18 @@
 // The serial algorithms by one thread or one warp a robot: what the scans are measured against, and
 // the articulated inertias that no scan gives.
 //
-// Equations: recursive Newton-Euler and articulated bodies as in inverse.cuh and articulated.cuh, with
-// velocities in the recursion (Featherstone 2008, tables 5.1 and 7.1).
+// Equations: recursive Newton-Euler and articulated bodies as in inverse.cuh and articulated.cuh,
+// with velocities in the recursion (Featherstone 2008, tables 5.1 and 7.1).
 //
-// One thread a robot (..._by_threads): loops over links alone. Memory: a workspace (numbers, n, robots),
-// which threads side by side read side by side: 6 numbers a link for inverse dynamics (its force), 14
-// for forward dynamics (v, then K, 1 / D and u).
+// One thread a robot (..._by_threads): loops over links alone. Memory: a workspace (numbers, n,
+// robots), which threads side by side read side by side: 6 numbers a link for inverse dynamics
+// (its force), 14 for forward dynamics (v, then K, 1 / D and u).
 //
-// One warp a robot (..._by_warps): 32 links at a time have their transforms, and whatever else does not
-// depend on neighbours, made by a lane each. Then the recursion goes from link to link, which every lane
-// computes for itself from what the link's lane hands out by shuffles; articulated inertias have a
-// column a lane. Memory: the same workspaces, (robots, numbers, n), and 72 words of shared memory a warp
-// to transpose inertias.
+// One warp a robot (..._by_warps): 32 links at a time have their transforms, and whatever else
+// does not depend on neighbours, made by a lane each. Then the recursion goes from link to link,
+// which every lane computes for itself from what the link's lane hands out by shuffles;
+// articulated inertias have a column a lane. Memory: the same workspaces, (robots, numbers, n),
+// and 72 words of shared memory a warp to transpose inertias.
 #pragma once
 
 #include "articulated.cuh"
@@ -238,8 +238,8 @@ template <class T> PINION_INLINE Spatial<T> gathered(T x) {
   return made;
 }
 
-// From the tip to the base: K, 1 / D (equation 7) and, with FORCES, u of all joints, from number `to`
-// of the workspace on. With FORCES the workspace has v from 0 on.
+// From the tip to the base: K, 1 / D (equation 7) and, with FORCES, u of all joints, from number
+// `to` of the workspace on. With FORCES the workspace has v from 0 on.
 template <bool FORCES, class T>
 PINION_INLINE void articulated_by_warp(T *shared, const Chain<T> &chain,
                                        const Input<T> &angle, const Input<T> &rate,

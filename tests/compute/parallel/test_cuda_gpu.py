@@ -1,0 +1,63 @@
+"""Kernels of chains on a GPU, where the machine has one. None of this has been run yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.compute.cuda import open_gpu
+from pinion.compute.cuda.device import Device
+from pinion.compute.parallel import cuda
+from pinion.dynamics.parallel.random import random_chain, random_state
+from pinion.dynamics.parallel.recursion import aba
+from pinion.functions import InputError
+
+pytestmark = pytest.mark.slow
+
+ROBOTS = {1: 2000, 2: 2000, 31: 2000, 32: 2000, 33: 1000, 64: 900, 100: 100}
+ALL = [(function, method) for function, methods in cuda.METHODS.items() for method in methods]
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Device:
+    try:
+        return open_gpu(0)
+    except InputError as error:
+        pytest.skip(str(error))
+
+
+def worst(found: Any, wanted: Any) -> float:
+    """Of the largest element; infinite for NaN."""
+    error = float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
+    return np.inf if np.isnan(error) else error
+
+
+@pytest.mark.parametrize(("function", "method"), ALL)
+def test_ten_thousand_robots(function: str, method: str, gpu: Device) -> None:
+    for n, count in ROBOTS.items():
+        chain = random_chain(n, n, inertias="arm")
+        state = random_state(chain, 1, count)
+        kernel = cuda.compile(chain, function, method=method, device=gpu)
+        found = kernel(**{name: getattr(state, name) for name in kernel.source.inputs})
+        if function == "rnea":
+            assert worst(found, state.tau) <= 1e-12
+            continue
+        wide = [x.astype(np.longdouble) for x in (state.q, state.qd, state.tau)]
+        exact = aba(chain, *wide)
+        own = worst(aba(chain, state.q, state.qd, state.tau), exact)
+        assert worst(found, exact) <= max(1e-11, 10 * own)
+
+
+@pytest.mark.parametrize("n", [1000, 5000])
+def test_one_long_robot(n: int, gpu: Device) -> None:
+    chain = random_chain(n, 1)
+    state = random_state(chain, 1)
+    found = cuda.compile(chain, "rnea", device=gpu)(q=state.q, qd=state.qd, qdd=state.qdd)
+    assert worst(found, state.tau) <= 1e-12
+    for method in ("abia", "hybrid"):
+        kernel = cuda.compile(chain, "aba", method=method, device=gpu)
+        found = kernel(q=state.q, qd=state.qd, tau=state.tau)
+        own = worst(aba(chain, state.q, state.qd, state.tau), state.qdd)
+        assert worst(found, state.qdd) <= max(1e-11, 10 * own)
