@@ -153,6 +153,20 @@ def test_random_robots(function: str, method: str, dtype: str, devices: Devices)
         assert np.array_equal(call(kernel, given.given), first)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("function", "method"), [pair for pair in ALL if pair[1] in ("jsiia", "warp", "thread")]
+)
+def test_two_hundred_robots(function: str, method: str, dtype: str, devices: Devices) -> None:
+    for n, count in ROBOTS.items():
+        given = robots(n, count)
+        device = devices(n, method, dtype)
+        check(
+            cuda.compile(given.chains, function, method=method, dtype=dtype, device=device), given
+        )
+
+
 @pytest.mark.parametrize(("n", "method"), [(1000, "scan"), (1000, "abia"), (1500, "scan")])
 def test_chains_of_a_block_and_of_a_grid(n: int, method: str, devices: Devices) -> None:
     function = "rnea" if method == "scan" else "aba"
