@@ -191,7 +191,7 @@ def free_bodies(
         weighted = _metric(chain, I_X, at.dtype) @ H
         square = transposed(H) @ weighted + at.unused[main]
         T = transposed(solve_positive(square, transposed(weighted)))
-    W, idle = complements(H, chain.dof[main], _radii(chain))
+    W, idle = complements(H, chain.dof[main], radii(chain))
     crossed = transposed(W[1:]) @ X[:, 1:] @ J[:, :-1]
     D = transposed(W) @ J @ W + idle
     D[:, 1:] += crossed @ transposed(X[:, 1:]) @ W[1:]
@@ -275,7 +275,7 @@ def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
     return W, np.eye(width, dtype=H.dtype) * ~used[:, :, None]
 
 
-def _radii(chain: Chain) -> Array:
+def radii(chain: Chain) -> Array:
     """Radii of gyration of the links about their frames, (n,) [m]; 1 where there is none."""
     inertias = chain.I[chain.main]
     turning, mass = np.trace(inertias[:, :3, :3], axis1=1, axis2=2), inertias[:, 3, 3]

@@ -1,0 +1,156 @@
+"""Kernels of the constraint force algorithm on a processor, against 80-bit articulated bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pinion.compute.errors import ComputeError
+from pinion.compute.parallel.device_cfa import (
+    CfaKernel,
+    cfa_kernel,
+    cfa_shape,
+    constraint_numbers,
+    words_a_link,
+)
+from pinion.compute.parallel.device_chain import Shape, canonical
+from pinion.compute.toolchain import Compiler
+from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics.parallel.cfa import cfa
+from pinion.dynamics.parallel.random import random_chain
+from tests.support.cuda_cfa import Robots, launched, random_robots
+from tests.support.cuda_host import HostKernels
+
+Run = Callable[..., np.ndarray]
+
+# Two links a thread, so that a thread's links are others in inverse dynamics than elsewhere.
+WARP, THREAD = Shape("Warp", 1, 64, 0), Shape("Thread", 1, 32, 0)
+KERNELS = {
+    "warp": ("oee", WARP, "float64"),
+    "block": ("oer", Shape("Block", 2, 32, 1), "float64"),
+    "grid": ("oee", Shape("Grid", 1, 32, 2), "float64"),
+    "thread": ("ldl", THREAD, "float64"),
+    "float": ("ldl", THREAD, "float32"),
+}
+
+
+def kernel_of(name: str, n: int, robots: int) -> CfaKernel:
+    solver, shape, dtype = KERNELS[name]
+    if shape.scope == "Grid":
+        shape = replace(shape, blocks_a_robot=-(-n // (shape.threads * shape.links)))
+    return cfa_kernel(n, robots, dtype, solver=solver, shape=shape)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Run:
+    texts = "\n".join(dict.fromkeys(kernel_of(name, 9, 1).text for name in KERNELS))
+    host = HostKernels(texts, folder=tmp_path_factory.mktemp("cfa"), compiler=compiler)
+
+    def run(name: str, robots: Robots, seed: int = 0) -> np.ndarray:
+        made = kernel_of(name, robots.q.shape[1], len(robots.q))
+        return launched(host, made, robots, KERNELS[name][2], seed=seed)["qdd"]
+
+    return run
+
+
+def assert_as_exact_as_articulated_bodies(found: np.ndarray, robots: Robots) -> None:
+    allowed = np.maximum(1e-11, 10 * robots.aba_error)
+    errors = robots.errors(found)
+    assert np.all(errors <= allowed), (robots.q.shape, errors.max(), robots.aba_error.max())
+
+
+FAST = {
+    "warp": {1: 25, 2: 25, 3: 25, 4: 25, 5: 25, 16: 25, 31: 25, 32: 25},
+    "block": {1: 4, 2: 4, 31: 2, 32: 4, 33: 4, 63: 4, 64: 4},
+    "grid": {1: 1, 31: 1, 32: 1, 33: 1, 64: 1, 65: 1, 97: 1},
+    "thread": {1: 40, 2: 40, 7: 40, 32: 40, 33: 24, 100: 16},
+}
+SLOW = {
+    "block": {1: 20, 2: 20, 17: 20, 31: 20, 32: 20, 33: 20, 48: 20, 63: 30, 64: 30},
+    "grid": {1: 20, 2: 20, 31: 20, 32: 30, 33: 30, 63: 20, 64: 20, 65: 20, 96: 20, 97: 10},
+}
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_random_robots(name: str, run: Run) -> None:
+    for n, count in FAST[name].items():
+        for k in range(count if name == "grid" else 1):
+            robots = random_robots(n, 1 if name == "grid" else count, seed=n + k)
+            assert_as_exact_as_articulated_bodies(run(name, robots, n + k), robots)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_two_hundred_random_robots(name: str, run: Run) -> None:
+    for n, count in SLOW[name].items():
+        for k in range(count if name == "grid" else 1):
+            robots = random_robots(n, 1 if name == "grid" else count, seed=100 + k)
+            assert_as_exact_as_articulated_bodies(run(name, robots, n + k), robots)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "n"), [("grid", 500), ("thread", 1000)])
+def test_long_chains(name: str, n: int, run: Run) -> None:
+    robots = random_robots(n, 1, seed=1)
+    assert robots.errors(run(name, robots))[0] <= max(1e-7, 10 * robots.aba_error[0])
+
+
+@pytest.mark.parametrize("inertias", ["unit", "taper", "finger"])
+def test_other_chains(inertias: str, run: Run) -> None:
+    robots = random_robots(12, 8, inertias=inertias)
+    assert_as_exact_as_articulated_bodies(run("warp", robots), robots)
+
+
+def test_no_order_of_threads_changes_a_bit(run: Run) -> None:
+    robots = random_robots(23, 3)
+    for name in ("warp", "block"):
+        first = run(name, robots, 0)
+        assert np.array_equal(first, run(name, robots, 1)) and np.all(np.isfinite(first))
+
+
+def test_single_precision_is_for_short_chains(run: Run) -> None:
+    # The medians of the float model in single precision: 5e-5 unrefined at 10 links, 1e-6 refined.
+    for n, most in ((3, 1e-4), (10, 1e-2)):
+        robots = random_robots(n, 100)
+        exact = run("float", robots)
+        assert exact.dtype == np.float32
+        model = np.concatenate(
+            [
+                cfa(chain, *(x[k : k + 1].astype(np.float32) for x in _states(robots)), solver="ldl")
+                for k, chain in enumerate(robots.chains)
+            ]
+        )
+        errors, reference = robots.errors(exact), robots.errors(model)
+        assert np.median(errors) <= max(1e-6, 4 * np.median(reference))
+        assert errors.max() <= most
+
+
+def _states(robots: Robots) -> tuple[np.ndarray, ...]:
+    return robots.q, robots.qd, robots.tau
+
+
+def test_a_link_without_inverse_inertia_is_refused_by_number() -> None:
+    chain = canonical(random_chain(4, 0))
+    chain.I[2] = 0.0
+    with pytest.raises(ComputeError, match="link 2 of the chain 'unit-4-0' has no inverse"):
+        constraint_numbers(chain, np.float64)
+
+
+def test_shapes_and_memory() -> None:
+    assert cfa_shape(32, 1, "oee") == Shape("Warp", 1, 32, 0)
+    assert cfa_shape(33, 1, "oee") == Shape("Block", 1, 64, 1)
+    assert cfa_shape(129, 1, "oee") == Shape("Grid", 1, 64, 3)
+    assert cfa_shape(1000, 7, "oer") == Shape("Block", 4, 256, 1)
+    assert cfa_shape(1000, 7, "ldl").scope == "Thread"
+    with pytest.raises(ComputeError, match="7 robots of 1025 links"):
+        cfa_shape(1025, 7, "oee")
+    with pytest.raises(DynamicsError, match="solver"):
+        cfa_shape(3, 7, "lu")
+    assert [words_a_link(512, s) for s in ("oee", "oer", "ldl")] == [590, 130, 130]
+    with pytest.raises(ComputeError, match="0 chains of 5 links"):
+        cfa_kernel(5, 0)
+    with pytest.raises(ComputeError, match="float16"):
+        cfa_kernel(5, 1, "float16")

@@ -1,0 +1,132 @@
+"""The constraint force algorithm's kernels on a processor, and what their results are held to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ctypes import c_longlong
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.compute.parallel.device_cfa import CfaKernel, constraint_numbers
+from pinion.compute.parallel.device_chain import canonical, packed
+from pinion.dynamics.parallel.chain import Chain
+from pinion.dynamics.parallel.random import random_chain, random_state
+from pinion.dynamics.parallel.recursion import aba
+
+from .cuda_host import HostKernels
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Robots:
+    """Random robots of as many links each.
+
+    Members
+    -------
+    chains : canonical, one a robot.
+    q, qd, tau : (robots, n).
+    qdd : (robots, n), in 80-bit arithmetic.
+    aba_error : (robots,) the largest error of articulated bodies in double, of max |qdd|.
+    """
+
+    chains: tuple[Chain, ...]
+    q: Array
+    qd: Array
+    tau: Array
+    qdd: Array
+    aba_error: Array
+
+    def errors(self, qdd: Array) -> Array:
+        """The largest error a robot, of max |qdd|; infinite where a result is NaN."""
+        return relative_errors(qdd, self.qdd)
+
+
+def random_robots(
+    n: int, robots: int, *, seed: int = 0, inertias: str = "arm", states: int = 8
+) -> Robots:
+    """Draw robots, of which so many in a row have the same chain."""
+    chains: list[Chain] = []
+    parts: list[tuple[Array, ...]] = []
+    while len(chains) < robots:
+        count = min(states, robots - len(chains))
+        chain = canonical(random_chain(n, seed + len(chains), inertias=inertias))
+        at = random_state(chain, seed, count)
+        exact = aba(chain, *(x.astype(np.longdouble) for x in (at.q, at.qd, at.tau)))
+        error = relative_errors(aba(chain, at.q, at.qd, at.tau), exact)
+        chains += [chain] * count
+        parts.append((at.q, at.qd, at.tau, exact, error))
+    q, qd, tau, qdd, error = (np.concatenate(x) for x in zip(*parts, strict=True))
+    return Robots(chains=tuple(chains), q=q, qd=qd, tau=tau, qdd=qdd, aba_error=error)
+
+
+def relative_errors(x: Array, exact: Array) -> Array:
+    """The largest error of each row, of the row's largest number; infinite where one is NaN."""
+    error = np.max(np.abs(x - exact), axis=1) / np.max(np.abs(exact), axis=1)
+    return np.where(np.isnan(error), np.inf, error).astype(float)
+
+
+def launched(
+    host: HostKernels,
+    kernel: CfaKernel,
+    robots: Robots,
+    dtype: str,
+    *,
+    seed: int = 0,
+    contact: Mapping[str, Array] | None = None,
+    workspace: bool = True,
+    shared_bytes: int | None = None,
+) -> dict[str, Array]:
+    """Run a kernel and return its results by name; memory is NaN before.
+
+    Parameters
+    ----------
+    contact : ``tip`` and ``G_C`` of a closed chain.
+    workspace : False where the kernel's text has its work memory elsewhere.
+    shared_bytes : more than the kernel asks for.
+    """
+    count, n = robots.q.shape
+    size = np.dtype(dtype).itemsize
+    numbers = np.stack([packed(chain, dtype) for chain in robots.chains])
+    constraints = np.stack([constraint_numbers(chain, dtype) for chain in robots.chains])
+    scratch = np.full(max(16, kernel.scratch_bytes), 0xFF, np.uint8)
+    scratch[:16] = 0
+    guard = 64 * size
+    work = np.full(kernel.work_bytes + guard if workspace else guard, 0xFF, np.uint8)
+    widths = {"F": 6, "Lambda_inverse": 36}
+    given = {"q": robots.q, "qd": robots.qd, "tau": robots.tau, **(contact or {})}
+    arrays = {
+        name: np.ascontiguousarray(given[name], dtype)
+        if name in given
+        else np.full((count, widths.get(name, n)), np.nan, dtype)
+        for name in kernel.arrays
+    }
+    host.launch(
+        kernel.name,
+        kernel.blocks,
+        kernel.shape.threads,
+        kernel.shared_bytes if shared_bytes is None else shared_bytes,
+        [
+            *_numbers(count, n),
+            numbers,
+            *_numbers(numbers.shape[1]),
+            constraints,
+            *_numbers(constraints.shape[1], n, 1),
+            scratch,
+            work,
+            *_numbers(kernel.work_step, kernel.row_step),
+            *arrays.values(),
+        ],
+        seed,
+        cooperative=kernel.shape.scope == "Grid",
+    )
+    if not np.all(work[-guard:] == 0xFF):
+        raise AssertionError(f"{kernel.name} wrote behind its work memory.")
+    return {name: x for name, x in arrays.items() if name not in given}
+
+
+def _numbers(*values: int) -> Sequence[c_longlong]:
+    return [c_longlong(x) for x in values]
