@@ -30,7 +30,8 @@ class Robots:
     chains : canonical, one a robot.
     q, qd, tau : (robots, n).
     qdd : (robots, n), in 80-bit arithmetic.
-    aba_error : (robots,) the largest error of articulated bodies in double, of max |qdd|.
+    floor : (robots,) of max |qdd|: the error of articulated bodies in double, or what q of one unit
+        in the last place more or less changes, whichever is larger.
     """
 
     chains: tuple[Chain, ...]
@@ -38,7 +39,19 @@ class Robots:
     qd: Array
     tau: Array
     qdd: Array
-    aba_error: Array
+    floor: Array
+
+    def one(self, k: int) -> Robots:
+        """Return robot k alone."""
+        at = slice(k, k + 1)
+        return Robots(
+            chains=self.chains[at],
+            q=self.q[at],
+            qd=self.qd[at],
+            tau=self.tau[at],
+            qdd=self.qdd[at],
+            floor=self.floor[at],
+        )
 
     def errors(self, qdd: Array) -> Array:
         """The largest error a robot, of max |qdd|; infinite where a result is NaN."""
@@ -55,12 +68,17 @@ def random_robots(
         count = min(states, robots - len(chains))
         chain = canonical(random_chain(n, seed + len(chains), inertias=inertias))
         at = random_state(chain, seed, count)
-        exact = aba(chain, *(x.astype(np.longdouble) for x in (at.q, at.qd, at.tau)))
-        error = relative_errors(aba(chain, at.q, at.qd, at.tau), exact)
+        q, qd, tau = (x.astype(np.longdouble) for x in (at.q, at.qd, at.tau))
+        exact = aba(chain, q, qd, tau)
+        ulp = np.finfo(np.float64).eps * np.random.default_rng(seed).choice([-1, 1], q.shape)
+        error = np.maximum(
+            relative_errors(aba(chain, at.q, at.qd, at.tau), exact),
+            relative_errors(aba(chain, q * (1 + ulp), qd, tau), exact),
+        )
         chains += [chain] * count
         parts.append((at.q, at.qd, at.tau, exact, error))
     q, qd, tau, qdd, error = (np.concatenate(x) for x in zip(*parts, strict=True))
-    return Robots(chains=tuple(chains), q=q, qd=qd, tau=tau, qdd=qdd, aba_error=error)
+    return Robots(chains=tuple(chains), q=q, qd=qd, tau=tau, qdd=qdd, floor=error)
 
 
 def relative_errors(x: Array, exact: Array) -> Array:
@@ -88,15 +106,17 @@ def launched(
     workspace : False where the kernel's text has its work memory elsewhere.
     shared_bytes : more than the kernel asks for.
     """
-    count, n = robots.q.shape
+    count, n = map(int, robots.q.shape)
     size = np.dtype(dtype).itemsize
-    numbers = np.stack([packed(chain, dtype) for chain in robots.chains])
-    constraints = np.stack([constraint_numbers(chain, dtype) for chain in robots.chains])
+    same = all(chain is robots.chains[0] for chain in robots.chains)
+    chains = robots.chains[:1] if same else robots.chains
+    numbers = np.stack([packed(chain, dtype) for chain in chains])
+    constraints = np.stack([constraint_numbers(chain, dtype) for chain in chains])
     scratch = np.full(max(16, kernel.scratch_bytes), 0xFF, np.uint8)
     scratch[:16] = 0
     guard = 64 * size
     work = np.full(kernel.work_bytes + guard if workspace else guard, 0xFF, np.uint8)
-    widths = {"F": 6, "Lambda_inverse": 36}
+    widths: dict[str, int] = {"F": 6, "Lambda_inverse": 36}
     given = {"q": robots.q, "qd": robots.qd, "tau": robots.tau, **(contact or {})}
     arrays = {
         name: np.ascontiguousarray(given[name], dtype)
@@ -112,9 +132,9 @@ def launched(
         [
             *_numbers(count, n),
             numbers,
-            *_numbers(numbers.shape[1]),
+            *_numbers(0 if same else numbers.shape[1]),
             constraints,
-            *_numbers(constraints.shape[1], n, 1),
+            *_numbers(0 if same else constraints.shape[1], n, 1),
             scratch,
             work,
             *_numbers(kernel.work_step, kernel.row_step),

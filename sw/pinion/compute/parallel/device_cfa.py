@@ -7,7 +7,7 @@ without side branches, which :func:`.device_chain.canonical` sees to.
 ========= ============================== ==================================================
 solver    levels                         numbers of device memory a link
 ========= ============================== ==================================================
-oee       ``ceil(log2 n)`` and a solve   ``140 + 50 ceil(log2 n)``, 600 at 512 links
+oee       ``ceil(log2 n)`` and a solve   ``140 + 50 ceil(log2 n)``: 590 at 512
 oer       ``2 floor(log2 n)``, a solve   130
 ldl       ``2 n - 1``, by one thread     130
 ========= ============================== ==================================================
@@ -77,7 +77,7 @@ def cfa_shape(n: int, robots: int, solver: str) -> Shape:
     ComputeError
         When several robots have more than 1,024 links each.
     """
-    check_choice("solver", solver, SOLVERS)
+    check_choice("solver", solver, tuple(SOLVERS))
     if solver == "ldl":
         return Shape("Thread", 1, WARP, 0)
     if n <= WARP:
@@ -87,8 +87,8 @@ def cfa_shape(n: int, robots: int, solver: str) -> Shape:
         return Shape("Block", links, -(-n // (links * WARP)) * WARP, 1)
     if robots > 1:
         raise ComputeError(
-            f"{robots} robots of {n} links: a grid computes one robot, so launch them one after the "
-            f"other, or give chains of at most {BLOCK_LINKS} links."
+            f"{robots} robots of {n} links: a grid computes one robot, so launch them one after "
+            f"the other, or give chains of at most {BLOCK_LINKS} links."
         )
     return Shape("Grid", 1, GRID_THREADS, -(-n // GRID_THREADS))
 
@@ -256,9 +256,9 @@ def constraint_numbers(chain: Chain, dtype: DTypeLike) -> Array:
         bad[i] = bool(np.any(d <= least[i]))
     if np.any(bad):
         raise ComputeError(
-            f"The inertia of link {int(np.argmax(bad))} of the chain '{chain.name}' has no inverse, "
-            "which the constraint force algorithm needs: give the link mass and a rotational "
-            "inertia about each axis, or use articulated bodies."
+            f"The inertia of link {int(np.argmax(bad))} of the chain '{chain.name}' has no "
+            "inverse, which the constraint force algorithm needs: give the link mass and a "
+            "rotational inertia about each axis, or use articulated bodies."
         )
     J = solve_factored(*factorise(inertia), np.eye(6))
     J = 0.5 * (J + np.swapaxes(J, 1, 2))

@@ -1,0 +1,94 @@
+"""Kernels of a chain that is held at its tip, on a processor, against the model in 80 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from pinion.compute.errors import ComputeError
+from pinion.compute.parallel.device_cfa import CfaKernel, closed_kernel
+from pinion.compute.parallel.device_chain import Shape
+from pinion.compute.toolchain import Compiler
+from pinion.dynamics.parallel.closed import TypeI, closed_chain
+from tests.support.cuda_cfa import Array, Robots, launched, random_robots, relative_errors
+from tests.support.cuda_host import HostKernels
+
+KERNELS = {
+    "warp": ("oee", Shape("Warp", 1, 64, 0), 0.0),
+    "grid": ("oer", Shape("Grid", 2, 32, 1), 0.0),
+    "thread": ("ldl", Shape("Thread", 1, 32, 0), 1e-3),
+}
+NAMES = ("qdd", "F", "Lambda_inverse")
+
+
+def kernel_of(name: str, n: int, robots: int) -> CfaKernel:
+    solver, shape, damping = KERNELS[name]
+    if shape.scope == "Grid":
+        shape = Shape("Grid", 2, 32, -(-n // 64))
+    return closed_kernel(n, robots, solver=solver, shape=shape, damping=damping)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> HostKernels:
+    text = "\n".join(kernel_of(name, 9, 1).text for name in KERNELS)
+    return HostKernels(text, folder=tmp_path_factory.mktemp("closed"), compiler=compiler)
+
+
+def contact_of(seed: int, robots: int) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    E, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    E *= np.linalg.det(E)
+    tip = np.concatenate([E.ravel(), rng.uniform(-0.2, 0.2, 3)])
+    return {"tip": tip, "G_C": rng.normal(size=(robots, 6))}
+
+
+def model(robots: Robots, contact: Mapping[str, Array], damping: float, kind: type) -> list[Array]:
+    frame = contact["tip"][:9].reshape(3, 3), contact["tip"][9:]
+    found = []
+    for k, chain in enumerate(robots.chains):
+        at = (x[k : k + 1].astype(kind) for x in (robots.q, robots.qd, robots.tau))
+        held = TypeI(W=np.eye(6), G_C=contact["G_C"][k])
+        made = closed_chain(chain, *at, contact=held, frame=frame, solver="ldl", damping=damping)
+        found.append([getattr(made, name).reshape(1, -1) for name in NAMES])
+    return [np.concatenate(x) for x in zip(*found, strict=True)]
+
+
+FAST = [("warp", 9, 12), ("warp", 32, 8), ("grid", 33, 1), ("grid", 65, 1), ("thread", 12, 8)]
+SLOW = [
+    *(("warp", n, 40) for n in (12, 15, 16, 31, 32)),
+    *(("grid", n, 1) for n in (12, 32, 63, 64, 128, 129)),
+    *(("thread", n, 50) for n in (6, 7, 33, 100)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "count"),
+    [*FAST, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
+)
+def test_equals_the_float_model(name: str, n: int, count: int, host: HostKernels) -> None:
+    robots, contact = random_robots(n, count, seed=n, states=1), contact_of(n, count)
+    damping = KERNELS[name][2]
+    exact = model(robots, contact, damping, np.longdouble)
+    double = model(robots, contact, damping, np.float64)
+    kernel = kernel_of(name, n, count)
+    found = launched(host, kernel, robots, "float64", seed=n, contact=contact)
+    for one, right, near in zip(NAMES, exact, double, strict=True):
+        allowed = max(1e-11, 30 * relative_errors(near, right).max())
+        assert relative_errors(found[one], right).max() <= allowed, one
+
+
+def test_a_wrench_that_is_not_determined_is_nan(host: HostKernels) -> None:
+    robots = random_robots(3, 4)  # three joints cannot move the tip in six directions
+    contact = contact_of(0, 4)
+    found = launched(host, kernel_of("warp", 3, 4), robots, "float64", contact=contact)
+    assert np.all(np.isnan(found["F"])) and np.all(np.isnan(found["qdd"]))
+    damped = launched(host, kernel_of("thread", 3, 4), robots, "float64", contact=contact)
+    exact = model(robots, contact, KERNELS["thread"][2], np.longdouble)
+    assert relative_errors(damped["qdd"], exact[0]).max() <= 1e-9
+
+
+def test_damping_is_a_number() -> None:
+    with pytest.raises(ComputeError, match="damping is nan"):
+        closed_kernel(5, 1, damping=float("nan"))
