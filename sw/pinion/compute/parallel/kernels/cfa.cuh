@@ -1,7 +1,8 @@
 // Forward dynamics of a chain by the constraint force algorithm (Featherstone and Fijany 1999,
 // equation 16; Yang, Wu and Pan 2016, algorithm 1), as dynamics/parallel/cfa.py has it: links are
 // free bodies, and the constraint forces c at their joints are what keeps them together. With
-// J_i = I_i^-1, the joint's motion H_i, the forces W_i that do no work on it and T_i = H_i / H_i^T H_i:
+// J_i = I_i^-1, the joint's motion H_i, the forces W_i that do no work on it and T_i = H_i / H_i^T
+// H_i:
 //
 //     u = tau - ID(q, qd, qdd so far)
 //     F_i = T_i u_i + W_i c_i
@@ -14,8 +15,8 @@
 //
 // Each refinement does this again with the same matrix, for what the last result leaves over.
 //
-// What depends on the chain alone is read (compute/parallel/device_cfa.py): component c of link i is
-// constraints[c n + i],
+// What depends on the chain alone is read (compute/parallel/device_cfa.py): component c of link i
+// is constraints[c n + i],
 //
 //     c        what
 //     0 - 20   J, its upper triangle row by row
@@ -28,8 +29,9 @@
 //
 // Loops: inverse dynamics (two scans), the blocks, the solver's levels; for a refinement inverse
 // dynamics, the right-hand sides, the levels without the matrix.
-// Threads: of the scope. In inverse dynamics thread t has K links from t K on, n <= K threads; in all
-// else links t, t + threads, .... A thread alone (`Thread`) does inverse dynamics by the recursion.
+// Threads: of the scope. In inverse dynamics thread t has K links from t K on, n <= K threads; in
+// all else links t, t + threads, .... A thread alone (`Thread`) does inverse dynamics by the
+// recursion.
 // Memory: 20 numbers a link in `Rows` and those of the solver; what the scans need.
 #pragma once
 
@@ -139,8 +141,8 @@ PINION_INLINE void inverse_of(Thread &, const Chain<T> &chain, const Rows<T> &ro
   }
 }
 
-// The chain as free links, with their numbers in `rows`: X from 0 on, the efforts that are left in 12,
-// qdd so far in 13, forces F from 14 on, the solver's from LINK_ROWS on.
+// The chain as free links, with their numbers in `rows`: X from 0 on, the efforts that are left in
+// 12, qdd so far in 13, forces F from 14 on, the solver's from LINK_ROWS on.
 template <class T> struct Links {
   const Rows<T> &rows;
   const Chain<T> &chain;

@@ -1,6 +1,7 @@
 // Forward dynamics of a chain whose tip is held in all six directions (type I of Fijany 1993, with
-// W = 1), by the constraint force algorithm (cfa.cuh), as dynamics/parallel/closed.py has it. With the
-// wrench F that the tip exerts, X from the last link to the tip's frame and J_n, W_n of that link:
+// W = 1), by the constraint force algorithm (cfa.cuh), as dynamics/parallel/closed.py has it. With
+// the wrench F that the tip exerts, X from the last link to the tip's frame and J_n, W_n of that
+// link:
 //
 //     Lambda^-1 = X J_n X^T - E^T Omega_n      E = W_n^T J_n X^T      A Omega = [0 ... 0 E]
 //     (Lambda^-1 + damping) F = Vdot0 - G_C
@@ -10,19 +11,20 @@
 // link, and the rest follows. One diagonalisation with 1 + 6 right-hand sides.
 //
 // A refinement is for what the last motion and wrench leave over in both equations,
-// tau - ID(q, qd, qdd) - J^T F and Vdot - damping F - G_C, with the same matrix, Omega and Lambda^-1.
-// The tip's acceleration Vdot is that of a scan over links with a base that rests, so that gravity is
-// none of it; to it comes what the solver's motion adds, before F.
+// tau - ID(q, qd, qdd) - J^T F and Vdot - damping F - G_C, with the same matrix, Omega and
+// Lambda^-1. The tip's acceleration Vdot is that of a scan over links with a base that rests, so
+// that gravity is none of it; to it comes what the solver's motion adds, before F.
 //
-// Two arrays of processors (Fijany 1993, VI.C-D: steps I and II at once) are two streams of the host:
-// the blocks, their diagonalisation and Omega need q alone, while the other has inverse dynamics and
-// Vdot of q and qd; the right-hand side of the efforts follows when both are done. That is not done
-// here: one grid has the two after each other, which costs the four barriers of the scans.
+// Two arrays of processors (Fijany 1993, VI.C-D: steps I and II at once) are two streams of the
+// host: the blocks, their diagonalisation and Omega need q alone, while the other has inverse
+// dynamics and Vdot of q and qd; the right-hand side of the efforts follows when both are done.
+// That is not done here: one grid has the two after each other, which costs the four barriers of
+// the scans.
 //
 // Loops: as cfa.cuh, one more scan for the tip's acceleration and, refining, one for J^T F.
 // Threads: as cfa.cuh; the thread of the last link solves for F, while the others wait.
-// Memory: as cfa.cuh, with 7 right-hand sides, and 18 numbers more a link, of which the first link's
-// are used.
+// Memory: as cfa.cuh, with 7 right-hand sides, and 18 numbers more a link, of which the first
+// link's are used.
 #pragma once
 
 #include "cfa.cuh"
@@ -88,8 +90,8 @@ template <class T> PINION_INLINE Spatial<T> unit_wrench(int k) {
   return f;
 }
 
-// The tip: where it is in the last link, its wrench F so far from component F on of row 0, what a pass
-// adds to it from MORE on, and the last link's acceleration from ACCELERATION on.
+// The tip: where it is in the last link, its wrench F so far from component F on of row 0, what a
+// pass adds to it from MORE on, and the last link's acceleration from ACCELERATION on.
 template <class T> struct Tip {
   const Links<T> &links;
   const Placement<T> X;
@@ -106,8 +108,8 @@ template <class T> struct Tip {
     }
   }
 
-  // F from c and Omega of the last link. A wrench that the contact does not determine is NaN: a pivot
-  // is no more than rounding of what it were without the other links.
+  // F from c and Omega of the last link. A wrench that the contact does not determine is NaN: a
+  // pivot is no more than rounding of what it were without the other links.
   PINION_INLINE void solve(Place at, T damping, const T *goal, T *Lambda_inverse) const {
     const int last = links.chain.n - 1;
     const T least = sizeof(T) == 8 ? T(3.7e-11) : T(2.4e-5); // eps^(2/3)

@@ -1,10 +1,11 @@
-// Symmetric positive definite block tridiagonal systems with blocks of 5x5, made diagonal by odd-even
-// elimination (OEE), odd-even reduction (OER) or from one row to the next (L D L^T).
+// Symmetric positive definite block tridiagonal systems with blocks of 5x5, made diagonal by
+// odd-even elimination (OEE), odd-even reduction (OER) or from one row to the next (L D L^T).
 //
 //     U_{i-1}^T x_{i-1} + D_i x_i + U_i x_{i+1} = R_i
 //
-// All three take multiples of neighbours' rows, as dynamics/parallel/tridiagonal.py does (Fijany 1993,
-// equations 90-93; Yang, Wu and Pan 2016, equation 19 and algorithm 2, whose mistakes it lists):
+// All three take multiples of neighbours' rows, as dynamics/parallel/tridiagonal.py does (Fijany
+// 1993, equations 90-93; Yang, Wu and Pan 2016, equation 19 and algorithm 2, whose mistakes it
+// lists):
 //
 //     E = U_i D_{i+h}^-1      K = U_{i-h}^T D_{i-h}^-1
 //     D_i -= E U_i^T + K U_{i-h}      U_i = -E U_{i+h}      R_i -= E R_{i+h} + K R_{i-h}
@@ -13,15 +14,15 @@
 // products a level. D = L diag(d) L^T is factorised by its owner; with A = L^-1 U_i^T the row loses
 // A^T diag(d)^-1 A, which is symmetric, and E^T = L^-T diag(d)^-1 A.
 //
-// Loops: OEE ceil(log2 n) levels, h = 1, 2, 4, ..., each of all rows, and a solve. OER floor(log2 n)
-// levels, each of every other row of the last, a solve, and as many levels back. L D L^T 2n - 1 rows
-// by one thread.
-// Threads: of the scope; thread t has rows t, t + threads, ... of what a level has. All threads of the
-// scope meet after each level: rows of OEE are read from one place and written to another, those of
-// OER that are read at a level are not written at it.
-// Memory: `Rows`, numbers by component and row, which neighbours read: 55 + 5 M a row, twice for OEE,
-// where M is the number of right-hand sides, and E and K, 50 a row, for OEE at each level. Registers:
-// about 75 numbers.
+// Loops: OEE ceil(log2 n) levels, h = 1, 2, 4, ..., each of all rows, and a solve. OER floor(log2
+// n) levels, each of every other row of the last, a solve, and as many levels back. L D L^T 2n - 1
+// rows by one thread.
+// Threads: of the scope; thread t has rows t, t + threads, ... of what a level has. All threads of
+// the scope meet after each level: rows of OEE are read from one place and written to another,
+// those of OER that are read at a level are not written at it.
+// Memory: `Rows`, numbers by component and row, which neighbours read: 55 + 5 M a row, twice for
+// OEE, where M is the number of right-hand sides, and E and K, 50 a row, for OEE at each level.
+// Registers: 236 to 255 in double, in kernels of cfa.cuh.
 #pragma once
 
 #include "scan.cuh"
@@ -61,8 +62,8 @@ constexpr int COUPLING = 2 * SQUARE; // E and K
 
 PINION_INLINE constexpr int lower(int row, int column) { return row * (row + 1) / 2 + column; }
 
-// L, ones on whose diagonal are in place of the reciprocals of d: D = L diag(d) L^T. A pivot that is
-// not positive makes every result that comes from it NaN.
+// L with the reciprocals of d in place of the ones on its diagonal: D = L diag(d) L^T. A pivot that
+// is not positive makes every result that comes from it NaN.
 template <class T> struct Factor {
   T of[TRIANGLE];
 
@@ -141,8 +142,8 @@ PINION_INLINE void keep_block(const Rows<T> &rows, Place to, int row, const T (&
   write(rows, to.factor(), row, factor.of);
 }
 
-// D -= B D_s^-1 B^T for the row's coupling B to row s, and B D_s^-1 to `coupling` of the row `slot`.
-// B = U_i for a row s after this one, which is U's row `i`; B = U_s^T for one before it.
+// D -= B D_s^-1 B^T for the row's coupling B to row s, and B D_s^-1 to `coupling` of the row
+// `slot`. B = U_i for a row s after this one, which is U's row `i`; B = U_s^T for one before it.
 template <bool AFTER, class T>
 PINION_INLINE void take_block(const Rows<T> &rows, Place from, int i, int s, int coupling, int slot,
                               T (&D)[TRIANGLE]) {
@@ -249,18 +250,15 @@ PINION_INLINE void solve_blocks(const Scope &scope, const Rows<T> &rows, int n, 
   }
 }
 
-// A solver has the rows from component `begin` on, where D, its factor, U and R are to be put: first()
-// says where. solve() with `matrix` makes the matrix diagonal and solves for all right-hand sides,
-// later without it for the first of them alone. x is then where last() says. Threads have met before; after it
-// each has written the rows of its own, t, t + threads, ..., and others' may still be written.
-// words(levels, sides): numbers a row, levels = ceil(log2 n).
+// A solver has the rows from component `begin` on; D, its factor, U and R are to be put where
+// first() says. solve() with `matrix` makes the matrix diagonal and solves for all right-hand
+// sides, and later, without it, for the first of them alone; x is then where last() says. Threads
+// are to have met before. After it a thread may read the rows of its own, t, t + threads, ...;
+// others' need a meeting first.
 
 template <class T> struct Elimination {
   const Rows<T> rows;
   const int n, begin, sides;
-  PINION_INLINE static constexpr int words(int levels, int sides) {
-    return 2 * place_words(sides) + levels * COUPLING;
-  }
   PINION_INLINE Place first() const { return {begin}; }
   PINION_INLINE Place last() const { return {odd_levels() ? begin + place_words(sides) : begin}; }
 
@@ -298,7 +296,6 @@ private:
 template <class T> struct Reduction {
   const Rows<T> rows;
   const int n, begin, sides;
-  PINION_INLINE static constexpr int words(int, int sides) { return place_words(sides) + COUPLING; }
   PINION_INLINE Place first() const { return {begin}; }
   PINION_INLINE Place last() const { return first(); }
 
@@ -347,7 +344,6 @@ template <class T> struct Reduction {
 template <class T> struct Sweep {
   const Rows<T> rows;
   const int n, begin, sides;
-  PINION_INLINE static constexpr int words(int, int sides) { return place_words(sides) + COUPLING; }
   PINION_INLINE Place first() const { return {begin}; }
   PINION_INLINE Place last() const { return first(); }
 
