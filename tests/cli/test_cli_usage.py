@@ -58,7 +58,8 @@ def test_version(pinion: Pinion) -> None:
         (["run", "x", "--input", "a.npz"], ["--output"]),
         (["robots", "more"], ["more"]),
         (["bench", "speed"], ["'speed'", "core", "functions"]),
-        (["bench", "scaling"], ["'scaling'", "not there yet", "compare"]),
+        (["bench", "scaling", "iiwa14"], ["takes no 'iiwa14'", "scaling"]),
+        (["bench", "scaling", "--largest", "5"], ["--largest 5", "10 links"]),
         (["demo", "--requests", "1"], ["--requests"]),
     ],
 )

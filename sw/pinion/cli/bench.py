@@ -21,8 +21,7 @@ from .terminal import counted, margin_words, out, put_json, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-HERE = ("core", "functions", "link", "cpu", "cuda", "compare")
-LATER = ("scaling",)
+HERE = ("core", "functions", "link", "cpu", "cuda", "compare", "scaling")
 INTERVALS = (1, 2, 4, 8, 16, 32)
 ROBOTS = ("pendulum", "two_link", "iiwa14", "hyq", "baxter", "atlas")
 ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
@@ -57,7 +56,7 @@ def command(
             "--output",
             metavar="DIR",
             help=f"core: where the builds are kept (default: {bench_core.FOLDER}). cpu: gets the "
-            "figures, a page and a picture. compare: where the page goes.",
+            "figures, a page and a picture. compare, scaling: where the page goes.",
         ),
     ] = None,
     jobs: Annotated[
@@ -73,12 +72,19 @@ def command(
     largest: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="link, cpu, cuda, compare: requests of the largest batch."
+            min=1,
+            metavar="N",
+            help="link, cpu, cuda, compare: requests of the largest batch. scaling: links and "
+            "robots.",
         ),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.0, metavar="S", help="link, cpu, compare: time for each size of batch."),
+        typer.Option(
+            min=0.0,
+            metavar="S",
+            help="link, cpu, compare: time for each size of batch. scaling: for each figure.",
+        ),
     ] = None,
     rounds: Annotated[
         int,
@@ -114,12 +120,10 @@ def command(
     robots, then cores beside published designs; functions: the same for every function of the
     iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
     real link; cpu: compiled functions, what bounds them, and others' code, on one core;
-    cuda: the same on a GPU; or compare: batches on all of these and in publications, as a page
-    with plots.
+    cuda: the same on a GPU; compare: batches on all of these and in publications, as a page with
+    plots; or scaling: the papers' experiments with long chains and many robots, likewise.
     """
     there = ", ".join(HERE)
-    if what in LATER:
-        raise UsageError(f"The benchmark '{what}' is not there yet; there are {there}.")
     if what not in HERE:
         raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
     if measure and what != "core":
@@ -183,6 +187,15 @@ def command(
             seconds=0.05 if seconds is None else seconds,
             rounds=rounds,
             native=native,
+            json=json,
+        )
+    elif what == "scaling":
+        from . import bench_scaling
+
+        bench_scaling.run(
+            folder=folder or bench_scaling.FOLDER,
+            largest=largest,
+            seconds=bench_scaling.SECONDS if seconds is None else seconds,
             json=json,
         )
     elif what == "core":

@@ -33,17 +33,18 @@ CLOSED = "Fijany 1993"
 ALGORITHMS: Mapping[str, str] = MappingProxyType(
     {
         "id_serial": "ID, recursion",
+        "id_warp": "ID, recursion by a warp",
         "id_scan": "ID, scans",
         "jsiia": "JSIIA",
         "aba": "ABA, recursion",
+        "aba_warp": "ABA, recursion by a warp",
         "hybrid": "hybrid ABIA",
+        "abia": "ABIA, all on the GPU",
         "cfa_oee": "CFA, odd-even elimination",
         "cfa_oer": "CFA, odd-even reduction",
         "cfa_ldl": "CFA, L D L^T",
     }
 )
-INVERSE = ("id_serial", "id_scan")
-
 PLATFORMS: Mapping[str, str] = MappingProxyType(
     {
         "one": "C++, one core",

@@ -317,6 +317,27 @@ class ChainKernel:
             self.close()
             raise
 
+    def sent(self, values: Array) -> DeviceArray:
+        """A copy of an array of the host, (n,) or (B, n), on the device, for later calls.
+
+        Raises
+        ------
+        ComputeError
+            When the device has no memory left or failed.
+        """
+        flat = np.ascontiguousarray(values, self.dtype)
+        try:
+            memory = self.device.allocate(max(1, flat.nbytes))
+            pinned = self.device.pinned(flat.nbytes)
+        except MemoryError as error:
+            raise ComputeError(f"{error} Give fewer robots at once.") from None
+        pinned.view(self.dtype)[...] = flat.ravel()
+        stream = self.device.stream()
+        stream.upload(memory, pinned)
+        stream.wait()
+        strides = tuple(step // flat.itemsize for step in flat.strides)
+        return DeviceArray(self.device.index, memory, flat.shape, strides, self.dtype)
+
     def close(self) -> None:
         """Give the device's memory back, that of the chains aside."""
         if self._room is not None:
