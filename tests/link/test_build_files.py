@@ -55,13 +55,14 @@ def test_every_file_refuses_what_is_none(file: BuildFile, tmp_path: Path) -> Non
         refused(file, tmp_path, "damaged")
     path.write_text("{}")
     refused(file, tmp_path, "damaged", "it lacks 'version'")
-    path.write_text('{"version": 1}')
+    path.write_text(json.dumps({"version": file.version}))
     refused(file, tmp_path, "damaged", "it lacks '")
     for version in (0, -1, True, 1.0, "1", None):
         path.write_text(json.dumps({"version": version}))
-        refused(file, tmp_path, "damaged", f"its version is {version!r}, not 1")
-    path.write_text('{"version": 2}')
-    refused(file, tmp_path, "is of version 2, and this Pinion reads version 1")
+        refused(file, tmp_path, "damaged", f"its version is {version!r}, not {file.version}")
+    newer = file.version + 1
+    path.write_text(json.dumps({"version": newer}))
+    refused(file, tmp_path, f"is of version {newer}, and this Pinion reads version {file.version}")
     path.unlink()
     path.mkdir()
     refused(file, tmp_path, "damaged")

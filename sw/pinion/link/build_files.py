@@ -6,7 +6,7 @@ build reads them here, so that no reader needs the tool that wrote the file.
 ============================ ===================================================================
 `SCHEDULE`                   operations with unit, start, latency and region (``pinion build``)
 :mod:`.accuracy`             distribution of the errors (``pinion verify``, ``pinion demo``)
-`RESOURCES`                  what Yosys counted (``pinion synth``)
+`RESOURCES`                  what Yosys counted, estimated delays (``pinion synth``)
 `BOARD_REPORT`               clock and counts of a board's own tools (``pinion bitstream``)
 `NETLIST_CHECK`              the check of a mapped netlist (``pinion verify --netlist``)
 ============================ ===================================================================
@@ -163,17 +163,18 @@ SCHEDULE = BuildFile(
 
 RESOURCES = BuildFile(
     name="synth.json",
-    version=1,
+    version=2,
     fields={
         **dict.fromkeys(("dsp", "lut", "ff", "srl", "lutram", "max_levels"), int),
         "bram": Number,
         **dict.fromkeys(("dsp_use", "capacity", "share", "by_kind", "by_cluster"), dict),
         "longest_path": {"cells": dict, "start": str, "end": str},
+        "timing": {"table": str, "note": str, "ns": dict, "mhz": dict, "paths": (dict,)},
         **dict.fromkeys(("tool", "part", "note"), str),
     },
     remedy="run `pinion synth` on the build again",
 )
-"""What Yosys counted of the core alone."""
+"""What Yosys counted of the core alone, and an estimate of its clock."""
 
 BOARD_REPORT = BuildFile(
     name="report.json",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .table import Table
+from .timing import timing_table, timing_totals
 
 _RESOURCES = {"dsp": "DSP blocks", "lut": "LUTs", "ff": "flip-flops", "bram": "block RAMs"}
 
@@ -22,7 +23,7 @@ _ROWS = {
 
 
 def resource_totals(result: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """Totals with their share of the part, and the longest path, as names and values."""
+    """Totals with their share of the part, and the longest paths, as names and values."""
     rows: list[tuple[str, object]] = []
     for name, words in _RESOURCES.items():
         text = f"{result[name]:,}"
@@ -37,16 +38,17 @@ def resource_totals(result: Mapping[str, Any]) -> list[tuple[str, object]]:
     made_of = ", ".join(f"{number} {kind}" for kind, number in path["cells"].items())
     rows.append(("longest path", f"{result['max_levels']} levels: {made_of or 'no logic'}"))
     rows.append(("from, to", f"{_place(path['start'])}, {_place(path['end'])}"))
+    rows += timing_totals(result["timing"])
     rows.append(("counted by", result["tool"]))
     return rows
 
 
 def resource_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Sums by kind of unit and, where a build has clusters, by cluster."""
+    """Sums by kind of unit and, where a build has clusters, by cluster; estimated paths."""
     tables = [_by_kind(result["by_kind"])]
     if result["by_cluster"]:
         tables.append(_by_cluster(result["by_cluster"]))
-    return tables
+    return [*tables, timing_table(result["timing"])]
 
 
 def _by_kind(rows: Mapping[str, Any]) -> Table:

@@ -1,0 +1,124 @@
+"""What a cell of the netlist is in the design: unit, register, what it is for.
+
+The gateware's names say it (:mod:`pinion.gateware.datapath`, :mod:`pinion.gateware.core`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .netlist import Netlist
+
+# Registers in the cell of a unit, by the end of their names.
+_CONTROL = {"sel": "select lines of an operand", "rom": "constants of an operand"}
+# Ports of clocked cells that are no data.
+_GATES = {
+    **dict.fromkeys(("CE", "WE", "WRE", "ENARDEN", "ENBWREN", "WEA", "WEBWE"), "enable"),
+    **dict.fromkeys(("R", "S", "LSR", "CLR", "PRE"), "reset"),
+}
+_OUTSIDE = "ports"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a path starts or ends.
+
+    Members
+    -------
+    register : name of the register, "" where only the tool named it.
+    unit : label of the unit that it belongs to, as in the schedule (``dot2_0``); "" for none.
+    inside : path of the instance that holds it (``datapath.dot2_0``); "" for the top.
+    regions : regions of the function whose operations the unit does.
+    role : the same without numbers, for classes of paths.
+    cell : type of the cell.
+    """
+
+    register: str
+    unit: str
+    inside: str
+    regions: tuple[str, ...]
+    role: str
+    cell: str
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "register": self.register,
+            "unit": self.unit,
+            "inside": self.inside,
+            "regions": list(self.regions),
+            "role": self.role,
+            "cell": self.cell,
+        }
+
+
+def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Regions by label of a unit, from a build's ``schedule.json``."""
+    found: dict[str, dict[str, None]] = {}
+    for operation in schedule["operations"]:
+        unit = f"{operation['kind']}_{operation['unit']}"
+        found.setdefault(unit, {})[operation["region"]] = None
+    return {unit: tuple(regions) for unit, regions in found.items()}
+
+
+def place_of(
+    netlist: Netlist, cell: int, *, port: str, regions: Mapping[str, tuple[str, ...]]
+) -> Place:
+    """The place of a cell.
+
+    Parameters
+    ----------
+    netlist : of the design.
+    cell : its number; -1 for a port of the top module.
+    port : where a path ends in it, "" where one starts.
+    regions : see `regions_of`.
+    """
+    if cell < 0:
+        return Place(register="", unit="", inside="", regions=(), role=_OUTSIDE, cell="port")
+    path, _, kind = netlist.place(cell)
+    inside = path.rstrip(".")
+    register = netlist.register(cell)
+    parts = inside.split(".") if inside else []
+    unit = ""
+    if len(parts) > 1 and re.fullmatch(r"\w+_\d+", parts[-1 if parts[-1] != "unit" else -2]):
+        unit = parts[-1 if parts[-1] != "unit" else -2]
+    name = register.partition("[")[0]
+    if unit and parts[-1] != "unit":
+        role = _role_beside(unit, name)
+    else:
+        holder = netlist.module(cell).rpartition(".")[2].removeprefix("pinion_")
+        role = f"{_plain(holder)}: {_plain(name) or _plain_kind(kind)}"
+    if gate := _GATES.get(port):
+        role += f", {gate}"
+    return Place(
+        register=register,
+        unit=unit,
+        inside=inside,
+        regions=regions.get(unit, ()),
+        role=role,
+        cell=kind,
+    )
+
+
+def _role_beside(unit: str, name: str) -> str:
+    """Of a register beside a unit: its control, or a stored value."""
+    ending = name.rpartition("_")[2]
+    if ending in _CONTROL:
+        return _CONTROL[ending]
+    if re.fullmatch(r"v\d+_s\d+", name):
+        return "stored value"
+    if not name:
+        return "control of an operand"
+    return f"unit control: {_plain(name.removeprefix(unit))}"
+
+
+def _plain(name: str) -> str:
+    """A name without numbers: kinds and lanes share it."""
+    return re.sub(r"\d+(x\d+)*", "", name).replace("__", "_").strip("_$")
+
+
+def _plain_kind(kind: str) -> str:
+    return "memory" if kind.startswith(("SRL", "RAM", "TRELLIS_DPR", "DP16")) else kind

@@ -1,0 +1,435 @@
+"""An estimate of a netlist's longest paths in nanoseconds. Nothing is placed or routed for it.
+
+Static timing analysis of a mapped netlist: every register, memory and clocked block starts and ends
+paths, cells and nets in between take what a delay table says (:mod:`pinion.synthesis.delays`), a
+net the more the more loads it has. What a placement would know, how far apart cells are, is not in
+it: the table's nets are typical for their numbers of loads, and short and long ones bracket them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from .arrivals import latest_arrivals
+from .delays import SCALES, CellDelays, DelayTable, Inside, matches
+from .netlist import Bools, Floats, Ints, Netlist, Rows
+from .roles import Place, place_of
+
+NOTE = (
+    "An estimate: delays of cells and of nets by their number of loads, from a table; nothing was "
+    "placed or routed, and no vendor tool timed the design."
+)
+
+CLASSES = 10
+"""How many classes of paths are told, the slowest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A way through a cell on a path.
+
+    Members
+    -------
+    cell : its number.
+    kind : its type.
+    net_ns, wire_ns, cell_ns : the net in front of it where its length is open, as the table has
+        it; wires of known length in front of it; the cell.
+    loads : of the net; 0 where there is none.
+    """
+
+    cell: int
+    kind: str
+    net_ns: float
+    wire_ns: float
+    cell_ns: float
+    loads: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """A path from a clock edge to the next.
+
+    Members
+    -------
+    steps : the cell that starts it, those in between, the cell that ends it (its setup time).
+    start, end : the first and the last as places in the design.
+    endpoints : how many paths of its class are slower than those of the next class that is not
+        told; each ends elsewhere.
+    """
+
+    steps: tuple[Step, ...]
+    start: Place
+    end: Place
+    endpoints: int = 1
+
+    @property
+    def logic_ns(self) -> float:
+        """Delay of cells."""
+        return sum(step.cell_ns for step in self.steps)
+
+    def ns(self, scale: float) -> float:
+        """Delay of the whole path, with a factor for nets whose length is open."""
+        return self.logic_ns + sum(scale * step.net_ns + step.wire_ns for step in self.steps)
+
+    @property
+    def between(self) -> tuple[Step, ...]:
+        """Its logic: steps that are neither start nor end, a cell once."""
+        found: dict[int, Step] = {}
+        for step in self.steps[1:-1]:
+            found.setdefault(step.cell, step)
+        return tuple(found.values())
+
+
+class Graph:
+    """A design as arrivals see it: arcs, and where paths start and end.
+
+    Parameters
+    ----------
+    netlist : the design.
+    table : delays of its family.
+    ports : whether ports of the top module count as registers; else no path starts or ends there.
+    """
+
+    def __init__(self, netlist: Netlist, table: DelayTable, *, ports: bool = True) -> None:
+        self.netlist = netlist
+        self.pins = netlist.pins
+        self.table = table
+        self.loads = np.bincount(netlist.loads.node, minlength=netlist.nodes)
+        self._driver = np.full(netlist.nodes, -1, np.int64)
+        self._driver[netlist.outputs.node] = netlist.outputs.pin
+        self._inside()
+        if ports:
+            self._ports()
+        self.net, self.wire = self._wires(self.arcs.node, self.arcs.pin)
+        ends = self.captures
+        self.last_net, self.last_wire = self._wires(ends.node, ends.pin, self._edge)
+        self.last_net[ends.cell < 0] = table.net(self.loads[ends.node[ends.cell < 0]])
+        self.last_net[self._bare] = 0.0
+        self.last_wire[self._bare] = 0.0
+
+    # -- registers inside blocks -----------------------------------------------------------------
+
+    def _inside(self) -> None:
+        """Arcs, launches and captures, with registers in blocks where the table has such."""
+        netlist = self.netlist
+        self.arcs = Rows(node=netlist.source, cell=netlist.cell, pin=netlist.pin, ns=netlist.ns)
+        self.target = netlist.target
+        self.launches, self.captures = netlist.launches, netlist.captures
+        # Captures at the edge of a block, and those in it, without a net in front of them.
+        self._edge = np.zeros(len(self.captures.node), np.bool_)
+        self._bare = self._edge.copy()
+        for entry in {id(e): e for _, _, e in netlist.pins}.values():
+            if entry.inside is not None:
+                self._absorb(entry, entry.inside)
+        self.absorbed = int(self._edge.sum() + self._bare.sum())
+
+    def _absorb(self, entry: CellDelays, rule: Inside) -> None:
+        """Make registers around the blocks of an entry of the table part of them."""
+        netlist, captures, launches = self.netlist, self.captures, self.launches
+        loads, outputs = netlist.loads, netlist.outputs
+        own = np.array([e is entry for _, _, e in netlist.pins] + [False])
+        operand = own & self._takes("", rule.inputs)
+        product = own & self._takes("", rule.outputs)
+        data = self._takes(rule.registers, "D")
+        state = self._takes(rule.registers, "Q")
+        # Registers that take nothing but a product, for all its bits or none.
+        ends = np.zeros(netlist.nodes, np.bool_)
+        ends[loads.node[data[loads.pin]]] = True
+        ends &= self.loads == 1
+        used = product[outputs.pin] & (self.loads[outputs.node] > 0)
+        behind = _all_or_none(outputs, used, ends[outputs.node], netlist.nodes)
+        last = behind[captures.node] & data[captures.pin]
+        # Registers that feed nothing but operands; one behind a product is taken.
+        enters = operand[loads.pin]
+        inner = np.bincount(loads.node[enters], minlength=netlist.nodes)
+        held = np.zeros(netlist.nodes, np.bool_)
+        free = state[outputs.pin] & ~np.isin(outputs.cell, captures.cell[last])
+        held[outputs.node[free]] = True
+        held &= (inner == self.loads) & (inner > 0)
+        front = _all_or_none(loads, enters, held[loads.node], netlist.nodes)
+        starts = front[launches.node] & state[launches.pin]
+        first = np.isin(captures.cell, launches.cell[starts]) & data[captures.pin]
+        # Paths end at the block's edge and start inside it; the product's start where it ends.
+        self._edge |= first
+        self._bare |= last
+        captures = _with_ns(captures, first, rule.input_setup)
+        self.captures = _with_ns(captures, last, rule.output_setup)
+        gone = front[self.arcs.node] & operand[self.arcs.pin]
+        points = np.unique(np.stack([self.target[gone], self.arcs.cell[gone]]), axis=1)
+        self.arcs, self.target = _take(self.arcs, ~gone), self.target[~gone]
+        late = np.isin(launches.cell, captures.cell[last]) & state[launches.pin]
+        launches = _take(_with_ns(launches, late, rule.output_launch), ~starts)
+        self.launches = _more(launches, points[0], points[1], rule.input_launch)
+
+    def _ports(self) -> None:
+        """Ports of the top as registers outside."""
+        register, netlist = self.table.register, self.netlist
+        self.launches = _more(self.launches, netlist.inputs, -1, register.launch[0][1])
+        self.captures = _more(self.captures, netlist.results, -1, register.setup[0][1])
+        more = np.zeros(len(netlist.results), np.bool_)
+        self._edge = np.concatenate([self._edge, more])
+        self._bare = np.concatenate([self._bare, more])
+
+    # -- delays ----------------------------------------------------------------------------------
+
+    def _wires(self, node: Ints, pin: Ints, plain: Bools | None = None) -> tuple[Floats, Floats]:
+        """Delays in front of pins, of nets and of wires of known length; 0 in front of points.
+
+        Parameters
+        ----------
+        plain : where a net leads to a block, whatever pin the netlist has there.
+        """
+        net = self.table.net(self.loads[node])
+        wire = np.zeros(len(node))
+        near = np.zeros(len(node), np.bool_)
+        free = pin >= 0 if plain is None else ~plain & (pin >= 0)
+        for way in self.table.near:
+            drives = np.array([kind.startswith(way.drivers) for kind, _, _ in self.pins] + [False])
+            takes = self._takes(way.cells, way.ports)
+            here = drives[self._driver[node]] & takes[pin] & free & ~near
+            if way.loads:
+                here &= self.loads[node] <= way.loads
+            wire[here] = way.ns
+            near |= here
+        for more in self.table.far:
+            wire[self._takes(more.cells, more.ports)[pin] & free & ~near] += more.ns
+        net[near | (pin < 0)] = 0.0
+        return net, wire
+
+    def _takes(self, cells: str, ports: str) -> Bools:
+        """By kind of pin, whether it is one of these ports of these cells; False for kind -1."""
+        return np.array(
+            [kind.startswith(cells) and matches(port, 0, ports) for kind, port, _ in self.pins]
+            + [False]
+        )
+
+
+class Timing:
+    """Longest paths of a design with nets of one length.
+
+    Parameters
+    ----------
+    graph : of the design.
+    scale : factor of nets whose length is open.
+
+    Raises
+    ------
+    pinion.synthesis.arrivals.LoopError
+        When cells form a loop.
+    """
+
+    def __init__(self, graph: Graph, *, scale: float) -> None:
+        self.graph = graph
+        self.scale = scale
+        start = np.full(graph.netlist.nodes, -np.inf)
+        np.maximum.at(start, graph.launches.node, graph.launches.ns)
+        self.arrival, self._by = latest_arrivals(
+            graph.netlist,
+            source=graph.arcs.node,
+            target=graph.target,
+            cell=graph.arcs.cell,
+            delay=scale * graph.net + graph.wire + graph.arcs.ns,
+            start=start,
+        )
+
+    # -- ends of paths ---------------------------------------------------------------------------
+
+    @cached_property
+    def _ends(self) -> tuple[Ints, Floats]:
+        """Ends that some path reaches, the latest first: rows of captures, delays of paths."""
+        graph, captures = self.graph, self.graph.captures
+        last = self.scale * graph.last_net + graph.last_wire + captures.ns
+        delay = self.arrival[captures.node] + last
+        order = np.argsort(-delay, kind="stable")
+        order = order[np.isfinite(delay[order])]
+        return order, delay[order]
+
+    @property
+    def worst_ns(self) -> float:
+        """Delay of the slowest path; 0 where there is none."""
+        _, delay = self._ends
+        return float(delay[0]) if len(delay) else 0.0
+
+    @cached_property
+    def _origin(self) -> Ints:
+        """Where the latest path to each node starts: the node itself, or one before it."""
+        node = np.arange(self.graph.netlist.nodes)
+        come = self._by >= 0
+        node[come] = self.graph.arcs.node[self._by[come]]
+        while True:
+            further = node[node]
+            if np.array_equal(further, node):
+                return node
+            node = further
+
+    def paths(self, *, regions: Mapping[str, tuple[str, ...]], classes: int) -> list[Path]:
+        """The slowest path of each of the slowest classes.
+
+        Parameters
+        ----------
+        regions : of the function, by label of a unit (:func:`pinion.synthesis.roles.regions_of`).
+        classes : how many.
+        """
+        order, _ = self._ends
+        netlist, launches, captures = self.graph.netlist, self.graph.launches, self.graph.captures
+        starter = np.full(netlist.nodes, -1, np.int64)
+        latest = np.argsort(launches.ns, kind="stable")
+        starter[launches.node[latest]] = latest
+        found: dict[tuple[str, str], list[int]] = {}
+
+        @cache
+        def place(cell: int, pin: int) -> Place:
+            port = netlist.pins[pin][1] if pin >= 0 else ""
+            return place_of(netlist, cell, port=port, regions=regions)
+
+        def ends(row: int) -> tuple[Place, Place]:
+            first = int(starter[self._origin[captures.node[row]]])
+            return (
+                place(int(launches.cell[first]), -1),
+                place(int(captures.cell[row]), int(captures.pin[row])),
+            )
+
+        for row in order.tolist():
+            start, end = ends(row)
+            found.setdefault((start.role, end.role), []).append(row)
+            if len(found) > classes:
+                break
+        chosen = list(found.values())[:classes]
+        return [self._path(rows[0], *ends(rows[0]), endpoints=len(rows)) for rows in chosen]
+
+    def _path(self, row: int, start: Place, end: Place, *, endpoints: int) -> Path:
+        """A path, from its end back to its start."""
+        graph, arcs, captures = self.graph, self.graph.arcs, self.graph.captures
+        netlist, launches = graph.netlist, graph.launches
+
+        def step(cell: int, net: float, wire: float, ns: float, loads: int) -> Step:
+            kind = netlist.place(cell)[2] if cell >= 0 else "port"
+            return Step(
+                cell=cell, kind=kind, net_ns=net, wire_ns=wire, cell_ns=float(ns), loads=int(loads)
+            )
+
+        node = int(captures.node[row])
+        net, wire = float(graph.last_net[row]), float(graph.last_wire[row])
+        steps = [step(int(captures.cell[row]), net, wire, captures.ns[row], graph.loads[node])]
+        while (arc := int(self._by[node])) >= 0:
+            node = int(arcs.node[arc])
+            loads = graph.loads[node] if arcs.pin[arc] >= 0 else 0
+            net, wire = float(graph.net[arc]), float(graph.wire[arc])
+            steps.append(step(int(arcs.cell[arc]), net, wire, arcs.ns[arc], loads))
+        rows = np.flatnonzero(launches.node == node)
+        first = int(rows[np.argmax(launches.ns[rows])])
+        steps.append(step(int(launches.cell[first]), 0.0, 0.0, launches.ns[first], 0))
+        return Path(steps=tuple(reversed(steps)), start=start, end=end, endpoints=endpoints)
+
+
+def estimate_timing(
+    netlist: Netlist,
+    table: DelayTable,
+    *,
+    regions: Mapping[str, tuple[str, ...]],
+    ports: bool = True,
+) -> dict[str, Any]:
+    """Estimate the clock of a mapped netlist.
+
+    Parameters
+    ----------
+    netlist : of the design, read with the same table.
+    table : delays of its family.
+    regions : of the function, by label of a unit (:func:`pinion.synthesis.roles.regions_of`); empty
+        where they are not known.
+    ports : whether ports of the top module count as registers; else no path starts or ends there.
+
+    Returns
+    -------
+    ``table`` (its title), ``sources``, ``note``; ``ns`` and ``mhz`` of the slowest path by case of
+    the nets (`SCALES`); ``registers_in_blocks``: flip-flops that count as a DSP block's own;
+    ``paths``: with typical nets the slowest of each class of paths, the slowest class first, as
+    ``ns, logic_ns, nets_ns, levels, cells`` (levels by type), ``loads`` (the most of its nets),
+    ``endpoints`` (of the class), ``from`` and ``to`` (see :class:`pinion.synthesis.roles.Place`),
+    and ``short_ns``, the same path with short nets.
+
+    Raises
+    ------
+    pinion.synthesis.arrivals.LoopError
+        When cells form a loop.
+    """
+    graph = Graph(netlist, table, ports=ports)
+    cases = {case: Timing(graph, scale=table.scale[case]) for case in SCALES}
+    worst = {case: timing.worst_ns for case, timing in cases.items()}
+    paths = cases["typical"].paths(regions=regions, classes=CLASSES)
+    return {
+        "table": table.title,
+        "sources": dict(table.sources),
+        "note": NOTE,
+        "ns": {case: round(ns, 3) for case, ns in worst.items()},
+        "mhz": {case: round(1e3 / ns, 1) if ns else 0.0 for case, ns in worst.items()},
+        "registers_in_blocks": graph.absorbed,
+        "paths": [_as_data(path, table) for path in paths],
+    }
+
+
+def _as_data(path: Path, table: DelayTable) -> dict[str, Any]:
+    typical = path.ns(table.scale["typical"])
+    cells: dict[str, int] = {}
+    for step in path.between:
+        cells[step.kind] = cells.get(step.kind, 0) + 1
+    return {
+        "ns": round(typical, 3),
+        "short_ns": round(path.ns(table.scale["short"]), 3),
+        "logic_ns": round(path.logic_ns, 3),
+        "nets_ns": round(typical - path.logic_ns, 3),
+        "levels": len(path.between),
+        "cells": cells,
+        "loads": max(step.loads for step in path.steps),
+        "endpoints": path.endpoints,
+        "from": path.start.as_data(),
+        "to": path.end.as_data(),
+    }
+
+
+# -- small tools ---------------------------------------------------------------------------------
+
+
+def _all_or_none(rows: Rows, asked: Bools, good: Bools, nodes: int) -> Bools:
+    """Nodes of the asked rows whose ports have good rows alone; a port is a cell's kind of pin."""
+    kept = np.zeros(nodes, np.bool_)
+    if not asked.any():
+        return kept
+    node, good = rows.node[asked], good[asked]
+    keys = np.stack([rows.cell[asked], rows.pin[asked]])
+    _, port = np.unique(keys, axis=1, return_inverse=True)
+    port = port.reshape(-1)
+    ports = int(port.max()) + 1
+    while True:  # a node that drops out of one port drops out of the others
+        whole = np.ones(ports, np.bool_)
+        whole[port[~good]] = False
+        bad = np.zeros(nodes, np.bool_)
+        bad[node[~whole[port]]] = True
+        if not (bad[node] & good).any():
+            break
+        good = good & ~bad[node]
+    kept[node[good]] = True
+    return kept
+
+
+def _take(rows: Rows, mask: Bools) -> Rows:
+    return Rows(node=rows.node[mask], cell=rows.cell[mask], pin=rows.pin[mask], ns=rows.ns[mask])
+
+
+def _with_ns(rows: Rows, mask: Bools, ns: float) -> Rows:
+    return Rows(node=rows.node, cell=rows.cell, pin=rows.pin, ns=np.where(mask, ns, rows.ns))
+
+
+def _more(rows: Rows, node: Ints, cell: Ints | int, ns: float) -> Rows:
+    count = len(node)
+    return Rows(
+        node=np.concatenate([rows.node, node]),
+        cell=np.concatenate([rows.cell, np.broadcast_to(np.asarray(cell), count)]),
+        pin=np.concatenate([rows.pin, np.full(count, -1)]),
+        ns=np.concatenate([rows.ns, np.full(count, ns)]),
+    )

@@ -1,0 +1,85 @@
+"""The estimated delays of a core in words (``timing`` of ``synth.json``). Nothing was placed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .table import Table
+
+# Modules that are no unit, in words.
+_PARTS = {
+    "": "the core's control",
+    "datapath": "the datapath's lanes and flags",
+    "words": "the input words",
+    "input_fifo": "the input buffer",
+    "output_fifo": "the output buffer",
+}
+_REGIONS = 2
+
+
+def timing_totals(timing: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """The clock and the worst path, as names and values."""
+    ns, mhz = timing["ns"], timing["mhz"]
+    rows: list[tuple[str, object]] = [
+        (
+            "clock, estimated",
+            f"{mhz['typical']:.0f} MHz ({ns['typical']:.2f} ns) with typical nets, "
+            f"{mhz['short']:.0f} with short, {mhz['long']:.0f} with long ones",
+        )
+    ]
+    if timing["paths"]:
+        path = timing["paths"][0]
+        rows.append(("slowest, estimated", f"{path_in_words(path)}: {_delays(path)}"))
+    return rows
+
+
+def timing_table(timing: Mapping[str, Any]) -> Table:
+    """The slowest path of each class."""
+    return Table(
+        columns=(
+            *("estimated path, from", "to", "ns", "of logic", "of nets", "short nets", "levels"),
+            *("loads", "such"),
+        ),
+        left=2,
+        rows=[
+            [
+                *(place_in_words(path["from"]), place_in_words(path["to"])),
+                *(path[key] for key in ("ns", "logic_ns", "nets_ns", "short_ns", "levels")),
+                *(path["loads"], path["endpoints"]),
+            ]
+            for path in timing["paths"]
+        ],
+        title=f"Slowest path of each class, {timing['table']}, typical nets",
+        note=timing["note"],
+    )
+
+
+def path_in_words(path: Mapping[str, Any]) -> str:
+    """From where to where a path goes."""
+    return f"from {place_in_words(path['from'])} to {place_in_words(path['to'])}"
+
+
+def place_in_words(place: Mapping[str, Any]) -> str:
+    """A register of a unit with its regions, a register elsewhere, or a port."""
+    if place["cell"] == "port":
+        return "a port"
+    register, unit = place["register"], place["unit"]
+    name = register.removeprefix(f"{unit}_") if unit else register
+    gate = place["role"].rpartition(", ")[2] if ", " in place["role"] else ""
+    what = f"{name or place['cell']}{f' ({gate})' if gate else ''}"
+    if unit:
+        regions = place["regions"]
+        more = len(regions) - _REGIONS
+        told = ", ".join(regions[:_REGIONS]) + (f" and {more} more" if more > 0 else "")
+        return f"{what} of unit {unit}" + (f" in {told}" if told else "")
+    inside = place["inside"].rpartition(".")[2]
+    return f"{what} of {_PARTS.get(inside, inside)}"
+
+
+def _delays(path: Mapping[str, Any]) -> str:
+    made_of = ", ".join(f"{number} {kind}" for kind, number in path["cells"].items())
+    return (
+        f"{path['levels']} levels ({made_of or 'no logic'}), {path['logic_ns']:.2f} ns of logic "
+        f"and {path['nets_ns']:.2f} ns of nets with up to {path['loads']:,} loads"
+    )
