@@ -77,6 +77,7 @@ class Core(wiring.Component):
             }
         )
         self.modules: dict[str, str] = {}
+        self._next_slot = Signal(range(max(2, self.ii)))
         formats = self.datapath.formats
         # The converters move the binary points of words of one width, word by word.
         if len({formats[i].width for i in binding.inputs}) > 1:
@@ -130,16 +131,18 @@ class Core(wiring.Component):
         return m
 
     def _slots(self, m: Module) -> Signal:
-        shape = range(max(2, self.ii))
-        slot = Signal(shape)
-        following = Signal(shape)
+        """The slot, and the datapath's: each from a register, so that no path starts in logic."""
+        slot, following, ahead = (
+            Signal(range(max(2, self.ii)), name=name, init=k % self.ii)
+            for k, name in enumerate(("slot", "next_slot", "slot_ahead"))
+        )
         if self.ii > 1:
-            with m.If(slot == self.ii - 1):
-                m.d.comb += following.eq(0)
+            with m.If(ahead == self.ii - 1):
+                m.d.sync += ahead.eq(0)
             with m.Else():
-                m.d.comb += following.eq(slot + 1)
-            m.d.sync += slot.eq(following)
-        m.d.comb += [self.datapath.slot.eq(slot), self.datapath.next_slot.eq(following)]
+                m.d.sync += ahead.eq(ahead + 1)
+            m.d.sync += [following.eq(ahead), slot.eq(following)]
+        m.d.comb += [self.datapath.slot_ahead.eq(ahead), self._next_slot.eq(following)]
         return slot
 
     def _input(self, m: Module) -> tuple[Signal, Signal, Signal]:
@@ -253,7 +256,7 @@ class Core(wiring.Component):
         """The converter's `move` and `negate` ports of a lane, by slot, as far as it has them."""
         move = Signal(range(self.to_float.moves + 1), name=f"out{lane}_move")
         negate = Signal(name=f"out{lane}_negate")
-        with m.Switch(self.datapath.next_slot):
+        with m.Switch(self._next_slot):
             for out in self.binding.outputs:
                 if out.lane == lane:
                     fmt = self.datapath.formats[out.node]

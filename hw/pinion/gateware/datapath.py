@@ -44,10 +44,9 @@ class Datapath(wiring.Component):
 
     Members
     -------
-    slot : In
-        Slot of the current cycle, 0 to ii - 1; cycle 0 of a request is a cycle of slot 0.
-    next_slot : In
-        Slot of the next cycle.
+    slot_ahead : In
+        Slot of the cycle after the next, 0 to ii - 1; 2 mod ii after a reset. Cycle 0 of a request
+        is a cycle of slot 0.
     word0, word1, ... : In(signed)
         Input words by position in the record, taken at the end of every cycle of the last slot.
     flag_i : In(1)
@@ -71,8 +70,7 @@ class Datapath(wiring.Component):
         self.formats = formats(graph)
         # Words are kept as integers of their input's format.
         ports: dict[str, object] = {
-            "slot": In(range(max(2, self.ii))),
-            "next_slot": In(range(max(2, self.ii))),
+            "slot_ahead": In(range(max(2, self.ii))),
             "flag_i": In(1),
         }
         for position, node in enumerate(binding.inputs):
@@ -111,16 +109,32 @@ class Datapath(wiring.Component):
 
     # -- control: functions of the slot ----------------------------------------------------------
 
+    def _slot_of(self, m: Module) -> tuple[Signal, Signal]:
+        """The slots of this cycle and of the next, in registers of a module's own.
+
+        One register for all would have a thousand loads all over the chip.
+        """
+        if m not in self._slots:
+            now, following = (
+                Signal(range(max(2, self.ii)), name=name, init=k % self.ii)
+                for k, name in enumerate(("slot", "next_slot"))
+            )
+            m.d.sync += [following.eq(self.slot_ahead), now.eq(following)]
+            self._slots[m] = now, following
+        return self._slots[m]
+
     def _by_slot(self, m: Module, table: dict[int, int], shape: object, name: str) -> Value:
-        """A registered constant for each slot; slots without an entry may hold anything."""
+        """A registered constant for each slot; slots without an entry hold any of the others."""
         values = set(table.values())
         if len(values) == 1 or self.ii == 1:
             return C(values.pop(), shape)
         register = Signal(shape, name=name, reset_less=True)
-        with m.Switch(self.next_slot):
+        with m.Switch(self._slot_of(m)[1]):
             for slot, value in sorted(table.items()):
                 with m.Case(slot):
                     m.d.sync += register.eq(value)
+            with m.Default():  # rather than keep the last one, which would take an enable
+                m.d.sync += register.eq(table[min(table)])
         return register
 
     # -- elaboration -----------------------------------------------------------------------------
@@ -133,6 +147,7 @@ class Datapath(wiring.Component):
         self._names = kind_names(kinds) | kind_names({kind.plain for kind in kinds})
         clusters: dict[str, Module] = defaultdict(Module)
         self._outputs: dict[int, Signal] = {}  # a node's unit output
+        self._slots: dict[Module, tuple[Signal, Signal]] = {}
         self._overflow: dict[tuple[UnitKind, int], Signal] = {}
         self._cells: dict[tuple[UnitKind, int], Module] = {}
         self._home: dict[int, Module] = {}  # the cell that stores a node
@@ -186,7 +201,7 @@ class Datapath(wiring.Component):
                 if self.ii == 1:
                     cell.d.sync += statements
                 else:
-                    with cell.If(self.slot == slot):
+                    with cell.If(self._slot_of(cell)[0] == slot):
                         cell.d.sync += statements
 
     def _source(self, node: int, cycle: int) -> Signal:
@@ -314,7 +329,7 @@ class Datapath(wiring.Component):
                 # Filed under the stage of the cycle in which the second register holds it.
                 stages[(cycle + 1) // self.ii].append(cycle % self.ii)
             for stage, slots in stages.items():
-                now = seen & self._in_slots(slots)
+                now = seen & self._in_slots(m, slots)
                 gathered[stage].append(now)
         flag: list[Signal] = []
         for stage in range(self.flag_stages):
@@ -324,7 +339,7 @@ class Datapath(wiring.Component):
                 m.d.sync += hit.eq(_any(gathered[stage]))
             flag.append(held)
             m.d.comb += getattr(self, f"flag{stage}").eq(held | hit)
-        last = self.slot == self.ii - 1 if self.ii > 1 else C(1)
+        last = self._slot_of(m)[0] == self.ii - 1 if self.ii > 1 else C(1)
         with m.If(last):
             m.d.sync += flag[0].eq(self.flag_i)
             for stage in range(1, self.flag_stages):
@@ -333,10 +348,10 @@ class Datapath(wiring.Component):
             for stage in range(self.flag_stages):
                 m.d.sync += flag[stage].eq(getattr(self, f"flag{stage}"))
 
-    def _in_slots(self, slots: list[int]) -> Value:
+    def _in_slots(self, m: Module, slots: list[int]) -> Value:
         if self.ii == 1 or len(set(slots)) == self.ii:
             return C(1)
-        return _any([self.slot == slot for slot in sorted(set(slots))])
+        return _any([self._slot_of(m)[0] == slot for slot in sorted(set(slots))])
 
 
 def _any(bits: list[Value]) -> Value:
