@@ -123,6 +123,9 @@ class SinCosUnit(Unit):
             shape=unsigned(sum(p.widths)),
             depth=len(p.table),
             init=[k0 | k1 << n_constant | k2 << n_constant + n_linear for k0, k1, k2 in p.table],
+            # Made of lookup tables its address has hundreds of loads, and three levels behind it.
+            # Yosys reads the first name, Vivado both.
+            attrs={"ram_style": "block", "rom_style": "block"},
         )
         port = table.read_port()
         m.d.comb += port.addr.eq(index)
