@@ -7,7 +7,7 @@ only when the FIFO has room for its result (credits), so the host may pause for 
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal, signed
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -119,19 +119,22 @@ class Core(wiring.Component):
         m = Module()
         m.submodules.datapath = self.datapath
         m.d.comb += self.build_hash.eq(Const(self.hash, 64))
-        slot = self._slots(m)
+        slot, last_slot = self._slots(m)
         full, loading, flag = self._input(m)
+        # What a record waits for stands in registers of one bit.
         credit = Signal(range(self.credits + 1), init=self.credits)
-        last_slot = slot == self.ii - 1 if self.ii > 1 else Const(1)
-        m.d.comb += loading.eq(full & (credit != 0) & last_slot)
+        granted = Signal(init=1)
+        left = Signal.like(credit)
+        m.d.comb += loading.eq(full & granted & last_slot)
         m.d.comb += self.datapath.flag_i.eq(flag)
         m.d.sync += self.launch.eq(loading)
         freed = self._output(m, slot, loading, last_slot)
-        m.d.sync += credit.eq(credit - loading + freed)
+        m.d.comb += left.eq(credit - loading + freed)
+        m.d.sync += [credit.eq(left), granted.eq(left != 0)]
         return m
 
-    def _slots(self, m: Module) -> Signal:
-        """The slot, and the datapath's: each from a register, so that no path starts in logic."""
+    def _slots(self, m: Module) -> tuple[Signal, Value]:
+        """The slot, whether it is the last, and the datapath's: all from registers."""
         slot, following, ahead = (
             Signal(range(max(2, self.ii)), name=name, init=k % self.ii)
             for k, name in enumerate(("slot", "next_slot", "slot_ahead"))
@@ -143,7 +146,11 @@ class Core(wiring.Component):
                 m.d.sync += ahead.eq(ahead + 1)
             m.d.sync += [following.eq(ahead), slot.eq(following)]
         m.d.comb += [self.datapath.slot_ahead.eq(ahead), self._next_slot.eq(following)]
-        return slot
+        if self.ii == 1:
+            return slot, Const(1)
+        last = Signal(name="last_slot")
+        m.d.sync += last.eq(following == self.ii - 1)
+        return slot, last
 
     def _input(self, m: Module) -> tuple[Signal, Signal, Signal]:
         """Beats through the converters into the record register; (full, loading, flag)."""
@@ -178,19 +185,24 @@ class Core(wiring.Component):
             width=lanes * (width + 1) + 1, depth=self.input_depth
         )
         room = Signal(range(self.input_depth + 1), init=self.input_depth)
+        left = Signal.like(room)
+        has_room = Signal(init=1)
         taken = Signal()
+        returned = Signal()  # a cycle late: a beat taken moves the whole record register
         m.d.comb += [
-            self.i_tready.eq(room != 0),
+            self.i_tready.eq(has_room),
+            left.eq(room - accept + returned),
             fifo.w_data.eq(Cat(*words, *flags, last)),
             fifo.w_en.eq(arrived),
             taken.eq(fifo.r_rdy & fifo.r_en),
         ]
-        m.d.sync += room.eq(room - accept + taken)
+        m.d.sync += [returned.eq(taken), room.eq(left), has_room.eq(left != 0)]
 
         # The record register: beat b of the record stands in place b when the record is complete.
         full = Signal()
         loading = Signal()
         count = Signal(range(beats + 1))
+        counted = Signal.like(count)
         record_flag = Signal()
         overrun = Signal()
         beat_words = [fifo.r_data[k * width : (k + 1) * width].as_signed() for k in range(lanes)]
@@ -200,7 +212,8 @@ class Core(wiring.Component):
             [Signal(signed(width), name=f"record{b}_{k}", reset_less=True) for k in range(lanes)]
             for b in range(beats)
         ]
-        m.d.comb += [full.eq(count == beats), fifo.r_en.eq(~full | loading)]
+        m.d.comb += [counted.eq(count), fifo.r_en.eq(~full | loading)]
+        m.d.sync += [count.eq(counted), full.eq(counted == beats)]
         # A record that leaves now makes room for the first beat of the next one.
         base = Signal.like(count)
         with m.If(full):
@@ -208,20 +221,21 @@ class Core(wiring.Component):
         with m.Else():
             m.d.comb += base.eq(count)
         with m.If(loading):
-            m.d.sync += count.eq(0)
+            m.d.comb += counted.eq(0)
         with m.If(taken):
             for b in range(beats):
                 source = place[b + 1] if b + 1 < beats else beat_words
                 m.d.sync += [old.eq(new) for old, new in zip(place[b], source, strict=True)]
             m.d.sync += record_flag.eq(beat_flag | (record_flag & (base != 0)))
             with m.If(overrun):  # behind a record that did not end: skip to its TLAST
-                m.d.sync += [count.eq(0), overrun.eq(~beat_last)]
+                m.d.comb += counted.eq(0)
+                m.d.sync += overrun.eq(~beat_last)
             with m.Else():
-                m.d.sync += count.eq(base + 1)
+                m.d.comb += counted.eq(base + 1)
                 with m.If(beat_last != (base == beats - 1)):
                     m.d.sync += self.protocol_error.eq(1)
                     with m.If(beat_last):
-                        m.d.sync += count.eq(0)
+                        m.d.comb += counted.eq(0)
                     with m.Else():
                         m.d.sync += [overrun.eq(1), record_flag.eq(1)]
         for position in range(len(self.binding.inputs)):
