@@ -244,26 +244,34 @@ class Core(wiring.Component):
         return full, loading, record_flag
 
     def _beat(self, m: Module, accept: Signal) -> Signal:
-        """Number of the beat at the converters; beats past a record's end count as its last."""
+        """Beat at the converters in the next cycle; those past a record's end count as its last."""
         beats = self.binding.beats_in
         beat = Signal(range(max(2, beats)))
+        following = Signal.like(beat)
+        m.d.comb += following.eq(beat)
         with m.If(accept & self.i_tlast):
-            m.d.sync += beat.eq(0)
+            m.d.comb += following.eq(0)
         with m.Elif(accept & (beat != beats - 1)):
-            m.d.sync += beat.eq(beat + 1)
-        return beat
+            m.d.comb += following.eq(beat + 1)
+        m.d.sync += beat.eq(following)
+        return following
 
-    def _input_move(self, m: Module, lane: int, beat: Signal | None) -> dict[str, Signal]:
-        """The converter's `move` port of a lane, by beat; nothing where it has none."""
-        if beat is None:
+    def _input_move(self, m: Module, lane: int, following: Signal | None) -> dict[str, Signal]:
+        """The converter's `move` port of a lane, by beat, from a register; nothing without one."""
+        if following is None:
             return {}
-        move = Signal(range(self.to_fixed.moves + 1), name=f"in{lane}_move")
-        with m.Switch(beat):
-            for b in range(self.binding.beats_in):
-                if (position := b * self.binding.lanes_in + lane) < len(self.binding.inputs):
-                    fmt = self.datapath.formats[self.binding.inputs[position]]
-                    with m.Case(b):
-                        m.d.comb += move.eq(fmt.frac - self.input_format.frac)
+        moves = {}
+        for beat in range(self.binding.beats_in):
+            if (position := beat * self.binding.lanes_in + lane) < len(self.binding.inputs):
+                fmt = self.datapath.formats[self.binding.inputs[position]]
+                moves[beat] = fmt.frac - self.input_format.frac
+        move = Signal(range(self.to_fixed.moves + 1), name=f"in{lane}_move", init=moves.get(0, 0))
+        with m.Switch(following):
+            for beat, places in moves.items():
+                with m.Case(beat):
+                    m.d.sync += move.eq(places)
+            with m.Default():
+                m.d.sync += move.eq(0)
         return {"i_move": move}
 
     def _output_turn(self, m: Module, lane: int) -> dict[str, Signal]:
