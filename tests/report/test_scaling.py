@@ -62,6 +62,12 @@ def data() -> dict[str, Any]:
             }
         ],
         "facts": {},
+        "peers": [
+            {
+                **{"by": "Pinion", "function": "rnea", "dtype": "float32", "threads": 1},
+                **{"robots": 1000, "ns_per_robot": 26.8, "against_loop": 70.1},
+            }
+        ],
         "left_out": {"GPU": "There is none."},
         "rows": [
             *rows("links_id", "id_serial", "one", lambda n: 1e-4 * n),
@@ -186,6 +192,7 @@ def test_page_pictures_and_data_are_written(data: dict[str, Any], tmp_path: Path
             f"(scaling_{name}.svg)" in page and (tmp_path / "new" / f"scaling_{name}.svg").exists()
         )
     assert "groups_fd_10)" not in page
+    assert "| rnea | Pinion | one | float32 | 1,000 | 26.8 | 70.1 |" in page
     assert read_scaling(written[1]) == json.loads(json.dumps(data))
     again = write_scaling(tmp_path / "again", data)
     assert [p.read_bytes() for p in again] == [p.read_bytes() for p in written]
@@ -203,6 +210,7 @@ def test_page_pictures_and_data_are_written(data: dict[str, Any], tmp_path: Path
         {"calls": 0},
         {"algorithm": "magic"},
         {"links": "many"},
+        {"peers": [{"ns_per_robot": float("nan")}]},
     ],
 )
 def test_damaged_data_is_refused_and_nothing_is_written(

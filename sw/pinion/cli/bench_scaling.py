@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,13 @@ from pinion.compute.parallel import experiments
 from pinion.dynamics.parallel import evidence
 from pinion.functions import InputError
 from pinion.installation import version
-from pinion.report.scaling import EXPERIMENTS, claims_table, counts_table, scaling_table
+from pinion.report.scaling import (
+    EXPERIMENTS,
+    claims_table,
+    counts_table,
+    peers_table,
+    scaling_table,
+)
 from pinion.report.scaling_page import write_scaling
 
 from .bench_compare import machine
@@ -48,7 +55,9 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
         if largest is None or max(point.links, point.robots) <= largest
     ]
     if not points:
-        raise UsageError(f"Nothing is left with --largest {largest}: the shortest chain has 10 links.")
+        raise UsageError(
+            f"Nothing is left with --largest {largest}: the shortest chain has 10 links."
+        )
     load_before = os.getloadavg()[0]
     begin = time.perf_counter()
     rows: list[dict[str, Any]] = []
@@ -69,6 +78,7 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
             advance(1)
     if gpu is not None:
         left_out |= gpu.left_out
+    peers = [] if largest is not None else _peers(left_out)
     data = {
         "bench": "scaling",
         "version": version(),
@@ -81,6 +91,7 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
         },
         "seconds": seconds,
         "rows": rows,
+        "peers": peers,
         "counts": evidence.counts(),
         "facts": evidence.facts(),
         "left_out": left_out,
@@ -91,11 +102,27 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
         return
     for name in EXPERIMENTS:
         show(scaling_table(data, name))
+    if peers:
+        show(peers_table(data))
     show(counts_table(data))
     show(claims_table(data))
     for what, why in left_out.items():
         say(f"Left out: {what}: {why}")
     say(f"The page is {written[0]}.")
+
+
+def _peers(left_out: dict[str, str]) -> list[dict[str, Any]]:
+    """Times beside Pinocchio's, where it is installed."""
+    try:
+        pinocchio = import_module("pinocchio")
+    except ImportError:
+        left_out["Pinocchio"] = "It is not installed: the package on PyPI is called pin."
+        return []
+    try:
+        return experiments.beside_pinocchio(pinocchio)
+    except ComputeError as error:
+        left_out["Pinocchio"] = str(error)
+        return []
 
 
 def _command(folder: Path, largest: int | None, seconds: float) -> str:

@@ -153,6 +153,11 @@ def check_scaling(data: Mapping[str, Any]) -> None:
             if not isinstance(count[key], int):
                 raise ValueError(f"a count's {key} is {count[key]!r}")
         str(count["algorithm"])
+    for row in data["peers"]:
+        if not 0.0 < float(row["ns_per_robot"]) < np.inf:
+            raise ValueError(f"a peer's time is {row['ns_per_robot']!r}")
+        for key in ("by", "function", "dtype", "threads", "robots", "against_loop"):
+            _ = row[key]
     for key in ("version", "date", "command", "seconds", "facts"):
         _ = data[key]
     dict(data["machine"].items())
@@ -189,6 +194,29 @@ def scaling_table(data: Mapping[str, Any], name: str) -> Table:
         columns=(experiment.varied, *(f"{size:,}" for size in sizes), "calls"),
         rows=made,
         note=f"Redoes {experiment.figures}.",
+    )
+
+
+def peers_table(data: Mapping[str, Any]) -> Table:
+    """Nanoseconds a robot of 10 links, Pinion's kernels beside Pinocchio, in one run."""
+    return Table(
+        title="Chains of 10 links beside Pinocchio: nanoseconds a robot",
+        columns=("function", "by", "threads", "dtype", "robots", "ns", "x Pinocchio's loop"),
+        rows=[
+            (
+                row["function"],
+                row["by"],
+                "all" if row["threads"] == 0 else "one",
+                row["dtype"],
+                row["robots"],
+                float(row["ns_per_robot"]),
+                None if row["against_loop"] is None else float(row["against_loop"]),
+            )
+            for row in data["peers"]
+        ],
+        left=4,
+        note="All took turns in one run; medians of rounds. Pinocchio's loop is one of Python, a "
+        "call a robot, in float64: its `rnea` beside `rnea`, its `aba` beside the others.",
     )
 
 

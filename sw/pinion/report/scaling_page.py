@@ -16,6 +16,7 @@ from .scaling import (
     claims_table,
     counts_table,
     of_experiment,
+    peers_table,
     scaling_table,
 )
 from .table import Table
@@ -84,6 +85,9 @@ def scaling_page(data: Mapping[str, Any]) -> str:
         ]
         lines += escaped_table(scaling_table(data, name))
         lines += ["", f"![Time over {experiment.varied}]({_picture(name)})"]
+    peers = peers_table(data)
+    if peers.rows:
+        lines += ["", f"## {peers.title}", "", peers.note, "", *escaped_table(peers)]
     counts = counts_table(data)
     lines += ["", f"## {counts.title}", "", counts.note, "", *escaped_table(counts)]
     lines += ["", "## What is missing, and why", ""]

@@ -35,12 +35,14 @@ from ..cuda.device import Device
 from ..errors import ComputeError
 from . import cuda
 from .kernel import ChainKernel, compile
+from .times import chain_times
 
 Row = dict[str, Any]
 Call = Callable[[], object]
 
 LINKS = (10, 20, 50, 100, 200, 500, 1000)
 GROUPS = (1, 10, 100, 1000)
+PEER_GROUPS = (1000, 10_000)
 DENSE = 200
 """Links of the longest chain whose M the float model makes: n inverse dynamics in one batch."""
 
@@ -200,7 +202,7 @@ def _calls(shape: Shape, name: str, chain: Chain, state: RandomState) -> Iterato
             yield "all", partial(compile(chain, _COMPILED[name]), out=out, **given)
             if name != "cfa_ldl":
                 yield "thread", partial(a_thread_each, one, given, out)
-    if shape.robots == 1 and (name != "jsiia" or shape.links <= DENSE):
+    if shape.experiment.startswith("links") and (name != "jsiia" or shape.links <= DENSE):
         yield "numpy", partial(_MODELS[name], chain, *given.values())
 
 
@@ -223,6 +225,25 @@ def a_thread_each(
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def beside_pinocchio(pinocchio: Any, groups: Sequence[int] = PEER_GROUPS) -> list[Row]:
+    """Times of kernels for chains of 10 links beside Pinocchio's calls, on one core and on all.
+
+    Parameters
+    ----------
+    pinocchio : the module, which is no requirement of this package.
+
+    Raises
+    ------
+    ComputeError
+        When there is no compiler.
+    """
+    chain = random_chain(10, 1, inertias=INERTIAS)
+    found: list[Row] = []
+    for robots in groups:
+        found += chain_times(chain, pinocchio=pinocchio, threads=(1, 0), robots=robots)
+    return found
 
 
 def mean_ms(call: Call, seconds: float) -> tuple[float, int]:
