@@ -299,6 +299,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     W, H = directions(1, 3)
     good = TypeI(W=W)
     cases: list[tuple[str, Any, dict[str, Any]]] = [
+        ("contact is None", None, {}),
         ("refine is -1", good, {"refine": -1}),
         ("damping -1", good, {"damping": -1.0}),
         ("no rotation", good, {"frame": (np.eye(3) * 2, np.zeros(3))}),

@@ -166,6 +166,8 @@ def closed_chain(
     """
     if refine < 0 or not damping >= 0.0:
         raise DynamicsError(f"refine is {refine} and damping {damping}: neither can be negative.")
+    if not isinstance(contact, TypeI | TypeII | Lathrop):
+        raise DynamicsError(f"contact is {contact!r}: pass a TypeI, a TypeII or a Lathrop.")
     at = state_of(chain, q, qd=qd, tau=tau)
     X = _tip(frame, at.dtype)
     along = at.along("qd")[:, chain.main]
