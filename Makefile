@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-frameworks formal soak fuzz ulx3s lint format bench clean distclean
+.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s lint format bench clean distclean
 
 BIN := .venv/bin
 BUILD := build
@@ -29,6 +29,7 @@ help:
 	@echo '  make test       set up, then run all tests        (ARGS="tests/hls -k schedule")'
 	@echo '  make test-slow  every function on real robots and whole boards, an hour or more'
 	@echo '  make test-frameworks  gradients in PyTorch and JAX, in an environment of their own'
+	@echo '  make test-gpu   tests and benches of everything that needs a GPU; it has not met one yet'
 	@echo '  make formal     proofs of the stream components, a few minutes'
 	@echo '  make soak       100,000 requests through a stand-in card that keeps failing'
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
@@ -57,6 +58,9 @@ test-slow: setup
 test-frameworks: setup
 	@echo 'test-frameworks: the gradients of PyTorch and JAX, and the examples that use them'
 	$(RUN) bash .ci/frameworks $(ARGS)
+
+test-gpu: setup
+	$(RUN) bash .ci/gpu
 
 formal: setup
 	@echo 'formal: nothing dropped, doubled or reordered; what waits stays'

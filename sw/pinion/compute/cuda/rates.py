@@ -152,14 +152,15 @@ def sent(kernel: CudaKernel, array: Array, values: NDArray[Any]) -> DeviceArray:
     Parameters
     ----------
     array : what the values are of.
-    values : (n, ...).
+    values : (n, ...), of any dtype of floats.
 
     Raises
     ------
     MemoryError : the device has no room, or the host none to pin.
     """
     soa = kernel.source.layout == "soa"
-    flat = np.ascontiguousarray(np.moveaxis(values, 0, -1) if soa else values).reshape(-1)
+    ordered = np.moveaxis(values, 0, -1) if soa else values
+    flat = np.ascontiguousarray(ordered, kernel.dtype).reshape(-1)
     there = placed(kernel, array, len(values))
     try:
         pinned = kernel.device.pinned(flat.nbytes)

@@ -7,25 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute.cuda import open_gpu
 from pinion.compute.cuda.device import Device
 from pinion.compute.parallel import cuda
 from pinion.dynamics.parallel.random import random_chain, random_state
 from pinion.dynamics.parallel.recursion import aba
-from pinion.functions import InputError
 
 pytestmark = pytest.mark.slow
 
 ROBOTS = {1: 2000, 2: 2000, 31: 2000, 32: 2000, 33: 1000, 64: 900, 100: 100}
 ALL = [(function, method) for function, methods in cuda.METHODS.items() for method in methods]
-
-
-@pytest.fixture(scope="module")
-def gpu() -> Device:
-    try:
-        return open_gpu(0)
-    except InputError as error:
-        pytest.skip(str(error))
 
 
 def worst(found: Any, wanted: Any) -> float:
@@ -35,8 +25,9 @@ def worst(found: Any, wanted: Any) -> float:
 
 
 @pytest.mark.parametrize(("function", "method"), ALL)
-def test_ten_thousand_robots(function: str, method: str, gpu: Device) -> None:
-    for n, count in ROBOTS.items():
+def test_ten_thousand_robots(function: str, method: str, gpu: Device, few: bool) -> None:
+    for n, robots in ROBOTS.items():
+        count = 2 if few else robots
         chain = random_chain(n, n, inertias="arm")
         state = random_state(chain, 1, count)
         kernel = cuda.compile(chain, function, method=method, device=gpu)
@@ -51,7 +42,9 @@ def test_ten_thousand_robots(function: str, method: str, gpu: Device) -> None:
 
 
 @pytest.mark.parametrize("n", [1000, 5000])
-def test_one_long_robot(n: int, gpu: Device) -> None:
+def test_one_long_robot(n: int, gpu: Device, few: bool) -> None:
+    if few and n > 1000:
+        pytest.skip("A grid takes minutes on a processor.")
     chain = random_chain(n, 1)
     state = random_state(chain, 1)
     found = cuda.compile(chain, "rnea", device=gpu)(q=state.q, qd=state.qd, qdd=state.qdd)
