@@ -49,7 +49,7 @@ def test_one_long_robot(n: int, gpu: Device, few: bool) -> None:
     state = random_state(chain, 1)
     found = cuda.compile(chain, "rnea", device=gpu)(q=state.q, qd=state.qd, qdd=state.qdd)
     assert worst(found, state.tau) <= 1e-12
-    for method in ("abia", "hybrid"):
+    for method in ("abia", "hybrid", "cfa_oee"):
         kernel = cuda.compile(chain, "aba", method=method, device=gpu)
         found = kernel(q=state.q, qd=state.qd, tau=state.tau)
         own = worst(aba(chain, state.q, state.qd, state.tau), state.qdd)

@@ -33,7 +33,9 @@ class ChainDevice(HostDevice):
     ) -> None:
         super().__init__(folder)
         self.seed = 0
-        self._texts = {k.name: k.text for source in sources for k in source.kernels}
+        self._texts = {
+            k.name: k.text for source in sources for k in (*source.kernels, *source.alone)
+        }
         start = PRELUDE + (WATCHED if watched else "")
         self._kernels = HostKernels(
             start + "".join(self._texts.values()), folder=folder, compiler=compiler

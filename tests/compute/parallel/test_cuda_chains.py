@@ -20,7 +20,13 @@ from tests.support.cuda_chains import ChainDevice
 from tests.support.cuda_host import HostError
 from tests.support.cuda_omissions import Place
 
-ALL = [(function, method) for function, methods in METHODS.items() for method in methods]
+# Constraint forces are in files of their own: test_cuda_cfa.py and those beside it.
+ALL = [
+    (function, method)
+    for function, methods in METHODS.items()
+    for method in methods
+    if not method.startswith("cfa")
+]
 
 # Robots by their number of links: 200, around the borders of warps and blocks.
 ROBOTS = {1: 40, 2: 40, 31: 30, 32: 30, 33: 20, 63: 20, 64: 12, 100: 8}

@@ -48,6 +48,10 @@ def on_device(device: ChainDevice, x: Any, *, columns: bool = False) -> DeviceAr
     return DeviceArray(device.index, memory, x.shape, strides, x.dtype)
 
 
+def replace_strides(x: DeviceArray, strides: tuple[int, ...]) -> DeviceArray:
+    return DeviceArray(x.device, x._memory, x.shape, strides, x.dtype)
+
+
 def fetched(array: DeviceArray) -> Any:
     memory: Any = array._memory
     flat = memory.bytes[: array.dtype.itemsize * int(np.prod(array.shape))].view(array.dtype)
@@ -128,6 +132,12 @@ def test_arrays_on_the_device(which: int, chain: Chain, device: ChainDevice) -> 
         assert np.array_equal(fetched(found), host)
     single = kernel(**{name: on_device(device, x[4]) for name, x in given.items()})
     assert np.array_equal(fetched(single), host[4])
+    # A batch of one has any stride there: NumPy's own says what its array was made of.
+    one = {name: on_device(device, x[4:5]) for name, x in given.items()}
+    one["qd"] = replace_strides(one["qd"], (1, 1))
+    found = kernel(**one)
+    assert found.shape == (1, N) and np.array_equal(fetched(found), host[4:5])
+    assert kernel.sent(np.zeros((N, 1)).T).strides == (N, 1)
 
 
 def test_hybrid_takes_any_factors_of_the_processor(chain: Chain, device: ChainDevice) -> None:
@@ -190,6 +200,8 @@ def test_a_grid_is_no_larger_than_the_device(device: ChainDevice) -> None:
         (3, "rnea", {"method": "jsiia"}, "choose one of scan, warp, thread"),
         (3, "rnea", {"dtype": "float16"}, "no dtype 'float16'"),
         (0, "rnea", {}, "A chain of 0 links"),
+        (3, "aba", {"refine": 2}, "'jsiia' is not refined.* choose one of cfa_oee"),
+        (3, "aba", {"method": "cfa_ldl", "refine": -1}, "'refine' is -1: give 0 or more"),
         (109, "aba", {"method": "jsiia"}, "108 links in float64 at most, not 109"),
     ],
 )

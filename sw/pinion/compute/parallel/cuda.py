@@ -5,7 +5,8 @@
 >>> tau = inverse(q=q, qd=qd, qdd=qdd)                                          # doctest: +SKIP
 
 A chain is data, so that kernels depend on the number of its links alone, and by that on how many
-threads compute a robot (:func:`pinion.compute.parallel.device_chain.shape_of`).
+threads compute a robot (:func:`pinion.compute.parallel.device_chain.shape_of`). Constraint forces
+of several robots have other threads than those of one (:func:`.device_cfa.cfa_shape`).
 
 ======== =========== ======================================================================
 function method      what computes it
@@ -19,6 +20,9 @@ aba      hybrid      scans (``kernels/articulated.cuh``); articulated inertias b
 aba      abia        the same with articulated inertias by a warp of the device
 aba      warp        articulated bodies, by a warp a robot
 aba      thread      articulated bodies, by a thread a robot
+aba      cfa_oee     constraint forces (``kernels/cfa.cuh``) by odd-even elimination
+aba      cfa_oer     the same by odd-even reduction
+aba      cfa_ldl     the same by L D L^T, by a thread a robot
 ======== =========== ======================================================================
 
 .. note:: None of it has been run on a GPU yet: kernels are compiled for GPUs and run on a
@@ -43,15 +47,16 @@ from pinion.functions import InputError
 
 from ..cuda import open_gpu
 from ..cuda.device import Device, Launch, Memory, Stream
-from ..cuda.kernel import DeviceArray, _described, _is_on_a_device
+from ..cuda.kernel import DeviceArray, _contiguous, _described, _is_on_a_device
 from ..errors import ComputeError
+from .device_cfa import SOLVERS, cfa_kernel, constraint_numbers, words_a_link
 from .device_chain import BLOCK_LINKS, SCALARS, WARP, Array, Shape, canonical, packed, shape_of
 
 __all__ = ["METHODS", "ChainKernel", "ChainSource", "KernelSource", "compile", "source"]
 
 METHODS: Mapping[str, tuple[str, ...]] = {
     "rnea": ("scan", "warp", "thread"),
-    "aba": ("jsiia", "hybrid", "abia", "warp", "thread"),
+    "aba": ("jsiia", "hybrid", "abia", "warp", "thread", "cfa_oee", "cfa_oer", "cfa_ldl"),
 }
 """Ways to compute each function."""
 
@@ -63,6 +68,8 @@ _INVERSE_WORKSPACE, _FORWARD_WORKSPACE, _FACTORS = 6, 14, 7  # numbers a link
 _THREADS = 128  # of a block in which each computes a robot
 _BOUND = 256  # threads of any block, with 255 registers each
 
+_SOLVERS = {f"cfa_{solver}": solver for solver in SOLVERS}  # by method
+
 _ARGUMENTS = "robots, n, numbers, chain_step, robot_step, step"
 
 
@@ -72,7 +79,8 @@ class KernelSource:
 
     Its parameters have eight bytes each: robots, links, address of the chains' numbers, distance
     of robots' chains, distances of robots and of links in the arrays (``kernels/chain.cuh``),
-    address of scratch memory, addresses of `arrays`.
+    address of scratch memory, addresses of `arrays`. Those that are `constrained` have others
+    besides, see :class:`.device_cfa.CfaKernel`.
 
     Members
     -------
@@ -82,7 +90,8 @@ class KernelSource:
     per_robot : as many robots of the launch stand for one, see ``kernels/jsiia.cuh``.
     shared_bytes : of a block.
     elements : words of the scans' elements, for scratch memory of a grid.
-    workspace : numbers a link of scratch memory.
+    workspace : numbers a link of scratch memory, behind those of a grid.
+    constrained : it computes constraint forces; the workspace is its work memory.
     """
 
     name: str
@@ -93,6 +102,7 @@ class KernelSource:
     shared_bytes: int = 0
     elements: tuple[int, ...] = ()
     workspace: int = 0
+    constrained: bool = False
 
     def launch(self, robots: int) -> Launch:
         """Blocks and threads for so many robots; a grid is for one."""
@@ -102,9 +112,18 @@ class KernelSource:
 
     def scratch_bytes(self, robots: int, n: int, dtype: np.dtype[Any]) -> int:
         """Bytes of scratch memory; a grid's first 16 are zero before its first launch."""
-        return self.shape.scratch_bytes(self.elements, dtype) + (
-            robots * n * self.workspace * dtype.itemsize
-        )
+        at_once = self.at_once(robots)
+        return self.own_bytes(dtype) + at_once * n * self.workspace * dtype.itemsize
+
+    def own_bytes(self, dtype: np.dtype[Any]) -> int:
+        """Bytes of scratch memory before the workspace."""
+        # What a grid for one robot needs to be zero is left alone by the kernels for several.
+        least = 16 if self.constrained else 0
+        return max(least, self.shape.scratch_bytes(self.elements, dtype))
+
+    def at_once(self, robots: int) -> int:
+        """Robots of a launch; a grid is for one."""
+        return 1 if self.shape.scope == "Grid" else robots
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +135,7 @@ class ChainSource:
     function, method, dtype : see the module.
     n : links.
     kernels : in their order.
+    alone : those for one robot, where they are others; else empty.
     inputs, result : names of the arrays, (robots, n) each.
     between : names of the arrays between kernels, and their numbers a robot.
     """
@@ -128,10 +148,20 @@ class ChainSource:
     inputs: tuple[str, ...]
     result: str
     between: Mapping[str, int]
+    alone: tuple[KernelSource, ...] = ()
+
+    def kernels_for(self, robots: int) -> tuple[KernelSource, ...]:
+        """The kernels for so many robots."""
+        return self.alone if self.alone and robots == 1 else self.kernels
 
 
 def source(
-    n: int, function: str, *, method: str | None = None, dtype: str = "float64"
+    n: int,
+    function: str,
+    *,
+    method: str | None = None,
+    dtype: str = "float64",
+    refine: int | None = None,
 ) -> ChainSource:
     """The kernels for chains of n links.
 
@@ -140,6 +170,7 @@ def source(
     function, method : see the module; by default the first method of the function that can be.
     dtype : ``float64``, or ``float32``, which is exact enough for inverse dynamics and for forward
         dynamics of short chains.
+    refine : of constraint forces, as of :func:`pinion.dynamics.parallel.cfa.cfa`: by default 1.
 
     Raises
     ------
@@ -166,8 +197,22 @@ def source(
             f"The method 'jsiia' keeps M in {SHARED_BYTES // 1024} KiB: {longest} links in {dtype} "
             f"at most, not {n}; choose 'abia' or 'hybrid'."
         )
+    constrained = method in _SOLVERS
+    if refine is not None and not constrained:
+        raise InputError(
+            f"The method '{method}' is not refined: leave 'refine' out, or choose one of "
+            f"{_list(_SOLVERS)}."
+        )
+    refine = 1 if refine is None else refine
+    if refine < 0:
+        raise InputError(f"'refine' is {refine}: give 0 or more.")
     made = _Maker(n, dtype)
-    kernels, between = made.rnea(method) if function == "rnea" else made.aba(method)
+    alone: tuple[KernelSource, ...] = ()
+    between: dict[str, int] = {}
+    if constrained:
+        kernels, alone = made.cfa(_SOLVERS[method], refine)
+    else:
+        kernels, between = made.rnea(method) if function == "rnea" else made.aba(method)
     return ChainSource(
         function=function,
         method=method,
@@ -177,6 +222,7 @@ def source(
         inputs=("q", "qd", "qdd" if function == "rnea" else "tau"),
         result="tau" if function == "rnea" else "qdd",
         between=between,
+        alone=alone,
     )
 
 
@@ -186,6 +232,7 @@ def compile(
     *,
     method: str | None = None,
     dtype: str = "float64",
+    refine: int | None = None,
     device: int | Device = 0,
     cache: Path | None = None,
     factors: Callable[[Array], Array] | None = None,
@@ -195,7 +242,7 @@ def compile(
     Parameters
     ----------
     chain : joints of one velocity, no side branches; or one for each robot, of as many links.
-    function, method, dtype : as of `source`.
+    function, method, dtype, refine : as of `source`.
     device : the number of a GPU, or a device.
     cache : where compiled kernels are kept; by default the user's cache.
     factors : for ``hybrid``, what gives the processor's part as :func:`joint_factors` does.
@@ -205,7 +252,8 @@ def compile(
     InputError
         When an argument does not do, or there is no such GPU; one sentence.
     ComputeError
-        When the chain is none that kernels take, or a kernel does not compile or load.
+        When the chain is none that kernels take (for constraint forces every link needs an
+        inertia that has an inverse), or a kernel does not compile or load.
     """
     chains = [chain] if isinstance(chain, Chain) else list(chain)
     lengths = sorted({one.n for one in chains})
@@ -213,7 +261,7 @@ def compile(
         raise InputError(f"The chains have {lengths} links: give some, and all of the same length.")
     return ChainKernel(
         chains=[canonical(one) for one in chains],
-        source=source(lengths[0], function, method=method, dtype=dtype),
+        source=source(lengths[0], function, method=method, dtype=dtype, refine=refine),
         device=open_gpu(device, cache) if isinstance(device, int) else device,
         factors=factors,
     )
@@ -258,24 +306,12 @@ class ChainKernel:
         self.device = device
         self.dtype = np.dtype(source.dtype)
         self._factors = factors or self._own_factors
-        blocks = shape_of(source.n).blocks(1)
-        if blocks > device.multiprocessors:
-            # A block of a grid takes all registers of a multiprocessor.
-            raise InputError(
-                f"{device.name} runs {device.multiprocessors} blocks at once, and a chain of "
-                f"{source.n} links takes {blocks}: give {device.multiprocessors * BLOCK_LINKS} "
-                "links at most."
-            )
-        self._loaded = [device.load(kernel.name, kernel.text) for kernel in source.kernels]
         self._room: _Room | None = None
-        numbers = np.concatenate([packed(chain, self.dtype) for chain in chains])
-        self._chain_step = len(numbers) // len(self.chains) if len(self.chains) > 1 else 0
-        self._numbers = device.allocate(numbers.nbytes)
-        stream = device.stream()
-        sent = device.pinned(numbers.nbytes)
-        sent.view(self.dtype)[...] = numbers
-        stream.upload(self._numbers, sent)
-        stream.wait()
+        self._loaded: dict[str, Any] = {}
+        self._steps(len(self.chains))
+        self._numbers, self._chain_step = self._of_chains(packed)
+        if any(kernel.constrained for kernel in source.kernels):
+            self._constraints, self._constraint_step = self._of_chains(constraint_numbers)
 
     def __call__(self, **arrays: Any) -> Any:
         """Compute a batch.
@@ -326,6 +362,38 @@ class ChainKernel:
             When the device has no memory left or failed.
         """
         flat = np.ascontiguousarray(values, self.dtype)
+        memory, strides = self._uploaded(flat), _contiguous(flat.shape)
+        return DeviceArray(self.device.index, memory, flat.shape, strides, self.dtype)
+
+    def close(self) -> None:
+        """Give the device's memory back, that of the chains aside."""
+        if self._room is not None:
+            self._room.close()
+        self._room = None
+
+    def _steps(self, robots: int) -> list[tuple[KernelSource, Any]]:
+        """The kernels for so many robots, loaded."""
+        steps = []
+        for kernel in self.source.kernels_for(robots):
+            if kernel.name not in self._loaded:
+                self._check_grid(kernel.shape)
+                self._loaded[kernel.name] = self.device.load(kernel.name, kernel.text)
+            steps.append((kernel, self._loaded[kernel.name]))
+        return steps
+
+    def _check_grid(self, shape: Shape) -> None:
+        if shape.scope != "Grid":
+            return
+        # So many threads take all registers of a multiprocessor.
+        most = self.device.multiprocessors * (_BOUND // shape.threads)
+        if shape.blocks_a_robot > most:
+            raise InputError(
+                f"{self.device.name} runs {most} blocks at once, and a chain of {self.source.n} "
+                f"links takes {shape.blocks_a_robot}: give {most * shape.threads * shape.links} "
+                "links at most."
+            )
+
+    def _uploaded(self, flat: Array) -> Memory:
         try:
             memory = self.device.allocate(max(1, flat.nbytes))
             pinned = self.device.pinned(flat.nbytes)
@@ -335,14 +403,14 @@ class ChainKernel:
         stream = self.device.stream()
         stream.upload(memory, pinned)
         stream.wait()
-        strides = tuple(step // flat.itemsize for step in flat.strides)
-        return DeviceArray(self.device.index, memory, flat.shape, strides, self.dtype)
+        return memory
 
-    def close(self) -> None:
-        """Give the device's memory back, that of the chains aside."""
-        if self._room is not None:
-            self._room.close()
-        self._room = None
+    def _of_chains(self, numbers_of: Callable[[Chain, Any], Array]) -> tuple[Memory, int]:
+        """Numbers of all chains on the device, and the distance of robots' there."""
+        numbers = np.concatenate([numbers_of(chain, self.dtype) for chain in self.chains])
+        return self._uploaded(numbers), len(numbers) // len(self.chains) if len(
+            self.chains
+        ) > 1 else 0
 
     def _from_host(self, arrays: Mapping[str, Any]) -> Array:
         n = self.source.n
@@ -363,9 +431,8 @@ class ChainKernel:
             sent = room.pinned[name][: robots * n].reshape(*batch, n)
             sent[...] = x
             stream.upload(room.memory[name], sent)
-        steps = list(zip(self.source.kernels, self._loaded, strict=True))
         places = {name: memory.address for name, memory in room.memory.items()}
-        for kernel, loaded in steps:
+        for kernel, loaded in self._steps(robots):
             if "factors" in kernel.arrays and self.source.method == "hybrid":
                 # The bias is being computed meanwhile.
                 values = self._factors(room.pinned["q"][: robots * n].reshape(robots, n))
@@ -395,6 +462,11 @@ class ChainKernel:
                     f"'{name}' is on the device {device}, and the kernel on {self.device.index}: "
                     "copy it there."
                 )
+            # Of an axis of one element the stride says nothing, and libraries choose any.
+            strides = tuple(
+                own if size > 1 else rows
+                for size, own, rows in zip(shape, strides, _contiguous(shape), strict=True)
+            )
             first = first or (shape, strides)
             if len(shape) not in (1, 2) or shape[-1] != n or dtype != self.dtype:
                 raise InputError(
@@ -422,7 +494,7 @@ class ChainKernel:
             places |= {name: room.memory[name].address for name in self.source.between}
             places[self.source.result] = result.address
             self.device.wait()  # whoever makes the inputs may not be done
-            for kernel, loaded in zip(self.source.kernels, self._loaded, strict=True):
+            for kernel, loaded in self._steps(robots):
                 self._queue(room.stream, kernel, loaded, robots, places, steps, room.scratch)
             room.stream.wait()
         return DeviceArray(self.device.index, result, shape, strides, self.dtype)
@@ -439,17 +511,26 @@ class ChainKernel:
     ) -> None:
         """Queue a kernel for all robots; a grid computes one after the other."""
         source, size = self.source, self.dtype.itemsize
-        at_once = 1 if kernel.shape.scope == "Grid" else robots
+        at_once = kernel.at_once(robots)
         for first in range(0, robots, at_once):
             addresses = []
             for name in kernel.arrays:
                 apart = source.between.get(name, steps[0])
                 addresses.append(places[name] + first * apart * size)
-            numbers = self._numbers.address + first * self._chain_step * size
+            chain = [self._numbers.address + first * self._chain_step * size, self._chain_step]
+            work: list[int] = []
+            if kernel.constrained:
+                distance = self._constraint_step
+                chain += [self._constraints.address + first * distance * size, distance]
+                # Numbers of threads that compute a robot each are next to each other.
+                words = source.n * kernel.workspace
+                interleaved = kernel.shape.scope == "Thread"
+                work = [scratch.address + kernel.own_bytes(self.dtype)]
+                work += [1, at_once] if interleaved else [words, 1]
             stream.launch(
                 loaded,
                 kernel.launch(at_once),
-                [at_once, source.n, numbers, self._chain_step, *steps, scratch.address, *addresses],
+                [at_once, source.n, *chain, *steps, scratch.address, *work, *addresses],
             )
 
     def _robots(self, robots: int) -> int:
@@ -486,7 +567,9 @@ class _Room:
         dtype = np.dtype(source.dtype)
         sizes = {name: robots * source.n for name in (*source.inputs, source.result)}
         sizes |= {name: robots * count for name, count in source.between.items()}
-        scratch = max(k.scratch_bytes(robots, source.n, dtype) for k in source.kernels)
+        # Later calls may have fewer robots: one, whose kernels may be others.
+        kernels = (*source.kernels_for(robots), *source.alone)
+        scratch = max(k.scratch_bytes(robots, source.n, dtype) for k in kernels)
         self.robots = robots
         self.stream, self.side = device.stream(), device.stream()
         self.memory: dict[str, Memory] = {}
@@ -554,6 +637,27 @@ class _Maker:
             shared_bytes=shared,
         )
         return (bias, factors, scans), between
+
+    def cfa(
+        self, solver: str, refine: int
+    ) -> tuple[tuple[KernelSource, ...], tuple[KernelSource, ...]]:
+        """For several robots, of which a grid computes one after the other, and for one."""
+        several = self._constrained(2 if self.n <= BLOCK_LINKS else 1, solver, refine)
+        alone = self._constrained(1, solver, refine)
+        return (several,), (alone,) if alone != several else ()
+
+    def _constrained(self, robots: int, solver: str, refine: int) -> KernelSource:
+        made = cfa_kernel(self.n, robots, self.dtype.name, solver=solver, refine=refine)
+        return KernelSource(
+            name=made.name,
+            text=made.text,
+            arrays=made.arrays,
+            shape=made.shape,
+            shared_bytes=made.shared_bytes,
+            elements=made.elements,
+            workspace=words_a_link(self.n, solver),
+            constrained=True,
+        )
 
     def _inverse(self, arrays: tuple[str, ...]) -> KernelSource:
         return self._scan("inverse.cuh", "inverse", arrays, 1, [_MOVING, _CARRIED])

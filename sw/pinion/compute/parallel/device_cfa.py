@@ -109,6 +109,7 @@ class CfaKernel:
         (robots, 6), Lambda_inverse (robots, 36), tip (12,): see ``closed.cuh``.
     shape : threads and links.
     blocks : of the launch; cooperative where the scope is ``Grid``.
+    elements : words of the scans' elements, one after the other.
     shared_bytes, scratch_bytes, work_bytes : of a block's shared memory, and of device memory. A
         grid's first 16 bytes of scratch memory are zero before its first launch.
     work_step, row_step : distances in work memory, of robots and of rows, in numbers.
@@ -119,6 +120,7 @@ class CfaKernel:
     arrays: tuple[str, ...]
     shape: Shape
     blocks: int
+    elements: tuple[int, ...]
     shared_bytes: int
     scratch_bytes: int
     work_bytes: int
@@ -228,6 +230,7 @@ def _kernel(
         arrays=(*inputs, *results),
         shape=chosen,
         blocks=-(-robots // chosen.threads) if alone else chosen.blocks(robots),
+        elements=scans,
         shared_bytes=0 if alone else chosen.shared_bytes(max(_SCAN_WORDS), dtype),
         scratch_bytes=chosen.scratch_bytes(scans, dtype),
         work_bytes=words * robots * size,

@@ -73,6 +73,9 @@ _ON_GPU: Mapping[str, tuple[str, str]] = MappingProxyType(
         "aba_warp": ("aba", "warp"),
         "hybrid": ("aba", "hybrid"),
         "abia": ("aba", "abia"),
+        "cfa_oee": ("aba", "cfa_oee"),
+        "cfa_oer": ("aba", "cfa_oer"),
+        "cfa_ldl": ("aba", "cfa_ldl"),
     }
 )
 """Function and method of :mod:`pinion.compute.parallel.cuda`, by the experiments' names."""
