@@ -57,11 +57,11 @@ def run(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Run:
 
 
 def assert_exact(found: np.ndarray, robots: Robots) -> None:
-    """Hold results to ten times the largest error of articulated bodies in robots of that length.
+    """Hold every error to 1e-11, or to ten times the largest `floor` of `robots` if that is more.
 
-    Of a single robot that error may be small by chance. Refinement by a recursion of inverse
-    dynamics keeps to that of each robot, but scans multiply rotations and round otherwise: of 200
-    robots one had 30 times its own.
+    All robots have one bound, the largest floor and not their own: rounding errors of a robot's
+    articulated bodies may cancel, and those of a kernel, which multiplies and adds in another
+    order, need not cancel in the same robot.
     """
     errors = robots.errors(found)
     allowed = max(1e-11, 10 * robots.floor.max())

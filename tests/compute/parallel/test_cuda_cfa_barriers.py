@@ -48,9 +48,9 @@ def with_mutants() -> tuple[str, list[str]]:
         lines = text.count("\n", 0, found.start())
         owner = re.findall(r"struct (\w+)|void (\w+_kernel)", text[: found.start()])[-1]
         names.append(f"{''.join(owner)}, barrier before line {lines + 2}")
-        return f"if (mutant != {len(names) - 1}) meet(scope);"
+        return f"if (mutant != {len(names) - 1}) scope.sync();"
 
-    text = re.sub(r"\bmeet\(scope\);", switched, text)
+    text = re.sub(r"\bscope\.sync\(\);", switched, text)
     for owner, old, new in _DISTANCES:
         assert text.count(old) == 1
         near = f"const int near = mutant == {len(names)} && h > 2 ? 2 : h;\n"
@@ -104,19 +104,22 @@ def test_every_barrier_and_every_distance_is_needed(
         if name != "closed":
             assert robots.errors(right[name][None])[0] <= WHOLE
     assert len(names) == 16 + 2
+
+    def shows(name: str, seed: int) -> bool:
+        try:
+            found = result(host, name, robots, seed)
+        except HostError:
+            return True
+        scale = np.abs(right[name]).max()
+        return not np.abs(found - right[name]).max() <= WHOLE * scale
+
     for k, said in enumerate(names):
         choose(k)
-        noticed = []
+        wanted = expected(said)
+        # In some orders threads that do not meet come in the right one by chance.
         for name in KERNELS:
-            try:
-                found = result(host, name, robots, 1)
-            except HostError:
-                noticed.append(name)
-                continue
-            scale = np.abs(right[name]).max()
-            if not np.abs(found - right[name]).max() <= WHOLE * scale:
-                noticed.append(name)
-        assert set(noticed) == set(expected(said)), (said, noticed)
+            seeds = range(1, 9 if name in wanted else 2)
+            assert any(shows(name, seed) for seed in seeds) == (name in wanted), (said, name)
 
 
 def expected(mutant: str) -> list[str]:

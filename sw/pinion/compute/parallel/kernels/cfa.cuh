@@ -261,15 +261,15 @@ PINION_INLINE void cfa_kernel(T *shared, void *scratch, Work work, long long rob
   place_links(scope, links, angle);
 #pragma unroll 1
   for (int k = 0; k <= refine; ++k) {
-    meet(scope);
+    scope.sync();
     inverse_of<K>(scope, chain, rows, Links<T>::FORCE, angle, rate, found, rest);
-    meet(scope);
+    scope.sync();
 #pragma unroll 1
     for (int i = scope.thread(); i < chain.n; i += scope.threads()) {
       if (k == 0) links.block(i, solver.first());
       links.side(i, solver.first().R(0));
     }
-    meet(scope);
+    scope.sync();
     solver.solve(scope, k == 0);
 #pragma unroll 1
     for (int i = scope.thread(); i < chain.n; i += scope.threads()) {
@@ -277,7 +277,7 @@ PINION_INLINE void cfa_kernel(T *shared, void *scratch, Work work, long long rob
       read(rows, solver.last().R(0), i, c);
       links.hold(i, c);
     }
-    meet(scope);
+    scope.sync();
 #pragma unroll 1
     for (int i = scope.thread(); i < chain.n; i += scope.threads())
       links.accelerate(i, no_spatial<T>());

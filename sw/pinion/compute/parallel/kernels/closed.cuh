@@ -220,11 +220,11 @@ PINION_INLINE void closed_kernel(T *shared, void *scratch, Work work, long long 
     for (int k = 0; k < 6; ++k) rows.put(Contact::F + k, 0, T(0));
 #pragma unroll 1
   for (int k = 0; k <= refine; ++k) {
-    meet(scope);
+    scope.sync();
     tip_acceleration<K>(scope, links, Contact::ACCELERATION, rate, found);
     inverse_of<K>(scope, chain, rows, Links<T>::FORCE, angle, rate, found, rest);
     if (k > 0) take_wrench<K>(scope, links, X.force(spatial_at(rows, Contact::F, 0)));
-    meet(scope);
+    scope.sync();
 #pragma unroll 1
     for (int i = scope.thread(); i < chain.n; i += scope.threads()) {
       if (k == 0) {
@@ -233,11 +233,11 @@ PINION_INLINE void closed_kernel(T *shared, void *scratch, Work work, long long 
       }
       links.side(i, solver.first().R(0));
     }
-    meet(scope);
+    scope.sync();
     solver.solve(scope, k == 0);
     if (is_last)
       contact.solve(solver.last(), damping, G_C + robot * 6, Lambda_inverse + robot * 36);
-    meet(scope);
+    scope.sync();
 #pragma unroll 1
     for (int i = scope.thread(); i < chain.n; i += scope.threads()) {
       T c[BLOCK];
@@ -245,7 +245,7 @@ PINION_INLINE void closed_kernel(T *shared, void *scratch, Work work, long long 
       links.hold(i, c);
     }
     const Spatial<T> pushed = X.force(spatial_at(rows, Contact::MORE, 0));
-    meet(scope);
+    scope.sync();
 #pragma unroll 1
     for (int i = scope.thread(); i < chain.n; i += scope.threads()) links.accelerate(i, pushed);
   }

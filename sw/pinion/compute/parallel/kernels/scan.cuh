@@ -206,6 +206,7 @@ struct Grid {
   PINION_INLINE long long robot() const { return 0; }
   PINION_INLINE int thread() const { return (int)(blockIdx.x * blockDim.x + threadIdx.x); }
   PINION_INLINE int threads() const { return (int)(gridDim.x * blockDim.x); }
+  PINION_INLINE void sync() const { PINION_GRID_BARRIER(counter); }
 
   template <class Op, bool BACKWARD>
   PINION_INLINE typename Op::Element exclusive(const typename Op::Element &own) {
@@ -250,6 +251,17 @@ struct Grid {
     __syncthreads();
     return before;
   }
+};
+
+// One thread computes a robot, meets nobody and scans nothing.
+struct Thread {
+  PINION_INLINE Thread(void *, void *, long long) {}
+  PINION_INLINE long long robot() const {
+    return (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  }
+  PINION_INLINE int thread() const { return 0; }
+  PINION_INLINE int threads() const { return 1; }
+  PINION_INLINE void sync() const {}
 };
 
 } // namespace parallel

@@ -30,22 +30,6 @@
 namespace pinion {
 namespace parallel {
 
-// All threads of a scope wait for each other, and see what any of them wrote before.
-PINION_INLINE void meet(const Warp &) { __syncwarp(); }
-PINION_INLINE void meet(const Block &) { __syncthreads(); }
-PINION_INLINE void meet(const Grid &scope) { PINION_GRID_BARRIER(scope.counter); }
-
-// One thread computes a robot, and meets nobody.
-struct Thread {
-  PINION_INLINE Thread(void *, void *, long long) {}
-  PINION_INLINE long long robot() const {
-    return (long long)blockIdx.x * blockDim.x + threadIdx.x;
-  }
-  PINION_INLINE int thread() const { return 0; }
-  PINION_INLINE int threads() const { return 1; }
-};
-PINION_INLINE void meet(const Thread &) {}
-
 // A robot's numbers by component and row, which its threads write and read: component c of row i is
 // first[(c n + i) step]. In device memory, or in a block's shared memory.
 template <class T> struct Rows {
@@ -275,7 +259,7 @@ template <class T> struct Elimination {
 #pragma unroll 1
         for (int side = 0; side < count; ++side) step.side(from.R(side), to.R(side));
       }
-      meet(scope);
+      scope.sync();
       const Place other = from;
       from = to;
       to = other;
@@ -312,10 +296,10 @@ template <class T> struct Reduction {
 #pragma unroll 1
         for (int side = 0; side < count; ++side) step.side(at.R(side), at.R(side));
       }
-      meet(scope);
+      scope.sync();
     }
     solve_blocks(scope, rows, n, at, count);
-    meet(scope);
+    scope.sync();
 #pragma unroll 1
     for (h /= 2; h >= 1; h /= 2) {
 #pragma unroll 1
@@ -335,7 +319,7 @@ template <class T> struct Reduction {
           write(rows, at.R(side), i, x);
         }
       }
-      meet(scope);
+      scope.sync();
     }
   }
 };
@@ -360,9 +344,9 @@ template <class T> struct Sweep {
         for (int side = 0; side < count; ++side) step.side(at.R(side), at.R(side));
       }
     }
-    meet(scope);
+    scope.sync();
     solve_blocks(scope, rows, n, at, count);
-    meet(scope);
+    scope.sync();
     if (scope.thread() == 0) {
 #pragma unroll 1
       for (int side = 0; side < count; ++side)
@@ -375,7 +359,7 @@ template <class T> struct Sweep {
           write(rows, at.R(side), i, x);
         }
     }
-    meet(scope);
+    scope.sync();
   }
 };
 
