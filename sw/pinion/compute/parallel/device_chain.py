@@ -26,6 +26,7 @@ from pinion.dynamics.general.spatial import skew
 from pinion.dynamics.parallel.chain import Chain
 
 from ..errors import ComputeError
+from .frames import rigid_parts, screw_axes
 
 Array = NDArray[Any]
 
@@ -44,9 +45,6 @@ BLOCK_LINKS = 1024
 """The longest chain of one block; longer ones take several, in a cooperative launch."""
 
 SCALARS = {"float32": "float", "float64": "double"}
-
-_RIGID = 1e-9
-"""How far a 6x6 inertia may be from a rigid body's, of its largest entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +104,8 @@ def canonical(chain: Chain) -> Chain:
     """The same chain with every joint about and along its body's z axis.
 
     Bodies' frames are moved, to the joint's axis and along it, joint coordinates and efforts are
-    not: any motion of one velocity is a screw, S = [w; v] with the axis w through w x v / |w|^2 and
-    the pitch w . v / |w|^2 (Murray, Li and Sastry 1994, section 2.3.3), or a shift where w = 0.
+    not (:func:`.frames.screw_axes`). Where x points is left to the shortest turn: kernels keep
+    whole rotations, those for processors (:class:`.frames.Frames`) two angles, which fixes x.
 
     Returns
     -------
@@ -130,13 +128,9 @@ def canonical(chain: Chain) -> Chain:
             f"Joint {others[0]} of the chain '{chain.name}' has {chain.dof[others[0]]} velocities: "
             "the kernels take joints of one velocity."
         )
-    w, v = chain.S[:, :3, 0], chain.S[:, 3:, 0]
-    turn = np.sqrt(np.sum(w * w, axis=1))
-    turns = turn > 0
-    size = np.where(turns, turn, np.sqrt(np.sum(v * v, axis=1)))
-    axis = np.where(turns[:, None], w, v) / size[:, None]
-    origin = np.where(turns[:, None], np.cross(w, v), 0.0) / (size * size)[:, None]
-    shift = np.sum(axis * v, axis=1)
+    axis, origin = screw_axes(chain.S[:, :, 0])
+    turn = np.linalg.norm(chain.S[:, :3, 0], axis=1)
+    shift = np.sum(axis * chain.S[:, 3:, 0], axis=1)
     Q = _onto_z(axis)
     before = np.concatenate([np.eye(3)[None], Q[:-1]])
     E = Q @ chain.E @ np.swapaxes(before, 1, 2)
@@ -165,17 +159,10 @@ def packed(chain: Chain, dtype: DTypeLike) -> Array:
         When an inertia is not that of a rigid body.
     """
     n, inertia = chain.n, chain.I
-    mass, lever = inertia[:, 5, 5], inertia[:, :3, 3:]
-    h = np.stack([lever[:, 2, 1], lever[:, 0, 2], lever[:, 1, 0]], axis=1)
-    rotational = inertia[:, :3, :3]
-    rigid = np.zeros_like(inertia)
-    rigid[:, :3, :3] = rotational
-    rigid[:, :3, 3:], rigid[:, 3:, :3] = skew(h), -skew(h)
-    rigid[:, 3:, 3:] = mass[:, None, None] * np.eye(3)
-    off = np.abs(rigid - inertia).max(axis=(1, 2)) > _RIGID * np.abs(inertia).max(axis=(1, 2))
-    if off.any():
+    mass, h, others = rigid_parts(inertia)
+    if len(others):
         raise ComputeError(
-            f"The inertia of link {np.flatnonzero(off)[0]} of the chain '{chain.name}' is not that "
+            f"The inertia of link {others[0]} of the chain '{chain.name}' is not that "
             "of a rigid body: the kernels take a mass, a first moment and a rotational inertia."
         )
     numbers = np.concatenate(
@@ -184,7 +171,7 @@ def packed(chain: Chain, dtype: DTypeLike) -> Array:
             chain.r,
             mass[:, None],
             h,
-            rotational[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]],
+            inertia[:, *np.triu_indices(3)],
             chain.S[:, [2, 5], 0],
         ],
         axis=1,

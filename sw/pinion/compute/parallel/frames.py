@@ -6,6 +6,9 @@ perpendicular to the next joint's axis too. Then a turn about the parent's x, on
 and a shift are all that stands between two frames. Efforts and accelerations of the joints do not
 depend on the frames of the bodies. It is computed in the widest float type, so that rounding to
 the kernel's type is the only error that counts.
+
+Kernels for GPUs keep each link's whole rotation and need no such x; :func:`.device_chain.canonical`
+makes their frames, in the chain's own type and as a chain.
 """
 
 from __future__ import annotations
@@ -148,14 +151,8 @@ class Frames:
         made["kind"] = SCREW
         made["kind"][np.all(self.S == (1, 0), axis=-1)] = TURN
         made["kind"][np.all(self.S == (0, 1), axis=-1)] = SHIFT
-        mass = np.trace(self.I[:, 3:, 3:], axis1=1, axis2=2) / 3
-        H = self.I[:, :3, 3:]
-        lever = np.stack([H[:, 2, 1], H[:, 0, 2], H[:, 1, 0]], axis=-1)
-        rigid = blocks(
-            self.I[:, :3, :3], skew(lever), -skew(lever), mass[:, None, None] * np.eye(3)
-        )
-        size = np.abs(self.I).max(axis=(1, 2))
-        for i in np.flatnonzero(np.abs(self.I - rigid).max(axis=(1, 2)) > _RIGID * size):
+        mass, lever, others = rigid_parts(self.I)
+        for i in others:
             raise ComputeError(
                 f"The inertia of the body that joint {i} of the chain {name!r} moves is not that "
                 "of a rigid body: give mass, centre of mass and rotational inertia, as Chain.of "
@@ -216,6 +213,33 @@ class Frames:
         return made
 
 
+def screw_axes(S: Array) -> tuple[Array, Array]:
+    """Return axes (n, 3) of joints of one velocity, of length 1, and points (n, 3) on them.
+
+    Parameters
+    ----------
+    S : (n, 6) motion subspaces [w; v]: a screw about w through w x v / |w|^2 (Murray, Li and Sastry
+        1994, section 2.3.3), or where w = 0 a shift along v, whose axis goes through the origin.
+    """
+    w, v = S[:, :3], S[:, 3:]
+    square = np.sum(w * w, axis=1, keepdims=True)
+    turns = square > 0
+    axis = np.where(turns, w, v)
+    axis = axis / np.sqrt(np.sum(axis * axis, axis=1, keepdims=True))
+    point = np.where(turns, np.cross(w, v) / np.where(turns, square, 1), 0)
+    return axis, point.astype(S.dtype)
+
+
+def rigid_parts(inertia: Array) -> tuple[Array, Array, NDArray[np.int64]]:
+    """Return mass (n,) and first moment (n, 3) of inertias (n, 6, 6), and which are not rigid."""
+    mass = np.trace(inertia[:, 3:, 3:], axis1=1, axis2=2) / 3
+    H = inertia[:, :3, 3:]
+    lever = np.stack([H[:, 2, 1], H[:, 0, 2], H[:, 1, 0]], axis=-1)
+    rigid = blocks(inertia[:, :3, :3], skew(lever), -skew(lever), mass[:, None, None] * np.eye(3))
+    off = np.abs(inertia - rigid).max(axis=(1, 2))
+    return mass, lever, np.flatnonzero(off > _RIGID * np.abs(inertia).max(axis=(1, 2)))
+
+
 def _wide(x: Array) -> Array:
     return np.asarray(x, _WIDE)
 
@@ -239,14 +263,7 @@ def _without_fixed(chain: Chain, X: Array, inertia: Array) -> tuple[NDArray[np.i
 def _canonical(S: Array, X: Array, parent: NDArray[np.int64]) -> Array:
     """Motion transforms (n, 6, 6) from the bodies' frames to the canonical ones."""
     n = len(S)
-    axis, origin = np.zeros((n, 3), _WIDE), np.zeros((n, 3), _WIDE)
-    for i in range(n):
-        w, v = S[i, :3], S[i, 3:]
-        square = w @ w
-        axis[i] = w if square > 0 else v
-        axis[i] /= np.sqrt(axis[i] @ axis[i])
-        if square > 0:
-            origin[i] = np.cross(w, v) / square
+    axis, origin = screw_axes(S)
     made = np.zeros((n, 6, 6), _WIDE)
     for i in range(n):
         later = np.flatnonzero(parent == i)
