@@ -101,7 +101,7 @@ def test_the_transform_is_the_joints_displacement(kind: JointKind) -> None:
     rng = np.random.default_rng(20_222)
     own = random_joint(rng, kind)
     for q in (random_positions(rng, own) for _ in range(10)):
-        turn, shift = displacement(own, q)
+        turn, shift = displacement(kind, q, own.pitch)
         back = np.array(own.tree.E).T
         X = np.linalg.inv(motion_to_base(back @ turn, np.array(own.tree.r) + back @ shift))
         v, f = rng.normal(size=(2, 6))
