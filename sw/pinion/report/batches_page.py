@@ -5,13 +5,10 @@ Names of robots, machines and sources come from files: all of them are escaped.
 
 from __future__ import annotations
 
-import html
-import json
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from .batches import (
@@ -25,13 +22,13 @@ from .batches import (
     times_table,
     work_of,
 )
+from .page import all_or_nothing, code_line, escaped, escaped_table
 from .paper_figures import TITLES, figures
 from .partitions import NOTE, partitions_table
-from .table import Table, cell, markdown
+from .table import Table
 
-DATA, PAGE = "compare.json", "compare.md"
-
-_MARKED = re.compile(r"[\\`*\[\]|~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+PAGE = "compare.md"
+"""The data is beside it, ``compare.json``."""
 
 _LABELS = (
     "**Measured** rows are of the machine below and of one run. **Published** rows are of others' "
@@ -79,22 +76,13 @@ def write_batches(folder: Path, data: Mapping[str, Any]) -> list[Path]:
     from .paper_figures_picture import draw_figure
 
     check_batches(data)
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".compare-", dir=folder) as name:
-        part = Path(name)
-        for file, (robot, function, rows) in zip(pictures(data), sections(data), strict=True):
-            draw_batches(part / file, robot=robot, function=function, rows=rows)
-        for number, file in figures(data).items():
-            draw_figure(part / file, number, data)
-        text = json.dumps(data, indent=1, allow_nan=False)
-        (part / DATA).write_text(text + "\n", encoding="utf-8")
-        (part / PAGE).write_text(page(data), encoding="utf-8")
-        # The page last: what it shows is there when it is.
-        files = [*pictures(data), *figures(data).values()]
-        names = [*reversed(files), DATA, PAGE]
-        for file in names:
-            os.replace(part / file, folder / file)
-    return [folder / file for file in reversed(names)]
+    drawn: dict[str, Callable[[Path], None]] = {
+        file: partial(draw_batches, robot=robot, function=function, rows=rows)
+        for file, (robot, function, rows) in zip(pictures(data), sections(data), strict=True)
+    }
+    for number, file in figures(data).items():
+        drawn[file] = partial(draw_figure, number=number, data=data)
+    return all_or_nothing(folder, data, (PAGE, page(data)), drawn)
 
 
 def pictures(data: Mapping[str, Any]) -> list[str]:
@@ -119,11 +107,11 @@ def page(data: Mapping[str, Any]) -> str:
     for file, (robot, function, rows) in zip(pictures(data), sections(data), strict=True):
         lines += ["", f"## {escaped(robot)}, {escaped(function)} ({work_of(function)})", ""]
         lines += ["Microseconds for a batch of N samples.", ""]
-        lines += _table(times_table(robot, function, rows))
+        lines += escaped_table(times_table(robot, function, rows))
         lines += ["", f"![Time for a batch over its samples]({file})"]
         fastest = fastest_table(robot, function, rows)
         if fastest is not None:
-            lines += ["", "Who is fastest of the measured rows:", "", *_table(fastest)]
+            lines += ["", "Who is fastest of the measured rows:", "", *escaped_table(fastest)]
         lines += ["", "Each row's machine, source and note:", "", *_notes(rows)]
     lines += _paper(data)
     lines += ["", "## What is missing, and why", ""]
@@ -142,25 +130,16 @@ def _paper(data: Mapping[str, Any]) -> list[str]:
     for number, file in files.items():
         lines += ["", f"Figure {number}: {TITLES[number]}.", "", f"![{TITLES[number]}]({file})"]
         if number == 2:
-            lines += ["", *_table(partitions_table(data["partitions"])), "", escaped(NOTE)]
+            lines += ["", *escaped_table(partitions_table(data["partitions"])), "", escaped(NOTE)]
             lines += ["", _GAIN]
     return lines
 
 
-def escaped(text: object) -> str:
-    """A text from a file as Markdown that shows it and does nothing else."""
-    shown = "".join(c if c.isprintable() else " " for c in str(text))
-    marked = _MARKED.sub(r"\\\g<0>", " ".join(shown.split()))
-    # After the backslashes, for entities have characters of their own.
-    safe = html.escape(marked, quote=False).replace("://", "&#58;//").replace("@", "&#64;")
-    return re.sub(r"(?i)\bwww\.", "www&#46;", safe)
-
-
 def _origin(data: Mapping[str, Any]) -> list[str]:
-    lines = ["Run it again:", "", _code(data["command"]), ""]
+    lines = ["Run it again:", "", code_line(data["command"]), ""]
     rows = [("date", data["date"]), ("Pinion", data["version"]), *data["machine"].items()]
     rows += [("rounds", data["rounds"]), ("seconds a size and round", data["seconds"])]
-    lines += _table(Table(columns=("what", "value"), rows=rows, left=2))
+    lines += escaped_table(Table(columns=("what", "value"), rows=rows, left=2))
     return [
         *lines,
         "",
@@ -169,25 +148,10 @@ def _origin(data: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _code(text: object) -> str:
-    """A line of code, whatever is in it: four spaces begin it, and it has no line breaks."""
-    return "    " + " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
-
-
 def _no_loss(data: Mapping[str, Any]) -> str:
     if not any(r["label"] == "measured" and r["by"].startswith("Pinion") for r in data["rows"]):
         return "Pinion was not measured, so nothing is said here."
     return "No measured or published row of the same work and size is faster than Pinion's here."
-
-
-def _table(table: Table) -> list[str]:
-    return markdown(
-        Table(
-            columns=tuple(map(escaped, table.columns)),
-            rows=[[escaped(cell(value)) for value in row] for row in table.rows],
-            left=table.left,
-        )
-    )
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

@@ -1,9 +1,15 @@
-"""Pages in Markdown of data that may come from files: whatever is in them is text."""
+"""Pages in Markdown with data and pictures; whatever comes from files is text on them."""
 
 from __future__ import annotations
 
 import html
+import json
+import os
 import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from .table import Table, cell, markdown
 
@@ -37,3 +43,39 @@ def escaped_table(table: Table) -> list[str]:
             left=table.left,
         )
     )
+
+
+def all_or_nothing(
+    folder: Path,
+    data: Mapping[str, Any],
+    page: tuple[str, str],
+    pictures: Mapping[str, Callable[[Path], None]],
+) -> list[Path]:
+    """Write a page, its data and its pictures into a folder, or leave the folder as it was.
+
+    Parameters
+    ----------
+    folder : made where it is not there yet.
+    data : goes to a file of JSON, without NaN, of the page's name.
+    page : the page's name and its text.
+    pictures : what draws each, by its name.
+
+    Returns
+    -------
+    The page, the data, the pictures.
+    """
+    title, words = page
+    file = f"{Path(title).stem}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{Path(title).stem}-", dir=folder) as name:
+        part = Path(name)
+        for picture, draw in pictures.items():
+            draw(part / picture)
+        text = json.dumps(data, indent=1, allow_nan=False)
+        (part / file).write_text(text + "\n", encoding="utf-8")
+        (part / title).write_text(words, encoding="utf-8")
+        # The page last: what it shows is there when it is.
+        names = [title, file, *pictures]
+        for one in reversed(names):
+            os.replace(part / one, folder / one)
+    return [folder / one for one in names]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from .page import code_line, escaped, escaped_table
+from .page import all_or_nothing, code_line, escaped, escaped_table
 from .scaling import (
     EXPERIMENTS,
     check_scaling,
@@ -21,7 +19,8 @@ from .scaling import (
 )
 from .table import Table
 
-DATA, PAGE = "scaling.json", "scaling.md"
+PAGE = "scaling.md"
+"""The data is beside it, ``scaling.json``."""
 
 _ABOUT = (
     "The experiments of the papers on parallel dynamics, on random chains in double precision, "
@@ -48,20 +47,8 @@ def write_scaling(folder: Path, data: Mapping[str, Any]) -> list[Path]:
     from .scaling_picture import draw_scaling  # Matplotlib takes half a second to load
 
     check_scaling(data)
-    folder.mkdir(parents=True, exist_ok=True)
-    shown = _shown(data)
-    with TemporaryDirectory(prefix=".scaling-", dir=folder) as name:
-        part = Path(name)
-        for experiment in shown:
-            draw_scaling(part / _picture(experiment), data, experiment)
-        text = json.dumps(data, indent=1, allow_nan=False)
-        (part / DATA).write_text(text + "\n", encoding="utf-8")
-        (part / PAGE).write_text(scaling_page(data), encoding="utf-8")
-        # The page last: what it shows is there when it is.
-        names = [*map(_picture, shown), DATA, PAGE]
-        for file in names:
-            os.replace(part / file, folder / file)
-    return [folder / file for file in reversed(names)]
+    drawn = {_picture(name): partial(draw_scaling, data=data, name=name) for name in _shown(data)}
+    return all_or_nothing(folder, data, (PAGE, scaling_page(data)), drawn)
 
 
 def scaling_page(data: Mapping[str, Any]) -> str:

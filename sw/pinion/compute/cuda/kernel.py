@@ -216,7 +216,7 @@ class CudaKernel:
             When the device has no memory left for even a small chunk, or failed. After an error
             that the driver does not recover from, every later call says so.
         """
-        there = [name for name, value in arrays.items() if _is_on_a_device(value)]
+        there = [name for name, value in arrays.items() if is_on_a_device(value)]
         if there and len(there) < len(arrays):
             here = next(name for name in arrays if name not in there)
             raise InputError(
@@ -413,13 +413,13 @@ class CudaKernel:
     def _strides(self, array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Of a new array: samples next to each other where the layout is ``soa``."""
         if self.source.layout == "aos" or len(shape) == len(array.shape):
-            return _contiguous(shape)
+            return contiguous(shape)
         count = max(1, shape[0])
-        return (1, *(count * stride for stride in _contiguous(array.shape)))
+        return (1, *(count * stride for stride in contiguous(array.shape)))
 
     def _view(self, array: Array, value: Any, verb: str) -> Placed:
         """Where an array is, checked."""
-        shape, strides, address, dtype, device = _described(array.name, value)
+        shape, strides, address, dtype, device = described(array.name, value)
         if device is not None and device != self.device.index:
             raise InputError(
                 f"'{array.name}' is on the device {device}, and the kernel on {self.device.index}: "
@@ -448,12 +448,12 @@ class CudaKernel:
 
     def _lent(self, workspace: Any, count: int) -> Memory:
         """Where the caller's workspace is, checked."""
-        shape, strides, address, dtype, device = _described("workspace", workspace)
+        shape, strides, address, dtype, device = described("workspace", workspace)
         size = prod(shape) * dtype.itemsize
         needed = self.workspace_bytes(count)
         if (
             device not in (None, self.device.index)
-            or strides != _contiguous(shape)
+            or strides != contiguous(shape)
             or address % self.dtype.itemsize
             or size < needed
         ):
@@ -732,14 +732,15 @@ def _fastest(stream: Stream, run: Callable[[], None]) -> float:
     return best
 
 
-def _is_on_a_device(value: Any) -> bool:
+def is_on_a_device(value: Any) -> bool:
+    """Whether it is an array in a device's memory, by what it offers to other libraries."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         return hasattr(value, "__cuda_array_interface__")
     # 1: the host's memory, 3: the host's, pinned (DLPack's numbers).
     return int(value.__dlpack_device__()[0]) not in (1, 3)
 
 
-def _described(
+def described(
     name: str, value: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...], int, np.dtype[Any], int | None]:
     """Shape, strides in elements, address, dtype and device of an array on a device."""
@@ -752,7 +753,7 @@ def _described(
         dtype = np.dtype(interface["typestr"])
         given = interface.get("strides")
         strides = (
-            _contiguous(shape) if given is None else tuple(int(s) // dtype.itemsize for s in given)
+            contiguous(shape) if given is None else tuple(int(s) // dtype.itemsize for s in given)
         )
         device = None
         if hasattr(value, "__dlpack_device__"):
@@ -765,11 +766,12 @@ def _described(
     except Exception as error:
         raise InputError(f"'{name}' is not an array of this kind of device: {error}.") from None
     shape = tuple(map(int, view.shape))
-    strides = _contiguous(shape) if view.strides is None else tuple(map(int, view.strides))
+    strides = contiguous(shape) if view.strides is None else tuple(map(int, view.strides))
     return shape, strides, int(view.ptr), np.dtype(view.dtype), int(view.device_id)
 
 
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of an array whose last axis is the fastest."""
     strides, size = [], 1
     for axis in reversed(shape):
         strides.append(size)

@@ -47,7 +47,7 @@ from pinion.functions import InputError
 
 from ..cuda import open_gpu
 from ..cuda.device import Device, Launch, Memory, Stream
-from ..cuda.kernel import DeviceArray, _contiguous, _described, _is_on_a_device
+from ..cuda.kernel import DeviceArray, contiguous, described, is_on_a_device
 from ..errors import ComputeError
 from .device_cfa import SOLVERS, cfa_kernel, constraint_numbers, words_a_link
 from .device_chain import BLOCK_LINKS, SCALARS, WARP, Array, Shape, canonical, packed, shape_of
@@ -336,7 +336,7 @@ class ChainKernel:
         names = self.source.inputs
         if sorted(arrays) != sorted(names):
             raise InputError(f"The inputs are {_list(names)}, not {_list(arrays)}: give these.")
-        there = [name for name in names if _is_on_a_device(arrays[name])]
+        there = [name for name in names if is_on_a_device(arrays[name])]
         if there and len(there) < len(names):
             here = next(name for name in names if name not in there)
             raise InputError(
@@ -362,7 +362,7 @@ class ChainKernel:
             When the device has no memory left or failed.
         """
         flat = np.ascontiguousarray(values, self.dtype)
-        memory, strides = self._uploaded(flat), _contiguous(flat.shape)
+        memory, strides = self._uploaded(flat), contiguous(flat.shape)
         return DeviceArray(self.device.index, memory, flat.shape, strides, self.dtype)
 
     def close(self) -> None:
@@ -456,7 +456,7 @@ class ChainKernel:
         places: dict[str, int] = {}
         first: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         for name in self.source.inputs:
-            shape, strides, address, dtype, device = _described(name, arrays[name])
+            shape, strides, address, dtype, device = described(name, arrays[name])
             if device is not None and device != self.device.index:
                 raise InputError(
                     f"'{name}' is on the device {device}, and the kernel on {self.device.index}: "
@@ -465,7 +465,7 @@ class ChainKernel:
             # Of an axis of one element the stride says nothing, and libraries choose any.
             strides = tuple(
                 own if size > 1 else rows
-                for size, own, rows in zip(shape, strides, _contiguous(shape), strict=True)
+                for size, own, rows in zip(shape, strides, contiguous(shape), strict=True)
             )
             first = first or (shape, strides)
             if len(shape) not in (1, 2) or shape[-1] != n or dtype != self.dtype:
