@@ -26,8 +26,9 @@ def _simulate(unit: Unit, rows: Sequence[Row], tail: int) -> Trace:
 
     async def bench(ctx: Any) -> None:
         for cycle in range(len(rows) + tail):
-            row = rows[cycle] if cycle < len(rows) else {}
             for name in unit.inputs:
+                at = cycle - unit.offset(name)
+                row = rows[at] if 0 <= at < len(rows) else {}
                 # Between and after the requests the ports carry something else each cycle, so
                 # that a unit that samples its operands a cycle late is found out.
                 width = Shape.cast(unit.signature.members[name].shape).width

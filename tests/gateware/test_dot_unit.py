@@ -32,8 +32,10 @@ def vectors(unit: DotUnit, seed: int, count: int = 300) -> list[dict[str, int]]:
         for i in range(unit.products):
             row[f"a{i}"] = operand(rng, unit.width_a)
             row[f"b{i}"] = operand(rng, unit.width_b)
-            if i:
+            if i or unit.addend:
                 row[f"neg{i}"] = rng.randrange(2)
+        if unit.addend:
+            row |= {"c": operand(rng, unit.addend), "add": int(rng.random() < 0.8)}
         if n < CORNERS:
             # The largest sums of either sign: all products equal to the square of the minimum,
             # added or subtracted, are where an accumulator one bit short fails.
@@ -42,8 +44,11 @@ def vectors(unit: DotUnit, seed: int, count: int = 300) -> list[dict[str, int]]:
                 row[f"b{i}"] = (
                     -(1 << (unit.width_b - 1)) if n % 2 else (1 << (unit.width_b - 1)) - 1
                 )
-                if i:
+                if i or unit.addend:
                     row[f"neg{i}"] = (n >> 1) & 1 if n < 4 else rng.randrange(2)
+            if unit.addend and n < 4:
+                end = 1 << (unit.addend - 1)
+                row |= {"c": -end if n & 1 == n >> 1 else end - 1, "add": 1}
         rows.append(row)
     return rows
 
@@ -53,6 +58,8 @@ def golden(unit: DotUnit, row: dict[str, int]) -> dict[str, int]:
         row[f"a{i}"] * row[f"b{i}"] * (-1 if row.get(f"neg{i}") else 1)
         for i in range(unit.products)
     )
+    if unit.addend and row["add"]:
+        total += row["c"] << unit.shift
     if unit.rounding is Rounding.NEAREST and unit.shift > 0:
         total += 1 << (unit.shift - 1)
     total >>= unit.shift
@@ -115,10 +122,10 @@ def test_wide_target_never_overflows(check):
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
-@pytest.mark.parametrize(("products", "levels"), [(1, 0), (2, 1), (3, 2), (8, 3)])
-def test_latency(check, stages, products, levels):
+@pytest.mark.parametrize("products", [1, 2, 3, 8])
+def test_latency(check, stages, products):
     unit = make(products, width_a=8, width_b=8, shift=4, multiplier_stages=stages)
-    assert unit.latency == 1 + stages + levels + 1
+    assert unit.latency == stages + products + 1
     rows = vectors(unit, seed=stages, count=60)
     check(unit, rows, [golden(unit, row) for row in rows])
 
@@ -177,8 +184,10 @@ def port_vectors(unit: DotUnit, seed: int, count: int = 250) -> list[dict[str, i
                 row[f"a{i}"], row[f"b{i}"] = corners[n]
             else:
                 row[f"a{i}"], row[f"b{i}"] = operand(rng, unit.width_a), operand(rng, width_b)
-            if i:
+            if i or unit.addend:
                 row[f"neg{i}"] = rng.randrange(2)
+        if unit.addend:
+            row |= {"c": operand(rng, unit.addend), "add": rng.randrange(2)}
         rows.append(row)
     return rows
 
@@ -216,8 +225,7 @@ def test_ports_that_round_and_results_that_do_not(
         rounded_ports=rounded,
         final_stage=final_stage,
     )
-    levels = (products - 1).bit_length()
-    assert unit.latency == 1 + 2 + levels + final_stage
+    assert unit.latency == 2 + products + final_stage
     rows = port_vectors(unit, seed=products)
     expected = [port_golden(unit, row) for row in rows]
     assert {row["ovf"] for row in expected} == {0, 1}
@@ -243,7 +251,7 @@ def test_latency_without_a_final_stage(check, stages, port_stages):
         overflow=Overflow.WRAP, rounded_ports=True, final_stage=False, multiplier_stages=stages,
         port_stages=port_stages,
     )  # fmt: skip
-    assert unit.latency == port_stages + 1 + stages + 2
+    assert unit.latency == port_stages + stages + 3
     rows = port_vectors(unit, seed=stages, count=80)
     check(unit, rows, [port_golden(unit, row) for row in rows])
 
@@ -321,6 +329,49 @@ def test_registers_at_both_ends(check, rounding, overflow):
         3, width_a=12, width_b=9, shift=5, target=Format(14, 0), rounding=rounding,
         overflow=overflow, rounded_ports=True, port_stages=1, multiplier_stages=1,
     )  # fmt: skip
-    assert unit.latency == 1 + 1 + 1 + 2 + 1
+    assert unit.latency == 1 + 1 + 3 + 1
     rows = port_vectors(unit, seed=21)
     check(unit, rows, [port_golden(unit, row) for row in rows])
+
+
+# -- what is added to the products -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overflow", list(Overflow))
+@pytest.mark.parametrize("rounding", list(Rounding))
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize("products", [1, 2, 4])
+def test_an_addend_enters_the_exact_sum(check, products, stages, rounding, overflow):
+    unit = make(
+        products, width_a=12, width_b=9, shift=5, target=Format(14, 6), addend=14,
+        multiplier_stages=stages, rounding=rounding, overflow=overflow,
+    )  # fmt: skip
+    assert unit.latency == stages + products + 1
+    rows = vectors(unit, seed=40 + products)
+    expected = [golden(unit, row) for row in rows]
+    assert {row["ovf"] for row in expected} == {0, 1}
+    check(unit, rows, expected)
+
+
+@pytest.mark.parametrize("port_stages", [0, 1])
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize(("width_a", "width_b", "rounded"), SHAPES)
+def test_an_addend_beside_ports_that_round(check, width_a, width_b, rounded, stages, port_stages):
+    unit = make(
+        3, width_a=width_a, width_b=width_b, shift=width_b - 1, target=Format(27, 0), addend=27,
+        rounding=Rounding.FLOOR, overflow=Overflow.WRAP, rounded_ports=rounded, final_stage=False,
+        multiplier_stages=stages, port_stages=port_stages,
+    )  # fmt: skip
+    assert unit.latency == port_stages + stages + 3
+    rows = port_vectors(unit, seed=50 + stages)
+    expected = [port_golden(unit, row) for row in rows]
+    assert {row["ovf"] for row in expected} == {0, 1}
+    check(unit, rows, expected)
+
+
+@pytest.mark.parametrize("mutant", [{"add": 0}, {"add": 1}, {"neg0": 0}, {"c": 1}], ids=str)
+def test_another_addend_is_told_apart(check, mutant):
+    unit = make(2, width_a=8, width_b=8, shift=4, target=Format(16, 4), addend=16)
+    rows = vectors(unit, seed=60)
+    with pytest.raises(AssertionError, match="Vector"):
+        check(unit, rows, [golden(unit, row | mutant) for row in rows])

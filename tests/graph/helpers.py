@@ -149,8 +149,8 @@ def magnitudes(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
                 # Of a reciprocal this is right where the operand is 1 or more, as in `graphs`.
                 sizes.append(1.0 + x[0])
             case "mul" | "dot":
-                pairs = zip(x[::2], x[1::2], strict=True)
-                sizes.append(sum(a * b for a, b in pairs))
+                pairs = zip(x[: len(x) - 1 : 2], x[1::2], strict=True)
+                sizes.append(sum(a * b for a, b in pairs) + (x[-1] if len(x) % 2 else 0.0))
     return sizes
 
 
@@ -235,7 +235,13 @@ def graphs(draw: st.DrawFn, *, trig: bool = True, dots: bool = False) -> Graph:
                 args += (a, b)
                 grade = max(grade, degree[a] + degree[b])
             if op == "dot":
-                params = (1, *(draw(st.sampled_from((1, -1))) for _ in range(terms - 1)))
+                params = tuple(draw(st.sampled_from((1, -1))) for _ in range(terms - 1))
+                if draw(st.booleans()):  # an addend
+                    args += (pick(),)
+                    grade = max(grade, degree[args[-1]])
+                    params = (draw(st.sampled_from((1, -1))), *params, 1)
+                else:
+                    params = (1, *params)
         region, line = draw(st.sampled_from(_REGIONS)), draw(st.sampled_from(_LINES))
         nodes.append(Node(op, args, params, region, line))
         degree.append(grade)

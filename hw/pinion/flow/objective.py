@@ -62,9 +62,12 @@ def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
         )
     if objective == "throughput":
         return timing_for(plan, add=2, port=1)
-    # A product of one multiplier block needs no register inside; one of four blocks does.
-    single = isinstance(plan, AutoFormats) and objective == "latency"
-    return replace(timing_for(plan, multiplier_stages=1 if single else 2), chained=1 + single)
+    # A product of one block that adds as well needs no register inside; one of four blocks does,
+    # and so does one whose sum is made of lookup tables.
+    signals = isinstance(plan, AutoFormats)
+    adds = isinstance(plan, AutoFormats) and plan.tables.multiplier.adds
+    fast = signals and objective == "latency"
+    return replace(timing_for(plan, multiplier_stages=1 if fast or adds else 2), chained=1 + fast)
 
 
 def format_plan(

@@ -272,24 +272,37 @@ class Datapath(wiring.Component):
         label = f"{self._names[kind]}_{unit}"
         module = self._unit_module(kind)
         ports: dict[str, Value] = {}
+        latency = plan.operations[members[0]].latency
         misfits: list[Value] = []
         for k, port in enumerate(operand_ports(kind)):
-            reads = [(plan.start[i], plan.operations[i].operands[k]) for i in members]
+            reads = [
+                (plan.start[i] + operand.offset, operand)
+                for i in members
+                if not (operand := plan.operations[i].operands[k]).unused
+            ]
+            if not reads:
+                ports[f"i_{port}"] = C(0, kind.widths[k])
+                continue
             below = int(kind.rounds and k % 2 == 1)
             word, misfit = self._port(m, reads, kind.widths[k], f"{label}_{port}", below)
             ports[f"i_{port}"] = word
             if misfit is not None:
-                misfits.append(misfit)
+                late = latency - reads[0][1].offset
+                misfits.append(delay(m, misfit, late, f"{label}_{port}_misfit"))
         for k, port in enumerate(control_ports(kind)):
-            bits = {plan.start[i] % self.ii: plan.operations[i].control[k] for i in members}
+            bits = {
+                (plan.start[i] + plan.operations[i].control_offset(k)) % self.ii: plan.operations[
+                    i
+                ].control[k]
+                for i in members
+            }
             ports[f"i_{port}"] = self._by_slot(m, bits, 1, f"{label}_{port}")
         ports["o_o"] = self._outputs[plan.operations[members[0]].node]
         if kind.saturates:
             overflow = self._overflow[kind, unit]
             if misfits:
                 own = Signal(name=f"{label}_own_ovf")
-                latency = plan.operations[members[0]].latency
-                m.d.comb += overflow.eq(own | delay(m, _any(misfits), latency, f"{label}_misfit"))
+                m.d.comb += overflow.eq(own | _any(misfits))
                 overflow = own
             ports["o_ovf"] = overflow
         elif misfits:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal, Value, signed
+from amaranth.hdl import C, Cat, Module, Signal, Value, signed
 
 from pinion.fixedpoint.format import Format, Overflow, Rounding
 from pinion.gateware.unit import Unit, add_sub, delay, limit, shift_round
+from pinion.graph.rules import sum_format
 
 
 class DotUnit(Unit):
-    """``a0*b0 +- a1*b1 +- ...``, exact, then shifted, rounded and limited once.
+    """``a0*b0 +- a1*b1 +- ... + c``, exact, then shifted, rounded and limited once.
+
+    Each product is added to the sum of those before it, as DSP blocks do it in a column: operands
+    of product k are presented k cycles after those of the first, and nothing waits for its turn.
 
     Parameters
     ----------
@@ -24,6 +28,8 @@ class DotUnit(Unit):
         Format of the result.
     rounding, overflow : Rounding, Overflow
         What happens to the dropped bits, and to sums past the end of the target.
+    addend : int
+        Width of c, whose binary point is the result's; 0 without c.
     rounded_ports : bool
         The b ports bring one bit more, the highest of those that were dropped, and are rounded to
         nearest before anything else. A rounding past the end wraps around and sets ``ovf``.
@@ -33,21 +39,26 @@ class DotUnit(Unit):
         A register behind rounding and limiting. Without it the result is read from the register of
         the last sum, which takes a target of FLOOR and WRAP: nothing but wires.
     multiplier_stages : int
-        Registers behind each product, at least 1, for the tools to move into the multiplier. One
-        is enough for a product that fits a single multiplier block; 32 x 32 wants two.
+        Registers from the operands' to the sum's, at least 1. One is enough for a product that fits
+        a single multiplier block, which adds in the same cycle; 32 x 32 wants two, for the tools to
+        move into the multiplier.
 
     Members
     -------
     a0, a1, ... : In(signed(width_a))
+        a[k], b[k] and neg[k] are those of cycle k.
     b0, b1, ... : In(signed(width_b)), one bit wider with `rounded_ports`
     neg1, neg2, ... : In(1)
-        Subtract that product. The first product is always added.
+        Subtract that product; with `addend` there is a neg0 as well, without it the first product
+        is always added.
+    c : In(signed(addend)), add : In(1)
+        The addend and whether there is one, in cycle ``multiplier_stages - 1``; only with `addend`.
     o : Out(signed(target.width))
     ovf : Out(1)
         The sum was past the end of the target: saturated, or wrapped.
 
-    Latency: `port_stages`, operands 1, product `multiplier_stages`, one per level of the binary
-    adder tree, and 1 with `final_stage`.
+    Latency: `port_stages`, `multiplier_stages`, one a product, and 1 with `final_stage`, from the
+    operands of the first product.
     Throughput: one result per cycle.
     """
 
@@ -61,6 +72,7 @@ class DotUnit(Unit):
         target: Format,
         rounding: Rounding,
         overflow: Overflow,
+        addend: int = 0,
         rounded_ports: bool = False,
         port_stages: int = 0,
         final_stage: bool = True,
@@ -91,65 +103,73 @@ class DotUnit(Unit):
         self.target = target
         self.rounding = rounding
         self.overflow = overflow
+        self.addend = addend
         self.rounded_ports = rounded_ports
         self.port_stages = port_stages
         self.final_stage = final_stage
         self.multiplier_stages = multiplier_stages
-        self.levels = (products - 1).bit_length()
         inputs = {f"a{i}": signed(width_a) for i in range(products)}
         inputs |= {f"b{i}": signed(width_b + rounded_ports) for i in range(products)}
-        inputs |= {f"neg{i}": 1 for i in range(1, products)}
+        inputs |= {f"neg{i}": 1 for i in range(0 if addend else 1, products)}
+        inputs |= {"c": signed(addend), "add": 1} if addend else {}
         super().__init__(
             inputs,
             {"o": signed(target.width), "ovf": 1},
-            latency=port_stages + 1 + multiplier_stages + self.levels + final_stage,
+            latency=port_stages + multiplier_stages + products + final_stage,
         )
 
+    def offset(self, port: str) -> int:
+        """Product k is read k cycles after the first, an addend with the sum that it enters."""
+        return self.multiplier_stages - 1 if port in ("c", "add") else int(port.lstrip("abneg"))
+
+    @property
+    def sum_width(self) -> int:
+        """Bits of the exact sum."""
+        product = Format(self.width_a + self.width_b, 0)
+        terms = [product] * self.products
+        if self.addend:
+            terms.append(Format(self.addend + self.shift, 0))
+        return sum_format(terms).width
+
     def elaborate(self, platform: object) -> Module:
-        """Products, then a tree in which each addition is one carry chain, then one rounding."""
+        """Products, each added to the sum before it, then one rounding."""
         m = Module()
-        # Terms of the tree and whether each enters it with a minus sign.
-        terms: list[tuple[Value, Value | None]] = []
-        before = self.port_stages + 1 + self.multiplier_stages
-        past: list[Value] = []  # ports that were rounded past their end
+        past: list[Value] = []  # flags of ports that were rounded past their end, at the last sum
+        total = self._addend(m)
         for i in range(self.products):
             a = delay(m, getattr(self, f"a{i}"), self.port_stages + 1, f"a{i}_reg")
             b = delay(m, self._narrow(m, i, past), 1, f"b{i}_reg")
-            product = delay(m, a * b, self.multiplier_stages, f"product{i}_")
-            neg = None
-            if i > 0:
+            product = delay(m, a * b, self.multiplier_stages - 1, f"product{i}_")
+            after = Signal(signed(self.sum_width), name=f"sum{i}", reset_less=True)
+            if total is None:
+                m.d.sync += after.eq(product)
+            else:
+                before = self.port_stages + self.multiplier_stages
                 neg = delay(m, getattr(self, f"neg{i}"), before, f"neg{i}_")
-            terms.append((product, neg))
-
-        # A pair keeps the sign of its left term for the next level, where the two signs decide
-        # together whether to add or to subtract; no operand is ever negated on its own.
-        for level in range(self.levels):
-            merged: list[tuple[Value, Value | None]] = []
-            for k in range(0, len(terms), 2):
-                left, sign = terms[k]
-                name = f"sum{level}_{k // 2}"
-                kept = None if sign is None else delay(m, sign, 1, f"{name}_neg")
-                if k + 1 == len(terms):
-                    merged.append((delay(m, left, 1, name), kept))
-                    continue
-                right, other = terms[k + 1]
-                assert other is not None  # only the very first term has no sign
-                differ = other if sign is None else sign ^ other
-                merged.append((delay(m, add_sub(m, left, right, differ, name), 1, name), kept))
-            terms = merged
-
-        rounded = shift_round(terms[0][0], self.shift, self.rounding)
+                m.d.sync += after.eq(add_sub(m, total, product, neg, f"sum{i}"))
+            total = after
+        assert total is not None
+        rounded = shift_round(total, self.shift, self.rounding)
         value, changed = limit(rounded, self.target.width, self.overflow)
-        if past:
-            wrapped = past[0]
-            for other in past[1:]:
-                wrapped = wrapped | other
-            after = 1 + self.multiplier_stages + self.levels
-            changed = changed | delay(m, wrapped, after, "past")
+        for wrapped in past:
+            changed = changed | wrapped
         stages = int(self.final_stage)
         m.d.comb += self.o.eq(delay(m, value, stages, "o_reg"))
         m.d.comb += self.ovf.eq(delay(m, changed, stages, "ovf_reg"))
         return m
+
+    def _addend(self, m: Module) -> Value | None:
+        """The addend where the first product meets it, zero where there is none."""
+        if not self.addend:
+            return None
+        c = delay(m, self.c, self.port_stages, "c_port")
+        add = delay(m, self.add, self.port_stages, "add_port")
+        held = Signal(signed(self.addend), name="c_reg", reset_less=True)
+        with m.If(add):
+            m.d.sync += held.eq(c)
+        with m.Else():  # a block's register has a reset for it
+            m.d.sync += held.eq(0)
+        return Cat(C(0, self.shift), held).as_signed()
 
     def _narrow(self, m: Module, i: int, past: list[Value]) -> Value:
         """The operand at port b, rounded if it is that kind of port."""
@@ -158,5 +178,9 @@ class DotUnit(Unit):
             return port
         kept = Signal(signed(self.width_b), name=f"b{i}_rounded")
         m.d.comb += kept.eq(port[1:].as_signed() + port[0])
-        past.append(~port[-1] & kept[-1])
+        # Behind the registers of the operand: its sign was turned by rounding.
+        before = delay(m, port[-1], 1, f"b{i}_sign")
+        after = delay(m, kept[-1], 1, f"b{i}_rounded_sign")
+        late = self.multiplier_stages + self.products - 1 - i
+        past.append(delay(m, ~before & after, late, f"past{i}_"))
         return kept

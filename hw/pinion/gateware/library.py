@@ -102,7 +102,8 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
     target = kind.target
     unit: Unit
     if kind.name == "dot":
-        widths_a, widths_b = set(kind.widths[::2]), set(kind.widths[1::2])
+        factors = kind.widths[: 2 * kind.products]
+        widths_a, widths_b = set(factors[::2]), set(factors[1::2])
         if len(widths_a) > 1 or len(widths_b) > 1:
             raise ValueError(f"A dot unit's products have one shape; asked for {kind.widths}.")
         unit = DotUnit(
@@ -113,6 +114,7 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
             target=target,
             rounding=Rounding(kind.rounding),
             overflow=Overflow(kind.overflow),
+            addend=kind.widths[-1] if kind.adds else 0,
             rounded_ports=kind.rounds,
             final_stage=bool(timing.rounding),
             port_stages=timing.port,
@@ -153,6 +155,7 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
         expected = timing.reciprocal
     else:
         raise ValueError(f"No component does operations of the kind '{kind.name}'.")
+    _check_offsets(kind, unit, timing)
     if unit.latency != expected:
         raise ValueError(
             f"The {kind.label} unit has a latency of {unit.latency} cycles, but the schedule "
@@ -161,10 +164,23 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
     return unit
 
 
+def _check_offsets(kind: UnitKind, unit: Unit, timing: Timing) -> None:
+    """The schedule counts with the cycles in which the unit reads its ports."""
+    if kind.name != "dot":
+        return
+    ports = operand_ports(kind)
+    for k, port in enumerate(ports):
+        if unit.offset(port) != timing.offset("dot", len(ports), k):
+            raise ValueError(
+                f"The {kind.label} unit reads its port {port} after {unit.offset(port)} cycles, "
+                f"but the schedule counts with {timing.offset('dot', len(ports), k)}."
+            )
+
+
 def operand_ports(kind: UnitKind) -> list[str]:
     """Names of a kind's operand ports, in the order of an operation's operands."""
     if kind.name == "dot":
-        return [f"{letter}{i}" for i in range(kind.products) for letter in "ab"]
+        return [f"{letter}{i}" for i in range(kind.products) for letter in "ab"] + ["c"] * kind.adds
     if kind.name == "add":
         return ["a", "b", "c"][: len(kind.widths)]
     return {"align": ["i"], "sincos": ["x"], "reciprocal": ["x"]}[kind.name]
@@ -173,7 +189,8 @@ def operand_ports(kind: UnitKind) -> list[str]:
 def control_ports(kind: UnitKind) -> list[str]:
     """Names of a kind's control ports, in the order of an operation's control bits."""
     if kind.name == "dot":
-        return [f"neg{i}" for i in range(1, kind.products)]
+        first = 0 if kind.adds else 1
+        return [f"neg{i}" for i in range(first, kind.products)] + ["add"] * kind.adds
     if kind.name == "add":
         return ["sub", "sub_c"][: len(kind.widths) - 1]
     return {"align": [], "sincos": ["cosine"], "reciprocal": []}[kind.name]

@@ -60,6 +60,10 @@ class Unit(wiring.Component):
         """Names of the output ports, in declaration order."""
         return self._outputs
 
+    def offset(self, port: str) -> int:
+        """Cycles after an operation's first operands in which it reads an input port: here none."""
+        return 0
+
     def to_rtlil(self, name: str) -> str:
         """RTLIL text of this unit: module `name`, and submodules whose names start with it.
 

@@ -173,7 +173,7 @@ class AutoFormats:
                     if OPS[node.op].family is not Family.PRODUCT:
                         continue
                     share = 0.0
-                    for k, other in enumerate(node.args):
+                    for k, other in enumerate(node.args[: len(node.args) // 2 * 2]):
                         # Operand k's partner is the one next to it in its pair.
                         if ports[k ^ 1].width == self.tables.multiplier.narrow:
                             lost = bars[i] / scale * values[other] * ports[k ^ 1].lsb

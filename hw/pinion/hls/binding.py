@@ -82,8 +82,8 @@ class Binding:
         ready, inputs, plan = self.ready, frozenset(self.inputs), self.schedule
         for i, operation in enumerate(plan.operations):
             for operand in operation.operands:
-                if operand.constant is None:
-                    node, cycle = operand.node, plan.start[i]
+                if operand.constant is None and not operand.unused:
+                    node, cycle = operand.node, plan.start[i] + operand.offset
                     yield Read(node, cycle, _stage(plan, ready[node], cycle, node in inputs))
         for out in self.outputs:
             if out.node in ready:
@@ -153,6 +153,7 @@ def _assign(plan: Schedule) -> tuple[int, ...]:
             ports = {
                 (port, operand.node if operand.constant is None else -1)
                 for port, operand in enumerate(plan.operations[i].operands)
+                if not operand.unused
             }
             best = max(open_units, key=lambda u: (len(ports & seen[kind, u]), -u))
             open_units.remove(best)

@@ -36,12 +36,15 @@ def check_operation(
         if exact.op in _EXACT:
             op, args = exact.op, exact.args
     reads = tuple(operand.node for operand in operation.operands if operand.node >= 0)
+    _check_offsets(operation, timing)
     _check_ports(graph, fmts, operation, args)
     _check_kind(graph, fmts, operation)
     args = tuple(_value_behind(graph, arg) for arg in args)
     if reads != args:
         raise CheckError(f"%{operation.node} reads {reads} in the schedule, {args} in the graph.")
     for operand in operation.operands:
+        if operand.unused and operation.kind.adds:
+            continue
         node = graph.nodes[operand.node] if operand.node >= 0 else None
         known = 0 if node is None else constant_integer(node) if node.op == names.CONST else None
         if operand.constant != known:
@@ -61,6 +64,10 @@ def check_operation(
         names.DOT: tuple(int(sign == -1) for sign in signs[1:]),
         names.SUM: tuple(int(sign == -1) for sign in signs[1:]),
     }.get(op, ())
+    if operation.kind.adds:
+        added = len(args) % 2
+        products = [int(sign == -1) for sign in signs[: len(args) // 2]] or [0]
+        control = (*products, added)
     if operation.control != control:
         raise CheckError(
             f"%{operation.node} ({op}) has the control bits {operation.control}, not {control}."
@@ -70,6 +77,21 @@ def check_operation(
             f"%{operation.node} is scheduled with a latency of {operation.latency} cycles; its "
             f"unit has {timing.latency(op, len(args))}."
         )
+
+
+def _check_offsets(operation: Operation, timing: Timing) -> None:
+    """A unit reads product k in the k-th cycle, and an addend with the sum that it enters."""
+    count = len(operation.operands)
+    for k, operand in enumerate(operation.operands):
+        late = 0
+        if operation.kind.name == "dot":
+            addend = operation.kind.adds and k == count - 1
+            late = timing.multiplier_stages - 1 if addend else k // 2
+        if operand.offset != late:
+            raise CheckError(
+                f"%{operation.node}'s operand {k} is read {operand.offset} cycles after its start; "
+                f"its unit reads it after {late}."
+            )
 
 
 def _value_behind(graph: Graph, node: int) -> int:
@@ -99,12 +121,13 @@ def _check_ports(
                 f"{'' if operand.narrows else ' and unchecked'}; the graph says {shift}"
                 f"{' and checked' if narrows else ''}."
             )
-    if len(seen) == len(operation.kind.widths) and operation.kind.name in ("dot", "add"):
+    kind = operation.kind
+    if kind.name in ("dot", "add") and len(kind.widths) - kind.adds <= len(seen):
         widths = tuple(fmts[arg].width for arg in args)
-        if widths != operation.kind.widths:
+        if widths != kind.widths[: len(seen)]:
             raise CheckError(
                 f"%{operation.node} reads words of {widths} bits; its unit's ports have "
-                f"{operation.kind.widths}."
+                f"{kind.widths}."
             )
 
 
@@ -143,7 +166,9 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
     for operation, start in zip(plan.operations, plan.start, strict=True):
         check_operation(graph, fmts, operation, plan.timing)
         for operand in operation.operands:
-            if operand.constant is None and start < ready.get(operand.node, 1 << 60):
+            if operand.constant is not None or (operand.unused and operation.kind.adds):
+                continue
+            if start + operand.offset < ready.get(operand.node, 1 << 60):
                 raise CheckError(
                     f"%{operation.node} starts in cycle {start}, before its operand "
                     f"%{operand.node} is there."

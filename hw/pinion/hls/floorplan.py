@@ -102,8 +102,10 @@ class Floorplan:
 
         for i, operation in enumerate(operations):
             for port, operand in enumerate(operation.operands):
+                if operand.unused:
+                    continue
                 if operand.constant is None:
-                    read(i, port, operand.node, self.plan.start[i], operand.shift)
+                    read(i, port, operand.node, self.plan.start[i] + operand.offset, operand.shift)
                 else:
                     self.reads[i].append((port, -1, None))
         for out in binding.outputs:

@@ -11,6 +11,7 @@ from pinion.graph.evaluate import formats
 from pinion.graph.ops import OPS, Family
 from pinion.graph.passes.rewrite import Rewriter, rebuild
 from pinion.graph.passes.simplify import dead_code
+from pinion.graph.rules import addend
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,8 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
 
     Each input, constant, sine and cosine takes its format; each product, dot and sum becomes the
     exact operation followed by a ``quantize`` to its format. Operands of a sum whose binary points
-    differ are aligned first, which is exact (to the finer one).
+    differ are aligned first, which is exact (to the finer one); what a dot adds to its products is
+    brought to the binary point of its result.
     """
     to = Rewriter(intern=True)
     count = 0
@@ -93,6 +95,12 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
             return to.emit(node.op, args, (*node.params, *shape(fmt)), like=node)
         if OPS[node.op].family is Family.SUM:
             args = aligned(args, node)
+        if OPS[node.op].family is Family.PRODUCT and (other := addend(args)) is not None:
+            # Its binary point is the result's, to which the unit's port is wired.
+            own = _own_format(to.nodes[other])
+            at_point = Format(own.width + max(0, fmt.frac - own.frac), fmt.frac)
+            if own.frac != fmt.frac:
+                args = (*args[:-1], rounded(other, at_point, node))
         if not OPS[node.op].unit:
             raise ValueError(f"Lowering does not know the operation '{node.op}'.")
         return rounded(to.emit(node.op, args, node.params, like=node), fmt, node)

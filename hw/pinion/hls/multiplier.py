@@ -19,11 +19,13 @@ class Multiplier:
     -------
     name : of the block, as its vendor calls it.
     wide, narrow : bits of its two ports. Values are stored in words as long as the wide one.
+    adds : whether the block adds to its product in the same cycle.
     """
 
     name: str
     wide: int
     narrow: int
+    adds: bool
 
     def __post_init__(self) -> None:
         if not 2 <= self.narrow <= self.wide <= 36:
@@ -49,10 +51,10 @@ class Multiplier:
         return Format(self.wide, self.wide - 2)
 
 
-DSP48E2 = Multiplier(name="DSP48E2", wide=27, narrow=18)
+DSP48E2 = Multiplier(name="DSP48E2", wide=27, narrow=18, adds=True)
 """UltraScale+ (AMD UG579)."""
 
-MULT18X18D = Multiplier(name="MULT18X18D", wide=18, narrow=18)
+MULT18X18D = Multiplier(name="MULT18X18D", wide=18, narrow=18, adds=False)
 """ECP5 (Lattice FPGA-TN-02205)."""
 
 MULTIPLIERS = (DSP48E2, MULT18X18D)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pinion.fixedpoint import Format, Overflow
-from pinion.graph import OPS, Graph, GraphError, Region, names
+from pinion.graph import OPS, Graph, GraphError, Node, Region, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer, quantizer
 
@@ -19,7 +19,7 @@ from .timing import Timing
 # Units that round to their own target: no quantize node stands behind their operations.
 TABLES = ("sincos", "reciprocal")
 
-_ZERO = -1  # the constant 0, which no node holds
+_ZERO = -1  # no node: the constant 0, or nothing at all
 
 
 @dataclass(frozen=True, order=True)
@@ -30,7 +30,7 @@ class UnitKind:
     -------
     name : ``dot``, ``add``, ``align``, ``sincos`` or ``reciprocal``.
     products : products of a dot, else 0.
-    widths : width of each operand port.
+    widths : width of each operand port; a dot with an odd number of them has an addend.
     shift : bits dropped by the quantization.
     source_frac : fraction bits of the operand where the unit needs them (sine and cosine), else 0.
     width, frac : result format; ``frac`` is 0 where the unit does not care for it, and that of
@@ -74,6 +74,11 @@ class UnitKind:
         return self.name == "dot" and self.widths[1] < self.widths[0]
 
     @property
+    def adds(self) -> bool:
+        """Whether a dot has a port for an addend, its last."""
+        return self.name == "dot" and len(self.widths) % 2 == 1
+
+    @property
     def label(self) -> str:
         """Short name: ``dot2``, ``dot2x27`` (with its narrow port's width), ``add``, ``sincos``."""
         if self.name == "add" and len(self.widths) > 2:
@@ -94,12 +99,19 @@ class Operand:
     shift : bits of the value that the port drops; negative where it appends zeros.
     narrows : whether the port sees fewer of the value's high bits than there are, so that a large
         value does not fit.
+    offset : cycles after the operation's start at which its unit reads the port.
     """
 
     node: int
     constant: int | None = None
     shift: int = 0
     narrows: bool = False
+    offset: int = 0
+
+    @property
+    def unused(self) -> bool:
+        """Whether nothing is read: a dot without an addend in a unit that has a port for it."""
+        return self.node == _ZERO and self.constant is None
 
 
 @dataclass(frozen=True)
@@ -111,8 +123,9 @@ class Operation:
     node : the node whose value the unit puts out.
     kind : the kind of unit.
     operands : one an operand port.
-    control : per-use control bits: signs of a dot's terms after the first (1 subtracts), ``sub``
-        of an addition, ``cosine`` of a sincos.
+    control : per-use control bits: signs of a dot's terms after the first (1 subtracts), of all of
+        them and whether there is an addend where the unit has a port for it; ``sub`` of an
+        addition, ``cosine`` of a sincos.
     latency : cycles from operands to result.
     region, line : from the node.
     """
@@ -124,6 +137,14 @@ class Operation:
     latency: int
     region: Region | None
     line: str
+
+    def control_offset(self, k: int) -> int:
+        """Cycles after the start at which the unit reads a control bit: with what it is about."""
+        if self.kind.name != "dot":
+            return 0
+        if self.kind.adds and k == len(self.control) - 1:
+            return self.operands[-1].offset
+        return self.operands[2 * (k if self.kind.adds else k + 1)].offset
 
 
 def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
@@ -139,13 +160,14 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
     outputs = {node for _, node in graph.outputs}
     negated = graph.negated_results()
 
-    def operand(node_id: int) -> Operand:
+    def operand(node_id: int, offset: int) -> Operand:
         if (source := port_source(graph, node_id)) is not None:
             there, here = fmts[source], fmts[node_id]
             high = there.width - there.frac > here.width - here.frac
-            return Operand(source, shift=there.frac - here.frac, narrows=high)
+            return Operand(source, shift=there.frac - here.frac, narrows=high, offset=offset)
         node = graph.nodes[node_id]
-        return Operand(node_id, constant_integer(node) if node.op == names.CONST else None)
+        constant = constant_integer(node) if node.op == names.CONST else None
+        return Operand(node_id, constant, offset=offset)
 
     result: list[Operation] = []
     for i, node in enumerate(graph.nodes):
@@ -161,6 +183,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
                 )
             continue
         args = node.args
+        products = 0
         control: tuple[int, ...] = ()
         if OPS[node.op].unit in TABLES:
             source, unit = fmts[args[0]], OPS[node.op].unit
@@ -189,7 +212,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
                     control = tuple(int(int(sign) < 0) for sign in exact.params[1:])
             else:
                 args = exact.args
-                control = tuple(int(int(sign) < 0) for sign in exact.params[1:])
+                control = _dot_control(exact)
             products = len(args) // 2 if unit == "dot" else 0
             widths = tuple(fmts[a].width if a != _ZERO else target.width for a in args)
             kind = UnitKind(
@@ -205,13 +228,46 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             Operation(
                 node=i,
                 kind=kind,
-                operands=tuple(Operand(_ZERO, 0) if a == _ZERO else operand(a) for a in args),
+                operands=tuple(
+                    Operand(_ZERO, 0)
+                    if a == _ZERO
+                    else operand(a, timing.offset(names.DOT, len(args), k) if products else 0)
+                    for k, a in enumerate(args)
+                ),
                 control=control,
                 latency=latency,
                 region=node.region,
                 line=node.line,
             )
         )
+    return _with_addends(result, timing)
+
+
+def _dot_control(exact: Node) -> tuple[int, ...]:
+    """Control bits of a dot: signs; with an addend that of the first as well, and that there is."""
+    signs = tuple(int(int(sign) < 0) for sign in exact.params[: len(exact.args) // 2])
+    return (*signs, 1) if len(exact.args) % 2 else signs[1:]
+
+
+def _with_addends(operations: list[Operation], timing: Timing) -> tuple[Operation, ...]:
+    """The same operations; dots without an addend use the units of those that have one.
+
+    Where the two are alike but for it, a unit for each would be idle more often than one for both.
+    """
+    adding = {op.kind for op in operations if op.kind.adds}
+    wider = {replace(kind, widths=kind.widths[:-1]): kind for kind in sorted(adding)}
+    result = []
+    for op in operations:
+        if op.kind.name == "dot" and op.kind in wider:
+            offset = timing.offset(names.DOT, 2 * op.kind.products + 1, 2 * op.kind.products)
+            nothing = Operand(_ZERO, offset=offset)
+            op = replace(
+                op,
+                kind=wider[op.kind],
+                operands=(*op.operands, nothing),
+                control=(0, *op.control, 0),
+            )
+        result.append(op)
     return tuple(result)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pinion.fixedpoint import Format, FormatError
 from pinion.graph import Graph, Node, format_graph, names
+from pinion.graph.rules import addend, pairs
 
 from .multiplier import multiplier_of
 from .signals import SignalPlan, TableFormats
@@ -26,7 +27,7 @@ _HEAD = """\
 # order. Edit and build again with --formats {name}. What must stay: the ports of one
 # product are 27 bits and 18 or 27 bits; all products of one operation have the same number of
 # fraction bits, ports added; a result drops 17 of them (26 with two ports of 27 bits); an
-# addition's ports have its value's fraction bits.
+# addition's ports, and the last one of an odd number of ports, have the value's fraction bits.
 """
 
 
@@ -110,13 +111,15 @@ class SavedPlan:
                 if {*ports, value} != {value} or value.width != stored:
                     return f"ports and value of an addition have one format of {stored} bits"
             case names.MUL | names.DOT:
-                pairs = list(zip(ports[::2], ports[1::2], strict=True))
-                narrow = {min(a.width, b.width) for a, b in pairs}
-                wide = {max(a.width, b.width) for a, b in pairs} | {value.width}
+                products = pairs(ports)
+                narrow = {min(a.width, b.width) for a, b in products}
+                wide = {max(a.width, b.width) for a, b in products} | {value.width}
                 if wide != {stored} or narrow not in ({short}, {stored}):
                     return f"products have ports of {stored} and of {short} or {stored} bits"
                 dropped = narrow.pop() - 1
-                if {a.frac + b.frac for a, b in pairs} != {value.frac + dropped}:
+                if addend(ports) not in (None, value):
+                    return "what is added to products has the format of the value"
+                if {a.frac + b.frac for a, b in products} != {value.frac + dropped}:
                     return (
                         "the fraction bits of a product's ports together are those of the value "
                         f"and {dropped} more"

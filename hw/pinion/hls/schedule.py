@@ -29,7 +29,8 @@ class Schedule:
     ii : initiation interval.
     timing : unit latencies.
     operations : in evaluation order.
-    start : cycle in which each operation's operands are presented to its unit.
+    start : cycle in which each operation's first operands are presented to its unit; others follow
+        at their offsets.
     units : number of units of each kind.
     first_operand : cycle in which the first sine or cosine stands ready (0 without any).
     length : cycle in which the last result stands in its unit's output register.
@@ -63,6 +64,10 @@ def unit_counts(operations: tuple[Operation, ...], ii: int) -> dict[UnitKind, in
     return {kind: -(-count // ii) for kind, count in sorted(counts.items())}
 
 
+# Of each operation, others with the cycles from the producer's start to the user's.
+_Edges = Sequence[Sequence[tuple[int, int]]]
+
+
 class _Problem:
     """Dependences and resources of one scheduling run."""
 
@@ -70,14 +75,18 @@ class _Problem:
         self, operations: tuple[Operation, ...], units: Mapping[UnitKind, int], ii: int
     ) -> None:
         at = {operation.node: i for i, operation in enumerate(operations)}
-        self.preds = [
-            sorted({at[o.node] for o in operation.operands if o.node in at})
-            for operation in operations
-        ]
-        self.succs: list[list[int]] = [[] for _ in operations]
-        for i, preds in enumerate(self.preds):
-            for p in preds:
-                self.succs[p].append(i)
+        # Producers, each with the cycles from its start to that of the operation.
+        self.preds: list[list[tuple[int, int]]] = []
+        self.succs: list[list[tuple[int, int]]] = [[] for _ in operations]
+        for i, operation in enumerate(operations):
+            delays: dict[int, int] = {}
+            for operand in operation.operands:
+                if (p := at.get(operand.node, -1)) >= 0:
+                    delay = operations[p].latency - operand.offset
+                    delays[p] = max(delay, delays.get(p, delay))
+            self.preds.append(sorted(delays.items()))
+            for p, delay in self.preds[-1]:
+                self.succs[p].append((i, delay))
         self.latency = [operation.latency for operation in operations]
         self.kinds = [operation.kind for operation in operations]
         self.units = units
@@ -91,8 +100,8 @@ class _Problem:
         """Longest path from each operation's start to the end."""
         height = list(self.latency)
         for i in range(len(height) - 1, -1, -1):
-            for s in self.succs[i]:
-                height[i] = max(height[i], self.latency[i] + height[s])
+            for s, delay in self.succs[i]:
+                height[i] = max(height[i], delay + height[s])
         return height
 
     def forward(self, order: Sequence[int]) -> list[int]:
@@ -100,7 +109,8 @@ class _Problem:
         free = self.free()
         start = [0] * len(order)
         for i in order:
-            cycle = max((start[p] + self.latency[p] for p in self.preds[i]), default=0)
+            cycle = max((start[p] + delay for p, delay in self.preds[i]), default=0)
+            cycle = max(cycle, 0)
             slots = free[self.kinds[i]]
             while not slots[cycle % self.ii]:
                 cycle += 1
@@ -113,7 +123,8 @@ class _Problem:
         free = self.free()
         start = [0] * len(order)
         for i in order:
-            cycle = min((start[s] for s in self.succs[i]), default=length) - self.latency[i]
+            cycle = min((start[s] - delay for s, delay in self.succs[i]), default=length)
+            cycle = min(cycle, length - self.latency[i])
             slots = free[self.kinds[i]]
             while not slots[cycle % self.ii]:
                 cycle -= 1
@@ -169,12 +180,14 @@ def _search(problem: _Problem, effort: int) -> list[int]:
     for attempt in range(max(1, effort)):
         noise = 0.0 if attempt == 0 else 1.0 + attempt % 12
         priority = [-h + random.uniform(0, noise) for h in heights]
-        start = problem.forward(_topological(problem, priority))
+        start = problem.forward(_ordered(problem.preds, problem.succs, priority))
         length = problem.length(start)
         while True:
             ends = [s + lat for s, lat in zip(start, problem.latency, strict=True)]
-            late = problem.backward(sorted(range(len(start)), key=lambda i: -ends[i]), max(ends))
-            again = problem.forward(sorted(range(len(late)), key=lambda i: late[i]))
+            # Not merely sorted: what reads an operand late may start before what makes it.
+            last_first = _ordered(problem.succs, problem.preds, [-end for end in ends])
+            late = problem.backward(last_first, max(ends))
+            again = problem.forward(_ordered(problem.preds, problem.succs, late))
             # Unlike in scheduling without intervals, a pass can lengthen: slots wrap around.
             if problem.length(again) >= length:
                 break
@@ -187,16 +200,16 @@ def _search(problem: _Problem, effort: int) -> list[int]:
     return best
 
 
-def _topological(problem: _Problem, priority: Sequence[float]) -> list[int]:
-    """Producers before users, the most urgent first."""
-    missing = [len(p) for p in problem.preds]
+def _ordered(before: _Edges, after: _Edges, priority: Sequence[float]) -> list[int]:
+    """Each operation behind those before it, the most urgent first."""
+    missing = [len(p) for p in before]
     heap = [(priority[i], i) for i, count in enumerate(missing) if count == 0]
     heapq.heapify(heap)
     order = []
     while heap:
         _, i = heapq.heappop(heap)
         order.append(i)
-        for s in problem.succs[i]:
+        for s, _ in after[i]:
             missing[s] -= 1
             if missing[s] == 0:
                 heapq.heappush(heap, (priority[s], s))
@@ -216,8 +229,8 @@ def _tighten(problem: _Problem, start: list[int]) -> list[int]:
     for i in range(len(start) - 1, -1, -1):
         if not problem.succs[i]:
             continue
-        last = min(start[s] for s in problem.succs[i]) - problem.latency[i]
-        growing = sum(all(start[s] <= start[i] for s in problem.succs[p]) for p in problem.preds[i])
+        last = min(start[s] - delay for s, delay in problem.succs[i])
+        growing = sum(_read_last(problem, start, p, i) for p, _ in problem.preds[i])
         if growing > 1 or last <= start[i]:
             continue
         slots = free[problem.kinds[i]]
@@ -228,6 +241,12 @@ def _tighten(problem: _Problem, start: list[int]) -> list[int]:
                 start[i] = cycle
                 break
     return start
+
+
+def _read_last(problem: _Problem, start: Sequence[int], value: int, by: int) -> bool:
+    """Whether no operation waits longer for a value than this one."""
+    waits = {s: start[s] - delay for s, delay in problem.succs[value]}
+    return all(wait <= waits[by] for wait in waits.values())
 
 
 def _finish(

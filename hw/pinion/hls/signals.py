@@ -8,7 +8,8 @@ hardware to such shifts:
 
 - The products of one sum share the weight of their last bit.
 - A unit drops the same number of bits from every sum that it makes.
-- An adder's operands are read at the binary point of its result.
+- An adder's operands, and what a sum of products has added to it, are read at the binary point of
+  the result.
 
 What counts is the rounding at the narrow ports: it is some 2**9 times larger than what is lost when
 a result is stored, which is therefore truncated. A value that leaves its range wraps around and
@@ -27,6 +28,7 @@ from pinion.graph.evaluate import Floats, formats
 from pinion.graph.ops import OPS, Family
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.ranges import Ranges
+from pinion.graph.rules import addend, pairs
 
 from .multiplier import DSP48E2, Multiplier
 
@@ -182,11 +184,13 @@ class _Planner:
     def _products(self, i: int, node: Node, own: int) -> None:
         width = self.stored if i in self.precise else self.tables.multiplier.narrow
         shift = width - 1
-        pairs = list(zip(node.args[::2], node.args[1::2], strict=True))
-        finest = min(self.port(a, self.stored) + self.port(b, width) for a, b in pairs)
+        products, other = pairs(node.args), addend(node.args)
+        finest = min(self.port(a, self.stored) + self.port(b, width) for a, b in products)
         common = min(finest, own + shift)
+        if other is not None:  # it must fit at the result's binary point
+            common = min(common, self.summand(other) + shift)
         ports: list[Format] = []
-        for a, b in pairs:
+        for a, b in products:
             # Rounding one operand weighs with the size of the other.
             round_a = self.ranges.rms[b] * 2.0 ** -self.port(a, width)
             round_b = self.ranges.rms[a] * 2.0 ** -self.port(b, width)
@@ -199,8 +203,8 @@ class _Planner:
             n -= surplus - dropped
             at = {narrow: Format(width, n), wide: Format(self.stored, w)}
             ports += [at[a], at[b]] if a != b else [Format(self.stored, w), Format(width, n)]
-        self.ports[i] = tuple(ports)
         self.values[i] = Format(self.stored, common - shift)
+        self.ports[i] = (*ports, *([] if other is None else [self.values[i]]))
 
 
 def plan_signals(
@@ -285,7 +289,7 @@ def lower_signals(
             continue
         op, signs = node.op, node.params
         if OPS[op].family is Family.PRODUCT:
-            for k in range(0, len(reads), 2):
+            for k in range(0, len(reads) - 1, 2):
                 if plan.ports[i][k].width < plan.ports[i][k + 1].width:
                     reads[k : k + 2] = reads[k + 1], reads[k]
             # A dot also where there is one product: its operands keep their order.

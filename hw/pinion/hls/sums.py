@@ -11,6 +11,7 @@ into narrower ones, and only the single products may leave slots empty.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pinion.graph import OPS, Graph, Node, Output, names
@@ -21,6 +22,9 @@ from .timing import Timing
 
 Signed = tuple[int, int]  # sign, node
 _SUMS = (names.ADD, names.SUB)
+
+# Cycles that a dot may wait for a summand that it adds, to be tried.
+_PATIENCE = (0, 1, 2, 4, 8, 1 << 20)
 
 
 @dataclass
@@ -51,7 +55,7 @@ def gather_dots(graph: Graph, timing: Timing, *, widths: tuple[int, ...], ii: in
     wanted = _Builder(graph, timing, widths, {})
     wanted.build()
     chosen = _even_out(wanted.chosen, wanted.spread, widths, ii)
-    final = _Builder(graph, timing, widths, chosen)
+    final = _Builder(graph, timing, widths, chosen, wanted.latest() if widths else None)
     return dead_code(common_subexpressions(final.build()))
 
 
@@ -79,8 +83,47 @@ def _even_out(
     return result
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A dot of a group of products, with an addend or without; without a group a sum of terms."""
+
+    group: tuple[_Term, ...] | list[_Term]
+    terms: tuple[int, ...]
+
+
+class _Tree:
+    """How a sum is made: its other summands, numbered, then the result of each step."""
+
+    def __init__(self, items: list[tuple[int, int]]) -> None:
+        self.items = items  # when each is ready, and its sign
+        self.steps: list[_Step] = []
+
+    def put(self, step: _Step, ready: int, sign: int) -> int:
+        """Number of the step's result."""
+        self.steps.append(step)
+        self.items.append((ready, sign))
+        return len(self.items) - 1
+
+    def ready(self, i: int) -> int:
+        return self.items[i][0]
+
+    @property
+    def finish(self) -> int:
+        return self.items[-1][0]
+
+    @property
+    def adders(self) -> int:
+        return sum(not step.group for step in self.steps)
+
+
 class _Builder:
-    """One rebuild; ``parts`` fixes the dot widths of each sum, else the fastest are chosen."""
+    """One rebuild.
+
+    Parameters
+    ----------
+    parts : fixes the dot widths of each sum, else the fastest are chosen.
+    deadlines : cycle before which a sum need not be ready; without one it is as fast as it can be.
+    """
 
     def __init__(
         self,
@@ -88,11 +131,13 @@ class _Builder:
         timing: Timing,
         widths: tuple[int, ...],
         parts: dict[int, list[int]],
+        deadlines: Mapping[int, int] | None = None,
     ) -> None:
         self.graph = graph
         self.timing = timing
         self.widths = widths
         self.parts = parts
+        self.deadlines = deadlines or {}
         self.to = Rewriter(intern=False)
         self.ready: list[int] = []
         self.chosen: dict[int, list[int]] = {}
@@ -114,9 +159,14 @@ class _Builder:
 
     def emit(self, op: str, args: tuple[int, ...], params: tuple, like: Node) -> int:  # type: ignore[type-arg]
         number = self.to.emit(op, args, params, like=like)
-        start = max((self.ready[a] for a in args), default=0)
-        self.ready.append(start + self.timing.latency(op, len(args)))
+        starts = [self.ready[a] - self.delay(op, args, k) for k, a in enumerate(args)]
+        start = max(starts, default=0)
+        self.ready.append(max(0, start) + self.timing.latency(op, len(args)))
         return number
+
+    def delay(self, op: str, args: tuple[int, ...], k: int) -> int:
+        """Cycles after its start at which an operation reads an operand."""
+        return self.timing.offset(op, len(args), k)
 
     def build(self) -> Graph:
         for i, node in enumerate(self.graph.nodes):
@@ -143,6 +193,17 @@ class _Builder:
             outputs.append(Output(name, number))
         return self.to.finish(outputs)
 
+    def latest(self) -> dict[int, int]:
+        """When each sum has to be ready for the whole to be as fast as it is."""
+        end = max(self.ready, default=0)
+        latest = [end] * len(self.to.nodes)
+        for i in range(len(latest) - 1, -1, -1):
+            node = self.to.nodes[i]
+            start = latest[i] - self.timing.latency(node.op, len(node.args))
+            for k, a in enumerate(node.args):
+                latest[a] = min(latest[a], start + self.delay(node.op, node.args, k))
+        return {root: latest[self.new[root][1]] for root in self.chosen}
+
     def terms(self, root: int) -> tuple[list[_Term], list[_Term]]:
         """Summands of a root: products that may join a dot, and everything else."""
         products: list[_Term] = []
@@ -164,24 +225,71 @@ class _Builder:
         products.sort(key=lambda term: term.ready)
         return products, others
 
-    def finish_time(self, products: list[_Term], others: list[_Term], parts: list[int]) -> int:
-        """When the sum would be ready if its products were gathered like this."""
-        times = [term.ready for term in others]
-        for group in _split(products, parts):
-            times.append(group[-1].ready + self.timing.dot(len(group)))
-        heapq.heapify(times)
-        while len(times) > 1:
-            ready = max(heapq.heappop(times), heapq.heappop(times))
-            if self._chains(times[0] if times else None, ready):
-                heapq.heappop(times)
-            heapq.heappush(times, ready + self.timing.add)
-        return times[0]
-
     def _chains(self, third: int | None, ready: int) -> bool:
         """Whether a third summand joins an addition of two that are there in cycle ``ready``."""
         return self.timing.chained > 1 and third is not None and third <= ready
 
-    def opened(self, products: list[_Term], others: list[_Term]) -> list[_Term]:
+    def arrange(
+        self, products: list[_Term], others: list[_Term], parts: list[int], patience: int
+    ) -> _Tree:
+        """A tree for a sum whose products are gathered like this.
+
+        A dot adds a summand to its products where that is there when its unit reads it, or where
+        the dot waits for it no longer than the patience; adders do what is left.
+        """
+        tree = _Tree([(term.ready, term.sign) for term in others])
+        pool = set(range(len(others)))
+        groups = sorted(
+            (self._start(group), number, group)
+            for number, group in enumerate(_split(products, sorted(parts, reverse=True)))
+        )
+        for start, _, group in groups:
+            count = 2 * len(group) + 1
+            reads = start + self.timing.offset(names.DOT, count, count - 1)
+            fused = pool if self.widths else ()
+            free = [i for i in fused if tree.ready(i) <= reads]
+            late = [i for i in fused if reads < tree.ready(i) <= reads + patience]
+            taken = None
+            if free:
+                taken = max(free, key=lambda i: (tree.ready(i), -i))
+            elif late:
+                taken = min(late, key=lambda i: (tree.ready(i), i))
+                start += tree.ready(taken) - reads
+            sign = self._front(group, None if taken is None else tree.items[taken][1])
+            pool.discard(-1 if taken is None else taken)
+            ready = start + self.timing.dot(len(group))
+            pool.add(tree.put(_Step(group, () if taken is None else (taken,)), ready, sign))
+        heap = [(tree.ready(i), i) for i in sorted(pool)]
+        heapq.heapify(heap)
+        while len(heap) > 1:
+            _, a = heapq.heappop(heap)
+            ready, b = heapq.heappop(heap)
+            terms = (a, b)
+            if self._chains(heap[0][0] if heap else None, ready):
+                terms = (a, b, heapq.heappop(heap)[1])
+            sign = max(tree.items[i][1] for i in terms)
+            done = tree.put(_Step((), terms), ready + self.timing.add, sign)
+            heapq.heappush(heap, (tree.ready(done), done))
+        return tree
+
+    def _start(self, group: Sequence[_Term]) -> int:
+        """First cycle in which a unit can begin with products of these times, read in turn."""
+        return max(0, *(term.ready - k for k, term in enumerate(self._ordered(group))))
+
+    def _constant(self, term: _Term) -> bool:
+        """Whether a factor of a product is a constant, which takes any sign."""
+        assert term.factors is not None
+        return any(self.to.nodes[x].op == names.CONST for _, x in term.factors)
+
+    def _front(self, group: Sequence[_Term], addend: int | None) -> int:
+        """Sign in front of a dot: that of its addend; without one a dot begins with a plus."""
+        if addend is not None:
+            return addend
+        if len(group) == 1:
+            return group[0].sign
+        return 1 if any(term.sign > 0 or self._constant(term) for term in group) else -1
+
+    def opened(self, root: int, products: list[_Term], others: list[_Term]) -> list[_Term]:
         """Summands with the last one that is a sum of two itself opened, where that is faster.
 
         The sum that is opened has other readers and stays; two additions in one cycle here save
@@ -189,7 +297,7 @@ class _Builder:
         """
 
         def finish(terms: list[_Term]) -> int:
-            return self.finish_time(products, terms, self.choose(products, terms))
+            return self.best(root, products, terms)[0].finish
 
         last = max(others, key=lambda term: term.ready, default=None)
         if last is None or self.to.nodes[last.node].op not in _SUMS:
@@ -203,9 +311,24 @@ class _Builder:
         wider = [term for term in others if term is not last] + parts
         return wider if finish(wider) < finish(others) else others
 
-    def choose(self, products: list[_Term], others: list[_Term]) -> list[int]:
-        """Dot widths that finish first; among equals the fewest adders."""
-        count = len(products)
+    def best(
+        self, root: int, products: list[_Term], others: list[_Term]
+    ) -> tuple[_Tree, list[int]]:
+        """The tree, and its dot widths, that finishes first or in time, with the fewest adders."""
+        parts = self.parts.get(root) if self.parts else None
+        options = self._options(len(products)) if parts is None else [parts]
+        deadline = self.deadlines.get(root, 0)
+        found = []
+        for option in options:
+            for patience in _PATIENCE if products else (0,):
+                tree = self.arrange(products, others, option, patience)
+                key = (max(tree.finish, deadline), tree.adders, len(option), tree.finish)
+                found.append((key, len(found), tree, option))
+        _, _, tree, option = min(found)
+        return tree, option
+
+    def _options(self, count: int) -> list[list[int]]:
+        """Ways to cut a number of products into dots: wide ones behind one narrower dot or two."""
         options = [[1] * count]
         for width in self.widths:
             narrower = [w for w in self.widths if w <= width]
@@ -216,41 +339,34 @@ class _Builder:
                     parts.append(part)
                     left -= part
                 options.append(sorted(parts, reverse=True))
-        return min(
-            options, key=lambda parts: (self.finish_time(products, others, parts), len(parts))
-        )
+        return options
 
     def sum(self, root: int) -> Signed:
         products, others = self.terms(root)
         if self.timing.chained > 1:
-            others = self.opened(products, others)
-        like = self.graph.nodes[root]
-        parts = self.parts.get(root) if self.parts else None
-        if parts is None:
-            parts = self.choose(products, others)
+            others = self.opened(root, products, others)
+        tree, parts = self.best(root, products, others)
         self.chosen[root] = list(parts)
         self.spread[root] = products[-1].ready - products[0].ready if products else 0
-        heap: list[tuple[int, int, Signed]] = []
-        for term in others:
-            heapq.heappush(heap, (term.ready, len(heap), (term.sign, term.node)))
-        # Early products fill the wide dots, late ones the narrow dots, which are faster.
-        for group in _split(products, sorted(parts, reverse=True)):
-            signed = self.dot(group, like)
-            heapq.heappush(heap, (self.ready[signed[1]], len(heap) + 1000, signed))
-        counter = 2000
-        while len(heap) > 1:
-            _, _, a = heapq.heappop(heap)
-            ready, _, b = heapq.heappop(heap)
-            if self._chains(heap[0][0] if heap else None, ready):
-                signed = self.three((a, b, heapq.heappop(heap)[2]), like)
-            elif a[0] == b[0]:
-                signed = a[0], self.emit(names.ADD, (a[1], b[1]), (), like)
+        like = self.graph.nodes[root]
+        signed: list[Signed] = [(term.sign, term.node) for term in others]
+        for step in tree.steps:
+            terms = [signed[i] for i in step.terms]
+            if step.group:
+                signed.append(self.dot(step.group, terms[0] if terms else None, like))
             else:
-                plus, minus = (a, b) if a[0] > 0 else (b, a)
-                signed = 1, self.emit(names.SUB, (plus[1], minus[1]), (), like)
-            heapq.heappush(heap, (self.ready[signed[1]], counter, signed))
-            counter += 1
-        return heap[0][2]
+                signed.append(self.plus(terms, like))
+        return signed[-1]
+
+    def plus(self, terms: list[Signed], like: Node) -> Signed:
+        """A sum of two or three."""
+        if len(terms) == 3:
+            return self.three((terms[0], terms[1], terms[2]), like)
+        a, b = terms
+        if a[0] == b[0]:
+            return a[0], self.emit(names.ADD, (a[1], b[1]), (), like)
+        plus, minus = (a, b) if a[0] > 0 else (b, a)
+        return 1, self.emit(names.SUB, (plus[1], minus[1]), (), like)
 
     def three(self, terms: tuple[Signed, Signed, Signed], like: Node) -> Signed:
         """A sum of three: positive terms first, or a negated sum where all are negative."""
@@ -259,29 +375,42 @@ class _Builder:
         signs = tuple(front * sign for sign, _ in ordered)
         return front, self.emit(names.SUM, tuple(node for _, node in ordered), signs, like)
 
-    def dot(self, group: list[_Term], like: Node) -> Signed:
+    def _ordered(self, group: Sequence[_Term], front: int = 0) -> list[_Term]:
+        """Products as a dot reads them: the first there first; with a front, one of its sign."""
+        ordered = sorted(group, key=lambda term: term.ready)
+        if front:
+            first = next(t for t in ordered if front * t.sign > 0 or self._constant(t))
+            ordered.remove(first)
+            ordered.insert(0, first)
+        return ordered
+
+    def dot(self, group: Sequence[_Term], addend: Signed | None, like: Node) -> Signed:
         """One dot of a group; a sign moves into a constant factor, else in front of the dot."""
-        terms: list[tuple[int, int, int]] = []
-        for term in group:
+        front = self._front(group, None if addend is None else addend[0])
+        if addend is None and len(group) == 1:
+            assert group[0].factors is not None and group[0].like is not None
+            (_, a), (_, b) = group[0].factors
+            if self.to.nodes[a].op == names.CONST:
+                a, b = b, a
+            return front, self.emit(names.MUL, (a, b), (), group[0].like)
+        args: list[int] = []
+        signs: list[int] = []
+        for term in self._ordered(group, front if addend is None else 0):
             assert term.factors is not None
             (_, a), (_, b) = term.factors
-            sign = term.sign
+            sign = front * term.sign
             if self.to.nodes[a].op == names.CONST:
                 a, b = b, a
             constant = self.to.nodes[b]
-            if sign < 0 and constant.op == names.CONST and len(group) > 1:
+            if sign < 0 and constant.op == names.CONST:
                 b = self.emit(names.CONST, (), (-float(constant.params[0]),), constant)
                 sign = 1
-            terms.append((sign, a, b))
-        if len(group) == 1:
-            sign, a, b = terms[0]
-            assert group[0].like is not None
-            return sign, self.emit(names.MUL, (a, b), (), group[0].like)
-        front = 1 if any(sign > 0 for sign, _, _ in terms) else -1
-        terms.sort(key=lambda term: -front * term[0])
-        args = tuple(x for _, a, b in terms for x in (a, b))
-        signs = tuple(front * sign for sign, _, _ in terms)
-        return front, self.emit(names.DOT, args, signs, like)
+            args += [a, b]
+            signs.append(sign)
+        if addend is not None:
+            args.append(addend[1])
+            signs.append(1)
+        return front, self.emit(names.DOT, tuple(args), tuple(signs), like)
 
 
 def _split(products: list[_Term], parts: list[int]) -> list[list[_Term]]:

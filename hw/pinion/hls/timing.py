@@ -16,7 +16,8 @@ class Timing:
 
     Members
     -------
-    multiplier_stages : registers behind each product, before the sums.
+    multiplier_stages : registers from a product's operands to the sum of it and those before it:
+        1 where multiplication and addition share a cycle, 2 with a register between them.
     rounding : a dot's rounding and limiting behind its sums; 0 where it drops bits and flags.
     port : registers between the selection of a dot's operands and the unit that rounds them.
     chained : additions that an adder makes one behind the other in that time, 1 or 2.
@@ -53,9 +54,18 @@ class Timing:
             )
 
     def dot(self, products: int) -> int:
-        """A dot of several products: operand register, products, adder levels, rounding."""
-        levels = (products - 1).bit_length()
-        return self.port + 1 + self.multiplier_stages + levels + self.rounding
+        """A dot of several products: operand register, one cycle a product, rounding."""
+        return self.port + self.multiplier_stages + products + self.rounding
+
+    def offset(self, op: str, operands: int, k: int) -> int:
+        """Cycles after an operation's start at which its unit reads operand ``k``.
+
+        The products of a dot are added one behind the other, so each is read a cycle after the one
+        before it; an addend meets the first of them.
+        """
+        if op not in (names.MUL, names.DOT):
+            return 0
+        return self.multiplier_stages - 1 if k == operands - 1 and operands % 2 else k // 2
 
     def latency(self, op: str, operands: int = 2) -> int:
         """Latency of an operation of the table; 0 for what needs no unit."""

@@ -14,6 +14,7 @@ from enum import Enum
 
 from pinion.graph import Graph, Node, Word, names
 from pinion.graph.ops import OPS, Family
+from pinion.graph.rules import addend, pairs
 
 from .errors import ComputeError
 
@@ -183,11 +184,11 @@ def _values(graph: Graph) -> tuple[list[_Value], list[Signed]]:
         elif family in (Family.SUM, Family.PRODUCT):
             terms = x
             if family is Family.PRODUCT:
-                pairs = zip(x[::2], x[1::2], strict=True)
                 # Signs of factors are those of the product.
                 terms = [
-                    (a[0] * b[0], make(Kind.MUL, (1, a[1]), (1, b[1]), node=i)) for a, b in pairs
+                    (a[0] * b[0], make(Kind.MUL, (1, a[1]), (1, b[1]), node=i)) for a, b in pairs(x)
                 ]
+                terms += [] if (other := addend(x)) is None else [other]
             signed = [(s * n, at) for s, (n, at) in zip(_signs(node, terms), terms, strict=True)]
             total = signed[0]
             for term in signed[1:]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import names
 from .graph import Graph
 from .ops import OPS, Family
+from .rules import pairs
 
 
 def op_counts(graph: Graph) -> dict[str, int]:
@@ -20,10 +21,10 @@ def op_counts(graph: Graph) -> dict[str, int]:
         family = OPS[node.op].family
         if family is Family.PRODUCT:
             constant = [graph.nodes[a].op == names.CONST for a in node.args]
-            pairs = [any(pair) for pair in zip(constant[::2], constant[1::2], strict=True)]
-            multiples += sum(pairs)
-            products += len(pairs) - sum(pairs)
-            additions += len(pairs) - 1
+            by_constant = [any(pair) for pair in pairs(constant)]
+            multiples += sum(by_constant)
+            products += len(by_constant) - sum(by_constant)
+            additions += len(by_constant) - 1 + len(node.args) % 2
         elif family in (Family.SUM, Family.NEGATION):
             additions += max(1, len(node.args) - 1)
         elif node.op in names.TRIG:

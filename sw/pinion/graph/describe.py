@@ -99,7 +99,7 @@ def rewrite(page: str) -> str:
 def _operands(row: Op) -> str:
     if row.arity is not None:
         return str(row.arity)
-    return "two a sign" if row.family is Family.PRODUCT else "one a sign"
+    return "two a product" if row.family is Family.PRODUCT else "one a sign"
 
 
 def _meaning(row: Op) -> str:

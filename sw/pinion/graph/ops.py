@@ -310,7 +310,8 @@ _ROWS = (
     Op(
         name=names.DOT,
         family=Family.PRODUCT,
-        doc="a b +- c d +- ..., accumulated exactly; params: the signs, 1 or -1, the first one 1",
+        doc="a b +- c d +- ... (+ e), accumulated exactly; params: the signs, 1 or -1: without an "
+        "addend e the first is 1, with one the last",
         arity=None,
         params=(),
         floats=dot_floats,

@@ -14,6 +14,9 @@ from .graph import Node
 # Integers wider than this are carried in two limbs.
 NARROW = 62
 
+# Most bits by which integers in two limbs shift at once.
+_MOST_SHIFT = 31
+
 Exact = Ints | Wide
 
 
@@ -68,8 +71,13 @@ def product_format(a: Format, b: Format) -> Format:
 
 
 def pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Factors of each product of a dot."""
-    return list(zip(items[::2], items[1::2], strict=True))
+    """Factors of each product of a dot; an addend behind them is left out."""
+    return list(zip(items[: len(items) - 1 : 2], items[1::2], strict=True))
+
+
+def addend(items: Sequence[Any]) -> Any:
+    """What a dot adds to its products: the last of an odd number of operands, None without one."""
+    return items[-1] if len(items) % 2 else None
 
 
 def term_signs(node: Node) -> tuple[int, ...]:
@@ -118,13 +126,21 @@ def neg_integers(
 
 
 def dot_format(node: Node, fmts: Sequence[Format]) -> Format:
-    """Exact sum of products."""
-    return sum_format([product_format(a, b) for a, b in pairs(fmts)])
+    """Exact sum of products, and of an addend whose last bit weighs no less than theirs."""
+    terms = [product_format(a, b) for a, b in pairs(fmts)]
+    if (other := addend(fmts)) is not None:
+        if other.frac > terms[0].frac:
+            raise ValueError(
+                f"A dot's addend has {other.frac} fraction bits and its products have "
+                f"{terms[0].frac}: quantize the addend to as many or fewer."
+            )
+        terms.append(Format(other.width + terms[0].frac - other.frac, terms[0].frac))
+    return sum_format(terms)
 
 
 def product_signs(node: Node) -> tuple[int, ...]:
     """Sign of each product; a mul is a dot of one product."""
-    return tuple(int(sign) for sign in node.params) or (1,)
+    return tuple(int(sign) for sign in node.params[: len(node.args) // 2]) or (1,)
 
 
 def dot_floats(node: Node, x: Sequence[Any]) -> Any:
@@ -133,7 +149,7 @@ def dot_floats(node: Node, x: Sequence[Any]) -> Any:
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
         term = a * b if sign > 0 else -(a * b)
         total = term if total is None else total + term
-    return total
+    return total if (other := addend(x)) is None else total + other
 
 
 def dot_integers(
@@ -146,6 +162,13 @@ def dot_integers(
         term: Any = a * b if narrow else Wide.product(a, b)
         term = term if sign > 0 else -term
         total = term if total is None else total + term
+    if (other := addend(x)) is not None:
+        left = fmts[0].frac + fmts[1].frac - addend(fmts).frac
+        term = other if narrow else widen(other)
+        while left:  # two limbs shift by less than one of them at a time
+            step = min(left, _MOST_SHIFT)
+            term, left = term << step, left - step
+        total = total + term
     return total, None
 
 
@@ -154,11 +177,21 @@ def dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
     partials: list[Any] = []
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
         partials += [b * sign, a * sign]
-    return partials
+    return partials if addend(x) is None else [*partials, 1.0]
 
 
 def dot_check(node: Node) -> str:
     """What is wrong with a dot, or an empty string."""
-    if len(node.args) != 2 * len(node.params) or not node.params:
-        return f"dot has {len(node.args)} operands and {len(node.params)} signs, not two a sign."
-    return signs_complaint(node, len(node.args) // 2)
+    products = len(node.args) // 2
+    if len(node.args) % 2 == 0 or len(node.params) != products + 1 or not products:
+        if len(node.args) != 2 * len(node.params) or not node.params:
+            return (
+                f"dot has {len(node.args)} operands and {len(node.params)} signs, not two a sign "
+                "and one of an addend."
+            )
+        return signs_complaint(node, products)
+    if any(type(sign) is not int or sign not in (1, -1) for sign in node.params) or (
+        node.params[-1] != 1
+    ):
+        return f"dot's signs are 1 or -1 and an addend's is 1, not {shown(node.params)}."
+    return ""
