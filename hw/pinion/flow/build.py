@@ -14,6 +14,8 @@ from pinion.functions import BuiltFunction, Function, reduced_graph
 from pinion.functions import function as named_function
 from pinion.functions.table import DERIVATIVES
 from pinion.gateware.core import Core
+from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
+from pinion.gateware.dsp48e2 import explicit_modules
 from pinion.gateware.emit import RTLIL, core_rtlil
 from pinion.gateware.verilog import emit_verilog
 from pinion.graph import Graph, format_graph, parse_graph
@@ -255,6 +257,8 @@ def build(
         if plan.saved is not None:
             (parts / PLAN).write_text(plan_text(plan.saved, plan.real, plan.reach))
         (parts / RTLIL).write_text(core_rtlil(core))
+        if blocks := explicit_modules(core.datapath.blocks):
+            (parts / DSP48E2).write_text(blocks)
         report("Writing Verilog")
         emit_verilog(parts / RTLIL, parts / VERILOG)
         board.write(parts, manifest, report)

@@ -27,7 +27,9 @@ from pinion.graph.ops import constant_integer
 from pinion.hls.binding import Binding
 from pinion.hls.operations import Operand, UnitKind, kind_names
 
+from .dot import DotUnit
 from .library import Selector, control_ports, make_unit, operand_ports
+from .mac import Mac
 from .unit import delay
 
 # Cycles between a unit's overflow output and the request's flag holding it.
@@ -83,6 +85,7 @@ class Datapath(wiring.Component):
             ports[f"flag{stage}"] = Out(1)
         super().__init__(ports)
         self.modules: dict[str, str] = {}
+        self.blocks: dict[str, Mac] = {}  # modules that are one multiplier block each
 
     @property
     def lane_width(self) -> int:
@@ -94,7 +97,10 @@ class Datapath(wiring.Component):
     def _unit_module(self, kind: UnitKind) -> str:
         name = f"pinion_{self._names[kind.plain]}"
         if name not in self.modules:
-            self.modules[name] = make_unit(kind, self.binding.schedule.timing).to_rtlil(name)
+            unit = make_unit(kind, self.binding.schedule.timing)
+            self.modules[name] = unit.to_rtlil(name)
+            if isinstance(unit, DotUnit):
+                self.blocks.update({f"{name}.{part}": mac for part, mac in unit.blocks().items()})
         return name
 
     def _select(self, m: Module, sel: Value, inputs: list[Value], name: str) -> Signal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import C, Cat, Module, Signal, Value, signed
 
 from pinion.fixedpoint.format import Format, Overflow, Rounding
+from pinion.gateware.mac import WIDTH_A, WIDTH_B, WIDTH_P, Mac
 from pinion.gateware.unit import Unit, add_sub, delay, limit, shift_round
 from pinion.graph.rules import sum_format
 
@@ -131,10 +132,66 @@ class DotUnit(Unit):
             terms.append(Format(self.addend + self.shift, 0))
         return sum_format(terms).width
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether each product is one block of an UltraScale+ that also adds it (:class:`Mac`)."""
+        return (
+            (self.width_a, self.width_b) == (WIDTH_A, WIDTH_B)
+            and self.multiplier_stages <= 2
+            and self.sum_width <= WIDTH_P
+        )
+
+    def blocks(self) -> dict[str, Mac]:
+        """The blocks of the column by the names of their submodules; none without `in_blocks`."""
+        if not self.in_blocks:
+            return {}
+        return {
+            f"mac{i}": Mac(
+                addend=0 if i else self.addend,
+                shift=self.shift,
+                above=i > 0,
+                below=i < self.products - 1,
+                stages=self.multiplier_stages,
+            )
+            for i in range(self.products)
+        }
+
     def elaborate(self, platform: object) -> Module:
         """Products, each added to the sum before it, then one rounding."""
         m = Module()
         past: list[Value] = []  # flags of ports that were rounded past their end, at the last sum
+        total = self._column(m, past) if self.in_blocks else self._sum(m, past)
+        rounded = shift_round(total, self.shift, self.rounding)
+        value, changed = limit(rounded, self.target.width, self.overflow)
+        for wrapped in past:
+            changed = changed | wrapped
+        stages = int(self.final_stage)
+        m.d.comb += self.o.eq(delay(m, value, stages, "o_reg"))
+        m.d.comb += self.ovf.eq(delay(m, changed, stages, "ovf_reg"))
+        return m
+
+    def _column(self, m: Module, past: list[Value]) -> Value:
+        """The sum in blocks that multiply and add, one behind the other."""
+        sums: Value | None = None
+        for i, (name, block) in enumerate(self.blocks().items()):
+            m.submodules[name] = block
+            ports = {"a": getattr(self, f"a{i}")}
+            if i or self.addend:
+                ports["sub"] = getattr(self, f"neg{i}")
+            if not i and self.addend:
+                ports |= {"c": self.c, "add": self.add}
+            for port, value in ports.items():
+                late = delay(m, value, self.port_stages, f"{port}{i}_port")
+                m.d.comb += getattr(block, port).eq(late)
+            m.d.comb += block.b.eq(self._narrow(m, i, past))
+            if sums is not None:
+                m.d.comb += block.z.eq(sums)
+            sums = getattr(block, block.sum_port)
+        assert sums is not None
+        return sums[: self.sum_width].as_signed()
+
+    def _sum(self, m: Module, past: list[Value]) -> Value:
+        """The sum as arithmetic for the tools to map."""
         total = self._addend(m)
         for i in range(self.products):
             a = delay(m, getattr(self, f"a{i}"), self.port_stages + 1, f"a{i}_reg")
@@ -149,14 +206,7 @@ class DotUnit(Unit):
                 m.d.sync += after.eq(add_sub(m, total, product, neg, f"sum{i}"))
             total = after
         assert total is not None
-        rounded = shift_round(total, self.shift, self.rounding)
-        value, changed = limit(rounded, self.target.width, self.overflow)
-        for wrapped in past:
-            changed = changed | wrapped
-        stages = int(self.final_stage)
-        m.d.comb += self.o.eq(delay(m, value, stages, "o_reg"))
-        m.d.comb += self.ovf.eq(delay(m, changed, stages, "ovf_reg"))
-        return m
+        return total
 
     def _addend(self, m: Module) -> Value | None:
         """The addend where the first product meets it, zero where there is none."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import ManifestError
 from pinion.link.build_files import RESOURCES, SCHEDULE
@@ -92,6 +94,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
         run_yosys(
             [
                 f"read_rtlil {yosys_path(rtlil, folder=folder)}",
+                *_explicit_blocks(folder),
                 f"synth_xilinx {_FLAGS} -run begin:map_luts",
                 *MAP_LUTS,
                 f"synth_xilinx {_FLAGS} -run finalize:",
@@ -135,6 +138,18 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
     }
     RESOURCES.write(folder, result)
     return result
+
+
+def _explicit_blocks(folder: Path) -> list[str]:
+    """Commands that take the blocks of a core as the explicit ones; none where it has none.
+
+    Yosys infers neither a subtraction in a block nor a column of them.
+    """
+    path = folder / DSP48E2
+    if not path.is_file():
+        return []
+    names = re.findall(r"^module \\(\S+) ", path.read_text(), re.MULTILINE)
+    return [f"delete {' '.join(names)}", f"read_verilog {yosys_path(path, folder=folder)}"]
 
 
 def _cells_by_module(stat: Mapping[str, Any]) -> dict[str, dict[str, int]]:

@@ -1,0 +1,100 @@
+"""The blocks of :class:`pinion.gateware.mac.Mac` as explicit DSP48E2 instances (AMD UG579).
+
+The modules have the names and ports of the generic ones, so that a tool takes either. Nobody has
+run them through a vendor's tool; a model of the block written for this stands in for it
+(``dsp48e2_model.v``), and proofs and simulations hold both forms together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .mac import WIDTH_A, WIDTH_B, WIDTH_P, Mac
+
+VERILOG = "dsp48e2.v"
+"""Their file in a build folder."""
+
+# Of registers that are not used, and of inputs: what is left out is the block's default.
+_FIXED = {
+    "ACASCREG": 1, "ADREG": 0, "ALUMODEREG": 1, "AREG": 1, "BCASCREG": 1, "BREG": 1,
+    "CARRYINREG": 0, "CARRYINSELREG": 0, "CREG": 1, "DREG": 0, "INMODEREG": 0, "OPMODEREG": 0,
+    "PREG": 1,
+}  # fmt: skip
+
+# Z of the sum, by where it comes from: nothing, the block before, C. X and Y take the product.
+_ZERO, _PCIN, _C = 0b000, 0b001, 0b011
+_PRODUCT = 0b0101
+
+
+def explicit_modules(blocks: Mapping[str, Mac]) -> str:
+    """Verilog of modules by name, "" without any."""
+    if not blocks:
+        return ""
+    head = "// The blocks of core.v as explicit DSP48E2 instances: read them in place of those.\n\n"
+    return head + "\n".join(explicit_module(name, mac) for name, mac in sorted(blocks.items()))
+
+
+def explicit_module(name: str, block: Mac) -> str:
+    """Verilog of a block's module.
+
+    Parameters
+    ----------
+    name : of the module, as the generic one is called.
+    block : what it does.
+    """
+    inputs = {"clk": 1, "a": WIDTH_A, "b": WIDTH_B}
+    signs = bool(block.addend) or block.above
+    inputs |= {"sub": 1} if signs else {}
+    inputs |= {"c": block.addend, "add": 1} if block.addend else {}
+    inputs |= {"z": WIDTH_P} if block.above else {}
+    z = _PCIN if block.above else _C if block.addend else _ZERO
+    lines = [f"module \\{name} ({', '.join([*inputs, block.sum_port])});"]
+    lines += [
+        f"  input {f'[{width - 1}:0] ' if width > 1 or port == 'c' else ''}{port};"
+        for port, width in inputs.items()
+    ]
+    lines.append(f"  output [{WIDTH_P - 1}:0] {block.sum_port};")
+    mode = "4'b0000"
+    if signs:
+        late = block.stages - 1
+        if late:
+            lines += ["  reg sub_late;", "  always @(posedge clk) sub_late <= sub;"]
+        bit = "sub_late" if late else "sub"
+        mode = f"{{2'b00, {bit}, {bit}}}"
+    above = WIDTH_P - block.addend - block.shift
+    sign = f"{{{above}{{c[{block.addend - 1}]}}}}, " if block.addend and above else ""
+    zeros = f", {block.shift}'b0" if block.shift else ""
+    connections = {
+        "CLK": "clk",
+        "A": f"{{{{3{{a[{WIDTH_A - 1}]}}}}, a}}",
+        "B": "b",
+        "C": f"{{{sign}c{zeros}}}" if block.addend else f"{WIDTH_P}'b0",
+        "D": f"{WIDTH_A}'b0",
+        "PCIN": "z" if block.above else f"{WIDTH_P}'b0",
+        "ALUMODE": mode,
+        "OPMODE": f"9'b00{z:03b}{_PRODUCT:04b}",
+        "INMODE": "5'b00000",
+        "CARRYIN": "1'b0",
+        "CARRYINSEL": "3'b000",
+        "RSTC": "!add" if block.addend else "1'b0",
+        **dict.fromkeys(("CEA2", "CEB2", "CEC", "CEM", "CEP", "CEALUMODE"), "1'b1"),
+        **dict.fromkeys(
+            ("CEA1", "CEB1", "CED", "CEAD", "CECTRL", "CECARRYIN", "CEINMODE"), "1'b0"
+        ),
+        **dict.fromkeys(
+            ("RSTA", "RSTB", "RSTD", "RSTM", "RSTP", "RSTCTRL", "RSTALUMODE", "RSTINMODE",
+             "RSTALLCARRYIN"), "1'b0",
+        ),
+        "ACIN": "30'b0",
+        "BCIN": "18'b0",
+        "CARRYCASCIN": "1'b0",
+        "MULTSIGNIN": "1'b0",
+        "PCOUT" if block.below else "P": block.sum_port,
+    }  # fmt: skip
+    parameters = _FIXED | {"MREG": block.stages - 1}
+    lines.append("  DSP48E2 #(")
+    lines.append(",\n".join(f"    .{key}({value})" for key, value in sorted(parameters.items())))
+    lines.append("  ) block (")
+    lines.append(",\n".join(f"    .{key}({value})" for key, value in sorted(connections.items())))
+    lines += ["  );", "endmodule", ""]
+    return "\n".join(lines)
