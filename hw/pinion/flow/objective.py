@@ -67,7 +67,8 @@ def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
     signals = isinstance(plan, AutoFormats)
     adds = isinstance(plan, AutoFormats) and plan.tables.multiplier.adds
     fast = signals and objective == "latency"
-    return replace(timing_for(plan, multiplier_stages=1 if fast or adds else 2), chained=1 + fast)
+    timing = timing_for(plan, multiplier_stages=1 if fast or adds else 2)
+    return replace(timing, chained=1 + fast, wide=int(adds))
 
 
 def format_plan(

@@ -15,6 +15,7 @@ from amaranth.hdl import Module
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
+from pinion.graph import names
 from pinion.hls.auto import AutoFormats
 from pinion.hls.lower import FormatPlan
 from pinion.hls.operations import TABLES, UnitKind
@@ -118,9 +119,9 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
             rounded_ports=kind.rounds,
             final_stage=bool(timing.rounding),
             port_stages=timing.port,
-            multiplier_stages=timing.multiplier_stages,
+            multiplier_stages=timing.stages(kind.wide),
         )
-        expected = timing.dot(kind.products)
+        expected = timing.dot(kind.products, wide=kind.wide)
     elif kind.name == "add":
         if kind.shift or len(set(kind.widths)) > 1:
             raise ValueError(
@@ -170,10 +171,11 @@ def _check_offsets(kind: UnitKind, unit: Unit, timing: Timing) -> None:
         return
     ports = operand_ports(kind)
     for k, port in enumerate(ports):
-        if unit.offset(port) != timing.offset("dot", len(ports), k):
+        counted = timing.offset(names.DOT, len(ports), k, wide=kind.wide)
+        if unit.offset(port) != counted:
             raise ValueError(
                 f"The {kind.label} unit reads its port {port} after {unit.offset(port)} cycles, "
-                f"but the schedule counts with {timing.offset('dot', len(ports), k)}."
+                f"but the schedule counts with {counted}."
             )
 
 

@@ -72,10 +72,13 @@ def check_operation(
         raise CheckError(
             f"%{operation.node} ({op}) has the control bits {operation.control}, not {control}."
         )
-    if operation.latency != timing.latency(op, len(args)):
+    takes = timing.latency(op, len(args))
+    if op in (names.MUL, names.DOT) and operation.kind.widths[0] == operation.kind.widths[1]:
+        takes += timing.wide
+    if operation.latency != takes:
         raise CheckError(
             f"%{operation.node} is scheduled with a latency of {operation.latency} cycles; its "
-            f"unit has {timing.latency(op, len(args))}."
+            f"unit has {takes}."
         )
 
 
@@ -86,7 +89,8 @@ def _check_offsets(operation: Operation, timing: Timing) -> None:
         late = 0
         if operation.kind.name == "dot":
             addend = operation.kind.adds and k == count - 1
-            late = timing.multiplier_stages - 1 if addend else k // 2
+            wide = timing.wide if operation.kind.widths[0] == operation.kind.widths[1] else 0
+            late = timing.multiplier_stages + wide - 1 if addend else k // 2
         if operand.offset != late:
             raise CheckError(
                 f"%{operation.node}'s operand {k} is read {operand.offset} cycles after its start; "

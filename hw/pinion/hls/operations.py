@@ -74,6 +74,11 @@ class UnitKind:
         return self.name == "dot" and self.widths[1] < self.widths[0]
 
     @property
+    def wide(self) -> bool:
+        """Whether both operands of each product are words as they are stored."""
+        return self.name == "dot" and self.widths[1] == self.widths[0]
+
+    @property
     def adds(self) -> bool:
         """Whether a dot has a port for an addend, its last."""
         return self.name == "dot" and len(self.widths) % 2 == 1
@@ -220,7 +225,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
                 rounding.value, overflow.value,
             )  # fmt: skip
             latency = (
-                timing.dot(products)
+                timing.dot(products, wide=kind.wide)
                 if unit == "dot"
                 else (timing.add if unit == "add" else timing.align)
             )
@@ -231,7 +236,9 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
                 operands=tuple(
                     Operand(_ZERO, 0)
                     if a == _ZERO
-                    else operand(a, timing.offset(names.DOT, len(args), k) if products else 0)
+                    else operand(
+                        a, timing.offset(names.DOT, len(args), k, wide=kind.wide) if products else 0
+                    )
                     for k, a in enumerate(args)
                 ),
                 control=control,
@@ -259,7 +266,8 @@ def _with_addends(operations: list[Operation], timing: Timing) -> tuple[Operatio
     result = []
     for op in operations:
         if op.kind.name == "dot" and op.kind in wider:
-            offset = timing.offset(names.DOT, 2 * op.kind.products + 1, 2 * op.kind.products)
+            count = 2 * op.kind.products
+            offset = timing.offset(names.DOT, count + 1, count, wide=op.kind.wide)
             nothing = Operand(_ZERO, offset=offset)
             op = replace(
                 op,

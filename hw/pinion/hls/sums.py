@@ -264,7 +264,7 @@ class _Builder:
         while len(heap) > 1:
             _, a = heapq.heappop(heap)
             ready, b = heapq.heappop(heap)
-            terms = (a, b)
+            terms: tuple[int, ...] = (a, b)
             if self._chains(heap[0][0] if heap else None, ready):
                 terms = (a, b, heapq.heappop(heap)[1])
             sign = max(tree.items[i][1] for i in terms)
@@ -318,7 +318,7 @@ class _Builder:
         parts = self.parts.get(root) if self.parts else None
         options = self._options(len(products)) if parts is None else [parts]
         deadline = self.deadlines.get(root, 0)
-        found = []
+        found: list[tuple[tuple[int, ...], int, _Tree, list[int]]] = []
         for option in options:
             for patience in _PATIENCE if products else (0,):
                 tree = self.arrange(products, others, option, patience)

@@ -18,6 +18,8 @@ class Timing:
     -------
     multiplier_stages : registers from a product's operands to the sum of it and those before it:
         1 where multiplication and addition share a cycle, 2 with a register between them.
+    wide : further registers of products both of whose operands are as wide as stored words: more
+        than one block each.
     rounding : a dot's rounding and limiting behind its sums; 0 where it drops bits and flags.
     port : registers between the selection of a dot's operands and the unit that rounds them.
     chained : additions that an adder makes one behind the other in that time, 1 or 2.
@@ -28,6 +30,7 @@ class Timing:
     """
 
     multiplier_stages: int = 2
+    wide: int = 0
     rounding: int = 1
     port: int = 0
     chained: int = 1
@@ -39,6 +42,7 @@ class Timing:
     def __post_init__(self) -> None:
         if (
             self.multiplier_stages < 1
+            or self.wide not in (0, 1)
             or self.rounding not in (0, 1)
             or self.port not in (0, 1)
             or self.chained not in (1, 2)
@@ -47,17 +51,22 @@ class Timing:
         ):
             raise ValueError(
                 "Unit latencies are out of range: a product has 1 or more stages (got "
-                f"{self.multiplier_stages}), 0 or 1 registers at its ports (got {self.port}) "
+                f"{self.multiplier_stages}) and 0 or 1 more where it is wide (got {self.wide}), 0 "
+                f"or 1 registers at its ports (got {self.port}) "
                 f"and for rounding (got {self.rounding}); an addition takes 1 or 2 cycles (got "
                 f"{self.add}) for 1 or 2 additions (got {self.chained}); an alignment takes 1 (got "
                 f"{self.align})."
             )
 
-    def dot(self, products: int) -> int:
-        """A dot of several products: operand register, one cycle a product, rounding."""
-        return self.port + self.multiplier_stages + products + self.rounding
+    def stages(self, wide: bool) -> int:
+        """Registers from a product's operands to the sum."""
+        return self.multiplier_stages + (self.wide if wide else 0)
 
-    def offset(self, op: str, operands: int, k: int) -> int:
+    def dot(self, products: int, *, wide: bool = False) -> int:
+        """A dot of several products: operand register, one cycle a product, rounding."""
+        return self.port + self.stages(wide) + products + self.rounding
+
+    def offset(self, op: str, operands: int, k: int, *, wide: bool = False) -> int:
         """Cycles after an operation's start at which its unit reads operand ``k``.
 
         The products of a dot are added one behind the other, so each is read a cycle after the one
@@ -65,7 +74,7 @@ class Timing:
         """
         if op not in (names.MUL, names.DOT):
             return 0
-        return self.multiplier_stages - 1 if k == operands - 1 and operands % 2 else k // 2
+        return self.stages(wide) - 1 if k == operands - 1 and operands % 2 else k // 2
 
     def latency(self, op: str, operands: int = 2) -> int:
         """Latency of an operation of the table; 0 for what needs no unit."""
