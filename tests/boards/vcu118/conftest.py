@@ -11,7 +11,7 @@ import pytest
 from pinion.boards.xilinx import write
 from pinion.boards.xilinx.board import load_board
 from pinion.boards.xilinx.clocking import core_clock
-from tests.boards.vcu118.stub import CORE_RTLIL, Folder, manifest, stub_rtlil
+from tests.boards.vcu118.stub import Folder, core_rtlil, manifest, stub_rtlil
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +26,7 @@ def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, floa
             record = manifest(target=name, clock_mhz=clock_mhz)
             build = tmp_path_factory.mktemp(f"{name}_{clock_mhz:g}")
             record.write(build)
-            (build / "core.il").write_text(CORE_RTLIL)
-            (build / "core.v").write_text("module pinion_core(input clk); endmodule\n")
+            (build / "core.il").write_text(core_rtlil())
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(write, "top_rtlil", stub_rtlil)
                 path = write.write_board(build, record, board=board)
@@ -53,7 +52,6 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Folder], Path]
     def copy(folder: Folder) -> Path:
         target = tmp_path_factory.mktemp("copy") / folder.path.name
         shutil.copytree(folder.path, target)
-        shutil.copy(folder.path.parent / "core.v", target.parent)
         return target
 
     return copy

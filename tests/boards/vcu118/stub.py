@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, Module, Signal
+from amaranth.hdl import ClockDomain, Instance, Module, Signal
 from amaranth.lib.cdc import FFSynchronizer
 
 from pinion.boards.xilinx.board import Board
@@ -27,14 +27,24 @@ OUTPUTS = {
 }
 
 
-# A core with one product of 32 by 32 bits, which takes four DSP blocks.
-CORE_RTLIL = """module \\pinion_core
-  cell $mul $1
-    parameter \\A_WIDTH 32
-    parameter \\B_WIDTH 32
-  end
-end
-"""
+def core_rtlil() -> str:
+    """A core of two links, a cluster each, with a product of 32 by 32 bits: four DSP blocks."""
+    m, datapath = Module(), Module()
+    ports = {name: Signal(32, name=name) for name in ("a", "b", "o")}
+    for name in ("link1", "link2"):
+        datapath.submodules[name] = cluster = Module()
+        cluster.d.sync += Signal(name=f"{name}_seen").eq(ports["a"][0])
+    held = Signal(64)
+    cluster.d.sync += held.eq(ports["a"] * ports["b"])
+    datapath.d.comb += ports["o"].eq(held)
+    m.submodules.datapath = datapath
+    text: str = rtlil.convert(
+        m,
+        name="pinion_core",
+        ports={name: (signal, None) for name, signal in ports.items()},
+        emit_src=False,
+    )
+    return text
 
 
 def link_stub(*, crossing: bool, keep: int = 64) -> str:
@@ -43,10 +53,18 @@ def link_stub(*, crossing: bool, keep: int = 64) -> str:
     widths = INPUTS | OUTPUTS | {"c2h_tkeep": keep}
     sync = m.domains.sync = ClockDomain("sync")
     pins = {name: Signal(width, name=name) for name, width in widths.items()}
-    seen = Signal(512)
+    seen, product = Signal(512), Signal(32)
     m.d.sync += seen.eq(pins["h2c_tdata"])
+    m.submodules.core = Instance(
+        "pinion_core",
+        i_clk=sync.clk,
+        i_rst=sync.rst,
+        i_a=pins["h2c_tdata"][:32],
+        i_b=pins["h2c_tdata"][32:64],
+        o_o=product,
+    )
     m.d.comb += [
-        pins["c2h_tdata"].eq(seen),
+        pins["c2h_tdata"].eq(seen ^ product),
         pins["c2h_tkeep"].eq(pins["h2c_tkeep"]),
         pins["c2h_tvalid"].eq(pins["h2c_tvalid"]),
         pins["h2c_tready"].eq(pins["c2h_tready"]),
@@ -60,7 +78,8 @@ def link_stub(*, crossing: bool, keep: int = 64) -> str:
             pins["h2c_tlast"], pins["c2h_tlast"], o_domain="core", stages=2
         )
     ports = {name: (signal, None) for name, signal in (clocks | pins).items()}
-    return rtlil.convert(m, name="pinion_top", ports=ports, emit_src=False)
+    text: str = rtlil.convert(m, name="pinion_top", ports=ports, emit_src=False)
+    return text + core_rtlil()
 
 
 def manifest(*, target: str, clock_mhz: float) -> Manifest:

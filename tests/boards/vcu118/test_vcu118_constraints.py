@@ -58,20 +58,27 @@ def test_a_wrong_or_missing_constraint_is_found(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "needle"),
+    ("file", "old", "new", "needle"),
     [
-        ("set_max_delay", "# set_max_delay", "1 of 2 ways"),
-        ("{SLR1}", "{SLR0}", "not in SLR1"),
-        ("[get_cells {pinion}]", "[get_cells {xdma}]", "in no die's block"),
+        ("vcu118_timing.xdc", "set_max_delay", "# set_max_delay", "1 of 2 ways"),
+        ("vcu118_die.xdc", "{SLR1}", "{SLR0}", "not in SLR1"),
+        ("vcu118_die.xdc", "[get_cells {pinion}]", "[get_cells {xdma}]", "in no die's block"),
     ],
 )
 def test_a_crossing_without_limit_or_a_core_elsewhere_is_found(
-    make_folder: Any, copied: Any, design: DesignFacts, tclsh: str, old: str, new: str, needle: str
+    make_folder: Any,
+    copied: Any,
+    design: DesignFacts,
+    tclsh: str,
+    file: str,
+    old: str,
+    new: str,
+    needle: str,
 ) -> None:
     folder = make_folder("vcu118", MHZ)
     path = copied(folder)
-    text = (path / "vcu118_timing.xdc").read_text()
-    (path / "vcu118_timing.xdc").write_text(text.replace(old, new, 1))
+    text = (path / file).read_text()
+    (path / file).write_text(text.replace(old, new, 1))
     found = problems(path, design, tclsh, folder.board)
     assert any(needle in text for text in found), found
 

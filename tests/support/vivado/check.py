@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pinion.boards.xilinx.board import Board
 from pinion.boards.xilinx.clocking import Mmcm
+from pinion.boards.xilinx.floorplan import CORE_CELL
 from pinion.boards.xilinx.top import CORE_CLOCK_CELL, LINK_CELL, TOP, XDMA_CELL
 from pinion.boards.xilinx.xdc import pads
 from pinion.boards.xilinx.xdma import MODULE, black_box
@@ -53,11 +54,20 @@ def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> Desig
         pins[f"{CORE_CLOCK_CELL}/O"] = 1000.0 / core_clock.mhz
     return DesignFacts(
         ports=tuple(bit for name, port in top["ports"].items() for bit in _bits(name, port)),
-        cells=tuple(name for name in top["cells"] if "$" not in name),
+        cells=tuple(name for name in top["cells"] if "$" not in name) + _below(verilog),
         pins={name: round(period, 3) for name, period in pins.items()},
         tops=(TOP,),
         synchronisers=len(_MARK.findall(verilog.read_text())),
     )
+
+
+def _below(verilog: Path) -> tuple[str, ...]:
+    """Cells below the top that a floorplan may name: core, datapath and its clusters."""
+    text = verilog.read_text()
+    if not re.search(r"^  pinion_core core \(", text, re.MULTILINE):
+        return ()
+    parts = re.findall(r"^  \\pinion_core\.datapath\.\w+  (\w+) \(", text, re.MULTILINE)
+    return (CORE_CELL, *(f"{CORE_CELL}/datapath/{part}" for part in parts))
 
 
 @dataclass(frozen=True, kw_only=True)

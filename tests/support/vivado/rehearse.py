@@ -19,7 +19,6 @@ from pinion.boards.xilinx.script import OUT
 from pinion.boards.xilinx.xdma import IP
 
 STAND_INS = "stand_ins.tcl"
-CORE = "core.v"
 REFUSED = 99
 """Exit code of a rehearsal in which anything was refused."""
 
@@ -35,6 +34,7 @@ class DesignFacts:
     pins : pins with a clock on them, and its period [ns].
     tops : modules that may be synthesised.
     synchronisers : how many have registers that carry the mark of one.
+    luts, dsp : cells of these kinds after synthesis.
     """
 
     ports: tuple[str, ...]
@@ -42,6 +42,8 @@ class DesignFacts:
     pins: Mapping[str, float]
     tops: tuple[str, ...]
     synchronisers: int
+    luts: int = 1000
+    dsp: int = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +75,10 @@ def rehearse(
     tclsh: str,
     setup_slack: float | None = 0.1,
     hold_slack: float | None = 0.01,
+    slacks: Sequence[tuple[float | None, float | None]] = (),
+    faults: Sequence[tuple[str, int, str]] = (),
     arguments: Sequence[str] = (),
+    work: Path | None = None,
     names: Names | None = None,
 ) -> Rehearsal:
     """Run a script of a board's folder against the stand-ins.
@@ -84,23 +89,26 @@ def rehearse(
     design : what it is about.
     tclsh : the interpreter.
     setup_slack, hold_slack : what timing shall come out as [ns]; None for no path at all.
+    slacks : both after each run of the router in turn, the last for all that follow.
+    faults : a command, at which of its calls, and what happens: "fails" or "dies".
     arguments : as after ``-tclargs``.
+    work : a folder to run in that is kept, with what an earlier rehearsal left there.
     names : the table; that of the repository by default.
     """
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as scratch:
         log, prelude = Path(scratch) / "journal", Path(scratch) / "prelude.tcl"
         # A copy: the scripts delete and write files, and a real result may be there.
-        stage = Path(scratch) / "build" / script.parent.name
-        shutil.copytree(script.parent, stage, ignore=shutil.ignore_patterns(OUT))
-        if (core := script.parents[1] / CORE).is_file():
-            shutil.copy(core, stage.parent)
-        slack = {"max": setup_slack, "min": hold_slack}
+        stage = (work or Path(scratch) / "build") / script.parent.name
+        if not stage.is_dir():
+            shutil.copytree(script.parent, stage, ignore=shutil.ignore_patterns(OUT))
+        slacks = slacks or [(setup_slack, hold_slack)]
         prelude.write_text(
             "\n".join(
                 [
                     _commands(names or load_names()),
+                    _values(names or load_names()),
                     _properties(names or load_names()),
-                    _facts(design, slack),
+                    _facts(design, slacks, faults),
                     f"set ::log {_word(str(log))}",
                     f"source {_word(str(Path(__file__).with_name(STAND_INS)))}",
                     f"set argv {_words(arguments)}",
@@ -142,19 +150,37 @@ def _properties(names: Names) -> str:
     return "set ::properties {\n" + "\n".join(rows) + "\n}"
 
 
-def _facts(design: DesignFacts, slack: Mapping[str, float | None]) -> str:
+def _values(names: Names) -> str:
+    rows = [
+        f"    {{{command} {flag}}} {_words(row.values)}"
+        for (command, flag), row in names.values.items()
+    ]
+    return "set ::values {\n" + "\n".join(rows) + "\n}"
+
+
+def _facts(
+    design: DesignFacts,
+    slacks: Sequence[tuple[float | None, float | None]],
+    faults: Sequence[tuple[str, int, str]],
+) -> str:
     pins = _words([text for name, period in design.pins.items() for text in (name, period)])
-    slacks = " ".join(f"{kind} {'{}' if x is None else x}" for kind, x in slack.items())
+    pairs = [f"{{max {_slack(setup)} min {_slack(hold)}}}" for setup, hold in slacks]
     facts = {
         "ip": IP,
         "ports": _words(design.ports),
         "cells": _words(design.cells),
         "pins": pins,
         "tops": _words(design.tops),
-        "slack": f"{{{slacks}}}",
+        "slacks": f"{{{' '.join(pairs)}}}",
+        "amounts": f"{{LUT* {design.luts} DSP48E2 {design.dsp}}}",
+        "faults": _words([word for fault in faults for word in fault]),
         "ASYNC_REG": str(design.synchronisers),
     }
     return "set ::facts {\n" + "\n".join(f"    {k} {v}" for k, v in facts.items()) + "\n}"
+
+
+def _slack(value: float | None) -> str:
+    return "{}" if value is None else str(value)
 
 
 def _words(items: Iterable[object]) -> str:

@@ -2,12 +2,17 @@
 # ports, cells and clocks of the design, and refuses everything else. Nothing is built.
 #
 # Set before this file is read: ::commands (name -> {flags least most returns xdc}), ::properties
-# ({kind name} -> pattern, "" for read only), ::facts (ports, cells, pins, slack, ip), ::log.
+# ({kind name} -> pattern, "" for read only), ::values ({command option} -> words), ::facts (ports,
+# cells, pins, slacks, ip, amounts, faults), ::log.
 
 set ::refused {}
 set ::done {}
 set ::ips {}
 set ::pblocks {}
+set ::clocks {}
+set ::routes 0
+set ::calls {}
+set ::project 0
 set ::journal [open $::log w]
 
 proc note {args} {
@@ -28,7 +33,7 @@ proc after {command} {
         place_design opt_design  route_design place_design  write_bitstream route_design
         write_checkpoint synth_design  write_cfgmem write_bitstream  get_timing_paths route_design
         report_timing_summary route_design  report_utilization synth_design
-        report_power route_design  report_route_status route_design  report_drc route_design
+        phys_opt_design place_design  report_power route_design  report_route_status route_design  report_drc route_design
     }
     if {[dict exists $needs $command]} {
         return [dict get $needs $command]
@@ -55,6 +60,13 @@ proc parse {command words} {
                     refuse "$command: $word wants a value"
                 }
                 set value [lindex $words $i]
+                set key [list $command $flag]
+                if {[dict exists $::values $key]} {
+                    if {$value ni [dict get $::values $key]} {
+                        refuse "'$value' is no value of $command $word"
+                    }
+                    note value $command $flag $value
+                }
             }
             note option $command $flag
             dict set options $flag $value
@@ -155,10 +167,94 @@ proc do_get_property {options others} {
     lassign $others name object
     pattern_of $object $name
     switch $name {
-        SLACK { return [dict get $::facts slack [name_of $object]] }
+        SLACK { return [slack [name_of $object]] }
         PERIOD { return [dict get $::facts pins [name_of $object]] }
     }
     refuse "nothing is known of $name"
+}
+
+# What timing came out as: of the last route, as far as there are slacks for it.
+proc slack {kind} {
+    set all [dict get $::facts slacks]
+    return [dict get [lindex $all [expr {min($::routes, [llength $all]) - 1}]] $kind]
+}
+
+# A checkpoint holds what had been done to the design.
+proc do_write_checkpoint {options others} {
+    written [lindex $others 0]
+    set file [open [lindex $others 0] w]
+    puts $file [list $::done $::routes $::clocks]
+    close $file
+}
+proc do_open_checkpoint {options others} {
+    if {$::project} {
+        refuse "open_checkpoint: a project is open"
+    }
+    there [lindex $others 0]
+    set file [open [lindex $others 0]]
+    lassign [read $file] ::done ::routes_of_it ::clocks
+    close $file
+    set ::project 1
+    set ::routes [expr {$::routes_of_it ? $::routes_of_it : $::routes}]
+}
+proc do_create_project {options others} {
+    if {$::project} {
+        refuse "create_project: a project is open"
+    }
+    set ::project 1
+}
+proc do_close_project {options others} {
+    if {!$::project} {
+        refuse "close_project: no project is open"
+    }
+    set ::project 0
+    set ::done {}
+    set ::ips {}
+    set ::pblocks {}
+    set ::clocks {}
+}
+
+# Each step runs once on a design, unless it may go over it again.
+proc once {command} {
+    if {$command in $::done} {
+        refuse "$command has run on this design"
+    }
+}
+proc do_place_design {options others} {
+    once place_design
+    if {[llength $::clocks] == 0} {
+        refuse "place_design: there is no clock"
+    }
+}
+proc do_route_design {options others} {
+    once route_design
+    if {[dict size $::margins]} {
+        refuse "route_design: clocks are still tightened"
+    }
+    incr ::routed
+    set ::routes $::routed
+}
+set ::routed 0
+set ::margins {}
+proc do_set_clock_uncertainty {options others} {
+    lassign $others value clocks
+    if {![dict exists $options setup]} {
+        refuse "set_clock_uncertainty wants -setup: hold is not to be tightened"
+    }
+    if {![string is double -strict $value] || [llength $clocks] == 0} {
+        refuse "set_clock_uncertainty: '$others' is no time and clocks"
+    }
+    foreach clock $clocks {
+        if {[kind_of $clock] ne "clock"} {
+            refuse "set_clock_uncertainty: $clock is no clock"
+        }
+        note margin [name_of $clock] $value
+        if {$value == 0} {
+            dict unset ::margins $clock
+        } else {
+            dict set ::margins $clock $value
+        }
+    }
 }
 
 proc do_create_ip {options others} {
@@ -189,11 +285,15 @@ proc do_current_design {options others} { return design:top }
 proc do_get_cells {options others} {
     need_netlist "get_cells $others"
     if {[dict exists $options filter]} {
-        if {![regexp {^(\w+) == (\w+)$} [dict get $options filter] all name value]} {
+        if {![regexp {^(\w+) (==|=~) ([\w*]+)$} [dict get $options filter] all name how value]} {
             refuse "the filter '[dict get $options filter]' is not one comparison"
         }
         pattern_of cell:any $name
         set cells {}
+        if {$name eq "REF_NAME"} {
+            # As many as the design has of what the pattern names: LUT*, DSP48E2.
+            return [lrepeat [dict get $::facts amounts $value] cell:any]
+        }
         for {set i 0} {$i < [dict get $::facts $name]} {incr i} {
             lappend cells cell:pinion/synchroniser_$i/stage0_reg cell:pinion/synchroniser_$i/stage1_reg
         }
@@ -204,7 +304,7 @@ proc do_get_cells {options others} {
 
 proc do_get_clocks {options others} {
     if {![dict exists $options of_objects]} {
-        refuse "get_clocks wants -of_objects"
+        return [matching clock [lindex $others 0] $::clocks]
     }
     set clocks {}
     foreach object [dict get $options of_objects] {
@@ -215,10 +315,7 @@ proc do_get_clocks {options others} {
 
 proc do_get_timing_paths {options others} {
     set kind [dict get $options delay_type]
-    if {$kind ni {max min}} {
-        refuse "get_timing_paths -delay_type is max or min, not '$kind'"
-    }
-    if {[dict get $::facts slack $kind] eq ""} {
+    if {[slack $kind] eq ""} {
         return {}
     }
     return path:$kind
@@ -252,6 +349,11 @@ proc do_create_clock {options others} {
         refuse "create_clock: '[dict get $options period]' is no period"
     }
     note clock [name_of $object] [dict get $options period]
+    set name [name_of $object]
+    if {[dict exists $options name]} {
+        set name [dict get $options name]
+    }
+    lappend ::clocks $name
 }
 
 proc do_set_false_path {options others} {
@@ -288,7 +390,6 @@ proc do_synth_design {options others} {
     note top [dict get $options top] [dict get $options part]
 }
 
-proc do_write_checkpoint {options others} { written [lindex $others 0] }
 proc do_write_bitstream {options others} { written [lindex $others 0] }
 proc do_write_cfgmem {options others} {
     there [lindex [dict get $options loadbit] 2]
@@ -296,11 +397,27 @@ proc do_write_cfgmem {options others} {
 }
 proc do_version {options others} { return 0.0-stand-in }
 
+# Faults on order: at its so-manieth call a command fails, or Vivado dies of it.
+proc fault {command} {
+    dict incr ::calls $command
+    foreach {name number kind} [dict get $::facts faults] {
+        if {$name eq $command && $number == [dict get $::calls $command]} {
+            if {$kind eq "dies"} {
+                close $::journal
+                flush stdout
+                leave 139
+            }
+            error "ERROR: \[Common 17-49\] $command failed\n    in two lines, with a \{ brace"
+        }
+    }
+}
+
 # ---- making them --------------------------------------------------------------------------------
 
 foreach command [dict keys $::commands] {
     proc $command {args} [string map [list @ $command] {
         note call @ $args
+        fault @
         lassign [parse @ $args] options others
         set result ""
         if {[llength [info procs do_@]]} {

@@ -49,6 +49,14 @@ class Property:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OptionValues:
+    """The words that an option may be followed by."""
+
+    values: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class EnginePort:
     """A port of the DMA engine, as the module sees it: direction, width ("lanes" or bits)."""
 
@@ -68,12 +76,14 @@ class Names:
     Members
     -------
     commands : by name.
+    values : of options that take one of a few words, by command and option.
     properties : by kind of object (port, design, pblock, ip, ...), then by name.
     ports : of the generated module ``xdma_0``.
     sources : where words were read, by the key that the rows use.
     """
 
     commands: Mapping[str, Command]
+    values: Mapping[tuple[str, str], OptionValues]
     properties: Mapping[str, Mapping[str, Property]]
     ports: Mapping[str, EnginePort]
     sources: Mapping[str, str]
@@ -113,6 +123,11 @@ def _names(data: dict[str, Any]) -> Names:
             )
             for name, row in data["commands"].items()
         },
+        values={
+            (command, flag): OptionValues(values=tuple(row["values"]), source=row["source"])
+            for command, flags in data["values"].items()
+            for flag, row in flags.items()
+        },
         properties={
             kind: {
                 name: Property(
@@ -133,6 +148,7 @@ def _names(data: dict[str, Any]) -> Names:
 def _rows(names: Names) -> list[tuple[str, str]]:
     rows = [(name, row.source) for name, row in names.commands.items()]
     rows += [(name, row.source) for name, row in names.ports.items()]
+    rows += [(f"{command} -{flag}", row.source) for (command, flag), row in names.values.items()]
     for properties in names.properties.values():
         rows += [(name, row.source) for name, row in properties.items()]
     return rows

@@ -16,8 +16,9 @@ from pinion.synthesis.synth import TOP as CORE
 
 from .board import Board, BoardError
 from .clocking import Mmcm, core_clock, reachable_mhz
+from .floorplan import die_xdc, dies_xdc
 from .readme import readme
-from .script import BUILD_TCL, CORE_TCL, build_tcl, core_tcl
+from .script import BUILD_TCL, CORE_TCL, build_tcl, core_tcl, in_comment
 from .top import TOP, board_rtlil
 from .xdc import pins_xdc, timing_xdc
 from .xdma import black_box
@@ -76,12 +77,15 @@ def write_board(
         board=board,
         core_clock=clock,
         link=top_rtlil(folder, crossing=clock is not None, link_mhz=board.link.clock_mhz),
-        headline=f"// Written by Pinion {manifest.version} for {manifest.robot}, "
-        f"{manifest.function}, build {manifest.hash:016x}; board {board.name}.\n",
+        headline=f"// Written by Pinion {in_comment(manifest.version)} for "
+        f"{in_comment(manifest.robot)}, {in_comment(manifest.function)}, build "
+        f"{manifest.hash:016x}; board {board.name}.\n",
     )
     texts = {
         f"{board.name}.xdc": pins_xdc(board, crossing=clock is not None),
         f"{board.name}_timing.xdc": timing_xdc(board, clock),
+        f"{board.name}_die.xdc": die_xdc(board),
+        f"{board.name}_dies.xdc": dies_xdc(board, core),
         BUILD_TCL: build_tcl(board, manifest, clock, synchronisers=synchronisers),
         CORE_TCL: core_tcl(board, manifest, clock),
         README: readme(board, manifest, clock, dsp=estimate_dsp(core, top=CORE)),

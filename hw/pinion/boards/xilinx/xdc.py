@@ -1,4 +1,4 @@
-"""Constraints of a board: pads from its table of pins, clocks, crossings, the core's place."""
+"""Constraints of a board: pads from its table of pins, clocks, crossings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from .board import Board, Pin
 from .clocking import Mmcm
-from .top import CORE_CLOCK_CELL, LIGHTS, LINK_CELL, XDMA_CELL
+from .top import CORE_CLOCK_CELL, LIGHTS, XDMA_CELL
 
 REFCLK, SYSCLK = "pcie_refclk", "sysclk"
 """Names of the two clocks that come in by pads."""
-
-PBLOCK = "pblock_pinion"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +86,7 @@ def pins_xdc(board: Board, *, crossing: bool) -> str:
 def timing_xdc(board: Board, core_clock: Mmcm | None) -> str:
     """Constraints that are read after synthesis, when the DMA engine's clocks are there."""
     lines = [
-        f"# {board.title}: the crossing between link and core, and the die that holds both.",
+        f"# {board.title}: the crossing between link and core, where their clocks differ.",
         "# Written by Pinion. Read after synthesis: the DMA engine's clock is not known before.",
         "",
     ]
@@ -103,14 +101,6 @@ def timing_xdc(board: Board, core_clock: Mmcm | None) -> str:
             lines.append(
                 f"set_max_delay -datapath_only -from {_of(source)} -to {_of(target)} {limit:.3f}"
             )
-        lines.append("")
-    lines += [
-        "# One die: no path of the core crosses a border between dies.",
-        f"create_pblock {PBLOCK}",
-        f"add_cells_to_pblock [get_pblocks {PBLOCK}] [get_cells {{{LINK_CELL}}}]",
-        f"resize_pblock [get_pblocks {PBLOCK}] -add {{{board.floorplan.slr}}}",
-        f"set_property IS_SOFT FALSE [get_pblocks {PBLOCK}]",
-    ]
     return "\n".join(lines) + "\n"
 
 

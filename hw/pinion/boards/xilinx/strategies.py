@@ -1,0 +1,149 @@
+"""What the vendor tool is told to try in turn, as data: directives of each step, and why.
+
+A strategy is one way from the synthesised netlist to the routed one. The script takes them in this
+order and stops at the first that meets timing. Names are those of UG904; each stands in the table
+of names with the release that it was read in. A release that does not know one refuses that
+strategy, and the next is tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEFAULT = "Default"
+
+SYNTHESIS = (
+    "-flatten_hierarchy rebuilt -keep_equivalent_registers -fsm_extraction off -shreg_min_size 5"
+)
+"""Options of synthesis that every strategy has; ``docs/vcu118.md`` says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """Directives of the steps.
+
+    Members
+    -------
+    name : of its folder and in reports.
+    synth, opt, place, phys_opt, route : directives of ``synth_design`` and so on; ``Default`` of
+        ``opt`` is what every netlist has been through once.
+    like : UG904's strategy with the same directives, "" where there is none.
+    margin_ns : by how much the core's clock is tightened until placing is done.
+    dies : only for a design over several dies.
+    reason : in words, for the documentation.
+    """
+
+    name: str
+    synth: str = DEFAULT
+    opt: str = DEFAULT
+    place: str
+    phys_opt: str
+    route: str
+    like: str = ""
+    margin_ns: float = 0.0
+    dies: bool = False
+    reason: str
+
+    def words(self) -> str:
+        """What the script reads, a Tcl list of names and values."""
+        return " ".join(
+            [
+                *("name", self.name, "synth", self.synth, "opt", self.opt, "place", self.place),
+                *("phys_opt", self.phys_opt, "route", self.route),
+                *("margin", f"{self.margin_ns:g}", "dies", str(int(self.dies))),
+            ]
+        )
+
+
+STRATEGIES = (
+    Strategy(
+        name="default",
+        place=DEFAULT,
+        phys_opt=DEFAULT,
+        route=DEFAULT,
+        reason="the quickest; enough where the estimate has room",
+    ),
+    Strategy(
+        name="spread_slls",
+        place="SSI_SpreadSLLs",
+        phys_opt="Explore",
+        route="Explore",
+        like="Performance_SpreadSLLs",
+        dies=True,
+        reason="leaves room beside the wires between dies",
+    ),
+    Strategy(
+        name="high_util_slrs",
+        place="SSI_HighUtilSLRs",
+        phys_opt="Explore",
+        route="Explore",
+        like="Performance_HighUtilSLRs",
+        dies=True,
+        reason="fills each die densely, so that fewer values cross",
+    ),
+    Strategy(
+        name="explore",
+        opt="Explore",
+        place="Explore",
+        phys_opt="Explore",
+        route="Explore",
+        like="Performance_Explore",
+        reason="more effort in every step; copies drivers of very high fan-out",
+    ),
+    Strategy(
+        name="blocks",
+        place="WLDrivenBlockPlacement",
+        phys_opt="AggressiveFanoutOpt",
+        route="Explore",
+        like="Performance_WLBlockPlacementFanoutOpt",
+        reason="short wires to DSP columns and table memories; copies control where its loads lie",
+    ),
+    Strategy(
+        name="long_nets",
+        place="ExtraNetDelay_high",
+        phys_opt="AggressiveExplore",
+        route="NoTimingRelaxation",
+        like="Performance_NetDelay_high",
+        reason="a wire takes 0.26 ns and more in the estimate, a table 0.12: no hopeful placing",
+    ),
+    Strategy(
+        name="remap",
+        opt="ExploreWithRemap",
+        place="Explore",
+        phys_opt="Explore",
+        route="NoTimingRelaxation",
+        like="Performance_ExploreWithRemap",
+        reason="joins lookup tables in a row: selector, rounding, sign",
+    ),
+    Strategy(
+        name="margin",
+        place="ExtraTimingOpt",
+        phys_opt="AggressiveExplore",
+        route="NoTimingRelaxation",
+        margin_ns=0.2,
+        reason="like Performance_ExtraTimingOpt, and placed for a clock 0.2 ns shorter than asked",
+    ),
+    Strategy(
+        name="retime",
+        place="ExtraPostPlacementOpt",
+        phys_opt="AlternateFlowWithRetiming",
+        route="Explore",
+        like="Performance_Retiming",
+        reason="moves registers where the placed netlist shows it pays; late, it changes most",
+    ),
+    Strategy(
+        name="spread",
+        synth="AlternateRoutability",
+        place="AltSpreadLogic_high",
+        phys_opt="AggressiveExplore",
+        route="AlternateCLBRouting",
+        like="Congestion_SpreadLogic_high",
+        reason="if selectors crowd: fewer MUXF and carries, and room between; synthesises anew",
+    ),
+)
+"""In the order in which they are tried."""
+
+
+def strategies_tcl() -> str:
+    """The strategies as lines of a Tcl list of lists."""
+    return "\n".join(f"    {{{strategy.words()}}}" for strategy in STRATEGIES)
