@@ -48,11 +48,13 @@ def pretend(
             "board": "vcu118",
             "part": "xcvu9p-flga2104-2L-e",
             "vivado": "0.0",
+            "strategy": "default",
             "link_mhz": "250",
             "core_mhz": "200",
             **result,
         }
         lines += [f'echo "{key} {value}" >> out/result.txt' for key, value in rows.items()]
+        lines.append("echo default met, setup slack 0.012 ns > out/attempts.txt")
         lines.append("touch out/pinion.bit out/pinion_primary.mcs out/pinion_secondary.mcs")
     else:
         lines.append('echo "ERROR: [Common 17-345] no licence for this part"')
@@ -114,6 +116,8 @@ def test_a_good_run_reports_slack_and_files(
     assert result["bitstream"] == str(build / "vcu118/out/pinion.bit")
     assert [Path(p).name for p in result["flash"]] == ["pinion_primary.mcs", "pinion_secondary.mcs"]
     assert (result["setup_slack_ns"], result["core_mhz"]) == (0.012, 200.0)
+    assert result["strategy"] == "default"
+    assert result["attempts"] == ["default met, setup slack 0.012 ns"]
     arguments = (build / "vcu118/arguments").read_text().split()
     assert arguments[:2] == ["-mode", "batch"] and arguments[-2:] == ["-source", BUILD_TCL]
     bitstream.command(build)

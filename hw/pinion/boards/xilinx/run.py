@@ -9,7 +9,7 @@ from typing import Any
 
 from pinion.link import Manifest, ManifestError
 
-from .script import BUILD_TCL, MISSED, OUT, PROGRESS, RESULT
+from .script import ATTEMPTS, BUILD_TCL, FAILED, MISSED, OUT, PROGRESS, RESULT
 
 LOG = "vivado.log"
 
@@ -57,6 +57,10 @@ def run_vivado(
 ) -> dict[str, Any]:
     """Make the bitstream of a build.
 
+    The script tries one strategy after another until timing is met, and takes up what an earlier
+    run left. Where Vivado itself dies of a strategy it is started again; the script begins a
+    strategy a second time, and then goes on to the next.
+
     Parameters
     ----------
     folder : the build folder.
@@ -66,8 +70,9 @@ def run_vivado(
 
     Returns
     -------
-    ``target, part, vivado, met, setup_slack_ns, hold_slack_ns, core_mhz, link_mhz``, ``bitstream``
-    (path, None where timing is missed), ``flash`` (paths) and ``reports`` (path of the folder).
+    ``target, part, vivado, met, setup_slack_ns, hold_slack_ns, core_mhz, link_mhz, strategy`` (the
+    best), ``attempts`` (a line for each strategy that was tried), ``bitstream`` (path, None where
+    timing is missed), ``flash`` (paths) and ``reports`` (path of the folder).
 
     Raises
     ------
@@ -75,6 +80,33 @@ def run_vivado(
         When it cannot be started or stops for another reason than missed timing.
     """
     target = board_folder(folder, manifest)
+    written = target / OUT / RESULT
+    # Vivado may end before the script does anything: what is old must not pass for its result.
+    written.unlink(missing_ok=True)
+    while True:
+        before = _begun(target)
+        code, last = _run_once(target, vivado, report)
+        if code in (0, FAILED) or written.is_file() or _begun(target) <= before:
+            break
+        report(f"Vivado ended with exit code {code} amid a strategy: starting it again")
+    if code not in (0, MISSED):
+        raise VivadoError(f"Vivado stopped with exit code {code} ({last}); see '{target / LOG}'.")
+    result = read_result(target, manifest)
+    if result["met"] != (code == 0):
+        raise VivadoError(f"Vivado ended with exit code {code} and says otherwise in {RESULT}.")
+    out = target / OUT
+    images = sorted(out.glob("*.mcs"))
+    return {
+        "target": manifest.target,
+        **result,
+        "bitstream": str(out / "pinion.bit") if result["met"] else None,
+        "flash": [str(path) for path in images] if result["met"] else [],
+        "reports": str(out / "reports"),
+    }
+
+
+def _run_once(target: Path, vivado: str, report: Callable[[str], None]) -> tuple[int, str]:
+    """One start of the program: its exit code, and the last thing that it said."""
     command = [vivado, "-mode", "batch", "-log", LOG, "-source", BUILD_TCL]
     last = "it printed nothing"
     try:
@@ -100,25 +132,16 @@ def run_vivado(
                 raise
     except OSError as error:
         raise VivadoError(f"'{vivado}' cannot be started ({error.strerror}).") from None
-    code = process.returncode
-    if code not in (0, MISSED):
-        raise VivadoError(f"Vivado stopped with exit code {code} ({last}); see '{target / LOG}'.")
-    result = read_result(target, manifest)
-    if result["met"] != (code == 0):
-        raise VivadoError(f"Vivado ended with exit code {code} and says otherwise in {RESULT}.")
-    out = target / OUT
-    images = sorted(out.glob("*.mcs"))
-    return {
-        "target": manifest.target,
-        **result,
-        "bitstream": str(out / "pinion.bit") if result["met"] else None,
-        "flash": [str(path) for path in images] if result["met"] else [],
-        "reports": str(out / "reports"),
-    }
+    return process.returncode, last
+
+
+def _begun(target: Path) -> int:
+    """How many beginnings of strategies have been marked, over all runs of a build."""
+    return sum(path.stat().st_size for path in (target / OUT / "attempts").glob("*/begun"))
 
 
 def read_result(target: Path, manifest: Manifest) -> dict[str, Any]:
-    """Slacks and clocks that the script wrote down.
+    """Slacks, clocks, and the attempts that the script wrote down.
 
     Raises
     ------
@@ -135,6 +158,8 @@ def read_result(target: Path, manifest: Manifest) -> dict[str, Any]:
             "part": pairs["part"],
             "vivado": pairs["vivado"],
             "met": pairs["met"] == "1",
+            "strategy": pairs["strategy"],
+            "attempts": (path.parent / ATTEMPTS).read_text().splitlines(),
             **{name: float(pairs[name]) for name in numbers},
         }
     except (OSError, KeyError, ValueError) as error:
