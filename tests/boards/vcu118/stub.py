@@ -28,20 +28,27 @@ OUTPUTS = {
 
 
 def core_rtlil() -> str:
-    """A core of two links, a cluster each, with a product of 32 by 32 bits: four DSP blocks."""
+    """A core of two links, a cluster each, with a product of 32 by 32 bits: four DSP blocks.
+
+    Each cluster holds a register twice, once as a port: copies that only their mark keeps apart.
+    """
     m, datapath = Module(), Module()
+    used: list[Signal] = []
+    sync = m.domains.sync = ClockDomain("sync", reset_less=True)
     ports = {name: Signal(32, name=name) for name in ("a", "b", "o")}
     for name in ("link1", "link2"):
         datapath.submodules[name] = cluster = Module()
-        cluster.d.sync += Signal(name=f"{name}_seen").eq(ports["a"][0])
+        copies = [Signal(2, name=f"{name}_copy{k}", attrs={"keep": "true"}) for k in range(2)]
+        cluster.d.sync += [copy.eq(ports["a"][:2]) for copy in copies]
+        used.append(copies[0])
     held = Signal(64)
     cluster.d.sync += held.eq(ports["a"] * ports["b"])
-    datapath.d.comb += ports["o"].eq(held)
+    datapath.d.comb += ports["o"].eq(held ^ used[0] ^ used[1])
     m.submodules.datapath = datapath
     text: str = rtlil.convert(
         m,
         name="pinion_core",
-        ports={name: (signal, None) for name, signal in ports.items()},
+        ports={name: (signal, None) for name, signal in ({"clk": sync.clk} | ports).items()},
         emit_src=False,
     )
     return text
@@ -53,18 +60,17 @@ def link_stub(*, crossing: bool, keep: int = 64) -> str:
     widths = INPUTS | OUTPUTS | {"c2h_tkeep": keep}
     sync = m.domains.sync = ClockDomain("sync")
     pins = {name: Signal(width, name=name) for name, width in widths.items()}
-    seen, product = Signal(512), Signal(32)
+    seen = Signal(512)
     m.d.sync += seen.eq(pins["h2c_tdata"])
     m.submodules.core = Instance(
         "pinion_core",
         i_clk=sync.clk,
-        i_rst=sync.rst,
         i_a=pins["h2c_tdata"][:32],
         i_b=pins["h2c_tdata"][32:64],
-        o_o=product,
+        o_o=Signal(32, name="product"),
     )
     m.d.comb += [
-        pins["c2h_tdata"].eq(seen ^ product),
+        pins["c2h_tdata"].eq(seen),
         pins["c2h_tkeep"].eq(pins["h2c_tkeep"]),
         pins["c2h_tvalid"].eq(pins["h2c_tvalid"]),
         pins["h2c_tready"].eq(pins["c2h_tready"]),

@@ -225,6 +225,6 @@ def test_every_row_of_the_table_is_used(make_folder: Any, designs: Any, tclsh: s
     used = {row.source for row in names.commands.values()} | {
         p.source for p in names.ports.values()
     }
-    used |= {row.source for row in names.values.values()}
+    used |= {row.source for row in (*names.values.values(), *names.attributes.values())}
     used |= {row.source for table in names.properties.values() for row in table.values()}
     assert set(names.sources) == used

@@ -1,4 +1,4 @@
-"""Strategies in turn: the first that meets timing, the best otherwise, through failures and deaths."""
+"""Strategies in turn: the first that meets timing, or the best, through failures and deaths."""
 
 from __future__ import annotations
 
@@ -141,6 +141,14 @@ def test_a_failure_of_one_strategy_goes_on_to_the_next(run: Run, out: Path, step
     (out / "attempts" / NAMES[1] / "result.txt").unlink()
     again = run()
     assert again.code == 0 and list(outcomes(out)) == NAMES[:1]
+
+
+def test_a_strategy_that_leaves_wires_unrouted_has_failed(run: Run, out: Path) -> None:
+    came = run(slacks=[GOOD], faults=[("route_design", 1, "unrouted")])
+    assert (came.code, came.refused) == (0, ()), came.output
+    first, second = outcomes(out).values()
+    assert first == "failed (wires are left that are not routed)"
+    assert second.startswith("met")
 
 
 def test_where_every_strategy_fails_the_reason_is_told(run: Run, out: Path) -> None:

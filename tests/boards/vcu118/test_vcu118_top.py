@@ -19,7 +19,7 @@ from pinion.boards.xilinx.write import synchroniser_modules, write_board, write_
 from pinion.boards.xilinx.xdma import MODULE, black_box
 from pinion.gateware.yosys import YosysError
 from tests.boards.vcu118.stub import link_stub, manifest
-from tests.support.vivado.check import cell_problems, map_design
+from tests.support.vivado.check import attribute_problems, cell_problems, map_design
 
 # Primitives and the DMA engine as far as the top can tell: clocks, resets, wires through.
 MODELS = """
@@ -197,6 +197,32 @@ def test_the_registers_of_every_synchroniser_are_marked(make_folder: Any) -> Non
     assert synchroniser_modules(link_stub(crossing=False)) == []
 
 
+def test_marks_of_registers_reach_the_vendors_tool(make_folder: Any) -> None:
+    text = (make_folder("vcu118", 200.0).path / f"{TOP}.v").read_text()
+    assert attribute_problems(text) == []
+    # Four copies; those that are ports of their module carry the mark where Vivado heeds it.
+    kept = re.findall(r'^  \(\* keep = "true" \*\)\n  reg (?:\[\d+:0\] )?(\w+)', text, re.M)
+    assert sorted(kept) == [f"link{k}_copy{j}" for k in (1, 2) for j in (0, 1)]
+    assert re.search(r"^  output \[1:0\] link1_copy0;$", text, re.M)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "needle"),
+    [
+        ('(* keep = "true" *)', "(* keep = 32'd1 *)", "32'd1 is no value of the attribute keep"),
+        ('(* keep = "true" *)', '(* kep = "true" *)', "the attribute kep is unknown"),
+        ("\n  reg [1:0] link1_copy1", "\n  output [1:0] link1_copy1", "keep marks a port"),
+    ],
+)
+def test_a_mark_that_the_vendors_tool_would_not_take_is_found(
+    make_folder: Any, old: str, new: str, needle: str
+) -> None:
+    text = (make_folder("vcu118", 200.0).path / f"{TOP}.v").read_text()
+    assert old in text
+    found = attribute_problems(text.replace(old, new, 1))
+    assert len(found) == 1 and needle in found[0]
+
+
 def test_the_file_depends_on_the_build_alone(make_folder: Any, tmp_path: Path) -> None:
     folder = make_folder("vcu118", 200.0)
     first = folder.path / f"{TOP}.v"
@@ -239,8 +265,9 @@ def test_a_clock_that_the_board_cannot_make_is_refused(tmp_path: Path) -> None:
 def test_yosys_maps_the_whole_top(make_folder: Any) -> None:
     folder = make_folder("vcu118", 200.0)
     mapped = map_design(folder.path, board=folder.board)
-    # 512 bits of the stand-in's data, two blinkers; the reset's and the link's synchroniser.
-    assert mapped.totals["ff"] == 512 + 2 * 27 + 2 + 2
+    # 512 bits of the stand-in's data, two blinkers; the reset's and the link's synchroniser; the
+    # product, and two bits in one copy of each cluster, because Yosys heeds no such mark.
+    assert mapped.totals["ff"] == 512 + 2 * 27 + 2 + 2 + 64 + 4
     assert cell_problems(mapped, core_clock=folder.core_clock) == []
     top = {name: n for name, n in mapped.top.items() if name != MODULE} | {"IBUFDS": 2}
     broken = dataclasses.replace(mapped, top=top)

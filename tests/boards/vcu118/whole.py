@@ -8,8 +8,15 @@ from pathlib import Path
 from pinion.boards.xilinx.board import load_board
 from pinion.boards.xilinx.clocking import core_clock
 from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL
+from pinion.boards.xilinx.top import TOP
 from pinion.flow.build import build
-from tests.support.vivado.check import cell_problems, constraint_problems, map_design, read_design
+from tests.support.vivado.check import (
+    attribute_problems,
+    cell_problems,
+    constraint_problems,
+    map_design,
+    read_design,
+)
 from tests.support.vivado.rehearse import DesignFacts, rehearse
 
 
@@ -23,6 +30,10 @@ def passes_every_check(
     path, clock = folder / board_name, core_clock(board, mhz)
     design = read_design(path, board=board, core_clock=clock)
     assert design.synchronisers >= (8 if clock is not None else 1)
+    text = (path / f"{TOP}.v").read_text()
+    assert attribute_problems(text) == []
+    # The tables of sines are memories, and told to be block RAM.
+    assert text.count('(* rom_style = "block" *)\n  reg [') > 0
     came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
     assert (came.code, came.refused) == (0, ()), came.output
     assert "warning" not in came.output

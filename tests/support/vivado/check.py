@@ -17,6 +17,7 @@ from pathlib import Path
 from pinion.boards.xilinx.board import Board
 from pinion.boards.xilinx.clocking import Mmcm
 from pinion.boards.xilinx.floorplan import CORE_CELL
+from pinion.boards.xilinx.names import load_names
 from pinion.boards.xilinx.top import CORE_CLOCK_CELL, LINK_CELL, TOP, XDMA_CELL
 from pinion.boards.xilinx.xdc import pads
 from pinion.boards.xilinx.xdma import MODULE, black_box
@@ -110,6 +111,34 @@ def map_design(folder: Path, *, board: Board) -> Mapped:
         for name, module in stat["modules"].items()
     }
     return Mapped(top=cells[TOP], totals=Resources(cells, TOP).total())
+
+
+# What Yosys and Amaranth write for themselves and each other.
+_INNER = {"full_case", "parallel_case", "generator", "init", "top", "src", "enum_base_type"}
+
+
+def attribute_problems(verilog: str) -> list[str]:
+    """Attributes that the vendor tool would not take as they are meant; empty when there are none.
+
+    Each stands in the table of names, with a value spelled as there, and in front of a register or
+    a wire: a port heeds none.
+    """
+    known, problems = load_names().attributes, []
+    lines = verilog.splitlines()
+    for line, text in enumerate(lines):
+        found = re.fullmatch(r"\s*\(\* (\w+)(?: = +(.*?))? +\*\)", text)
+        if found is None or found[1] in _INNER or found[1].startswith("enum_value_"):
+            continue
+        name, value = found[1], found[2] or ""
+        rest = (one for one in lines[line + 1 :] if not one.lstrip().startswith("(*"))
+        what = next(rest, "").split()
+        if name not in known:
+            problems.append(f"the attribute {name} is unknown")
+        elif not re.fullmatch(known[name].values, value):
+            problems.append(f"{value} is no value of the attribute {name}")
+        elif what[:1] not in (["reg"], ["wire"]):
+            problems.append(f"the attribute {name} marks a port: {' '.join(what)}")
+    return problems
 
 
 def cell_problems(mapped: Mapped, *, core_clock: Mmcm | None) -> list[str]:

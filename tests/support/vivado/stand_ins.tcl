@@ -235,6 +235,13 @@ proc do_route_design {options others} {
     set ::routes $::routed
 }
 set ::routed 0
+set ::unrouted {}
+proc do_report_route_status {options others} {
+    if {[dict exists $options boolean_check]} {
+        return [expr {$::routes ni $::unrouted}]
+    }
+    written [dict get $options file]
+}
 set ::margins {}
 proc do_set_clock_uncertainty {options others} {
     lassign $others value clocks
@@ -406,6 +413,10 @@ proc fault {command} {
                 close $::journal
                 flush stdout
                 leave 139
+            }
+            if {$kind eq "unrouted"} {
+                lappend ::unrouted [expr {$::routed + 1}]
+                return
             }
             error "ERROR: \[Common 17-49\] $command failed\n    in two lines, with a \{ brace"
         }

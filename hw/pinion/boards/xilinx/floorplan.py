@@ -6,8 +6,8 @@ block is, and the core is spread, by clusters of links where the build has them
 (``--clusters link``).
 
 Registers at a border: a unit's result is a register and so is every stored value, but between a
-stored value and the next unit there is a selector, and a stored value is read in several places. The
-registers in the wires between dies (LAGUNA) take a register that feeds one register, so none of
+stored value and the next unit there is a selector, and a stored value is read in several places.
+The registers in the wires between dies (LAGUNA) take a register that feeds one register, so none of
 them can be used, no ``USER_SLL_REG`` is set, and a path across costs the wire in full. Schedules do
 not know of dies.
 """

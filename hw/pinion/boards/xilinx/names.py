@@ -42,7 +42,10 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Property:
-    """A property of a kind of object; ``values`` is a regular expression, "" when read only."""
+    """A property of a kind of object, or an attribute in Verilog.
+
+    ``values`` is a regular expression, "" when it is read only.
+    """
 
     values: str
     source: str
@@ -78,6 +81,7 @@ class Names:
     commands : by name.
     values : of options that take one of a few words, by command and option.
     properties : by kind of object (port, design, pblock, ip, ...), then by name.
+    attributes : of registers and memories in Verilog, by name.
     ports : of the generated module ``xdma_0``.
     sources : where words were read, by the key that the rows use.
     """
@@ -85,6 +89,7 @@ class Names:
     commands: Mapping[str, Command]
     values: Mapping[tuple[str, str], OptionValues]
     properties: Mapping[str, Mapping[str, Property]]
+    attributes: Mapping[str, Property]
     ports: Mapping[str, EnginePort]
     sources: Mapping[str, str]
 
@@ -137,6 +142,10 @@ def _names(data: dict[str, Any]) -> Names:
             }
             for kind, rows in data["properties"].items()
         },
+        attributes={
+            name: Property(values=row["values"], source=row["source"])
+            for name, row in data["attributes"].items()
+        },
         ports={
             name: EnginePort(direction=direction, width=width, source=source)
             for name, (direction, width, source) in data["ports"].items()
@@ -149,6 +158,7 @@ def _rows(names: Names) -> list[tuple[str, str]]:
     rows = [(name, row.source) for name, row in names.commands.items()]
     rows += [(name, row.source) for name, row in names.ports.items()]
     rows += [(f"{command} -{flag}", row.source) for (command, flag), row in names.values.items()]
+    rows += [(name, row.source) for name, row in names.attributes.items()]
     for properties in names.properties.values():
         rows += [(name, row.source) for name, row in properties.items()]
     return rows

@@ -316,6 +316,10 @@ proc attempt {strategy about} {
         close $file
         say "5/8 place ($name, $about)"
         implement $strategy [get_clocks -of_objects [get_pins {@CORE_CLOCK@}]]
+        # The router may give up without an error, and what has no wire has no delay.
+        if {![report_route_status -boolean_check ROUTED_FULLY]} {
+            error "wires are left that are not routed"
+        }
         set setup [worst_slack max]
         set hold [worst_slack min]
         save [file join $folder route.dcp]

@@ -155,15 +155,16 @@ def write_verilog(
     return len(synchronisers)
 
 
-# Yosys puts the mark of a register that is a port on the port's declaration alone.
+# Yosys puts the marks of a register that is a port on the port's declaration alone, where Vivado
+# heeds no KEEP.
 _MARKED_PORT = re.compile(
-    r'(  \(\* ASYNC_REG = "TRUE" \*\)\n)(  output (?:\[\d+:0\] )?(stage\d+);\n)(  reg )'
+    r'((?:  \(\* \w+ = "[^"\n]*" \*\)\n)+)(  output [^;\n]*;\n)((?:  wire [^;\n]*;\n)?)(  reg )'
 )
 
 
 def _mark_register(match: re.Match[str]) -> str:
-    mark, port, _, register = match.groups()
-    return port + mark + register
+    marks, port, wire, register = match.groups()
+    return port + wire + marks + register
 
 
 def synchroniser_modules(rtlil: str) -> list[str]:
