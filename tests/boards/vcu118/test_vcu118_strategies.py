@@ -273,6 +273,17 @@ def test_strategies_differ_and_say_why() -> None:
     assert not STRATEGIES[0].dies and 0 < sum(one.dies for one in STRATEGIES) < 4
 
 
+def test_the_page_has_a_row_for_each_strategy() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "vcu118.md").read_text()
+    rows = [line.split("|")[1:6] for line in page.splitlines() if line.startswith("| `")]
+    found = {row[0].split("`")[1]: [cell.strip() for cell in row[1:]] for row in rows}
+    wanted = {s.name: [s.opt, s.place, s.phys_opt, s.route] for s in STRATEGIES}
+    order = [name for name in found if name in wanted]
+    assert order == list(wanted)
+    for name, words in wanted.items():
+        assert found[name] == ["" if word == "Default" else word for word in words], name
+
+
 @pytest.mark.parametrize(
     ("dsp", "expected"),
     [

@@ -8,7 +8,8 @@ from pinion.link import Manifest
 
 from .board import Board
 from .clocking import Mmcm
-from .script import BUILD_TCL, CORE_TCL, OUT, PROGRESS, RESULT
+from .script import ATTEMPTS, BUILD_TCL, CORE_TCL, OUT, PROGRESS, RESULT
+from .strategies import STRATEGIES
 from .top import LIGHTS, TOP
 
 _LIGHTS = {
@@ -48,6 +49,8 @@ def readme(board: Board, manifest: Manifest, core_clock: Mmcm | None, *, dsp: in
         core=CORE_TCL,
         out=OUT,
         result=RESULT,
+        attempts=ATTEMPTS,
+        strategies=len(STRATEGIES),
         progress=PROGRESS.strip(),
         top=TOP,
         files=f" (`{OUT}/pinion_primary.mcs` and `{OUT}/pinion_secondary.mcs`)"

@@ -306,7 +306,7 @@ proc attempt {strategy about} {
     set begun [file join $folder begun]
     set times [expr {[file exists $begun] ? [file size $begun] : 0}]
     if {$times >= @TRIES@} {
-        return {outcome died message {ended without a result as often as it was tried}}
+        return {outcome died message {ended twice without a result; remove its folder to try again}}
     }
     if {[catch {
         begin_with [dict get $strategy synth]
