@@ -90,7 +90,9 @@ def timing_xdc(board: Board, core_clock: Mmcm | None) -> str:
         "# Written by Pinion. Read after synthesis: the DMA engine's clock is not known before.",
         "",
     ]
-    if core_clock is not None:
+    if core_clock is None:
+        lines.append("# Here they are one clock: nothing crosses.")
+    else:
         limit = min(1000.0 / board.link.clock_mhz, 1000.0 / core_clock.mhz)
         lines += [
             "# Gray codes and resets cross between these clocks: no bit may be later than another",
