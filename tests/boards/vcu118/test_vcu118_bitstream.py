@@ -161,6 +161,13 @@ def test_progress_reaches_the_user(build: Path) -> None:
     assert reported == ["3/8 synthesise"]
 
 
+def test_words_for_the_script_stand_behind_all_options(build: Path) -> None:
+    program = pretend(build, GOOD)
+    run_vivado(build, Manifest.read(build), vivado=str(program), words=["margin", "dies"])
+    arguments = (build / "vcu118/arguments").read_text().split()
+    assert arguments[-5:] == ["-source", BUILD_TCL, "-tclargs", "margin", "dies"]
+
+
 def test_builds_without_a_board_are_refused(build: Path, tmp_path: Path) -> None:
     (build / "vcu118" / BUILD_TCL).unlink()
     with pytest.raises(ManifestError, match="--target vcu118"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ def run_vivado(
     manifest: Manifest,
     *,
     vivado: str,
+    words: Sequence[str] = (),
     report: Callable[[str], None] = _quiet,
 ) -> dict[str, Any]:
     """Make the bitstream of a build.
@@ -66,6 +67,8 @@ def run_vivado(
     folder : the build folder.
     manifest : of it.
     vivado : the program.
+    words : for the script: names of strategies, to try these alone; ``die`` or ``dies``, where it
+        shall not choose the floorplan itself.
     report : called with a line at each step.
 
     Returns
@@ -85,7 +88,7 @@ def run_vivado(
     written.unlink(missing_ok=True)
     while True:
         before = _begun(target)
-        code, last = _run_once(target, vivado, report)
+        code, last = _run_once(target, vivado, words, report)
         if code in (0, FAILED) or written.is_file() or _begun(target) <= before:
             break
         report(f"Vivado ended with exit code {code} amid a strategy: starting it again")
@@ -105,9 +108,13 @@ def run_vivado(
     }
 
 
-def _run_once(target: Path, vivado: str, report: Callable[[str], None]) -> tuple[int, str]:
+def _run_once(
+    target: Path, vivado: str, words: Sequence[str], report: Callable[[str], None]
+) -> tuple[int, str]:
     """One start of the program: its exit code, and the last thing that it said."""
     command = [vivado, "-mode", "batch", "-log", LOG, "-source", BUILD_TCL]
+    if words:
+        command += ["-tclargs", *words]
     last = "it printed nothing"
     try:
         with subprocess.Popen(
