@@ -179,7 +179,6 @@ MUTANTS = {
     ),
     "offer_withdrawn_by_the_reset": Mutant(
         trap=10,
-        quick=True,
         step="soft_resets",
         component=top.Top,
         old="holding.clear.eq(ResetSignal())",

@@ -1,4 +1,4 @@
-"""Every function through RTL, bit for bit; a small arm for all, the iiwa14 for those that divide.
+"""Every function through RTL, bit for bit; a small arm for all, slowly the iiwa14 for two.
 
 One simulation compiles for each build, which takes 3 seconds for the small arm and up to 40 for
 the iiwa14; it is kept in the build folder, so that later tests of the same build take no time.
@@ -22,7 +22,7 @@ from pinion.functions import FUNCTIONS, sample
 II = 4
 VARIANTS = [(name, {}) for name in FUNCTIONS] + [
     ("rnea_derivatives", {"derivatives": "column"}),
-    ("fd_derivatives", {"outputs": ("minv",)}),
+    pytest.param("fd_derivatives", {"outputs": ("minv",)}, marks=pytest.mark.slow),
 ]
 DIVIDING = ("minv", "aba", "fd_derivatives")
 
@@ -102,7 +102,8 @@ def test_the_driver_fills_in_what_does_not_travel(get: Get, name: str) -> None:
     assert parts, "something of this function does not travel"
 
 
-@pytest.mark.parametrize("name", ["minv", pytest.param("aba", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["minv", "aba"])
 def test_the_iiwa14_divides_bit_exactly(name: str, tmp_path: Path) -> None:
     manifest = build("iiwa14", name, tmp_path / name, ii=8)
     products = manifest.ops["mul"] + manifest.ops["mul_const"]

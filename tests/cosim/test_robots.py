@@ -59,12 +59,12 @@ def test_other_simulators_agree(iiwa14: Path, simulator: str, samples: int) -> N
     [
         pytest.param("iiwa14", 1, "q16.16", marks=pytest.mark.slow),
         pytest.param("iiwa14", 2, "q16.16", marks=pytest.mark.slow),
-        ("iiwa14", 4, "q12.20"),
+        pytest.param("iiwa14", 4, "q12.20", marks=pytest.mark.slow),
         pytest.param("iiwa14", 16, "q16.16", marks=pytest.mark.slow),
         pytest.param("iiwa14", 32, "q16.16", marks=pytest.mark.slow),
         ("hyq", 8, "q16.16"),
         pytest.param("baxter", 8, "q16.16", marks=pytest.mark.slow),
-        ("two_link", 1, "q16.16"),
+        ("two_link", 1, "q12.20"),
         ("two_link", 32, "q16.16"),
     ],
 )

@@ -15,6 +15,8 @@ from pinion.cosim.stream import StreamDeadlockError, pack_records
 from pinion.gateware.verilog import emit_verilog
 
 LANES, BEATS, WORDS = 2, 2, 3
+# Verilator's bench on a real core is in ``test_verify.py``.
+SIMULATORS = ("icarus", pytest.param("verilator", marks=pytest.mark.slow))
 REFERENCE = """
 import numpy as np
 
@@ -67,7 +69,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("bench")
 
 
-@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
+@pytest.mark.parametrize("simulator", SIMULATORS)
 def test_agrees_with_the_compiled_engine(standin: Any, shared: Path, simulator: str) -> None:
     source = standin.rtlil(lanes=LANES)
     core = CompiledCore.build(rtlil=source, folder=source.parent / "compiled")
@@ -91,7 +93,7 @@ def test_agrees_with_the_compiled_engine(standin: Any, shared: Path, simulator: 
             assert theirs.cycles > 2 * n * BEATS
 
 
-@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
+@pytest.mark.parametrize("simulator", SIMULATORS)
 def test_a_reference_runs_inside_the_bench(
     standin: Any, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str
 ) -> None:

@@ -128,7 +128,10 @@ def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> No
     assert list((tmp_path / "m" / "sim").glob("request_*.vcd"))
 
 
-@pytest.mark.parametrize(("field", "value"), [("rounding", "floor"), ("shift", 17)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("rounding", "floor"), pytest.param("shift", 17, marks=pytest.mark.slow)],
+)
 def test_a_wrong_unit_is_found(folder: Path, tmp_path: Path, field: str, value: object) -> None:
     """No rounding, a product cut one bit early: a unit's module exchanged in the RTL itself."""
     where = shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("sim"))

@@ -1,4 +1,7 @@
-"""Small whole builds: every check, and their mapping, which takes a minute."""
+"""Small whole builds: every check; their mapping takes a minute and is left to the slow tests.
+
+The top around a stand-in for the link is mapped in ``test_vcu118_top.py``.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ def test_a_small_build_passes_the_checks(path: Path) -> None:
     assert "module pinion_core" in (path / "pinion_board.v").read_text()
 
 
+@pytest.mark.slow
 def test_a_small_build_maps_and_fits_one_die(path: Path) -> None:
     manifest = Manifest.read(path.parent)
     # Four for each product of 32 x 32 bits, one for each of the tables' narrower ones, and one in
