@@ -185,7 +185,7 @@ def cases() -> list[Any]:
     for name in ("iiwa14", "hyq", "tree", "atlas"):
         for row in cooperative.FUNCTIONS:
             for dtype in ("float32", "float64"):
-                quick = (name, dtype) in {("iiwa14", "float32"), ("tree", "float64")}
+                quick = (name, dtype) == ("tree", "float64")
                 quick = quick or (name != "atlas" and row == "fd_derivatives")
                 marks = () if quick else (pytest.mark.slow,)
                 found.append(pytest.param(name, row, dtype, marks=marks))
@@ -248,8 +248,8 @@ def test_the_inverse_inertia_matrix_is_given_when_asked_for(kernels: Kernels) ->
 
 
 BARRIERS = [
-    ("iiwa14", "float32"),
     ("tree", "float64"),
+    pytest.param("iiwa14", "float32", marks=pytest.mark.slow),
     pytest.param("hyq", "float64", marks=pytest.mark.slow),
     pytest.param("atlas", "float32", marks=pytest.mark.slow),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pinion.compute import cpu
@@ -20,6 +22,18 @@ CASES = [
     *(("iiwa14", name) for name in (*FUNCTIONS, LINKS.name)),
     *(("hyq", "fd_derivatives"), ("atlas", "aba")),
 ]
+OTHERS = [a for a in ARCHITECTURES if a not in ("sm_75", "sm_90")]
+
+
+def cases() -> list[Any]:
+    """Robot, function, architecture; slow but for one GPU, and both for the largest gradients."""
+    found = []
+    for robot, name in CASES:
+        for architecture in ("sm_75", "sm_90"):
+            quick = robot != "atlas" and (architecture == "sm_90" or name == "fd_derivatives")
+            marks = () if quick else (pytest.mark.slow,)
+            found.append(pytest.param(robot, name, architecture, marks=marks))
+    return found
 
 
 def compiled(
@@ -43,8 +57,7 @@ def compiled(
     return source, cubins
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
-@pytest.mark.parametrize(("robot", "name"), CASES)
+@pytest.mark.parametrize(("robot", "name", "architecture"), cases())
 def test_single_precision_spills_nothing(robot: str, name: str, architecture: str) -> None:
     source, cubins = compiled(robot, name, "float32", architecture)
     assert len(source.kernels) == 1 and source.kernels[0].far == 0
@@ -54,7 +67,7 @@ def test_single_precision_spills_nothing(robot: str, name: str, architecture: st
     assert usage.stack == 0
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("architecture", [pytest.param("sm_75", marks=pytest.mark.slow), "sm_90"])
 def test_double_precision_has_its_values_in_shared_memory(architecture: str) -> None:
     source, cubins = compiled("iiwa14", "fd_derivatives", "float64", architecture)
     (kernel,) = source.kernels
@@ -65,8 +78,8 @@ def test_double_precision_has_its_values_in_shared_memory(architecture: str) -> 
     assert kernel.arithmetic == compiled_arithmetic("iiwa14", "fd_derivatives")
 
 
-@pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a not in ("sm_75", "sm_90")])
-@pytest.mark.parametrize("layout", ["aos", "blocks"])
+@pytest.mark.parametrize("architecture", OTHERS)
+@pytest.mark.parametrize("layout", [pytest.param("aos", marks=pytest.mark.slow), "blocks"])
 def test_other_architectures_and_layouts(architecture: str, layout: str) -> None:
     _, cubins = compiled("iiwa14", "fd_derivatives", "float32", architecture, layout)
     usage = cubins[0].usage["fd_derivatives"]
