@@ -60,6 +60,7 @@ def test_results_are_the_golden_models_bit_for_bit(bench: Bench, distribution: s
     assert len(result.launched) == 3000
 
 
+@pytest.mark.slow
 def test_another_format_is_bit_exact_too(get: Get) -> None:
     bench = get("two_link", 3, formats="q12.20")
     result = bench.agree(request_bits("two_link", 2000, seed=32))
@@ -249,7 +250,9 @@ def _rounding_removed(fixed: Graph) -> Graph:
     return edit(fixed, i, params=(width, frac, "floor", overflow))
 
 
-@pytest.mark.parametrize("mutate", [_constant_off, _rounding_removed])
+@pytest.mark.parametrize(
+    "mutate", [pytest.param(_constant_off, marks=pytest.mark.slow), _rounding_removed]
+)
 def test_a_mutant_in_hardware_is_found(mutate: Callable[[Graph], Graph], tmp_path: Path) -> None:
     fixed, _ = bound(rnea("two_link"), ii=8)
     mutant = verify(mutate(fixed))
@@ -319,7 +322,7 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Bench]:
     return build
 
 
-@pytest.mark.parametrize("ii", [1, 2, 5])
+@pytest.mark.parametrize("ii", [pytest.param(1, marks=pytest.mark.slow), 2, 5])
 def test_words_of_different_binary_points(moving: Callable[[int], Bench], ii: int) -> None:
     bench = moving(ii)
     assert bench.core.to_fixed.moves > 12 and bench.core.to_float.moves > 12

@@ -94,7 +94,7 @@ def oddities() -> Graph:
     return tracer.finish()
 
 
-@pytest.mark.parametrize("ii", [1, 2, 13])
+@pytest.mark.parametrize("ii", [1, pytest.param(2, marks=pytest.mark.slow), 13])
 def test_odd_graphs_are_bit_exact(ii: int, tmp_path: Path) -> None:
     graph, binding = bound(oddities(), ii=ii)
     bench = Bench.build(graph, binding, tmp_path)
