@@ -69,6 +69,7 @@ def test_a_slower_core_through_everything(core: Path, small: Path) -> None:
     assert done["registers"] > 300
 
 
+@pytest.mark.slow
 @needs_icarus
 def test_clocks_of_one_rate_and_another_phase(core: Path, small: Path) -> None:
     steps = ("identity", "traffic", "configuration")
