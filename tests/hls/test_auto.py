@@ -187,7 +187,13 @@ def test_states_that_were_not_seen_are_rarely_flagged(robot: str, name: str) -> 
 # -- through RTL -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+# A core is compiled for each: one that divides and the columns of a gradient stand for the others.
+QUICK = ("aba", "rnea_derivatives")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(f, marks=() if f in QUICK else pytest.mark.slow) for f in FUNCTIONS]
+)
 def test_a_small_arm_with_formats_by_signal_is_bit_exact(name: str, tmp_path: Path) -> None:
     # One word may be near zero where its block is no larger: the goal is loose.
     build("two_link", name, tmp_path / name, ii=8, formats="auto")
