@@ -110,7 +110,7 @@ def test_odd_graphs_are_bit_exact(ii: int, tmp_path: Path) -> None:
     assert np.array_equal(words[:, 4], words[:, 5])
 
 
-@pytest.mark.parametrize("ii", [1, 3])
+@pytest.mark.parametrize("ii", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_divisions_are_bit_exact_and_those_by_zero_flagged(ii: int, tmp_path: Path) -> None:
     tracer = Tracer()
     x, y = tracer.input("x"), tracer.input("y")
