@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -98,8 +99,16 @@ def same_as_processor(
             assert rows.tobytes() == expected.tobytes(), name
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
+def each_once() -> list[Any]:
+    """Dtype and layout: each layout and each dtype in the ordinary tests, all pairs in the slow."""
+    quick = set(zip(itertools.cycle(DTYPES), LAYOUTS, strict=False))
+    return [
+        pytest.param(*pair, marks=() if pair in quick else pytest.mark.slow)
+        for pair in itertools.product(DTYPES, LAYOUTS)
+    ]
+
+
+@pytest.mark.parametrize(("dtype", "layout"), each_once())
 def test_threads_compute_what_processors_do(tmp_path: Path, dtype: str, layout: str) -> None:
     row = function("rnea")
     same_as_processor("iiwa14", row, printed("iiwa14", row, dtype, layout), tmp_path)
