@@ -78,6 +78,8 @@ class HostDevice:
     before : work of other libraries' streams, done when the device is waited for.
     compiled : kernels by their texts, which several devices may share.
     waiting : called at the beginning of every `wait` of a stream.
+    others_first : a stream that is waited for does its next work when the others can do no more,
+        rather than as soon as it can.
     """
 
     def __init__(
@@ -103,6 +105,8 @@ class HostDevice:
         self.pinnable = 1 << 40
         self.before: list[Callable[[], None]] = []
         self.waiting: Callable[[], None] = lambda: None
+        self.others_first = False
+        self.streams: weakref.WeakSet[HostStream] = weakref.WeakSet()
         self._folder = folder
         self._compiled = {} if compiled is None else compiled
         self._memory = memory
@@ -131,7 +135,11 @@ class HostDevice:
 
     def stream(self, given: Any = None) -> Stream:
         self.check()
-        made: Stream = HostStream(self) if given is None else given
+        if given is not None:
+            other: Stream = given
+            return other
+        made = HostStream(self)
+        self.streams.add(made)
         return made
 
     def wait(self) -> None:
@@ -153,11 +161,13 @@ class HostDevice:
 
 
 class HostStream:
-    """Work that is done in its order, when it is waited for."""
+    """Work that is done in its order, when it or a stream after it is waited for."""
 
     def __init__(self, device: HostDevice) -> None:
         self._device = device
         self._queue: list[Callable[[], None]] = []
+        self._done = 0
+        self._needs: dict[int, tuple[HostStream, int]] = {}  # how much of others, by own place
 
     def queue(self, *work: Callable[[], None]) -> None:
         """Queue work, by one call of the driver."""
@@ -206,11 +216,39 @@ class HostStream:
     def wait(self) -> None:
         self._device.waiting()
         self._device.check()
-        queue, self._queue = self._queue, []
-        if self._device.broken:
-            raise ComputeError(f"{self._device.name} failed.")
-        for work in queue:
-            work()
+        try:
+            if self._device.broken:
+                raise ComputeError(f"{self._device.name} failed.")
+            while self._queue:
+                self._step()
+        finally:
+            self._done += len(self._queue)
+            self._queue.clear()
+
+    def after(self, other: Stream) -> None:
+        assert isinstance(other, HostStream)
+        self._needs[self._done + len(self._queue)] = (other, other._done + len(other._queue))
+        self.queue(lambda: None)
+
+    def _can(self) -> bool:
+        """Whether there is work for which no other stream is missing."""
+        other, place = self._needs.get(self._done, (self, 0))
+        return bool(self._queue) and other._done >= place
+
+    def _step(self) -> None:
+        if self._device.others_first:
+            for stream in self._device.streams:
+                while stream is not self and stream._can():
+                    stream._work()
+        other, place = self._needs.pop(self._done, (self, 0))
+        while other._done < place:
+            other._step()
+        self._work()
+
+    def _work(self) -> None:
+        work = self._queue.pop(0)
+        self._done += 1
+        work()
 
     def _launched(self, *launches: tuple[str, int]) -> None:
         self._device.launches.extend(launches)

@@ -91,7 +91,12 @@ class StandIn:
             complete=lambda: graph,
             close=lambda: None,
         )
-        return self._made(installed.Stream, sync=lambda: None, create_graph_builder=lambda: builder)
+        return self._made(
+            installed.Stream,
+            sync=lambda: None,
+            wait=lambda: None,
+            create_graph_builder=lambda: builder,
+        )
 
     def _buffer(self) -> Any:
         made = self._made(installed.Buffer, close=lambda: None, copy_from=lambda: None)

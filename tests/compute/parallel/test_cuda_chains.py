@@ -87,7 +87,7 @@ def check(kernel: ChainKernel, given: Robots) -> None:
     dtype, source = kernel.source.dtype, kernel.source
     found = call(kernel, given.given)
     assert found.dtype == dtype
-    wanted = given.wanted[source.result]
+    wanted = given.wanted[source.results[0]]
     errors = np.array([error(f, w) for f, w in zip(found, wanted, strict=True)])
     print(source.n, source.function, source.method, dtype, errors.max(), given.own.max())
     if source.function == "rnea":

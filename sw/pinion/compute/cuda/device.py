@@ -122,6 +122,9 @@ class Stream(Protocol):
             allocates.
         """
 
+    def after(self, other: Stream) -> None:
+        """What is queued here from now on waits for what another stream has so far."""
+
     def wait(self) -> None:
         """Until all of it is done.
 
@@ -456,6 +459,11 @@ class _GpuStream:
             with contextlib.suppress(ComputeError), gpu._asked("end a record"):
                 builder.close()
         return _GpuRecorded(gpu, graph, self._stream)
+
+    def after(self, other: Stream) -> None:
+        assert isinstance(other, _GpuStream)
+        with self._gpu._asked("wait for another stream"):
+            self._stream.wait(other._stream)  # by an event
 
     def wait(self) -> None:
         with self._gpu._asked("finish its work"):

@@ -23,7 +23,18 @@ aba      thread      articulated bodies, by a thread a robot
 aba      cfa_oee     constraint forces (``kernels/cfa.cuh``) by odd-even elimination
 aba      cfa_oer     the same by odd-even reduction
 aba      cfa_ldl     the same by L D L^T, by a thread a robot
+closed   cfa_oee     the same with the tip held in all six directions (``kernels/closed.cuh``)
+closed   cfa_oer     the same by odd-even reduction
+closed   cfa_ldl     the same by L D L^T, by a thread a robot
+closed   two_streams by odd-even elimination, with the matrix on one stream and inverse dynamics
+                     on another at once: the two arrays of Fijany 1993, VI.C-D
 ======== =========== ======================================================================
+
+``closed`` also takes G_C, the spatial acceleration of the tip that its contact asks for, (6,) a
+robot, gravity apart. Beside qdd it gives the wrench F that the tip exerts, (6,), and J M^-1 J^T,
+(6, 6), as :func:`pinion.dynamics.parallel.closed.closed_chain` does with ``TypeI(W=1)``: no other
+contact has kernels. Where joints cannot move the tip in all six directions, qdd and F are NaN
+unless there is damping.
 
 .. note:: None of it has been run on a GPU yet: kernels are compiled for GPUs and run on a
    processor in the tests.
@@ -39,6 +50,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.recursion import articulated
@@ -46,17 +58,35 @@ from pinion.dynamics.parallel.state import state_of
 from pinion.functions import InputError
 
 from ..cuda import open_gpu
-from ..cuda.device import Device, Launch, Memory, Stream
+from ..cuda.device import Device, Launch, Memory
 from ..cuda.kernel import DeviceArray, contiguous, described, is_on_a_device
 from ..errors import ComputeError
-from .device_cfa import SOLVERS, cfa_kernel, constraint_numbers, words_a_link
-from .device_chain import BLOCK_LINKS, SCALARS, WARP, Array, Shape, canonical, packed, shape_of
+from .device_cfa import (
+    SOLVERS,
+    CfaKernel,
+    cfa_kernel,
+    closed_kernel,
+    constraint_numbers,
+    words_a_link,
+)
+from .device_chain import (
+    BLOCK_LINKS,
+    SCALARS,
+    WARP,
+    Array,
+    Shape,
+    canonical,
+    canonical_tip,
+    packed,
+    shape_of,
+)
 
 __all__ = ["METHODS", "ChainKernel", "ChainSource", "KernelSource", "compile", "source"]
 
 METHODS: Mapping[str, tuple[str, ...]] = {
     "rnea": ("scan", "warp", "thread"),
     "aba": ("jsiia", "hybrid", "abia", "warp", "thread", "cfa_oee", "cfa_oer", "cfa_ldl"),
+    "closed": ("cfa_oee", "cfa_oer", "cfa_ldl", "two_streams"),
 }
 """Ways to compute each function."""
 
@@ -68,7 +98,11 @@ _INVERSE_WORKSPACE, _FORWARD_WORKSPACE, _FACTORS = 6, 14, 7  # numbers a link
 _THREADS = 128  # of a block in which each computes a robot
 _BOUND = 256  # threads of any block, with 255 registers each
 
-_SOLVERS = {f"cfa_{solver}": solver for solver in SOLVERS}  # by method
+_SOLVERS = {f"cfa_{solver}": solver for solver in SOLVERS} | {"two_streams": "oee"}  # by method
+_PARTS = ("STEP_I", "STEP_II", "AFTER")  # of two streams
+_COUNTER_BYTES = 16  # where a grid's threads meet, zero before its first launch
+_ZERO_BYTES = 2 * _COUNTER_BYTES  # of scratch memory at first: of two grids at once
+_HELD = {"G_C": (6,), "F": (6,), "Lambda_inverse": (6, 6)}  # shapes of what has no number a link
 
 _ARGUMENTS = "robots, n, numbers, chain_step, robot_step, step"
 
@@ -92,6 +126,8 @@ class KernelSource:
     elements : words of the scans' elements, for scratch memory of a grid.
     workspace : numbers a link of scratch memory, behind those of a grid.
     constrained : it computes constraint forces; the workspace is its work memory.
+    part : of `constrained` ones, which :data:`.device_cfa.PARTS` it is; ``STEP_II`` may run while
+        ``STEP_I`` does.
     """
 
     name: str
@@ -103,6 +139,7 @@ class KernelSource:
     elements: tuple[int, ...] = ()
     workspace: int = 0
     constrained: bool = False
+    part: str = "ALL"
 
     def launch(self, robots: int) -> Launch:
         """Blocks and threads for so many robots; a grid is for one."""
@@ -111,15 +148,24 @@ class KernelSource:
         return Launch(blocks, self.shape.threads, self.shared_bytes, cooperative)
 
     def scratch_bytes(self, robots: int, n: int, dtype: np.dtype[Any]) -> int:
-        """Bytes of scratch memory; a grid's first 16 are zero before its first launch."""
+        """Bytes of scratch memory; a grid's first 16 are zero before its first launch,
+        and those of step II behind them."""
         at_once = self.at_once(robots)
         return self.own_bytes(dtype) + at_once * n * self.workspace * dtype.itemsize
 
     def own_bytes(self, dtype: np.dtype[Any]) -> int:
         """Bytes of scratch memory before the workspace."""
         # What a grid for one robot needs to be zero is left alone by the kernels for several.
-        least = 16 if self.constrained else 0
-        return max(least, self.shape.scratch_bytes(self.elements, dtype))
+        least = _COUNTER_BYTES if self.constrained else 0
+        return self.first_byte(last=True) + max(
+            least, self.shape.scratch_bytes(self.elements, dtype)
+        )
+
+    def first_byte(self, *, last: bool = False) -> int:
+        """Where a grid's scratch memory begins; that of the `last` part of several."""
+        # Step I, which has no scan, meets at a place of its own.
+        first = self.part == "ALL" or (self.part == "STEP_I" and not last)
+        return 0 if first else _COUNTER_BYTES
 
     def at_once(self, robots: int) -> int:
         """Robots of a launch; a grid is for one."""
@@ -136,7 +182,7 @@ class ChainSource:
     n : links.
     kernels : in their order.
     alone : those for one robot, where they are others; else empty.
-    inputs, result : names of the arrays, (robots, n) each.
+    inputs, results : names of the arrays, (robots, n) each but for `shapes`.
     between : names of the arrays between kernels, and their numbers a robot.
     """
 
@@ -146,9 +192,14 @@ class ChainSource:
     n: int
     kernels: tuple[KernelSource, ...]
     inputs: tuple[str, ...]
-    result: str
+    results: tuple[str, ...]
     between: Mapping[str, int]
     alone: tuple[KernelSource, ...] = ()
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of a robot's numbers in each input and result."""
+        return {name: _HELD.get(name, (self.n,)) for name in (*self.inputs, *self.results)}
 
     def kernels_for(self, robots: int) -> tuple[KernelSource, ...]:
         """The kernels for so many robots."""
@@ -162,6 +213,7 @@ def source(
     method: str | None = None,
     dtype: str = "float64",
     refine: int | None = None,
+    damping: float | None = None,
 ) -> ChainSource:
     """The kernels for chains of n links.
 
@@ -171,6 +223,8 @@ def source(
     dtype : ``float64``, or ``float32``, which is exact enough for inverse dynamics and for forward
         dynamics of short chains.
     refine : of constraint forces, as of :func:`pinion.dynamics.parallel.cfa.cfa`: by default 1.
+    damping : of ``closed``, as of :func:`~pinion.dynamics.parallel.closed.closed_chain`: 0 if left
+        out.
 
     Raises
     ------
@@ -206,10 +260,23 @@ def source(
     refine = 1 if refine is None else refine
     if refine < 0:
         raise InputError(f"'refine' is {refine}: give 0 or more.")
+    closed = function == "closed"
+    if damping is not None and not closed:
+        raise InputError(f"'{function}' has no damping: leave it out, or choose 'closed'.")
+    damping = 0.0 if damping is None else float(damping)
+    if not 0.0 <= damping < np.inf:
+        raise InputError(f"'damping' is {damping}: give 0 or more.")
+    if closed and n < 6 and not damping:
+        raise InputError(
+            f"A chain of {n} joints cannot move its tip in all six directions, in which 'closed' "
+            "holds it: give six joints at least, or some damping."
+        )
     made = _Maker(n, dtype)
     alone: tuple[KernelSource, ...] = ()
     between: dict[str, int] = {}
-    if constrained:
+    if closed:
+        kernels, alone = made.closed(method, refine, damping)
+    elif constrained:
         kernels, alone = made.cfa(_SOLVERS[method], refine)
     else:
         kernels, between = made.rnea(method) if function == "rnea" else made.aba(method)
@@ -219,8 +286,10 @@ def source(
         dtype=dtype,
         n=n,
         kernels=kernels,
-        inputs=("q", "qd", "qdd" if function == "rnea" else "tau"),
-        result="tau" if function == "rnea" else "qdd",
+        inputs=("q", "qd", "qdd" if function == "rnea" else "tau", *(("G_C",) if closed else ())),
+        results=("tau",)
+        if function == "rnea"
+        else ("qdd", *(("F", "Lambda_inverse") if closed else ())),
         between=between,
         alone=alone,
     )
@@ -233,6 +302,8 @@ def compile(
     method: str | None = None,
     dtype: str = "float64",
     refine: int | None = None,
+    damping: float | None = None,
+    frame: tuple[ArrayLike, ArrayLike] | None = None,
     device: int | Device = 0,
     cache: Path | None = None,
     factors: Callable[[Array], Array] | None = None,
@@ -242,7 +313,9 @@ def compile(
     Parameters
     ----------
     chain : joints of one velocity, no side branches; or one for each robot, of as many links.
-    function, method, dtype, refine : as of `source`.
+    function, method, dtype, refine, damping : as of `source`.
+    frame : of ``closed``, the tip's, as of :func:`pinion.dynamics.parallel.closed.closed_chain`: by
+        default the last link's. One for all chains.
     device : the number of a GPU, or a device.
     cache : where compiled kernels are kept; by default the user's cache.
     factors : for ``hybrid``, what gives the processor's part as :func:`joint_factors` does.
@@ -259,12 +332,31 @@ def compile(
     lengths = sorted({one.n for one in chains})
     if len(lengths) != 1:
         raise InputError(f"The chains have {lengths} links: give some, and all of the same length.")
+    if frame is not None and function != "closed":
+        raise InputError(f"'{function}' has no frame at the tip: leave it out, or choose 'closed'.")
+    moved = [canonical(one) for one in chains]
     return ChainKernel(
-        chains=[canonical(one) for one in chains],
-        source=source(lengths[0], function, method=method, dtype=dtype, refine=refine),
+        chains=moved,
+        source=source(
+            lengths[0], function, method=method, dtype=dtype, refine=refine, damping=damping
+        ),
         device=open_gpu(device, cache) if isinstance(device, int) else device,
         factors=factors,
+        tips=[canonical_tip(one, *_frame(frame)) for one in chains],
     )
+
+
+def _frame(frame: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, Array]:
+    E, r = (np.eye(3), np.zeros(3)) if frame is None else (np.asarray(x, float) for x in frame)
+    if E.shape != (3, 3) or r.shape != (3,):
+        raise InputError(
+            f"'frame' has shapes {E.shape} and {r.shape}: give a rotation (3, 3) and a point (3,)."
+        )
+    # A reflection has the third axis of a rotation turned round; NaN is none either.
+    whole = np.all(np.isfinite(r)) and np.allclose(E @ E.T, np.eye(3), atol=1e-6)
+    if not whole or E[2] @ np.cross(E[0], E[1]) < 0:
+        raise InputError("'frame' is no rotation of determinant 1 and an origin: give such.")
+    return E, r
 
 
 def joint_factors(chain: Chain, q: Array) -> Array:
@@ -291,6 +383,7 @@ class ChainKernel:
     chains : in canonical frames; one for all robots, or one each.
     source : its kernels.
     device : where they run.
+    tips : of ``closed``, of each chain, as :func:`.device_chain.canonical_tip` gives them.
     """
 
     def __init__(
@@ -300,6 +393,7 @@ class ChainKernel:
         source: ChainSource,
         device: Device,
         factors: Callable[[Array], Array] | None = None,
+        tips: Sequence[Array] = (),
     ) -> None:
         self.chains = tuple(chains)
         self.source = source
@@ -312,19 +406,23 @@ class ChainKernel:
         self._numbers, self._chain_step = self._of_chains(packed)
         if any(kernel.constrained for kernel in source.kernels):
             self._constraints, self._constraint_step = self._of_chains(constraint_numbers)
+        self._tips = self._uploaded(np.concatenate(tips)) if source.function == "closed" else None
 
     def __call__(self, **arrays: Any) -> Any:
         """Compute a batch.
 
         Parameters
         ----------
-        arrays : the inputs by name, (n,) or (B, n) each [rad | m; s; N m | N]: all of the host, or
-            all on the device (``__cuda_array_interface__`` or DLPack), of the kernel's dtype and in
-            rows or in columns; not for ``hybrid``, whose first part is the processor's.
+        arrays : the inputs by name, (n,) or (B, n) each [rad | m; s; N m | N], and G_C (6,) or
+            (B, 6): all of the host, or all on the device (``__cuda_array_interface__`` or DLPack),
+            of the kernel's dtype and in rows or in columns, G_C in rows; not for ``hybrid``, whose
+            first part is the processor's.
 
         Returns
         -------
-        tau or qdd, as the inputs: NumPy's, or a :class:`pinion.compute.cuda.DeviceArray`.
+        tau or qdd, as the inputs: NumPy's, or a :class:`pinion.compute.cuda.DeviceArray`. Of
+        ``closed`` a dict of these: ``qdd``, ``F`` (6,) and ``Lambda_inverse`` (6, 6), with the
+        batch where q has one.
 
         Raises
         ------
@@ -374,19 +472,28 @@ class ChainKernel:
     def _steps(self, robots: int) -> list[tuple[KernelSource, Any]]:
         """The kernels for so many robots, loaded."""
         steps = []
-        for kernel in self.source.kernels_for(robots):
+        kernels = self.source.kernels_for(robots)
+        if not all(self._fits(kernel.shape) for kernel in kernels):
+            kernels = (
+                self.source.kernels
+            )  # a block is slower than a grid, but computes one robot too
+        for kernel in kernels:
             if kernel.name not in self._loaded:
                 self._check_grid(kernel.shape)
                 self._loaded[kernel.name] = self.device.load(kernel.name, kernel.text)
             steps.append((kernel, self._loaded[kernel.name]))
         return steps
 
-    def _check_grid(self, shape: Shape) -> None:
-        if shape.scope != "Grid":
-            return
+    def _blocks_at_once(self, shape: Shape) -> int:
         # So many threads take all registers of a multiprocessor.
-        most = self.device.multiprocessors * (_BOUND // shape.threads)
-        if shape.blocks_a_robot > most:
+        return self.device.multiprocessors * (_BOUND // shape.threads)
+
+    def _fits(self, shape: Shape) -> bool:
+        return shape.scope != "Grid" or shape.blocks_a_robot <= self._blocks_at_once(shape)
+
+    def _check_grid(self, shape: Shape) -> None:
+        if not self._fits(shape):
+            most = self._blocks_at_once(shape)
             raise InputError(
                 f"{self.device.name} runs {most} blocks at once, and a chain of {self.source.n} "
                 f"links takes {shape.blocks_a_robot}: give {most * shape.threads * shape.links} "
@@ -412,41 +519,49 @@ class ChainKernel:
             self.chains
         ) > 1 else 0
 
-    def _from_host(self, arrays: Mapping[str, Any]) -> Array:
-        n = self.source.n
+    def _from_host(self, arrays: Mapping[str, Any]) -> Any:
+        n, shapes = self.source.n, self.source.shapes
         given = {name: np.asarray(arrays[name]) for name in self.source.inputs}
         batch = given["q"].shape[:-1]
         for name, x in given.items():
-            if x.ndim not in (1, 2) or x.shape != (*batch, n) or x.dtype.kind not in "fiu":
+            (width,) = shapes[name]
+            if x.ndim not in (1, 2) or x.shape != (*batch, width) or x.dtype.kind not in "fiu":
                 raise InputError(
-                    f"'{name}' has shape {x.shape} of {x.dtype}: give numbers, ({n},) for one "
-                    f"robot or (B, {n}) for as many as 'q' has."
+                    f"'{name}' has shape {x.shape} of {x.dtype}: give numbers, ({width},) for one "
+                    f"robot or (B, {width}) for as many as 'q' has."
                 )
         robots = self._robots(prod(batch))
         if not robots:
-            return np.zeros((*batch, n), self.dtype)
+            return self._given({x: np.zeros((*batch, *shapes[x])) for x in self.source.results})
         room = self._room_for(robots)
         stream = room.stream
         for name, x in given.items():
-            sent = room.pinned[name][: robots * n].reshape(*batch, n)
+            sent = room.pinned[name][: x.size].reshape(x.shape)
             sent[...] = x
             stream.upload(room.memory[name], sent)
         places = {name: memory.address for name, memory in room.memory.items()}
-        for kernel, loaded in self._steps(robots):
-            if "factors" in kernel.arrays and self.source.method == "hybrid":
+        for steps in self._groups(robots):
+            if self.source.method == "hybrid" and "factors" in steps[0][0].arrays:
                 # The bias is being computed meanwhile.
                 values = self._factors(room.pinned["q"][: robots * n].reshape(robots, n))
-                sent = room.pinned["factors"][: values.size]
-                sent[...] = values.ravel()
-                room.side.upload(room.memory["factors"], sent)
+                factors = room.pinned["factors"][: values.size]
+                factors[...] = values.ravel()
+                room.side.upload(room.memory["factors"], factors)
                 room.side.wait()
-            self._queue(stream, kernel, loaded, robots, places, (n, 1), room.scratch)
-        fetched = room.pinned[self.source.result][: robots * n]
-        stream.download(fetched, room.memory[self.source.result])
+            self._queue(room, steps, robots, places, (n, 1))
+        fetched = {}
+        for name in self.source.results:
+            size = robots * prod(shapes[name])
+            fetched[name] = room.pinned[name][:size].reshape(*batch, *shapes[name])
+            stream.download(fetched[name], room.memory[name])
         stream.wait()
-        return fetched.reshape(*batch, n).copy()
+        return self._given({name: x.copy() for name, x in fetched.items()})
 
-    def _on_device(self, arrays: Mapping[str, Any]) -> DeviceArray:
+    def _given(self, results: Mapping[str, Any]) -> Any:
+        """The only result, or all by name."""
+        return dict(results) if len(results) > 1 else next(iter(results.values()))
+
+    def _on_device(self, arrays: Mapping[str, Any]) -> Any:
         n = self.source.n
         if self.source.method == "hybrid":
             raise InputError(
@@ -468,12 +583,20 @@ class ChainKernel:
                 for size, own, rows in zip(shape, strides, contiguous(shape), strict=True)
             )
             first = first or (shape, strides)
-            if len(shape) not in (1, 2) or shape[-1] != n or dtype != self.dtype:
+            (width,) = self.source.shapes[name]
+            if len(shape) not in (1, 2) or shape[-1] != width or dtype != self.dtype:
                 raise InputError(
-                    f"'{name}' has shape {shape} of {dtype}: give ({n},) or (B, {n}) of "
+                    f"'{name}' has shape {shape} of {dtype}: give ({width},) or (B, {width}) of "
                     f"{self.dtype}."
                 )
-            if (shape, strides) != first:
+            if name in _HELD:
+                wanted = (*first[0][:-1], width)
+                if (shape, strides) != (wanted, contiguous(wanted)):
+                    raise InputError(
+                        f"'{name}' has shape {shape} and strides {strides}: give {wanted}, as many "
+                        "as 'q' has, in rows."
+                    )
+            elif (shape, strides) != first:
                 raise InputError(
                     f"'{name}' has shape {shape} and strides {strides}, and 'q' has {first[0]} and "
                     f"{first[1]}: give all in one layout."
@@ -488,50 +611,68 @@ class ChainKernel:
             raise InputError(
                 f"'q' has strides {strides}: give arrays in rows, {rows}, or in columns, {columns}."
             )
-        result = self.device.allocate(max(1, robots * n * self.dtype.itemsize))
+        made = {}
+        for name in self.source.results:
+            own = (*shape[:-1], *self.source.shapes[name])
+            memory = self.device.allocate(max(1, prod(own) * self.dtype.itemsize))
+            places[name] = memory.address
+            apart = contiguous(own) if name in _HELD else strides
+            made[name] = DeviceArray(self.device.index, memory, own, apart, self.dtype)
         if robots:
             room = self._room_for(robots)
             places |= {name: room.memory[name].address for name in self.source.between}
-            places[self.source.result] = result.address
             self.device.wait()  # whoever makes the inputs may not be done
-            for kernel, loaded in self._steps(robots):
-                self._queue(room.stream, kernel, loaded, robots, places, steps, room.scratch)
+            for group in self._groups(robots):
+                self._queue(room, group, robots, places, steps)
             room.stream.wait()
-        return DeviceArray(self.device.index, result, shape, strides, self.dtype)
+        return self._given(made)
+
+    def _groups(self, robots: int) -> list[list[tuple[KernelSource, Any]]]:
+        """The kernels in their order; those of a group have one work memory."""
+        steps = self._steps(robots)
+        return [steps] if steps[0][0].constrained else [[step] for step in steps]
 
     def _queue(
         self,
-        stream: Stream,
-        kernel: KernelSource,
-        loaded: Any,
+        room: _Room,
+        steps: Sequence[tuple[KernelSource, Any]],
         robots: int,
         places: Mapping[str, int],
-        steps: tuple[int, int],
-        scratch: Memory,
+        strides: tuple[int, int],
     ) -> None:
-        """Queue a kernel for all robots; a grid computes one after the other."""
+        """Queue kernels for all robots; grids compute one after the other."""
         source, size = self.source, self.dtype.itemsize
-        at_once = kernel.at_once(robots)
+        at_once = min(kernel.at_once(robots) for kernel, _ in steps)
+        apart = {name: prod(shape) for name, shape in _HELD.items()} | dict(source.between)
+        apart["tip"] = 12 if len(self.chains) > 1 else 0
+        if self._tips is not None:
+            places = {**places, "tip": self._tips.address}
         for first in range(0, robots, at_once):
-            addresses = []
-            for name in kernel.arrays:
-                apart = source.between.get(name, steps[0])
-                addresses.append(places[name] + first * apart * size)
-            chain = [self._numbers.address + first * self._chain_step * size, self._chain_step]
-            work: list[int] = []
-            if kernel.constrained:
-                distance = self._constraint_step
-                chain += [self._constraints.address + first * distance * size, distance]
-                # Numbers of threads that compute a robot each are next to each other.
-                words = source.n * kernel.workspace
-                interleaved = kernel.shape.scope == "Thread"
-                work = [scratch.address + kernel.own_bytes(self.dtype)]
-                work += [1, at_once] if interleaved else [words, 1]
-            stream.launch(
-                loaded,
-                kernel.launch(at_once),
-                [at_once, source.n, *chain, *steps, scratch.address, *work, *addresses],
-            )
+            if len(steps) > 1:  # not before the inputs are there, nor before the last robot is done
+                room.side.after(room.stream)
+            for kernel, loaded in steps:
+                if kernel.part == "AFTER":
+                    room.stream.after(room.side)
+                addresses = [
+                    places[name] + first * apart.get(name, strides[0]) * size
+                    for name in kernel.arrays
+                ]
+                chain = [self._numbers.address + first * self._chain_step * size, self._chain_step]
+                work: list[int] = []
+                if kernel.constrained:
+                    distance = self._constraint_step
+                    chain += [self._constraints.address + first * distance * size, distance]
+                    # Numbers of threads that compute a robot each are next to each other.
+                    words = source.n * kernel.workspace
+                    interleaved = kernel.shape.scope == "Thread"
+                    work = [room.scratch.address + kernel.own_bytes(self.dtype)]
+                    work += [1, at_once] if interleaved else [words, 1]
+                scratch = room.scratch.address + kernel.first_byte()
+                (room.side if kernel.part == "STEP_II" else room.stream).launch(
+                    loaded,
+                    kernel.launch(at_once),
+                    [at_once, source.n, *chain, *strides, scratch, *work, *addresses],
+                )
 
     def _robots(self, robots: int) -> int:
         if len(self.chains) > 1 and robots != len(self.chains):
@@ -565,10 +706,10 @@ class _Room:
 
     def __init__(self, device: Device, source: ChainSource, robots: int) -> None:
         dtype = np.dtype(source.dtype)
-        sizes = {name: robots * source.n for name in (*source.inputs, source.result)}
+        sizes = {name: robots * prod(shape) for name, shape in source.shapes.items()}
         sizes |= {name: robots * count for name, count in source.between.items()}
         # Later calls may have fewer robots: one, whose kernels may be others.
-        kernels = (*source.kernels_for(robots), *source.alone)
+        kernels = (*source.kernels, *source.alone)
         scratch = max(k.scratch_bytes(robots, source.n, dtype) for k in kernels)
         self.robots = robots
         self.stream, self.side = device.stream(), device.stream()
@@ -576,14 +717,14 @@ class _Room:
         try:
             for name, size in sizes.items():
                 self.memory[name] = device.allocate(size * dtype.itemsize)
-            self.scratch = self.memory["scratch"] = device.allocate(max(16, scratch))
+            self.scratch = self.memory["scratch"] = device.allocate(max(_ZERO_BYTES, scratch))
         except MemoryError:
             self.close()
             raise
         self.pinned = {
             name: device.pinned(size * dtype.itemsize).view(dtype) for name, size in sizes.items()
         }
-        zeros = device.pinned(16)
+        zeros = device.pinned(_ZERO_BYTES)
         zeros[...] = 0
         self.stream.upload(self.scratch, zeros)
         self.stream.wait()
@@ -646,8 +787,41 @@ class _Maker:
         alone = self._constrained(1, solver, refine)
         return (several,), (alone,) if alone != several else ()
 
-    def _constrained(self, robots: int, solver: str, refine: int) -> KernelSource:
-        made = cfa_kernel(self.n, robots, self.dtype.name, solver=solver, refine=refine)
+    def closed(
+        self, method: str, refine: int, damping: float
+    ) -> tuple[tuple[KernelSource, ...], tuple[KernelSource, ...]]:
+        """The same with a contact at the tip, in one kernel or three."""
+        parts = _PARTS if method == "two_streams" else ("ALL",)
+
+        def kernels(robots: int) -> tuple[KernelSource, ...]:
+            return tuple(
+                self._constrained(robots, _SOLVERS[method], refine, part, damping) for part in parts
+            )
+
+        several = kernels(2 if self.n <= BLOCK_LINKS else 1)
+        alone = kernels(1)
+        return several, alone if alone != several else ()
+
+    def _constrained(
+        self,
+        robots: int,
+        solver: str,
+        refine: int,
+        part: str = "ALL",
+        damping: float | None = None,
+    ) -> KernelSource:
+        contact = damping is not None
+        made: CfaKernel
+        if damping is None:
+            made = cfa_kernel(self.n, robots, self.dtype.name, solver=solver, refine=refine)
+        else:
+            made = closed_kernel(
+                *(self.n, robots, self.dtype.name),
+                solver=solver,
+                refine=refine,
+                damping=damping,
+                part=part,
+            )
         return KernelSource(
             name=made.name,
             text=made.text,
@@ -655,8 +829,9 @@ class _Maker:
             shape=made.shape,
             shared_bytes=made.shared_bytes,
             elements=made.elements,
-            workspace=words_a_link(self.n, solver),
+            workspace=words_a_link(self.n, solver, contact=contact, part=part),
             constrained=True,
+            part=part,
         )
 
     def _inverse(self, arrays: tuple[str, ...]) -> KernelSource:

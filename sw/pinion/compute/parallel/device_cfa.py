@@ -43,6 +43,9 @@ CONSTRAINT_NUMBERS = 41
 BLOCK_THREADS = 256
 """The most of a block: a thread takes up to 255 registers of 65,536."""
 
+PARTS = ("ALL", "STEP_I", "STEP_II", "AFTER")
+"""Of ``closed.cuh``: one kernel, or three for two streams."""
+
 GRID_THREADS = 64
 """Of a block where several compute a robot: its links are to be on many multiprocessors, whose
 units for double precision are what a level waits for."""
@@ -55,7 +58,7 @@ _SINGULAR = 64
 
 _SCAN_WORDS = (24, 18)  # of an inverse dynamics
 _PLACE, _COUPLING = 55, 50  # place_words(0) and COUPLING of tridiagonal.cuh
-_LINK_ROWS, _TIP_ROWS = 20, 18  # of cfa.cuh and closed.cuh
+_LINK_ROWS, _TIP_ROWS, _STEP_ROWS = 20, 18, 12  # of cfa.cuh and closed.cuh
 _PARAMETERS = (
     "long long robots, long long n, const {T} *numbers, long long chain_step, "
     "const {T} *constraints, long long constraint_step, long long robot_step, long long step, "
@@ -152,7 +155,7 @@ def cfa_kernel(
     ComputeError
         When there is no such kernel.
     """
-    return _kernel(n, robots, dtype, solver, refine, shape, None)
+    return _kernel(n, robots, dtype, solver, refine, shape, None, "ALL")
 
 
 def closed_kernel(
@@ -164,23 +167,32 @@ def closed_kernel(
     refine: int = 1,
     damping: float = 0.0,
     shape: Shape | None = None,
+    part: str = "ALL",
 ) -> CfaKernel:
     """Return the kernel of forward dynamics with the tip held in all six directions.
 
     Arguments and errors as for `cfa_kernel`; damping as of
     :func:`pinion.dynamics.parallel.closed.closed_chain`.
+
+    Parameters
+    ----------
+    part : one of `PARTS`. Steps I and II may run at once, the rest after both; all three have one
+        work memory. A grid's steps need scratch memory of their own, the rest that of step II.
     """
+    check_choice("part", part, PARTS)
+    if part != "ALL" and solver != "oee":
+        raise ComputeError(f"The solver '{solver}' has no kernels for two streams: choose 'oee'.")
     if not 0.0 <= damping < np.inf:
         raise ComputeError(f"The damping is {damping}: give 0 or more.")
-    return _kernel(n, robots, dtype, solver, refine, shape, damping)
+    return _kernel(n, robots, dtype, solver, refine, shape, damping, part)
 
 
-def words_a_link(n: int, solver: str, *, contact: bool = False) -> int:
+def words_a_link(n: int, solver: str, *, contact: bool = False, part: str = "ALL") -> int:
     """Numbers of work memory a link."""
     place = _PLACE + 5 * (7 if contact else 1)
     levels = (n - 1).bit_length()
     own = 2 * place + levels * _COUPLING if solver == "oee" else place + _COUPLING
-    return _LINK_ROWS + own + (_TIP_ROWS if contact else 0)
+    return _LINK_ROWS + own + (_TIP_ROWS if contact else 0) + (_STEP_ROWS if part != "ALL" else 0)
 
 
 def _kernel(
@@ -191,6 +203,7 @@ def _kernel(
     refine: int,
     shape: Shape | None,
     damping: float | None,
+    part: str,
 ) -> CfaKernel:
     if dtype not in SCALARS:
         raise ComputeError(f"Kernels have no dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
@@ -205,21 +218,23 @@ def _kernel(
     results = ("qdd", "F", "Lambda_inverse") if contact else ("qdd",)
     arrays = [f"const {T} *{x}" for x in inputs] + [f"{T} *{x}" for x in results]
     kind = "closed" if contact else "cfa"
+    own = "" if part == "ALL" else f", Part::{part}"
     settings = f"{refine}, {T}({damping!r})" if contact else f"{refine}"
-    name = f"{kind}_{solver}_{chosen.scope.lower()}_{chosen.links}_{refine}_{dtype}"
+    whole = kind if part == "ALL" else f"{kind}_{part.lower()}"
+    name = f"{whole}_{solver}_{chosen.scope.lower()}_{chosen.links}_{refine}_{dtype}"
     text = (
         f'#include "../parallel/kernels/{kind}.cuh"\n'
         f'extern "C" __global__ void {name}({_PARAMETERS.format(T=T)}, {", ".join(arrays)}) {{\n'
         f"  using namespace pinion::parallel;\n"
         f"  extern __shared__ {T} shared[];\n"
-        f"  {kind}_kernel<{T}, {chosen.links}, {SOLVERS[solver]}, {chosen.scope}>(\n"
+        f"  {kind}_kernel<{T}, {chosen.links}, {SOLVERS[solver]}, {chosen.scope}{own}>(\n"
         "      shared, scratch, Work{work, work_step, row_step}, robots, n, numbers, chain_step,\n"
         f"      constraints, constraint_step, robot_step, step, {settings}, "
         f"{', '.join([*inputs, *results])});\n"
         "}\n"
     )
     alone = chosen.scope == "Thread"
-    words = words_a_link(n, solver, contact=contact) * n
+    words = words_a_link(n, solver, contact=contact, part=part) * n
     scans = _SCAN_WORDS * (refine + 1)
     if contact:
         scans += scans

@@ -150,6 +150,21 @@ def canonical(chain: Chain) -> Chain:
     )
 
 
+def canonical_tip(chain: Chain, E: Array, r: Array) -> Array:
+    """Return a frame at the tip as kernels read it: E, row by row, and r (12,).
+
+    They are from the coordinates of the canonical chain's last link.
+
+    Parameters
+    ----------
+    chain : before `canonical`.
+    E, r : (3, 3) from the last link's coordinates to the frame's, and (3,) its origin there [m].
+    """
+    axis, origin = screw_axes(chain.S[chain.main[-1:], :, 0])
+    Q = _onto_z(axis)[0]
+    return np.concatenate([(E @ Q.T).ravel(), Q @ (r - origin[0])])
+
+
 def packed(chain: Chain, dtype: DTypeLike) -> Array:
     """Return the numbers of a canonical chain as ``kernels/chain.cuh`` has them, (24 n + 3,).
 

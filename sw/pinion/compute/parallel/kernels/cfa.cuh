@@ -218,15 +218,15 @@ template <class T> struct Links {
   }
 };
 
-// Where the chain is at q, at rest and without acceleration so far.
-template <class T, class Scope, class Q>
+// Where the chain is at q and, unless transforms are all that is wanted, no acceleration so far.
+template <bool MOVES = true, class T, class Scope, class Q>
 PINION_INLINE void place_links(Scope &scope, const Links<T> &links, const Q &q) {
 #pragma unroll 1
   for (int i = scope.thread(); i < links.chain.n; i += scope.threads()) {
     const Placement<T> X = links.chain.placement(i, q[i]);
 #pragma unroll
     for (int k = 0; k < 12; ++k) links.rows.put(k, i, ((const T *)&X)[k]);
-    links.rows.put(Links<T>::QDD, i, T(0));
+    if constexpr (MOVES) links.rows.put(Links<T>::QDD, i, T(0));
   }
 }
 

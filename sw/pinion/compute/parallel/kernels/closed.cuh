@@ -15,16 +15,16 @@
 // Lambda^-1. The tip's acceleration Vdot is that of a scan over links with a base that rests, so
 // that gravity is none of it; to it comes what the solver's motion adds, before F.
 //
-// Two arrays of processors (Fijany 1993, VI.C-D: steps I and II at once) are two streams of the
-// host: the blocks, their diagonalisation and Omega need q alone, while the other has inverse
-// dynamics and Vdot of q and qd; the right-hand side of the efforts follows when both are done.
-// That is not done here: one grid has the two after each other, which costs the four barriers of
-// the scans.
+// Two arrays of processors (Fijany 1993, VI.C-D: steps I and II at once) are two streams. The blocks,
+// their diagonalisation and Omega need q alone (`Part::STEP_I`), while the other has inverse
+// dynamics and Vdot of q and qd (`Part::STEP_II`); the rest, `Part::AFTER`, begins when both are
+// done. The two write nothing in common: each has the links' transforms. `Part::ALL` is one kernel,
+// which has the two after each other and costs no launches besides.
 //
 // Loops: as cfa.cuh, one more scan for the tip's acceleration and, refining, one for J^T F.
 // Threads: as cfa.cuh; the thread of the last link solves for F, while the others wait.
 // Memory: as cfa.cuh, with 7 right-hand sides, and 18 numbers more a link, of which the first
-// link's are used.
+// link's are used; in parts 12 more, the transforms of step I.
 #pragma once
 
 #include "cfa.cuh"
@@ -33,6 +33,10 @@ namespace pinion {
 namespace parallel {
 
 constexpr int TIP_ROWS = 18; // components of `Rows` between the links' and the solver's
+constexpr int STEP_ROWS = 12; // components before all others, for step I alone: its transforms
+
+// What of it a kernel does.
+enum class Part { ALL, STEP_I, STEP_II, AFTER };
 
 // The acceleration of the last link over a base that rests, to component `to` of row 0.
 template <int K, class T, class Scope, class V, class A>
@@ -186,13 +190,15 @@ template <class T> struct Tip {
   }
 };
 
-// The kernel of any scope and solver; parameters are those of cfa_kernel, and
+// The kernel of any scope and solver, those of a part for `Elimination` alone; parameters are those
+// of cfa_kernel, and
 //
-//     tip             E, row by row, and r: from the last link to the tip's frame (12)
+//     tip             E, row by row, and r: from the last link to the tip's frame (12), or
+//                     (robots, 12) where robots have chains of their own
 //     G_C             (robots, 6) the tip's spatial acceleration, gravity apart
 //     F               (robots, 6) the wrench that the tip exerts, in its frame
 //     Lambda_inverse  (robots, 6, 6) without damping
-template <class T, int K, template <class> class Solver, class Scope>
+template <class T, int K, template <class> class Solver, class Scope, Part PART = Part::ALL>
 PINION_INLINE void closed_kernel(T *shared, void *scratch, Work work, long long robots, long long n,
                                  const T *numbers, long long chain_step, const T *constraints,
                                  long long constraint_step, long long robot_step, long long step,
@@ -202,12 +208,15 @@ PINION_INLINE void closed_kernel(T *shared, void *scratch, Work work, long long 
   const long long robot = scope.robot();
   if (robot >= robots) return; // a whole warp, or one that meets nobody
   const Chain<T> chain(numbers, n, robot, chain_step);
-  const Rows<T> rows = work.rows<T>(robot, n);
+  const Rows<T> whole = work.rows<T>(robot, n);
+  constexpr int own = PART == Part::STEP_II || PART == Part::AFTER ? STEP_ROWS : 0;
+  const Rows<T> rows = {whole.first + own * n * whole.step, n, whole.step};
   const Links<T> links = {rows, chain, {constraints, n, robot, constraint_step}};
-  const Solver<T> solver = {rows, chain.n, LINK_ROWS + TIP_ROWS, 7};
+  constexpr int before = PART == Part::STEP_I ? STEP_ROWS : 0;
+  const Solver<T> solver = {rows, chain.n, before + LINK_ROWS + TIP_ROWS, 7};
   Placement<T> X;
 #pragma unroll
-  for (int k = 0; k < 12; ++k) ((T *)&X)[k] = __ldg(tip + k);
+  for (int k = 0; k < 12; ++k) ((T *)&X)[k] = __ldg(tip + (chain_step ? 12 * robot : 0) + k);
   typedef Tip<T> Contact;
   const Contact contact = {links, X};
   const Input<T> angle(q, robot, robot_step, step), rate(qd, robot, robot_step, step),
@@ -215,26 +224,40 @@ PINION_INLINE void closed_kernel(T *shared, void *scratch, Work work, long long 
   const Column<T> left = {rows, Links<T>::LEFT}, found = {rows, Links<T>::QDD};
   const Left<T, Input<T>> rest = {left, effort};
   const bool is_last = scope.thread() == (chain.n - 1) % scope.threads();
-  place_links(scope, links, angle);
-  if (is_last)
-    for (int k = 0; k < 6; ++k) rows.put(Contact::F + k, 0, T(0));
-#pragma unroll 1
-  for (int k = 0; k <= refine; ++k) {
-    scope.sync();
-    tip_acceleration<K>(scope, links, Contact::ACCELERATION, rate, found);
-    inverse_of<K>(scope, chain, rows, Links<T>::FORCE, angle, rate, found, rest);
-    if (k > 0) take_wrench<K>(scope, links, X.force(spatial_at(rows, Contact::F, 0)));
+  if constexpr (PART != Part::AFTER) place_links<PART != Part::STEP_I>(scope, links, angle);
+  if constexpr (PART == Part::STEP_I) {
     scope.sync();
 #pragma unroll 1
     for (int i = scope.thread(); i < chain.n; i += scope.threads()) {
-      if (k == 0) {
+      links.block(i, solver.first());
+      contact.sides(i, solver.first());
+    }
+    scope.sync();
+    solver.solve(scope, true, 1);
+    return;
+  }
+  if (PART != Part::AFTER && is_last)
+    for (int k = 0; k < 6; ++k) rows.put(Contact::F + k, 0, T(0));
+#pragma unroll 1
+  for (int k = 0; k <= refine; ++k) {
+    if (PART != Part::AFTER || k > 0) {
+      scope.sync();
+      tip_acceleration<K>(scope, links, Contact::ACCELERATION, rate, found);
+      inverse_of<K>(scope, chain, rows, Links<T>::FORCE, angle, rate, found, rest);
+      if (PART == Part::STEP_II) return;
+      if (k > 0) take_wrench<K>(scope, links, X.force(spatial_at(rows, Contact::F, 0)));
+      scope.sync();
+    }
+#pragma unroll 1
+    for (int i = scope.thread(); i < chain.n; i += scope.threads()) {
+      if (PART == Part::ALL && k == 0) {
         links.block(i, solver.first());
         contact.sides(i, solver.first());
       }
       links.side(i, solver.first().R(0));
     }
     scope.sync();
-    solver.solve(scope, k == 0);
+    solver.solve(scope, PART == Part::ALL && k == 0);
     if (is_last)
       contact.solve(solver.last(), damping, G_C + robot * 6, Lambda_inverse + robot * 36);
     scope.sync();

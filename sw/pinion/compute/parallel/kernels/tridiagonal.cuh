@@ -215,16 +215,16 @@ template <class T> struct Step {
   }
 };
 
-// R = D^-1 R of every row, in its place.
+// R = D^-1 R of every row, in its place, for right-hand sides `first_side` to `sides` - 1.
 template <class T, class Scope>
 PINION_INLINE void solve_blocks(const Scope &scope, const Rows<T> &rows, int n, Place at,
-                                int sides) {
+                                int first_side, int sides) {
 #pragma unroll 1
   for (int i = scope.thread(); i < n; i += scope.threads()) {
     Factor<T> factor;
     read(rows, at.factor(), i, factor.of);
 #pragma unroll 1
-    for (int side = 0; side < sides; ++side) {
+    for (int side = first_side; side < sides; ++side) {
       T x[BLOCK];
       read(rows, at.R(side), i, x);
       factor.forward(x);
@@ -236,9 +236,9 @@ PINION_INLINE void solve_blocks(const Scope &scope, const Rows<T> &rows, int n, 
 
 // A solver has the rows from component `begin` on; D, its factor, U and R are to be put where
 // first() says. solve() with `matrix` makes the matrix diagonal and solves for all right-hand
-// sides, and later, without it, for the first of them alone; x is then where last() says. Threads
-// are to have met before. After it a thread may read the rows of its own, t, t + threads, ...;
-// others' need a meeting first.
+// sides (of OEE, for those from `begin_side` on), and later, without it, for the first of them
+// alone; x is then where last() says. Threads are to have met before. After it a thread may read the
+// rows of its own, t, t + threads, ...; others' need a meeting first.
 
 template <class T> struct Elimination {
   const Rows<T> rows;
@@ -246,7 +246,8 @@ template <class T> struct Elimination {
   PINION_INLINE Place first() const { return {begin}; }
   PINION_INLINE Place last() const { return {odd_levels() ? begin + place_words(sides) : begin}; }
 
-  template <class Scope> PINION_INLINE void solve(Scope &scope, bool matrix) const {
+  template <class Scope>
+  PINION_INLINE void solve(Scope &scope, bool matrix, int begin_side = 0) const {
     const int count = matrix ? sides : 1;
     int coupling = begin + 2 * place_words(sides);
     Place from = first(), to = {begin + place_words(sides)};
@@ -257,7 +258,7 @@ template <class T> struct Elimination {
         const Step<T> step = {rows, n, i, h, coupling, i, i};
         if (matrix) step.matrix(from, to);
 #pragma unroll 1
-        for (int side = 0; side < count; ++side) step.side(from.R(side), to.R(side));
+        for (int side = begin_side; side < count; ++side) step.side(from.R(side), to.R(side));
       }
       scope.sync();
       const Place other = from;
@@ -265,7 +266,7 @@ template <class T> struct Elimination {
       to = other;
       coupling += COUPLING;
     }
-    solve_blocks(scope, rows, n, from, count);
+    solve_blocks(scope, rows, n, from, begin_side, count);
   }
 
 private:
@@ -298,7 +299,7 @@ template <class T> struct Reduction {
       }
       scope.sync();
     }
-    solve_blocks(scope, rows, n, at, count);
+    solve_blocks(scope, rows, n, at, 0, count);
     scope.sync();
 #pragma unroll 1
     for (h /= 2; h >= 1; h /= 2) {
@@ -345,7 +346,7 @@ template <class T> struct Sweep {
       }
     }
     scope.sync();
-    solve_blocks(scope, rows, n, at, count);
+    solve_blocks(scope, rows, n, at, 0, count);
     scope.sync();
     if (scope.thread() == 0) {
 #pragma unroll 1
