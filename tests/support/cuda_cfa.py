@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from ctypes import c_longlong
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,12 @@ class Robots:
             floor=self.floor[at],
         )
 
+    def groups(self) -> list[slice]:
+        """Return robots in a row that have the same chain."""
+        chains = self.chains
+        first = [k for k, chain in enumerate(chains) if k == 0 or chain is not chains[k - 1]]
+        return [slice(k, end) for k, end in zip(first, [*first[1:], len(chains)], strict=True)]
+
     def errors(self, qdd: Array) -> Array:
         """The largest error a robot, of max |qdd|; infinite where a result is NaN."""
         return relative_errors(qdd, self.qdd)
@@ -89,7 +96,7 @@ def relative_errors(x: Array, exact: Array) -> Array:
 
 def launched(
     host: HostKernels,
-    kernel: CfaKernel,
+    kernel: CfaKernel | Sequence[CfaKernel],
     robots: Robots,
     dtype: str,
     *,
@@ -97,55 +104,69 @@ def launched(
     contact: Mapping[str, Array] | None = None,
     workspace: bool = True,
     shared_bytes: int | None = None,
+    memory: Array | None = None,
 ) -> dict[str, Array]:
     """Run a kernel and return its results by name; memory is NaN before.
 
     Parameters
     ----------
+    kernel : or several, one after the other, which have one work memory and the same arrays.
     contact : ``tip`` and ``G_C`` of a closed chain.
     workspace : False where the kernel's text has its work memory elsewhere.
     shared_bytes : more than the kernel asks for.
+    memory : bytes of work memory, in the place of those made here.
     """
+    kernels = [kernel] if isinstance(kernel, CfaKernel) else kernel
     count, n = map(int, robots.q.shape)
     size = np.dtype(dtype).itemsize
     same = all(chain is robots.chains[0] for chain in robots.chains)
     chains = robots.chains[:1] if same else robots.chains
-    numbers = np.stack([packed(chain, dtype) for chain in chains])
-    constraints = np.stack([constraint_numbers(chain, dtype) for chain in chains])
-    scratch = np.full(max(16, kernel.scratch_bytes), 0xFF, np.uint8)
-    scratch[:16] = 0
+    numbers, constraints = (
+        np.stack(x) for x in zip(*(_numbers_of(chain, dtype) for chain in chains), strict=True)
+    )
     guard = 64 * size
-    work = np.full(kernel.work_bytes + guard if workspace else guard, 0xFF, np.uint8)
+    work = np.full(kernels[0].work_bytes + guard if workspace else guard, 0xFF, np.uint8)
+    work = work if memory is None else memory
     widths: dict[str, int] = {"F": 6, "Lambda_inverse": 36}
     given = {"q": robots.q, "qd": robots.qd, "tau": robots.tau, **(contact or {})}
+    if "tip" in given and not same:
+        given["tip"] = np.broadcast_to(given["tip"], (count, 12))
     arrays = {
         name: np.ascontiguousarray(given[name], dtype)
         if name in given
         else np.full((count, widths.get(name, n)), np.nan, dtype)
-        for name in kernel.arrays
+        for name in kernels[0].arrays
     }
-    host.launch(
-        kernel.name,
-        kernel.blocks,
-        kernel.shape.threads,
-        kernel.shared_bytes if shared_bytes is None else shared_bytes,
-        [
-            *_numbers(count, n),
-            numbers,
-            *_numbers(0 if same else numbers.shape[1]),
-            constraints,
-            *_numbers(0 if same else constraints.shape[1], n, 1),
-            scratch,
-            work,
-            *_numbers(kernel.work_step, kernel.row_step),
-            *arrays.values(),
-        ],
-        seed,
-        cooperative=kernel.shape.scope == "Grid",
-    )
-    if not np.all(work[-guard:] == 0xFF):
-        raise AssertionError(f"{kernel.name} wrote behind its work memory.")
+    for one in kernels:
+        scratch = np.full(max(16, one.scratch_bytes), 0xFF, np.uint8)
+        scratch[:16] = 0
+        host.launch(
+            one.name,
+            one.blocks,
+            one.shape.threads,
+            one.shared_bytes if shared_bytes is None else shared_bytes,
+            [
+                *_numbers(count, n),
+                numbers,
+                *_numbers(0 if same else numbers.shape[1]),
+                constraints,
+                *_numbers(0 if same else constraints.shape[1], n, 1),
+                scratch,
+                work,
+                *_numbers(one.work_step, one.row_step),
+                *arrays.values(),
+            ],
+            seed,
+            cooperative=one.shape.scope == "Grid",
+        )
+    if memory is None and not np.all(work[-guard:] == 0xFF):
+        raise AssertionError(f"{kernels[0].name} wrote behind its work memory.")
     return {name: x for name, x in arrays.items() if name not in given}
+
+
+@cache
+def _numbers_of(chain: Chain, dtype: str) -> tuple[Array, Array]:
+    return packed(chain, dtype), constraint_numbers(chain, dtype)
 
 
 def _numbers(*values: int) -> Sequence[c_longlong]:

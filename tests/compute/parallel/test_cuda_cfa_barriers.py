@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.compute.parallel.device_cfa import cfa_kernel, closed_kernel
+from pinion.compute.parallel.device_cfa import PARTS, CfaKernel, cfa_kernel, closed_kernel
 from pinion.compute.parallel.device_chain import Shape
 from pinion.compute.toolchain import Compiler
 from tests.support.cuda_cfa import Array, Robots, launched, random_robots
@@ -18,12 +18,13 @@ from tests.support.cuda_host import HostError, HostKernels
 HEADERS = Path(__file__).parents[3] / "sw/pinion/compute/parallel/kernels"
 N = 41
 BLOCK = Shape("Block", 2, 32, 1)
-KERNELS = {
+KERNELS: dict[str, CfaKernel | list[CfaKernel]] = {
     "oee": cfa_kernel(N, 1, solver="oee", shape=BLOCK),
     "oer": cfa_kernel(N, 1, solver="oer", shape=BLOCK),
     "ldl": cfa_kernel(N, 1, solver="ldl", shape=BLOCK),
     "grid": cfa_kernel(N, 1, solver="oee", shape=Shape("Grid", 2, 32, 2)),
     "closed": closed_kernel(N, 1, solver="oee", shape=BLOCK),
+    "parts": [closed_kernel(N, 1, shape=BLOCK, part=part) for part in PARTS[1:]],
 }
 CONTACT = {
     "tip": np.array([1.0, 0, 0, 0, 1, 0, 0, 0, 1, 0.1, 0.0, -0.2]),
@@ -56,7 +57,8 @@ def with_mutants() -> tuple[str, list[str]]:
         near = f"const int near = mutant == {len(names)} && h > 2 ? 2 : h;\n"
         text = text.replace(old, near + new)
         names.append(f"{owner}, neighbours at 2 for h")
-    kernels = [re.sub(r"#include .*\n", "", kernel.text) for kernel in KERNELS.values()]
+    made = [k for x in KERNELS.values() for k in (x if isinstance(x, list) else [x])]
+    kernels = [re.sub(r"#include .*\n", "", kernel.text) for kernel in made]
     return "\n".join([_SWITCH, text, *kernels]), names
 
 
@@ -101,9 +103,11 @@ def test_every_barrier_and_every_distance_is_needed(
     choose(-1)
     right = {name: result(host, name, robots, 0) for name in KERNELS}
     for name in KERNELS:
-        if name != "closed":
+        if name not in ("closed", "parts"):
             assert robots.errors(right[name][None])[0] <= WHOLE
-    assert len(names) == 16 + 2
+    np.testing.assert_allclose(right["parts"], right["closed"], rtol=WHOLE)
+    assert len(names) == 17 + 2
+    only_parts = [k for k, said in enumerate(names) if said.startswith("closed_kernel")][:1]
 
     def shows(name: str, seed: int) -> bool:
         try:
@@ -115,7 +119,7 @@ def test_every_barrier_and_every_distance_is_needed(
 
     for k, said in enumerate(names):
         choose(k)
-        wanted = expected(said)
+        wanted = ["parts"] if k in only_parts else expected(said)
         # In some orders threads that do not meet come in the right one by chance.
         for name in KERNELS:
             seeds = range(1, 9 if name in wanted else 2)
@@ -126,11 +130,11 @@ def expected(mutant: str) -> list[str]:
     """The kernels that have what the mutant changes."""
     owner = mutant.split(",")[0]
     return {
-        "Elimination": ["oee", "grid", "closed"],
+        "Elimination": ["oee", "grid", "closed", "parts"],
         "Reduction": ["oer"],
         "Sweep": ["ldl"],
         "cfa_kernel": ["oee", "oer", "ldl", "grid"],
-        "closed_kernel": ["closed"],
+        "closed_kernel": ["closed", "parts"],
     }[owner]
 
 
@@ -140,6 +144,7 @@ def test_no_two_threads_meet_at_a_word(
 ) -> None:
     """Work memory in watched shared memory: accesses are apart in whatever order threads come."""
     kernel = KERNELS[name]
+    assert isinstance(kernel, CfaKernel)
     scan = -(-kernel.shared_bytes // 8)
     text = "#define PINION_SHARED(T) cuda_host::Watched<T>\n" + kernel.text
     assert text.count("Work{work,") == 1

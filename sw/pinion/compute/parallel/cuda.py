@@ -473,27 +473,30 @@ class ChainKernel:
         """The kernels for so many robots, loaded."""
         steps = []
         kernels = self.source.kernels_for(robots)
-        if not all(self._fits(kernel.shape) for kernel in kernels):
+        if not all(map(self._fits, kernels)):
             kernels = (
                 self.source.kernels
             )  # a block is slower than a grid, but computes one robot too
         for kernel in kernels:
             if kernel.name not in self._loaded:
-                self._check_grid(kernel.shape)
+                self._check_grid(kernel)
                 self._loaded[kernel.name] = self.device.load(kernel.name, kernel.text)
             steps.append((kernel, self._loaded[kernel.name]))
         return steps
 
-    def _blocks_at_once(self, shape: Shape) -> int:
-        # So many threads take all registers of a multiprocessor.
-        return self.device.multiprocessors * (_BOUND // shape.threads)
+    def _blocks_at_once(self, kernel: KernelSource) -> int:
+        # So many threads take all registers of a multiprocessor. Two grids at once get half each:
+        # blocks of one that wait for their others must not keep out those of the other.
+        most = self.device.multiprocessors * (_BOUND // kernel.shape.threads)
+        return most // 2 if kernel.part in ("STEP_I", "STEP_II") else most
 
-    def _fits(self, shape: Shape) -> bool:
-        return shape.scope != "Grid" or shape.blocks_a_robot <= self._blocks_at_once(shape)
+    def _fits(self, kernel: KernelSource) -> bool:
+        shape = kernel.shape
+        return shape.scope != "Grid" or shape.blocks_a_robot <= self._blocks_at_once(kernel)
 
-    def _check_grid(self, shape: Shape) -> None:
-        if not self._fits(shape):
-            most = self._blocks_at_once(shape)
+    def _check_grid(self, kernel: KernelSource) -> None:
+        if not self._fits(kernel):
+            shape, most = kernel.shape, self._blocks_at_once(kernel)
             raise InputError(
                 f"{self.device.name} runs {most} blocks at once, and a chain of {self.source.n} "
                 f"links takes {shape.blocks_a_robot}: give {most * shape.threads * shape.links} "

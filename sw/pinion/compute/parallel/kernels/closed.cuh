@@ -225,8 +225,7 @@ PINION_INLINE void closed_kernel(T *shared, void *scratch, Work work, long long 
   const Left<T, Input<T>> rest = {left, effort};
   const bool is_last = scope.thread() == (chain.n - 1) % scope.threads();
   if constexpr (PART != Part::AFTER) place_links<PART != Part::STEP_I>(scope, links, angle);
-  if constexpr (PART == Part::STEP_I) {
-    scope.sync();
+  if constexpr (PART == Part::STEP_I) { // of a link whose transform the same thread made
 #pragma unroll 1
     for (int i = scope.thread(); i < chain.n; i += scope.threads()) {
       links.block(i, solver.first());
