@@ -61,6 +61,7 @@ CALLS: dict[str, Callable[[Gpu, Stream], Any]] = {
     "launch": lambda gpu, stream: work(stream, gpu),
     "Buffer.close": lambda gpu, stream: stream.allocate(64).close(),
     "Stream.sync": lambda gpu, stream: stream.wait(),
+    "Stream.wait": lambda gpu, stream: stream.after(gpu.stream()),
     "Stream.create_graph_builder": lambda gpu, stream: stream.record(lambda to: None),
     "GraphBuilder.begin_building": lambda gpu, stream: stream.record(lambda to: None),
     "GraphBuilder.end_building": lambda gpu, stream: stream.record(lambda to: None),

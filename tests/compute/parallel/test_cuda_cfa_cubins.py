@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pinion.compute.cuda.cubin import compile_cubin
-from pinion.compute.parallel.device_cfa import CfaKernel, cfa_kernel, closed_kernel
+from pinion.compute.parallel.device_cfa import PARTS, CfaKernel, cfa_kernel, closed_kernel
 
 pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not installed")
 
@@ -23,6 +23,10 @@ LARGE = {
     "a block of four links a thread": (cfa_kernel(1000, 9, solver="oer"), 255, 16),
     "closed, a warp": (closed_kernel(32, 9), 255, 16),
     "closed, a grid": (closed_kernel(1000, 1), 255, 256),
+    **{
+        f"closed, {part}, a grid": (closed_kernel(1000, 1, part=part), 255, 256)
+        for part in PARTS[1:]
+    },
 }
 CASES = [
     *(pytest.param(*x, id=name) for name, x in KERNELS.items()),

@@ -26,7 +26,7 @@ def kernels() -> dict[str, KernelSource]:
     for n in (32, 100, 1500):
         for function, methods in METHODS.items():
             for method in methods:
-                if (n > 100 and method == "jsiia") or method.startswith("cfa"):
+                if (n > 100 and method == "jsiia") or method.startswith(("cfa", "two_streams")):
                     continue  # the latter are in test_cuda_cfa_cubins.py
                 for dtype in ("float32", "float64"):
                     made = cuda.source(n, function, method=method, dtype=dtype)

@@ -59,6 +59,14 @@ _SINGULAR = 64
 _SCAN_WORDS = (24, 18)  # of an inverse dynamics
 _PLACE, _COUPLING = 55, 50  # place_words(0) and COUPLING of tridiagonal.cuh
 _LINK_ROWS, _TIP_ROWS, _STEP_ROWS = 20, 18, 12  # of cfa.cuh and closed.cuh
+_ASSERTED = (
+    f"static_assert(BLOCK == 5 && place_words(0) == {_PLACE} && COUPLING == {_COUPLING} && "
+    f'LINK_ROWS == {_LINK_ROWS}, "words_a_link() in device_cfa.py");\n'
+)
+_ASSERTED_CLOSED = (
+    f"static_assert(TIP_ROWS == {_TIP_ROWS} && STEP_ROWS == {_STEP_ROWS}, "
+    '"words_a_link() in device_cfa.py");\n'
+)
 _PARAMETERS = (
     "long long robots, long long n, const {T} *numbers, long long chain_step, "
     "const {T} *constraints, long long constraint_step, long long robot_step, long long step, "
@@ -226,6 +234,9 @@ def _kernel(
         f'#include "../parallel/kernels/{kind}.cuh"\n'
         f'extern "C" __global__ void {name}({_PARAMETERS.format(T=T)}, {", ".join(arrays)}) {{\n'
         f"  using namespace pinion::parallel;\n"
+        f"  {_ASSERTED}{'  ' + _ASSERTED_CLOSED if contact else ''}"
+        f"  static_assert(sizeof(Moving<{T}>::Element) == {_SCAN_WORDS[0]} * sizeof({T}) &&\n"
+        f'      sizeof(Carried<{T}>::Element) == {_SCAN_WORDS[1]} * sizeof({T}), "scans");\n'
         f"  extern __shared__ {T} shared[];\n"
         f"  {kind}_kernel<{T}, {chosen.links}, {SOLVERS[solver]}, {chosen.scope}{own}>(\n"
         "      shared, scratch, Work{work, work_step, row_step}, robots, n, numbers, chain_step,\n"

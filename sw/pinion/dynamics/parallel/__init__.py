@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .cfa import cfa, condition
+from .cfa import ConditionWarning, cfa, condition
 from .chain import Chain
 from .closed import Closed, Lathrop, TypeI, TypeII, closed_chain, operational_inertia_inverse
 from .counting import Count
@@ -17,6 +17,7 @@ from .tridiagonal import diagonalise, solve_tridiagonal
 __all__ = [
     "Chain",
     "Closed",
+    "ConditionWarning",
     "Count",
     "Lathrop",
     "Operator",
