@@ -37,8 +37,8 @@ def device(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Fail
     folder: Path = tmp_path_factory.mktemp("experiments")
     sources = [
         cuda.source(N, function, method=method)
-        for function, methods in cuda.METHODS.items()
-        for method in methods
+        for function in ("rnea", "aba")
+        for method in cuda.METHODS[function]
     ]
     return FailingDevice(folder, sources, compiler=compiler)
 
