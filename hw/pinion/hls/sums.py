@@ -43,7 +43,9 @@ def balance(graph: Graph, timing: Timing) -> Graph:
     return gather_dots(graph, timing, widths=(), ii=1)
 
 
-def gather_dots(graph: Graph, timing: Timing, *, widths: tuple[int, ...], ii: int) -> Graph:
+def gather_dots(
+    graph: Graph, timing: Timing, *, widths: tuple[int, ...], ii: int, patience: float = 1.0
+) -> Graph:
     """Gather sums of products into dots of the given widths and balance what remains.
 
     Parameters
@@ -51,11 +53,13 @@ def gather_dots(graph: Graph, timing: Timing, *, widths: tuple[int, ...], ii: in
     graph : a folded graph of the real dialect.
     widths : allowed numbers of products of a dot, each above 1.
     ii : initiation interval; the number of dots of each width becomes a multiple of it.
+    patience : share of a sum's slack that may be spent on saving adders: with 1 sums take as long
+        as the whole allows with units without end, with 0 each is as fast as it can be.
     """
     wanted = _Builder(graph, timing, widths, {})
     wanted.build()
     chosen = _even_out(wanted.chosen, wanted.spread, widths, ii)
-    final = _Builder(graph, timing, widths, chosen, wanted.latest() if widths else None)
+    final = _Builder(graph, timing, widths, chosen, wanted.latest(patience) if widths else None)
     return dead_code(common_subexpressions(final.build()))
 
 
@@ -193,7 +197,7 @@ class _Builder:
             outputs.append(Output(name, number))
         return self.to.finish(outputs)
 
-    def latest(self) -> dict[int, int]:
+    def latest(self, patience: float) -> dict[int, int]:
         """When each sum has to be ready for the whole to be as fast as it is."""
         end = max(self.ready, default=0)
         latest = [end] * len(self.to.nodes)
@@ -202,7 +206,11 @@ class _Builder:
             start = latest[i] - self.timing.latency(node.op, len(node.args))
             for k, a in enumerate(node.args):
                 latest[a] = min(latest[a], start + self.delay(node.op, node.args, k))
-        return {root: latest[self.new[root][1]] for root in self.chosen}
+        at = {root: self.new[root][1] for root in self.chosen}
+        return {
+            root: self.ready[i] + int(patience * (latest[i] - self.ready[i]))
+            for root, i in at.items()
+        }
 
     def terms(self, root: int) -> tuple[list[_Term], list[_Term]]:
         """Summands of a root: products that may join a dot, and everything else."""
