@@ -90,7 +90,7 @@ def design(
     timing: Timing,
     states: Mapping[str, Floats],
     droppable: Collection[str] = (),
-    effort: int = 60,
+    effort: int = 3,
     link_parents: Sequence[int] = (),
     floorplan: bool = False,
     report: Callable[[str], None] = lambda text: None,
@@ -102,7 +102,7 @@ def design(
     ii : initiation interval, cycles between requests.
     states : input states (n,) by word for which the error budget shall hold.
     droppable : input words that are left out of the record when nothing reads them.
-    effort : restarts of the scheduler.
+    effort : tries of each length of the schedule.
     link_parents : parent of each link, to give every link units of its own
         (:func:`pinion.hls.clusters.clustered`); empty to share all units.
     floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).

@@ -1,18 +1,16 @@
 """Modulo scheduling: one request every ``ii`` cycles, the fewest units, then the least latency.
 
 The graph has no recurrence, so ``ceil(operations / ii)`` units of each kind always suffice; what a
-scheduler can lose is latency. Operations are placed one by one in the first free slot after their
-operands, the most urgent first; then the schedule is justified, alternately from the end and from
-the start, in the order that the pass before found (forward-backward improvement: Li and Willis
-1992; Valls, Ballestin and Quintanilla 2005), which shortens it until it stays the same. Restarts
-with perturbed priorities keep the shortest.
+scheduler can lose is latency. It begins with the length of the longest path, which nothing can
+beat, and looks for a schedule of that length: operations take their places in their windows, and
+one that finds none takes another's. Lengths that fail several times are given up for longer ones.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -64,8 +62,7 @@ def unit_counts(operations: tuple[Operation, ...], ii: int) -> dict[UnitKind, in
     return {kind: -(-count // ii) for kind, count in sorted(counts.items())}
 
 
-# Of each operation, others with the cycles from the producer's start to the user's.
-_Edges = Sequence[Sequence[tuple[int, int]]]
+_NOWHERE = -(1 << 40)  # start of an operation that is not placed
 
 
 class _Problem:
@@ -96,46 +93,28 @@ class _Problem:
         """Free units of each kind in each slot of an empty schedule."""
         return {kind: [count] * self.ii for kind, count in self.units.items()}
 
-    def heights(self) -> list[int]:
-        """Longest path from each operation's start to the end."""
-        height = list(self.latency)
-        for i in range(len(height) - 1, -1, -1):
-            for s, delay in self.succs[i]:
-                height[i] = max(height[i], delay + height[s])
-        return height
-
-    def forward(self, order: Sequence[int]) -> list[int]:
-        """Place each operation, producers first, in the first free slot after its operands."""
-        free = self.free()
-        start = [0] * len(order)
+    def windows(self, length: int) -> tuple[list[int], list[int]]:
+        """First and last cycle in which each operation may start for a schedule of some length."""
+        first = [0] * len(self.latency)
+        order = self.order()
         for i in order:
-            cycle = max((start[p] + delay for p, delay in self.preds[i]), default=0)
-            cycle = max(cycle, 0)
-            slots = free[self.kinds[i]]
-            while not slots[cycle % self.ii]:
-                cycle += 1
-            slots[cycle % self.ii] -= 1
-            start[i] = cycle
-        return start
+            first[i] = max((first[p] + delay for p, delay in self.preds[i]), default=0)
+            first[i] = max(first[i], 0)
+        last = [length - latency for latency in self.latency]
+        for i in reversed(order):
+            last[i] = min([last[i], *(last[s] - delay for s, delay in self.succs[i])])
+        return first, last
 
-    def backward(self, order: Sequence[int], length: int) -> list[int]:
-        """Place each operation, users first, in the last free slot before its users."""
-        free = self.free()
-        start = [0] * len(order)
-        for i in order:
-            cycle = min((start[s] - delay for s, delay in self.succs[i]), default=length)
-            cycle = min(cycle, length - self.latency[i])
-            slots = free[self.kinds[i]]
-            while not slots[cycle % self.ii]:
-                cycle -= 1
-            slots[cycle % self.ii] -= 1
-            start[i] = cycle
-        return start
-
-    def length(self, start: Sequence[int]) -> int:
-        """Cycles from the first operand to the last result."""
-        ends = (s + lat for s, lat in zip(start, self.latency, strict=True))
-        return max(ends) - min(start)
+    def order(self) -> list[int]:
+        """Producers before users."""
+        missing = [len(p) for p in self.preds]
+        ready = [i for i, count in enumerate(missing) if not count]
+        for i in ready:  # grows
+            for s, _ in self.succs[i]:
+                missing[s] -= 1
+                if not missing[s]:
+                    ready.append(s)
+        return ready
 
 
 def schedule(
@@ -144,14 +123,14 @@ def schedule(
     ii: int,
     timing: Timing,
     units: Mapping[UnitKind, int] | None = None,
-    effort: int = 60,
+    effort: int = 3,
 ) -> Schedule:
     """Schedule operations at an initiation interval.
 
     Parameters
     ----------
     units : units of each kind, at least ``ceil(operations / ii)`` (the default).
-    effort : restarts with perturbed priorities (a fixed seed: the result is reproducible).
+    effort : tries of each length (fixed seeds: the result is reproducible).
     """
     if ii < 1:
         raise ScheduleError(f"The initiation interval is at least 1 cycle, not {ii}.")
@@ -171,49 +150,113 @@ def schedule(
 
 
 def _search(problem: _Problem, effort: int) -> list[int]:
-    """Shortest schedule of a number of restarts, each improved until it stays the same."""
-    heights = problem.heights()
-    critical = max(heights)
-    random = Random(0)
-    best: list[int] | None = None
-    best_length = 0
-    for attempt in range(max(1, effort)):
-        noise = 0.0 if attempt == 0 else 1.0 + attempt % 12
-        priority = [-h + random.uniform(0, noise) for h in heights]
-        start = problem.forward(_ordered(problem.preds, problem.succs, priority))
-        length = problem.length(start)
-        while True:
-            ends = [s + lat for s, lat in zip(start, problem.latency, strict=True)]
-            # Not merely sorted: what reads an operand late may start before what makes it.
-            last_first = _ordered(problem.succs, problem.preds, [-end for end in ends])
-            late = problem.backward(last_first, max(ends))
-            again = problem.forward(_ordered(problem.preds, problem.succs, late))
-            # Unlike in scheduling without intervals, a pass can lengthen: slots wrap around.
-            if problem.length(again) >= length:
-                break
-            start, length = again, problem.length(again)
-        if best is None or problem.length(start) < best_length:
-            best, best_length = start, problem.length(start)
-        if best_length == critical:
-            break
-    assert best is not None
+    """The shortest schedule that is found: longer and longer ones are tried, then the gap halved.
+
+    Parameters
+    ----------
+    effort : tries of each length.
+    """
+    _, last = problem.windows(0)
+    shortest = max((-cycle for cycle in last), default=0)  # the longest path
+
+    def place(length: int) -> list[int] | None:
+        for attempt in range(max(1, effort)):
+            if start := _placed(problem, length, Random(attempt)):
+                return start
+        return None
+
+    low = step = 0
+    while (best := place(shortest + step)) is None:
+        low, step = step + 1, step + 1 + step // 3
+    high = step  # lengths below `low` were tried
+    while low < high:
+        middle = (low + high) // 2
+        if (found := place(shortest + middle)) is not None:
+            best, high = found, middle
+        else:
+            low = middle + 1
     return best
 
 
-def _ordered(before: _Edges, after: _Edges, priority: Sequence[float]) -> list[int]:
-    """Each operation behind those before it, the most urgent first."""
-    missing = [len(p) for p in before]
-    heap = [(priority[i], i) for i, count in enumerate(missing) if count == 0]
+# Placements tried for each operation before a length counts as out of reach.
+_PATIENCE = 12
+
+
+def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
+    """A schedule no longer than a length, or None where none was found.
+
+    Operations are placed one by one in their windows, those that must start first before others.
+    One that finds every slot of its window taken takes the place of another, and of users that it
+    makes wait; those are placed again (after Rau's iterative modulo scheduling, MICRO-27, 1994,
+    with windows in place of heights).
+    """
+    first, last = problem.windows(length)
+    count, ii = len(first), problem.ii
+    start = [_NOWHERE] * count
+    held: dict[UnitKind, list[list[int]]] = {
+        kind: [[] for _ in range(ii)] for kind in problem.units
+    }
+    moved = [0] * count
+    noise = [random.random() for _ in range(count)]
+    heap = [(last[i] + noise[i], i) for i in range(count)]
     heapq.heapify(heap)
-    order = []
-    while heap:
+
+    def take_out(i: int) -> None:
+        held[problem.kinds[i]][start[i] % ii].remove(i)
+        start[i] = _NOWHERE
+        moved[i] += 1  # the more urgent the next time
+        heapq.heappush(heap, (last[i] - moved[i] / 2 + noise[i], i))
+
+    def waiting(i: int, cycle: int) -> list[int]:
+        """Users that are too early for a start of their producer."""
+        return [s for s, delay in problem.succs[i] if _NOWHERE < start[s] < cycle + delay]
+
+    for _ in range(_PATIENCE * count):
+        if not heap:
+            break
         _, i = heapq.heappop(heap)
-        order.append(i)
-        for s, _ in after[i]:
-            missing[s] -= 1
-            if missing[s] == 0:
-                heapq.heappush(heap, (priority[s], s))
-    return order
+        slots, units = held[problem.kinds[i]], problem.units[problem.kinds[i]]
+        made = (start[p] + delay for p, delay in problem.preds[i] if start[p] != _NOWHERE)
+        early = max([first[i], *made])
+        window = range(early, min(last[i], early + ii - 1) + 1)
+        free = (c for c in window if len(slots[c % ii]) < units and not waiting(i, c))
+        cycle = next(free, _NOWHERE)
+        if cycle == _NOWHERE:
+            if not window:
+                return None
+            cycle, out = _cheapest(window, slots, units, first, last, moved, random, i, waiting)
+            for other in out:
+                take_out(other)
+        start[i] = cycle
+        slots[cycle % ii].append(i)
+    return None if heap else start
+
+
+def _cheapest(
+    window: range,
+    slots: Sequence[Sequence[int]],
+    units: int,
+    first: Sequence[int],
+    last: Sequence[int],
+    moved: Sequence[int],
+    random: Random,
+    i: int,
+    waiting: Callable[[int, int], list[int]],
+) -> tuple[int, list[int]]:
+    """A cycle for an operation, and who has to go for it: those with room to move, moved least."""
+    found: list[tuple[float, int, list[int]]] = []
+    for cycle in window:
+        out = waiting(i, cycle)
+        price = float(sum(1 + moved[s] for s in out)) + random.random()
+        here = slots[cycle % len(slots)]
+        if len(here) >= units:
+            room = {v: moved[v] - min(last[v] - first[v], 8) / 2 for v in here}
+            victim = min(here, key=lambda v: (room[v], random.random()))
+            price += 1 + room[victim]
+            out = [*out, *({victim} - set(out))]
+        found.append((price, cycle, out))
+    _, cycle, out = min(found)
+    return cycle, out
 
 
 def _tighten(problem: _Problem, start: list[int]) -> list[int]:
