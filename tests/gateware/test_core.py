@@ -385,11 +385,11 @@ def test_a_beat_count_that_does_not_realign_is_found(
     def forgetful(self: Core, m: Module, accept: Signal) -> Signal:
         """Counts beats around, whatever TLAST says."""
         beat = Signal(range(self.binding.beats_in))
-        following = Signal.like(beat)
-        more = Mux(beat == self.binding.beats_in - 1, 0, beat + 1)
-        m.d.comb += following.eq(Mux(accept, more, beat))
-        m.d.sync += beat.eq(following)
-        return following
+        coming = Signal.like(beat)
+        m.d.comb += coming.eq(Mux(beat == self.binding.beats_in - 1, 0, beat + 1))
+        with m.If(accept):
+            m.d.sync += beat.eq(coming)
+        return coming
 
     monkeypatch.setattr(Core, "_beat", forgetful)
     bench = scaled_bench(5, tmp_path)

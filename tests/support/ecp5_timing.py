@@ -30,6 +30,7 @@ from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 from pinion.flow.build import build
+from pinion.gateware.copies import KEEP
 from pinion.gateware.dot import DotUnit
 from pinion.gateware.float32 import FixedToFloat, FloatToFixed
 from pinion.gateware.reciprocal import ReciprocalUnit
@@ -125,7 +126,9 @@ def map_design(name: str, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     top = DESIGNS[name](folder)
     run_yosys(
-        ["read_rtlil core.il", f"{SYNTH} -top {top} -json mapped.json"], folder=folder, name="ecp5"
+        ["read_rtlil core.il", KEEP, f"{SYNTH} -top {top} -json mapped.json"],
+        folder=folder,
+        name="ecp5",
     )
     modules: dict[str, Any] = json.loads((folder / "mapped.json").read_text())["modules"]
     return {**modules, "": top}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Cat, Module, Value, signed
 
 from pinion.fixedpoint.format import Overflow
 from pinion.gateware.unit import Unit, add_sub, delay, limit
@@ -70,7 +70,10 @@ class AddUnit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Registers on the operands, if any; the carry chain; the limit; the result."""
+        """Registers on the operands, if any; the carry chain; the limit; the result.
+
+        A sum that wraps is judged behind its register, so that no logic follows the carry chain.
+        """
         m = Module()
         registers = self.latency - 1
         a = delay(m, self.a, registers, "a_reg")
@@ -81,9 +84,19 @@ class AddUnit(Unit):
             c = delay(m, self.c, registers, "c_reg")
             sub_c = delay(m, self.sub_c, registers, "sub_c_reg")
             total = add_sub(m, total, c, sub_c, "sum_c")
-        value, changed = limit(total, self.target_width, self.overflow)
-        o = Signal(signed(self.target_width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [o.eq(value), ovf.eq(changed)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        if (
+            self.overflow is Overflow.WRAP
+            and self.operands == 2
+            and self.target_width == self.width
+        ):
+            # Past an end where both operands have one sign and the result has the other.
+            value = delay(m, total[: self.width].as_signed(), 1, "o_reg")
+            signs = delay(m, Cat(a[-1], b[-1] ^ sub), 1, "signs")
+            changed: Value = (signs[0] == signs[1]) & (signs[0] != value[-1])
+        elif self.overflow is Overflow.WRAP:
+            value, changed = limit(delay(m, total, 1, "total"), self.target_width, self.overflow)
+        else:
+            value, changed = limit(total, self.target_width, self.overflow)
+            value, changed = delay(m, value, 1, "o_reg"), delay(m, changed, 1, "ovf_reg")
+        m.d.comb += [self.o.eq(value), self.ovf.eq(changed)]
         return m

@@ -7,17 +7,19 @@ only when the FIFO has room for its result (credits), so the host may pause for 
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal, Value, signed
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from pinion.fixedpoint import Format
 from pinion.graph import Graph
 from pinion.hls.binding import Binding
 
+from .copies import MARK, Copies
 from .datapath import FLAG_DELAY, Datapath
 from .float32 import FixedToFloat, FloatToFixed
+from .unit import look_up
 
 WORD = 32
 
@@ -77,7 +79,7 @@ class Core(wiring.Component):
             }
         )
         self.modules: dict[str, str] = {}
-        self._next_slot = Signal(range(max(2, self.ii)))
+        self._slot_ahead = Signal(range(max(2, self.ii)))
         formats = self.datapath.formats
         # The converters move the binary points of words of one width, word by word.
         if len({formats[i].width for i in binding.inputs}) > 1:
@@ -93,8 +95,9 @@ class Core(wiring.Component):
         self.output_wait = max(0, complete - (last + self.to_float.latency))
         self.output_delay = self.to_float.latency + self.output_wait
         self.stages = (last + self.output_delay) // self.ii + 1
-        # A record holds its credit from its launch until its last beat has left the FIFO.
-        self.credits = self.stages + 3
+        # A record holds its credit from the choice to launch it until its last beat has left the
+        # FIFO and the next may be chosen.
+        self.credits = max(self.stages + 3, -(-(last + self.output_delay + 6) // self.ii))
         # Words in the converters must find room behind them.
         self.input_depth = 2 * (self.to_fixed.latency + 4)
 
@@ -102,9 +105,9 @@ class Core(wiring.Component):
     def total_latency(self) -> int:
         """Cycles from the first input beat to the last output beat, at the worst phase of slots.
 
-        The last beat of the record, its conversion, two cycles in the FIFO, one each into the
-        record register and the datapath, up to ``ii - 1`` cycles until slot 0, the schedule, the
-        conversion back, two cycles in the FIFO.
+        The last beat of the record, its conversion, two cycles in the FIFO and behind it, one each
+        into the record register and the datapath, up to ``ii - 1`` cycles until slot 0, the
+        schedule, the conversion back, two cycles in the FIFO.
         """
         into = self.binding.beats_in - 1 + self.to_fixed.latency + 2 + 2
         return into + self.ii - 1 + self.last_beat
@@ -115,45 +118,62 @@ class Core(wiring.Component):
         return max(out.cycle for out in self.binding.outputs) + self.output_delay + 2
 
     def elaborate(self, platform: object) -> Module:
-        """Converters, record register, datapath, valid bits, FIFOs and credits."""
+        """Converters, record register, datapath, valid bits, FIFOs and credits.
+
+        What happens in the last slot is chosen in the slot before, so that all that moves words
+        comes from registers.
+        """
         m = Module()
         m.submodules.datapath = self.datapath
         m.d.comb += self.build_hash.eq(Const(self.hash, 64))
-        slot, last_slot = self._slots(m)
-        full, loading, flag = self._input(m)
+        slot, closing, last_slot = self._slots(m)
         # What a record waits for stands in registers of one bit.
         credit = Signal(range(self.credits + 1), init=self.credits)
         granted = Signal(init=1)
         left = Signal.like(credit)
-        m.d.comb += loading.eq(full & granted & last_slot)
-        m.d.comb += self.datapath.flag_i.eq(flag)
-        m.d.sync += self.launch.eq(loading)
+        chosen = Signal()
+        loading = Signal()
+        full, flag = self._input(m, granted & closing)
+        m.d.comb += [chosen.eq(full & granted & closing), self.datapath.flag_i.eq(flag)]
+        m.d.sync += [loading.eq(chosen), self.launch.eq(loading)]
         freed = self._output(m, slot, loading, last_slot)
-        m.d.comb += left.eq(credit - loading + freed)
+        spent = chosen if self.ii == 1 else loading  # early enough for the next choice
+        m.d.comb += left.eq(credit - spent + freed)
         m.d.sync += [credit.eq(left), granted.eq(left != 0)]
         return m
 
-    def _slots(self, m: Module) -> tuple[Signal, Value]:
-        """The slot, whether it is the last, and the datapath's: all from registers."""
+    def _slots(self, m: Module) -> tuple[Signal, Value, Value]:
+        """The slot, whether the next is the last, whether it is; and the datapath's.
+
+        All from registers.
+        """
         slot, following, ahead = (
             Signal(range(max(2, self.ii)), name=name, init=k % self.ii)
             for k, name in enumerate(("slot", "next_slot", "slot_ahead"))
         )
-        if self.ii > 1:
-            with m.If(ahead == self.ii - 1):
-                m.d.sync += ahead.eq(0)
-            with m.Else():
-                m.d.sync += ahead.eq(ahead + 1)
-            m.d.sync += [following.eq(ahead), slot.eq(following)]
-        m.d.comb += [self.datapath.slot_ahead.eq(ahead), self._next_slot.eq(following)]
+        m.d.comb += [self.datapath.slot_ahead.eq(ahead), self._slot_ahead.eq(ahead)]
         if self.ii == 1:
-            return slot, Const(1)
-        last = Signal(name="last_slot")
-        m.d.sync += last.eq(following == self.ii - 1)
-        return slot, last
+            return slot, Const(1), Const(1)
+        with m.If(ahead == self.ii - 1):
+            m.d.sync += ahead.eq(0)
+        with m.Else():
+            m.d.sync += ahead.eq(ahead + 1)
+        closing, last = Signal(init=self.ii == 2), Signal(name="last_slot")
+        m.d.sync += [following.eq(ahead), slot.eq(following)]
+        m.d.sync += [closing.eq(ahead == self.ii - 1), last.eq(closing)]
+        return slot, closing, last
 
-    def _input(self, m: Module) -> tuple[Signal, Signal, Signal]:
-        """Beats through the converters into the record register; (full, loading, flag)."""
+    def _input(self, m: Module, may_leave: Value) -> tuple[Signal, Signal]:
+        """Beats through the converters into the record register.
+
+        Parameters
+        ----------
+        may_leave : a record that is complete leaves its register at the end of the next cycle.
+
+        Returns
+        -------
+        Whether it is complete at the end of this cycle; its flag.
+        """
         lanes, beats = self.binding.lanes_in, self.binding.beats_in
         width = self.input_format.width
         latency = self.to_fixed.latency
@@ -161,14 +181,14 @@ class Core(wiring.Component):
         accept = Signal()
         m.d.comb += accept.eq(self.i_tvalid & self.i_tready)
         words, flags = [], []
-        beat = self._beat(m, accept) if self.to_fixed.moves else None
+        coming = self._beat(m, accept) if self.to_fixed.moves else None
         for lane in range(lanes):
             o, flag = Signal(signed(width), name=f"in{lane}"), Signal(name=f"in{lane}_flag")
             m.submodules[f"to_fixed{lane}"] = Instance(
                 "pinion_float_to_fixed",
                 i_clk=ClockSignal(),
                 i_i=self.i_tdata.word_select(lane, WORD),
-                **self._input_move(m, lane, beat),
+                **self._input_move(m, lane, accept, coming),
                 o_o=o,
                 o_flag=flag,
             )
@@ -181,38 +201,29 @@ class Core(wiring.Component):
             arrived, last = arrived_next, last_next
 
         # Beats are accepted against the room behind the converters.
-        m.submodules.input_fifo = fifo = SyncFIFOBuffered(
-            width=lanes * (width + 1) + 1, depth=self.input_depth
-        )
+        m.submodules.input_fifo = fifo = SyncFIFO(width=lanes * width + 2, depth=self.input_depth)
         room = Signal(range(self.input_depth + 1), init=self.input_depth)
         left = Signal.like(room)
         has_room = Signal(init=1)
         taken = Signal()
-        returned = Signal()  # a cycle late: a beat taken moves the whole record register
+        returned = Signal()
         m.d.comb += [
             self.i_tready.eq(has_room),
             left.eq(room - accept + returned),
-            fifo.w_data.eq(Cat(*words, *flags, last)),
+            fifo.w_data.eq(Cat(*words, Cat(*flags).any(), last)),
             fifo.w_en.eq(arrived),
             taken.eq(fifo.r_rdy & fifo.r_en),
         ]
         m.d.sync += [returned.eq(taken), room.eq(left), has_room.eq(left != 0)]
 
-        # The record register: beat b of the record stands in place b when the record is complete.
+        # Beats are taken one cycle and moved into the record register the next.
         full = Signal()
-        loading = Signal()
         count = Signal(range(beats + 1))
         counted = Signal.like(count)
-        record_flag = Signal()
         overrun = Signal()
-        beat_words = [fifo.r_data[k * width : (k + 1) * width].as_signed() for k in range(lanes)]
-        beat_flag = fifo.r_data[lanes * width : lanes * (width + 1)].any()
+        endless = Signal()
         beat_last = fifo.r_data[-1]
-        place = [
-            [Signal(signed(width), name=f"record{b}_{k}", reset_less=True) for k in range(lanes)]
-            for b in range(beats)
-        ]
-        m.d.comb += [counted.eq(count), fifo.r_en.eq(~full | loading)]
+        m.d.comb += [counted.eq(count), fifo.r_en.eq(~full | may_leave)]
         m.d.sync += [count.eq(counted), full.eq(counted == beats)]
         # A record that leaves now makes room for the first beat of the next one.
         base = Signal.like(count)
@@ -220,13 +231,9 @@ class Core(wiring.Component):
             m.d.comb += base.eq(0)
         with m.Else():
             m.d.comb += base.eq(count)
-        with m.If(loading):
+        with m.If(full & may_leave):
             m.d.comb += counted.eq(0)
         with m.If(taken):
-            for b in range(beats):
-                source = place[b + 1] if b + 1 < beats else beat_words
-                m.d.sync += [old.eq(new) for old, new in zip(place[b], source, strict=True)]
-            m.d.sync += record_flag.eq(beat_flag | (record_flag & (base != 0)))
             with m.If(overrun):  # behind a record that did not end: skip to its TLAST
                 m.d.comb += counted.eq(0)
                 m.d.sync += overrun.eq(~beat_last)
@@ -237,54 +244,91 @@ class Core(wiring.Component):
                     with m.If(beat_last):
                         m.d.comb += counted.eq(0)
                     with m.Else():
-                        m.d.sync += [overrun.eq(1), record_flag.eq(1)]
-        for position in range(len(self.binding.inputs)):
-            word = place[position // lanes][position % lanes]
-            m.d.comb += getattr(self.datapath, f"word{position}").eq(word)
-        return full, loading, record_flag
+                        m.d.comb += endless.eq(1)
+                        m.d.sync += overrun.eq(1)
+        return full, self._record(m, fifo.r_data[:-1], taken, base == 0, endless)
+
+    def _record(self, m: Module, beat: Value, taken: Value, first: Value, endless: Value) -> Signal:
+        """The record register, a cycle behind the choice of its beats; the record's flag.
+
+        Beat b of the record stands in place b when the record is complete.
+
+        Parameters
+        ----------
+        beat : words of the beat on offer, and their flag on top.
+        taken, first, endless : it is taken, as a record's first, as the last without TLAST.
+        """
+        lanes, beats = self.binding.lanes_in, self.binding.beats_in
+        width = self.input_format.width
+        moved = Signal(beat.shape(), name="beat", reset_less=True)
+        flag, begins, spoiled = Signal(name="record_flag"), Signal(), Signal()
+        shift = Signal(name="record_shift")
+        m.d.sync += [moved.eq(beat), shift.eq(taken), begins.eq(first), spoiled.eq(endless)]
+        with m.If(shift):
+            m.d.sync += flag.eq(moved[-1] | spoiled | (flag & ~begins))
+        enables = Copies(m, taken, name="shift")
+        for k in range(lanes):
+            source: Value = moved[k * width : (k + 1) * width].as_signed()
+            for b in reversed(range(beats)):
+                place = Signal(signed(width), name=f"record{b}_{k}", reset_less=True)
+                with m.If(enables.to(width)):
+                    m.d.sync += place.eq(source)
+                if (position := b * lanes + k) < len(self.binding.inputs):
+                    m.d.comb += getattr(self.datapath, f"word{position}").eq(place)
+                source = place
+        return flag
 
     def _beat(self, m: Module, accept: Signal) -> Signal:
-        """Beat at the converters in the next cycle; those past a record's end count as its last."""
+        """Beat at the converters once this one is accepted; those past the end are the last."""
         beats = self.binding.beats_in
         beat = Signal(range(max(2, beats)))
-        following = Signal.like(beat)
-        m.d.comb += following.eq(beat)
-        with m.If(accept & self.i_tlast):
-            m.d.comb += following.eq(0)
-        with m.Elif(accept & (beat != beats - 1)):
-            m.d.comb += following.eq(beat + 1)
-        m.d.sync += beat.eq(following)
-        return following
+        coming = Signal.like(beat)
+        later = look_up([min(k + 1, beats - 1) for k in range(beats)], len(beat), beat)
+        m.d.comb += coming.eq(Mux(self.i_tlast, 0, later))
+        with m.If(accept):
+            m.d.sync += beat.eq(coming)
+        return coming
 
-    def _input_move(self, m: Module, lane: int, following: Signal | None) -> dict[str, Signal]:
+    def _input_move(
+        self, m: Module, lane: int, accept: Signal, coming: Signal | None
+    ) -> dict[str, Signal]:
         """The converter's `move` port of a lane, by beat, from a register; nothing without one."""
-        if following is None:
+        if coming is None:
             return {}
         moves = {}
         for beat in range(self.binding.beats_in):
             if (position := beat * self.binding.lanes_in + lane) < len(self.binding.inputs):
                 fmt = self.datapath.formats[self.binding.inputs[position]]
                 moves[beat] = fmt.frac - self.input_format.frac
-        move = Signal(range(self.to_fixed.moves + 1), name=f"in{lane}_move", init=moves.get(0, 0))
-        with m.Switch(following):
-            for beat, places in moves.items():
-                with m.Case(beat):
-                    m.d.sync += move.eq(places)
-            with m.Default():
-                m.d.sync += move.eq(0)
+        move = Signal(range(self.to_fixed.moves + 1), name=f"in{lane}_move", init=moves[0])
+        rows = [moves.get(beat, moves[0]) for beat in range(self.binding.beats_in)]
+        with m.If(accept):  # a beat without a word takes any
+            m.d.sync += move.eq(look_up(rows, len(move), coming))
         return {"i_move": move}
 
     def _output_turn(self, m: Module, lane: int) -> dict[str, Signal]:
         """The converter's `move` and `negate` ports of a lane, by slot, as far as it has them."""
-        move = Signal(range(self.to_float.moves + 1), name=f"out{lane}_move")
-        negate = Signal(name=f"out{lane}_negate")
-        with m.Switch(self._next_slot):
-            for out in self.binding.outputs:
-                if out.lane == lane:
-                    fmt = self.datapath.formats[out.node]
-                    with m.Case(out.cycle % self.ii):
-                        m.d.sync += move.eq(fmt.frac - self.output_format.frac)
-                        m.d.sync += negate.eq(out.negated)
+        moves = range(self.to_float.moves + 1)
+        move = Signal(moves, name=f"out{lane}_move", reset_less=True)
+        negate = Signal(name=f"out{lane}_negate", reset_less=True)
+        turns = {
+            out.cycle % self.ii: (
+                self.datapath.formats[out.node].frac - self.output_format.frac,
+                out.negated,
+            )
+            for out in self.binding.outputs
+            if out.lane == lane
+        }
+        some = next(iter(turns.values()))  # slots without a word take any: holding takes an enable
+        rows = [turns.get(slot, some) for slot in range(self.ii)]
+        following = Signal.like(
+            self._slot_ahead, name=f"out{lane}_next_slot", init=1 % self.ii, attrs=dict(MARK)
+        )
+        m.d.sync += [
+            following.eq(self._slot_ahead),
+            move.eq(look_up([places for places, _ in rows], len(move), following)),
+            negate.eq(look_up([int(negated) for _, negated in rows], 1, following)),
+        ]
         ports = {"i_move": move} if self.to_float.moves else {}
         return ports | ({"i_negate": negate} if self.to_float.negates else {})
 
@@ -303,7 +347,7 @@ class Core(wiring.Component):
                 o_o=o,
             )
             for k in range(self.output_wait):
-                later = Signal(WORD, name=f"out{lane}_{k}")
+                later = Signal(WORD, name=f"out{lane}_{k}", reset_less=True)
                 m.d.sync += later.eq(o)
                 o = later
             words.append(o)
@@ -315,25 +359,31 @@ class Core(wiring.Component):
         m.submodules.output_fifo = fifo = SyncFIFOBuffered(
             width=WORD * binding.lanes_out + 2, depth=self.credits * binding.beats_out
         )
-        first = min(out.cycle for out in binding.outputs)
-        m.d.comb += fifo.w_data[: WORD * binding.lanes_out].eq(Cat(*words))
+        first = min(out.cycle for out in binding.outputs) + self.output_delay
+        writes, closes = Signal(), Signal()
+        flag: Value = Const(0, 1)
+        written: Value = Const(0, 1)
         for beat in range(binding.beats_out):
-            cycle = first + beat + self.output_delay
-            stage = cycle // self.ii
-            now = slot == cycle % self.ii if self.ii > 1 else Const(1)
-            with m.If(now & valid[stage]):
-                m.d.comb += fifo.w_en.eq(1)
-                if beat == binding.beats_out - 1:
-                    flag = getattr(self.datapath, f"flag{stage}")
-                    m.d.comb += fifo.w_data[-2:].eq(Cat(flag, 1))
+            # What a cycle writes is known in the cycle before.
+            stage, before = divmod(first + beat - 1, self.ii)
+            now = slot == before if self.ii > 1 else Const(1)
+            written |= now & valid[stage]
+            if beat == binding.beats_out - 1:
+                m.d.sync += closes.eq(now & valid[stage])
+                flag = getattr(self.datapath, f"flag{(first + beat) // self.ii}")
+        m.d.sync += writes.eq(written)
+        m.d.comb += [
+            fifo.w_data.eq(Cat(*words, flag & closes, closes)),
+            fifo.w_en.eq(writes),
+        ]
         freed = Signal()
+        m.d.sync += freed.eq(self.o_tvalid & self.o_tready & self.o_tlast)
         m.d.comb += [
             self.o_tvalid.eq(fifo.r_rdy),
             fifo.r_en.eq(self.o_tready),
             self.o_tdata.eq(fifo.r_data[: WORD * binding.lanes_out]),
             self.o_tuser.eq(fifo.r_data[-2]),
             self.o_tlast.eq(fifo.r_data[-1]),
-            freed.eq(self.o_tvalid & self.o_tready & self.o_tlast),
         ]
         return freed
 

@@ -17,7 +17,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from amaranth.hdl import C, Cat, ClockSignal, Instance, Module, Signal, Value, signed
+from amaranth.hdl import (
+    C,
+    Cat,
+    ClockSignal,
+    Instance,
+    Module,
+    Shape,
+    ShapeLike,
+    Signal,
+    Value,
+    signed,
+)
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,13 +38,18 @@ from pinion.graph.ops import constant_integer
 from pinion.hls.binding import Binding
 from pinion.hls.operations import Operand, UnitKind, kind_names
 
+from .copies import LOADS, MARK, Copies
 from .dot import DotUnit
 from .library import Selector, control_ports, make_unit, operand_ports
 from .mac import Mac
-from .unit import delay
+from .unit import delay, look_up
 
 # Cycles between a unit's overflow output and the request's flag holding it.
 FLAG_DELAY = 2
+
+FUNCTIONS = 24
+"""Functions of the slot that one register of it serves: synthesis shares logic among more of them
+until it is several tables deep."""
 
 
 class Datapath(wiring.Component):
@@ -103,45 +119,76 @@ class Datapath(wiring.Component):
                 self.blocks.update({f"{name}.{part}": mac for part, mac in unit.blocks().items()})
         return name
 
-    def _select(self, m: Module, sel: Value, inputs: list[Value], name: str) -> Signal:
-        width = max(value.shape().width for value in inputs)
-        module = f"pinion_mux{len(inputs)}x{width}"
-        if module not in self.modules:
-            self.modules[module] = Selector(inputs=len(inputs), width=width).to_rtlil(module)
+    def _select(self, m: Module, choice: dict[int, int], inputs: list[Value], name: str) -> Signal:
+        """The input that each slot chooses, by selectors of as many bits as a register drives."""
+        count, width = len(inputs), max(value.shape().width for value in inputs)
+        if len(choice) == count == self.ii:  # in the order of the slots: selects without logic
+            inputs = [inputs[choice[slot]] for slot in range(count)]
+            choice = {slot: slot for slot in range(count)}
         o = Signal(signed(width), name=name)
-        ports = {f"i_i{k}": value for k, value in enumerate(inputs)}
-        m.submodules[f"{name}_mux"] = Instance(module, i_sel=sel, o_o=o, **ports)
+        bits = LOADS if count <= 4 else LOADS // 2  # which take two lookup tables each
+        for part, low in enumerate(range(0, width, bits)):
+            end = min(low + bits, width)
+            module = f"pinion_mux{count}x{end - low}"
+            if module not in self.modules:
+                selector = Selector(inputs=count, width=end - low)
+                self.modules[module] = selector.to_rtlil(module)
+            label = f"{name}_{part}" if width > bits else name
+            whole = part == 0 and end == width
+            ports = {f"i_i{k}": i if whole else i[low:end] for k, i in enumerate(inputs)}
+            sel = self._by_slot(m, choice, range(count), f"{label}_sel")
+            m.submodules[f"{label}_mux"] = Instance(module, i_sel=sel, o_o=o[low:end], **ports)
         return o
 
     # -- control: functions of the slot ----------------------------------------------------------
 
-    def _slot_of(self, m: Module) -> tuple[Signal, Signal]:
-        """The slots of this cycle and of the next, in registers of a module's own.
+    def _slot_of(self, m: Module) -> Signal:
+        """The slot of this cycle, in a register of a module's own."""
+        if m not in self._slots:
+            slot = Signal(range(max(2, self.ii)), name="slot")
+            m.d.sync += slot.eq(self._next_slot_of(m))
+            self._slots[m] = slot
+        return self._slots[m]
+
+    def _next_slot_of(self, m: Module) -> Signal:
+        """The slot of the next cycle, for one more function of it, in registers of a module's own.
 
         One register for all would have a thousand loads all over the chip.
         """
-        if m not in self._slots:
-            now, following = (
-                Signal(range(max(2, self.ii)), name=name, init=k % self.ii)
-                for k, name in enumerate(("slot", "next_slot"))
-            )
-            m.d.sync += [following.eq(self.slot_ahead), now.eq(following)]
-            self._slots[m] = now, following
-        return self._slots[m]
+        uses, copy = self._next_slots.get(m, (0, None))
+        if copy is None or uses == FUNCTIONS:
+            slots = range(max(2, self.ii))
+            copy = Signal(slots, name="next_slot", init=1 % self.ii, attrs=dict(MARK))
+            m.d.sync += copy.eq(self.slot_ahead)
+            uses = 0
+        self._next_slots[m] = uses + 1, copy
+        return copy
 
-    def _by_slot(self, m: Module, table: dict[int, int], shape: object, name: str) -> Value:
-        """A registered constant for each slot; slots without an entry hold any of the others."""
-        values = set(table.values())
-        if len(values) == 1 or self.ii == 1:
-            return C(values.pop(), shape)
-        register = Signal(shape, name=name, reset_less=True)
-        with m.Switch(self._slot_of(m)[1]):
-            for slot, value in sorted(table.items()):
-                with m.Case(slot):
-                    m.d.sync += register.eq(value)
-            with m.Default():  # rather than keep the last one, which would take an enable
-                m.d.sync += register.eq(table[min(table)])
-        return register
+    def _by_slot(self, m: Module, table: dict[int, int], shape: ShapeLike, name: str) -> Value:
+        """A constant for each slot, from registers; slots without an entry have any of the others.
+
+        A register for each bit that differs from the others, shared with nothing else: all tables
+        of a cell together would load one with hundreds of selectors.
+        """
+        shape = Shape.cast(shape)
+        some = table[min(table)]  # rather than keep the last one, which would take an enable
+        rows = [table.get(slot, some) for slot in range(self.ii)]
+        if len({*rows}) == 1:
+            return C(some, shape)
+        columns = [
+            sum((row >> bit & 1) << k for k, row in enumerate(rows)) for bit in range(shape.width)
+        ]
+        always = (1 << self.ii) - 1
+        different = sorted({*columns} - {0, always})
+        register = Signal(len(different), name=name, reset_less=True, attrs=dict(MARK))
+        m.d.sync += register.eq(
+            Cat((C(column, self.ii) >> self._next_slot_of(m))[0] for column in different)
+        )
+        value = Cat(
+            register[different.index(column)] if column in different else C(column == always, 1)
+            for column in columns
+        )
+        return value.as_signed() if shape.signed else value
 
     # -- elaboration -----------------------------------------------------------------------------
 
@@ -153,7 +200,9 @@ class Datapath(wiring.Component):
         self._names = kind_names(kinds) | kind_names({kind.plain for kind in kinds})
         clusters: dict[str, Module] = defaultdict(Module)
         self._outputs: dict[int, Signal] = {}  # a node's unit output
-        self._slots: dict[Module, tuple[Signal, Signal]] = {}
+        self._slots: dict[Module, Signal] = {}
+        self._next_slots: dict[Module, tuple[int, Signal | None]] = {}
+        self._within: dict[tuple[Module, frozenset[int]], Signal] = {}
         self._overflow: dict[tuple[UnitKind, int], Signal] = {}
         self._cells: dict[tuple[UnitKind, int], Module] = {}
         self._home: dict[int, Module] = {}  # the cell that stores a node
@@ -188,7 +237,7 @@ class Datapath(wiring.Component):
         """Storage: one chain a value, loaded in the value's slot, in the cell of its unit."""
         position = {node: k for k, node in enumerate(self.binding.inputs)}
         self._stored: dict[int, list[Signal]] = {}
-        loads: dict[Module, dict[int, list[object]]] = defaultdict(lambda: defaultdict(list))
+        enables: dict[tuple[Module, int], Copies] = {}
         for node, stages in sorted(self.binding.stages.items()):
             if node in position:
                 name, source = f"word{position[node]}", getattr(self, f"word{position[node]}")
@@ -197,18 +246,22 @@ class Datapath(wiring.Component):
                 name, source = f"v{node}", self._outputs[node]
                 slot = self.binding.ready[node] % self.ii
             self._stored[node] = []
+            statements = []
             for stage in range(stages):
                 register = Signal(source.shape(), name=f"{name}_s{stage}", reset_less=True)
-                loads[self._home[node]][slot].append(register.eq(source))
+                statements.append(register.eq(source))
                 self._stored[node].append(register)
                 source = register
-        for cell, by_slot in loads.items():
-            for slot, statements in sorted(by_slot.items()):
-                if self.ii == 1:
-                    cell.d.sync += statements
-                else:
-                    with cell.If(self._slot_of(cell)[0] == slot):
-                        cell.d.sync += statements
+            cell = self._home[node]
+            if self.ii == 1:
+                cell.d.sync += statements
+                continue
+            if (cell, slot) not in enables:
+                now = self._next_slot_of(cell) == slot
+                enables[cell, slot] = Copies(cell, now, name=f"slot{slot}_load")
+            # One enable for the whole chain, so that it can be a shift register in memory.
+            with cell.If(enables[cell, slot].to(stages * len(source))):
+                cell.d.sync += statements
 
     def _source(self, node: int, cycle: int) -> Signal:
         stage = self.binding.stage(node, cycle)
@@ -266,8 +319,7 @@ class Datapath(wiring.Component):
             choice.update(dict.fromkeys(constants, len(sources)))
         word = inputs[0]
         if len(inputs) > 1:
-            sel = self._by_slot(m, choice, range(len(inputs)), f"{name}_sel")
-            word = self._select(m, sel, inputs, name)
+            word = self._select(m, choice, inputs, name)
         if not checked:
             return word, None
         return word[:width].as_signed(), word[width]
@@ -358,7 +410,7 @@ class Datapath(wiring.Component):
                 m.d.sync += hit.eq(_any(gathered[stage]))
             flag.append(held)
             m.d.comb += getattr(self, f"flag{stage}").eq(held | hit)
-        last = self._slot_of(m)[0] == self.ii - 1 if self.ii > 1 else C(1)
+        last = self._slot_of(m) == self.ii - 1 if self.ii > 1 else C(1)
         with m.If(last):
             m.d.sync += flag[0].eq(self.flag_i)
             for stage in range(1, self.flag_stages):
@@ -368,9 +420,16 @@ class Datapath(wiring.Component):
                 m.d.sync += flag[stage].eq(getattr(self, f"flag{stage}"))
 
     def _in_slots(self, m: Module, slots: list[int]) -> Value:
-        if self.ii == 1 or len(set(slots)) == self.ii:
+        """Whether the slot is one of these, from a register."""
+        chosen = frozenset(slots)
+        if self.ii == 1 or len(chosen) == self.ii:
             return C(1)
-        return _any([self._slot_of(m)[0] == slot for slot in sorted(set(slots))])
+        if (m, chosen) not in self._within:
+            name = "_".join(["in_slots", *map(str, sorted(chosen))])
+            self._within[m, chosen] = register = Signal(name=name, reset_less=True)
+            rows = [slot in chosen for slot in range(self.ii)]
+            m.d.sync += register.eq(look_up(rows, 1, self._next_slot_of(m)))
+        return self._within[m, chosen]
 
 
 def _any(bits: list[Value]) -> Value:

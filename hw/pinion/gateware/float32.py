@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
@@ -35,7 +33,7 @@ class FloatToFixed(Unit):
     flag : Out(1)
         The input was NaN, infinite, or past the end of the target.
 
-    Latency: 4 (unpack; shift by multiples of 8; shift by 0 to 7; round and limit).
+    Latency: 5 (unpack; shift by multiples of 8; shift by 0 to 7; round; limit).
     Throughput: one result per cycle.
     """
 
@@ -47,7 +45,7 @@ class FloatToFixed(Unit):
         super().__init__(
             {"i": 32} | ({"move": range(moves + 1)} if moves else {}),
             {"o": signed(target.width), "flag": 1},
-            latency=4,
+            latency=5,
         )
 
     def compute(self, bits: NDArray[np.uint32]) -> tuple[Ints, Flags]:
@@ -55,11 +53,14 @@ class FloatToFixed(Unit):
         return model.float32_to_fixed(bits, self.target)
 
     def elaborate(self, platform: object) -> Module:
-        """Four stages: unpack, two halves of the shift, rounding."""
+        """Five stages: unpack, two halves of the shift, rounding, limits.
+
+        No stage has more than one carry chain, or a decision and what it decides on.
+        """
         m = Module()
         width = self.target.width
-        # The significand starts `most` places left of its integer weight and moves right, by up to
-        # `reach`, after which nothing is left of it but its sign.
+        # The significand starts `most` places left of its integer weight and moves right. After
+        # `reach` places or more nothing is left of it but its sign.
         most = max(width - _FRACTION, 0)
         reach = most + _FRACTION + 2
 
@@ -72,37 +73,54 @@ class FloatToFixed(Unit):
         m.d.sync += significand.eq(
             (Cat(fraction, C(0b01, 2)) ^ negative.replicate(size)) + negative
         )
-        distance = Signal(signed(12))
+        places = reach.bit_length()
         point = model.BIAS + _FRACTION - self.target.frac + most
-        move = self.move if self.moves else C(0, 1)
-        m.d.comb += distance.eq(point - exponent - move)
-        right = Signal(range(reach + 1), reset_less=True)
-        m.d.sync += right.eq(
-            Mux(distance < 0, 0, Mux(distance > reach, reach, distance[: len(right)]))
-        )
-        marks = delay(m, Cat(negative, special, special & fraction.any()), 3, "marks")
+        furthest = max(point, 255 + self.moves - point, 1 << places)
+        distance = Signal(signed(furthest.bit_length() + 1), reset_less=True)
+        m.d.sync += distance.eq(self._point(m, point) - exponent)
+        marks = delay(m, Cat(negative, special, special & fraction.any()), 4, "marks")
 
         # 2 and 3: shift. Below the integer there is one rounding bit; because the number is in
         # two's complement, that bit alone rounds either sign toward +infinity on a tie.
         start = Cat(C(0, most + 1), significand).as_signed()
+        past = distance[places:-1].any().replicate(places)
+        right = Signal(places)
+        m.d.comb += right.eq((distance[:places] | past) & ~distance[-1].replicate(places))
         fine_by = delay(m, right[:3], 1, "fine_by")
         coarse = delay(m, (start >> (right[3:] << 3)), 1, "coarse")
         fine = delay(m, coarse >> fine_by, 1, "fine")
 
-        # 4: round and limit.
-        rounded = Signal(signed(size + most + 1))
-        m.d.comb += rounded.eq(fine[1:].as_signed() + fine[0])
-        value, changed = limit(rounded, width, Overflow.SATURATE)
-        infinite, nan = marks[1], marks[2]
-        end = Cat((~marks[0]).replicate(width - 1), marks[0]).as_signed()
+        # 4: round.
+        rounded = Signal(signed(size + most + 1), reset_less=True)
+        m.d.sync += rounded.eq(fine[1:].as_signed() + fine[0])
+
+        # 5: limit. A number past an end has the sign that it came with.
+        value, changed = limit(rounded, width, Overflow.WRAP)
+        below, infinite, nan = marks
+        outside = Signal()
+        m.d.comb += outside.eq(infinite | changed)
+        end = Cat((~below).replicate(width - 1), below)
         o = Signal(signed(width), reset_less=True)
         flag = Signal(reset_less=True)
         m.d.sync += [
-            o.eq(Mux(nan, 0, Mux(infinite, end, value))),
-            flag.eq(infinite | changed),
+            o.eq(Mux(outside, end, value) & (~nan).replicate(width)),
+            flag.eq(outside),
         ]
         m.d.comb += [self.o.eq(o), self.flag.eq(flag)]
         return m
+
+    def _point(self, m: Module, point: int) -> Value:
+        """Where a word's binary point is, from a table: a subtraction would be a second chain."""
+        if not self.moves:
+            return C(point)
+        moved = Signal(range(min(point - self.moves, 0), max(point, 0) + 1))
+        with m.Switch(self.move):
+            for move in range(self.moves):
+                with m.Case(move):
+                    m.d.comb += moved.eq(point - move)
+            with m.Default():
+                m.d.comb += moved.eq(point - self.moves)
+        return moved
 
 
 class FixedToFloat(Unit):
@@ -159,14 +177,24 @@ class FixedToFloat(Unit):
         m.d.sync += magnitude.eq((self.i.as_unsigned() ^ negative.replicate(width)) + negative)
         sign = delay(m, negative ^ self.negate if self.negates else negative, 3, "sign")
 
-        # 2 and 3: the leading one moves to the top, in steps of halving size.
-        steps = [1 << k for k in reversed(range((width - 1).bit_length()))]
-        coarse = _normalise(m, magnitude, [step for step in steps if step >= 8], "coarse")
-        left = delay(m, coarse.value, 1, "left")
-        coarse_by = delay(m, coarse.by, 1, "coarse_by")
-        fine = _normalise(m, left, [step for step in steps if step < 8], "fine")
-        normal = delay(m, fine.value, 1, "normal")
-        by = delay(m, Cat(fine.by, coarse_by), 1, "by")
+        # 2 and 3: the leading one moves to the top. The exponent follows, less what it would be
+        # with the longest shift of stage 3, which stage 4 gives back.
+        octets = [magnitude[max(end - 8, 0) : end].any() for end in range(width, 0, -8)]
+        coarse_by = Signal((len(octets) - 1).bit_length())
+        m.d.comb += coarse_by.eq(_leading(octets))
+        coarse = (magnitude << Cat(C(0, 3), coarse_by))[:width]
+        left = delay(m, coarse, 1, "left")
+        top = list(reversed(left[-8:]))
+        fine_by = Signal((len(top) - 1).bit_length())
+        m.d.comb += fine_by.eq(_leading(top))
+        normal = delay(m, (left << fine_by)[:width], 1, "normal")
+        longest = (1 << len(fine_by)) - 1
+        spared = delay(m, ~fine_by, 1, "spared")
+        largest = width - 1 - self.source.frac + model.BIAS
+        move = delay(m, self.move, 1, "move") if self.moves else C(0, 1)
+        least = delay(m, (C(largest - longest, signed(12)) - move)[:8], 1, "least")
+        by = delay(m, coarse_by, 1, "coarse_by")
+        exponent = delay(m, (least - Cat(C(0, 3), by))[:8], 1, "exponent")
 
         # 4: round and pack. The hidden bit is dropped before; a carry out of the fraction runs
         # into the exponent, where it belongs.
@@ -178,34 +206,21 @@ class FixedToFloat(Unit):
         up: Value = C(0, 1)
         if dropped > 0:
             up = full[dropped - 1] & (full[: dropped - 1].any() | full[dropped])
-        largest = width - 1 - self.source.frac + model.BIAS
-        exponent = Signal(8)
-        move = delay(m, self.move, 3, "move") if self.moves else C(0, 1)
-        m.d.comb += exponent.eq(largest - by - move)
-        packed = Cat(fraction, exponent) + up
+        packed = Cat(fraction, exponent) + Cat(up, C(0, _FRACTION - 1), spared)
         o = Signal(32, reset_less=True)
         m.d.sync += o.eq(Mux(normal[-1], Cat(packed[:31], sign), 0))
         m.d.comb += self.o.eq(o)
         return m
 
 
-class _Normalised(NamedTuple):
-    value: Value
-    by: Value
-    """How far to the left, in units of the last step."""
+def _leading(bits: list[Value]) -> Value:
+    """How many bits stand before the first that is set; of the last it is not asked.
 
-
-def _normalise(m: Module, value: Value, steps: list[int], name: str) -> _Normalised:
-    """Shift left by each step in turn whose leading bits are all zero."""
-    width = len(value)
-    moved = []
-    for step in steps:
-        empty = Signal(name=f"{name}_empty{step}")
-        shifted = Signal(width, name=f"{name}_by{step}")
-        m.d.comb += [
-            empty.eq(~value[width - step :].any()),
-            shifted.eq(Mux(empty, Cat(C(0, step), value[: width - step]), value)),
-        ]
-        moved.append(empty)
-        value = shifted
-    return _Normalised(value, Cat(*reversed(moved)))
+    A tree, where a search from the front would be a chain.
+    """
+    if len(bits) == 1:
+        return C(0, 0)
+    half = 1 << ((len(bits) - 1).bit_length() - 1)
+    front, back = bits[:half], bits[half:]
+    empty = ~Cat(*front).any()
+    return Cat(Mux(empty, _leading(back), _leading(front)), empty)

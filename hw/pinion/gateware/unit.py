@@ -6,7 +6,7 @@ the result `latency` cycles later. Its user keeps track of which cycle carries w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amaranth.back import rtlil
@@ -89,6 +89,15 @@ def delay(m: Module, value: Value, cycles: int, name: str) -> Value:
         m.d.sync += register.eq(value)
         value = register
     return value
+
+
+def look_up(rows: Sequence[int], width: int, index: Value) -> Value:
+    """The lowest `width` bits of ``rows[index]``: a small table as logic, not as a memory.
+
+    A row past the last is 0.
+    """
+    columns = (sum((row >> bit & 1) << k for k, row in enumerate(rows)) for bit in range(width))
+    return Cat((C(column, len(rows)) >> index)[0] for column in columns)
 
 
 def add_sub(m: Module, a: Value, b: Value, sub: Value, name: str) -> Value:

@@ -13,7 +13,11 @@ from typing import Any
 from .netlist import Netlist
 
 # Registers in the cell of a unit, by the end of their names.
-_CONTROL = {"sel": "select lines of an operand", "rom": "constants of an operand"}
+_CONTROL = {
+    "sel": "select lines of an operand",
+    "rom": "constants of an operand",
+    "load": "enables of stored values",
+}
 # Ports of clocked cells that are no data.
 _GATES = {
     **dict.fromkeys(("CE", "WE", "WRE", "ENARDEN", "ENBWREN", "WEA", "WEBWE"), "enable"),
@@ -105,7 +109,7 @@ def place_of(
 
 def _role_beside(unit: str, name: str) -> str:
     """Of a register beside a unit: its control, or a stored value."""
-    ending = name.rpartition("_")[2]
+    ending = name.rpartition("_")[2].rstrip("0123456789")
     if ending in _CONTROL:
         return _CONTROL[ending]
     if re.fullmatch(r"v\d+_s\d+", name):

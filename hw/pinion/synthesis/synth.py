@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pinion.gateware.copies import KEEP
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import ManifestError
@@ -95,6 +96,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
             [
                 f"read_rtlil {yosys_path(rtlil, folder=folder)}",
                 *_explicit_blocks(folder),
+                KEEP,
                 f"synth_xilinx {_FLAGS} -run begin:map_luts",
                 *MAP_LUTS,
                 f"synth_xilinx {_FLAGS} -run finalize:",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pinion.gateware.copies import KEEP
 from pinion.gateware.yosys import run_yosys
 from pinion.installation import install_hint
 from pinion.link import Manifest, ManifestError
@@ -192,6 +193,7 @@ def synthesise(target: Path) -> dict[str, int]:
         [
             f"read_rtlil {BOARD}",
             f"read_rtlil {CARD}",
+            KEEP,
             f"hierarchy -top {TOP}",
             f"{SYNTH} -top {TOP} -json {NETLIST}",
             "tee -q -o stat.json stat -json",
