@@ -7,14 +7,19 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Format, FormatError
-from pinion.fixedpoint.sincos import _PI, SinCos
+from pinion.fixedpoint.sincos import SinCos
+from pinion.fixedpoint.sincos_direct import DirectTable
+from pinion.fixedpoint.sincos_turns import _PI, TurnTable
 
 CASES = [
     ("q16.16", "q16.16", 0.53),
     ("q12.20", "q12.20", 0.53),
-    ("q4.14", "q2.16", 0.53),
-    ("q8.8", "q2.8", 0.53),
+    ("q4.14", "q2.16", 0.515),
+    ("q8.8", "q2.8", 0.52),
     ("q8.24", "q4.24", 0.53),
+    ("q3.24", "q2.20", 0.52),
+    ("q3.24", "q2.25", 0.53),
+    ("q3.15", "q2.16", 0.515),
 ]
 
 
@@ -102,7 +107,8 @@ def test_select_is_broadcast_per_element() -> None:
 @pytest.mark.parametrize(("source", "target"), [("q16.16", "q16.16"), ("q8.24", "q4.24")])
 def test_phase_against_exact_turns(source: str, target: str) -> None:
     """The reduction is right to a unit of the phase, at the ends of the range above all."""
-    model = unit(source, target)
+    model = unit(source, target).method
+    assert isinstance(model, TurnTable)
     turn = 1 << model.phase_bits
     for x in (model.source.min_int, model.source.max_int, 0, -1, 12345, -987654):
         exact = x * turn / (2 * _PI * (1 << model.source.frac))
@@ -114,12 +120,58 @@ def test_phase_against_exact_turns(source: str, target: str) -> None:
 def test_coefficients_fit_the_multipliers() -> None:
     """One 27 x 18 multiplier each for the two formats that the catalogue offers."""
     for name in ("q16.16", "q12.20"):
-        model = unit(name, name)
-        constant, linear, square = model.widths
-        assert linear + 1 <= 27
+        model = unit(name, name).method
+        assert isinstance(model, TurnTable)
+        assert model.linear_width + 1 <= 27
         assert model.remainder_bits <= 18
-        assert max(square + 1, model.short_bits) <= 18
-        assert constant + 2 + model.sum_shift <= 48
+        assert 2 * (model.short_bits + model.middle) - model.square_dropped <= 27
+        assert model.square_width + 1 <= 18
+        assert sum(model.widths) <= 72
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "rows"),
+    [("q3.24", "q2.20", 512), ("q4.23", "q2.20", 1024), ("q3.15", "q2.16", 256)],
+)
+def test_a_table_over_the_angle_is_a_row_for_both_functions(
+    source: str, target: str, rows: int
+) -> None:
+    """Formats by signal with angles of up to 4 and 8 rad: one block of 36 kb, or two."""
+    model = unit(source, target).method
+    assert isinstance(model, DirectTable)
+    assert len(model.table) == rows
+    assert 2 * (model.table_frac + 1) <= 72
+    assert model.linear_width + 1 <= 27
+    assert max(model.remainder_bits, model.square_width + 1) <= 18
+    assert 2 * (model.short_bits + model.middle) <= 27
+    if target == "q2.16":  # and all of it 18 x 18
+        assert max(model.linear_width + 1, 2 * (model.short_bits + model.middle)) <= 18
+
+
+@pytest.mark.parametrize(("source", "target"), [("q5.24", "q2.20"), ("q3.24", "q2.25")])
+def test_wide_and_fine_angles_go_by_turns(source: str, target: str) -> None:
+    assert isinstance(unit(source, target).method, TurnTable)
+
+
+@pytest.mark.parametrize(("source", "target"), [("q3.6", "q2.8"), ("q4.9", "q2.9")])
+def test_every_word_of_a_table_over_the_angle_is_within_the_bound(source: str, target: str) -> None:
+    model = unit(source, target)
+    assert isinstance(model.method, DirectTable)
+    x = np.arange(model.source.min_int, model.source.max_int + 1)
+    for cosine in (False, True):
+        assert np.abs(error(model, x, cosine)).max() * model.target.lsb <= model.error_bound
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_wrong_entry_breaks_the_bound(column: int) -> None:
+    good, wrong = unit("q3.24", "q2.20"), unit("q3.24", "q2.20")
+    table = np.array(good.method.table)
+    table[300, column] += 10
+    # A cached property lives in the instance's dictionary: put it there beforehand.
+    wrong.method.__dict__["table"] = tuple((int(s), int(c)) for s, c in table)
+    x = (300 << 17) + np.arange(1 << 17)
+    assert np.abs(error(good, x, bool(column))).max() * good.target.lsb <= good.error_bound
+    assert np.abs(error(wrong, x, bool(column))).max() * good.target.lsb > good.error_bound
 
 
 def test_targets_without_one_are_refused() -> None:

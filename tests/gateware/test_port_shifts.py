@@ -141,7 +141,7 @@ def timing() -> Timing:
     """Latencies of units without a stage for rounding."""
     sine = SinCosUnit(SinCos(source=STORED, target=TURN)).latency
     pivot = Reciprocal(source=wide(0), target=wide(TOGETHER))
-    return Timing(rounding=0, sincos=sine, reciprocal=ReciprocalUnit(pivot).latency)
+    return Timing(rounding=0, table=1, sincos=sine, reciprocal=ReciprocalUnit(pivot).latency)
 
 
 def requests(seed: int) -> Words:

@@ -88,18 +88,27 @@ def test_flags_of_tiny_operands(check, minimum):
 @pytest.mark.parametrize(
     ("name", "stages", "latency"),
     [
-        ("q16.16", 1, 9),
-        ("q16.16", 2, 11),
-        ("q16.16", 3, 13),
-        ("q12.20", 1, 10),
-        ("q12.20", 2, 11),
-        ("q12.20", 3, 13),
+        ("q16.16", 1, 7),
+        ("q16.16", 2, 9),
+        ("q16.16", 3, 11),
+        ("q12.20", 1, 7),
+        ("q12.20", 2, 9),
+        ("q12.20", 3, 11),
     ],
 )
 def test_latency(check, name, stages, latency):
     unit = ReciprocalUnit(parameters(name, name), multiplier_stages=stages)
     assert unit.latency == latency
     x = operands(unit.parameters, seed=stages)
+    check(unit, rows_of(x), expected(unit.parameters, x))
+
+
+@pytest.mark.parametrize(("table", "latency"), [(1, 6), (2, 7)])
+def test_latency_of_words_of_27_bits(check, table, latency):
+    p = Reciprocal(source=Format(27, 20), target=Format(27, 24))
+    unit = ReciprocalUnit(p, table_stages=table)
+    assert unit.latency == latency
+    x = operands(unit.parameters, seed=table)
     check(unit, rows_of(x), expected(unit.parameters, x))
 
 

@@ -16,6 +16,9 @@ FORMATS = [
     ("q4.14", "q2.16"),
     ("q3.6", "q2.8"),
     ("q24.24", "q4.24"),
+    ("q3.24", "q2.20"),
+    ("q3.24", "q2.25"),
+    ("q3.15", "q2.16"),
 ]
 
 
@@ -51,7 +54,16 @@ def test_bit_exact(check, source, target):
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_latency(check, stages):
     unit = SinCosUnit(parameters("q16.16", "q16.16"), multiplier_stages=stages)
-    assert unit.latency == 8 + 3 * stages
+    assert unit.latency == 4 + 3 * stages
+    x, cosine = angles(unit.parameters, seed=stages)
+    check(unit, rows_of(x, cosine), [{"o": int(v)} for v in unit.compute(x, cosine)])
+
+
+@pytest.mark.parametrize(("stages", "port"), [(1, 0), (1, 1), (2, 0), (3, 1)])
+def test_latency_of_a_table_over_the_angle(check, stages, port):
+    p = parameters("q3.24", "q2.20")
+    unit = SinCosUnit(p, multiplier_stages=stages, port_stages=port)
+    assert unit.latency == port + 2 + 2 * stages
     x, cosine = angles(unit.parameters, seed=stages)
     check(unit, rows_of(x, cosine), [{"o": int(v)} for v in unit.compute(x, cosine)])
 
@@ -71,7 +83,7 @@ def test_bites(check):
 @pytest.mark.parametrize("name", ["q16.16", "q12.20"])
 def test_multipliers_fit_one_block_each(name):
     unit = SinCosUnit(parameters(name, name))
-    assert unit.multipliers == len(unit.multiplier_widths) == 5
+    assert unit.multipliers == len(unit.multiplier_widths) == 6
     for pair in unit.multiplier_widths:
         assert max(pair) <= 27
         assert min(pair) <= 18

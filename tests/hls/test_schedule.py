@@ -207,7 +207,7 @@ def test_slower_units_make_a_longer_schedule() -> None:
 
 
 def test_formats_change_a_schedule_through_the_latencies_of_table_units_alone() -> None:
-    finer = timing_for(FormatPlan.parse("q12.20"))
+    finer = timing_for(FormatPlan.parse("q10.26"))
     assert timing_for(Q16) == TIMING != finer
     assert replace(finer, sincos=TIMING.sincos, reciprocal=TIMING.reciprocal) == TIMING
     for name in ("rnea", "minv"):  # `designed` gives both formats the latencies of q16.16

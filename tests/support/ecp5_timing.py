@@ -103,7 +103,9 @@ DESIGNS: Mapping[str, Callable[[Path], str]] = {
         lambda: SinCosUnit(SinCos(source=Format(18, 14), target=Format(18, 16))),
     ),
     "reciprocal": _unit(
-        lambda: ReciprocalUnit(Reciprocal(source=Format(18, 10), target=Format(18, 10))),
+        lambda: ReciprocalUnit(
+            Reciprocal(source=Format(18, 13), target=Format(18, 13)), table_stages=2
+        ),
     ),
     "float_to_fixed": _unit(lambda: FloatToFixed(target=Format(18, 12))),
     "fixed_to_float": _unit(lambda: FixedToFloat(source=Format(18, 12))),

@@ -1,9 +1,10 @@
 """Reciprocal of any fixed-point number: the parameters of a table unit and its exact model.
 
 The magnitude is shifted until its highest bit is set, so that it reads ``1 <= v < 2``; a table of
-quadratic polynomials gives ``1/v`` (Muller, "Elementary Functions", 2016, chapter 5); the result is
-shifted back, rounded and given its sign. What makes this cheap is that a fixed-point result needs
-its accuracy in last bits, not relative to itself:
+quadratic polynomials gives ``1/v`` (Muller, "Elementary Functions", 2016, chapter 5). Its
+coefficients are shifted back instead of its value, while the hardware waits for its memory
+anyhow: the sum of the polynomial is the result, but for its sign and one rounding. What makes
+this cheap is that a fixed-point result needs its accuracy in last bits, not relative to itself:
 
 - Only an operand of few bits has a result of many. One that fits the table's index needs the
   constant of a segment and nothing else, so each segment is expanded around its left end and its
@@ -33,11 +34,16 @@ from pinion.fixedpoint.format import Flags, Format, FormatError, Ints
 
 # Error that each rounded or truncated quantity may contribute, as bits below the last bit of the
 # result. The quadratic coefficient has one less: with it, 512 segments of a 32-bit result are a
-# table of 72 bits in width, which is one block memory.
+# table of 72 bits in width, which is one block memory. The sum before rounding has some more.
 _GUARD_BITS = 6
 _SQUARE_GUARD_BITS = 5
 _CONSTANT_GUARD_BITS = 3
+_SUM_GUARD_BITS = 8
 _INTERPOLATION_BITS = 3
+
+# Bits that a coefficient may keep below its last one when it is shifted back, as far as its product
+# fits the same multiplier: ports of 18 bits, or of 18 and 27.
+_KEPT_BELOW = 3
 
 # Interpolation nodes in a segment of length 1.
 _NODES = (Fraction(0), Fraction(1, 2), Fraction(3, 4))
@@ -73,8 +79,8 @@ class Reciprocal:
     =================  ========  =====  ========  ===============================
     source -> target   measured  bound  segments  multiplications (signed widths)
     =================  ========  =====  ========  ===============================
-    q16.16 -> q16.16   0.563     0.681  128       10 x 10, 22 x 13, 19 x 13
-    q12.20 -> q12.20   0.602     0.711  512       11 x 11, 26 x 15, 21 x 15
+    q16.16 -> q16.16   0.603     0.690  128       10 x 10, 26 x 13, 19 x 17
+    q12.20 -> q12.20   0.602     0.739  512       11 x 11, 27 x 15, 21 x 18
     =================  ========  =====  ========  ===============================
     """
 
@@ -132,10 +138,21 @@ class Reciprocal:
             return fits
         return max(fits, math.ceil(Fraction(self.minimum) * Fraction(2) ** self.source.frac))
 
+    @cached_property
+    def past(self) -> int:
+        """The largest positive operand whose result is past the end of the target."""
+        first = 1 << (self.low_bits - 1)
+        step = 1 << max(self.low_bits - self.kept_bits, 0)
+        # The result of twice as much is half as large; a few leading bits away it is past no more.
+        x = np.arange(first, first + min(step << (_GUARD_BITS + 3), first), step, dtype=np.int64)
+        beyond = np.flatnonzero(self._rounded(x) > self.target.max_int)
+        return int(x[beyond[-1]]) + step - 1 if len(beyond) else first - 1
+
     @property
     def kept_bits(self) -> int:
         """Leading bits of the magnitude that are used; longer magnitudes are truncated."""
-        return max(4, min(self.source.width, -(-(self.sum_frac + 1 + _GUARD_BITS) // 2)))
+        wanted = min(-(-(self.sum_frac + 1 + _GUARD_BITS) // 2), self.result_bits + 1 + _GUARD_BITS)
+        return max(4, min(self.source.width, wanted))
 
     @cached_property
     def segment_bits(self) -> int:
@@ -179,24 +196,45 @@ class Reciprocal:
         return max(wanted + 2 * self._crowded, 2)
 
     @property
-    def product_frac(self) -> int:
-        """Fraction bits that both products keep; the rest is truncated."""
-        return self.sum_frac + 1 - self._first_bits + _GUARD_BITS
-
-    @property
     def linear_shift(self) -> int:
         """Bits dropped from the product of linear coefficient and remainder."""
-        return self.linear_frac + self.kept_bits - 1 - self.product_frac
+        bits = self.linear_frac + self.linear_below + self.kept_bits
+        return bits - self._unit_bits - _SUM_GUARD_BITS
 
     @property
     def square_shift(self) -> int:
         """Bits dropped from the product of quadratic coefficient and squared remainder."""
-        return self.square_frac + 2 * (self.segment_bits + self.short_bits) - self.product_frac
+        bits = self.square_frac + self.square_below + 1
+        bits += 2 * (self.segment_bits + self.short_bits)
+        return bits - self._unit_bits - _SUM_GUARD_BITS
 
     @property
-    def value_frac(self) -> int:
-        """Fraction bits of the sum before it is truncated."""
-        return max(self.constant_frac, self.product_frac)
+    def linear_below(self) -> int:
+        """Bits that the linear coefficient keeps below its last one when it is shifted back."""
+        _, linear, _ = self.widths
+        return _below(linear, 27)
+
+    @property
+    def square_below(self) -> int:
+        """Bits that the quadratic coefficient keeps below its last one."""
+        _, _, square = self.widths
+        return _below(square, 18)
+
+    @property
+    def constant_shift(self) -> int:
+        """Bits by which the constant coefficient is moved up to the sum's fraction bits."""
+        return self.result_bits + _SUM_GUARD_BITS - self.constant_frac
+
+    @property
+    def sum_guard(self) -> int:
+        """Fraction bits of the sum below the last bit of the result."""
+        return _SUM_GUARD_BITS
+
+    @property
+    def late(self) -> int:
+        """Lengths of magnitudes by which the other coefficients are shifted back less than the
+        constant: shorter magnitudes do not need them."""
+        return self._first_bits - self.low_bits
 
     @property
     def result_bits(self) -> int:
@@ -204,15 +242,15 @@ class Reciprocal:
         return self.sum_frac + 1 - self.low_bits
 
     @property
-    def value_shift(self) -> int:
-        """Bits dropped from the sum: `result_bits` and one bit to round with stay."""
-        return self.value_frac - self.result_bits - 1
-
-    @property
     def _first_bits(self) -> int:
         """Length of the shortest magnitudes whose results fit and that need more than a constant:
         these ask for the most accuracy of the other coefficients."""
         return max(self.segment_bits + 2, self.low_bits)
+
+    @property
+    def _unit_bits(self) -> int:
+        """Logarithm of the last bits of the result in ``1/v = 1`` for these magnitudes."""
+        return self.sum_frac + 1 - self._first_bits
 
     @property
     def _lengths(self) -> range:
@@ -232,7 +270,8 @@ class Reciprocal:
     def table(self) -> tuple[tuple[int, int, int], ...]:
         """Rows ``(constant, -linear, square)`` of the coefficients, all positive integers.
 
-        The constant is below ``2**constant_frac`` and its highest bit is set.
+        The constant is below ``2**constant_frac`` and its highest bit is set. The others are
+        truncated and stand for the middles of their intervals.
         """
         rows = []
         step = Fraction(1, 1 << self.segment_bits)
@@ -245,8 +284,8 @@ class Reciprocal:
                 (
                     # 1 itself would cost a bit; what is missing is below the result's half bit.
                     min(round(2**self.constant_frac / a), (1 << self.constant_frac) - 1),
-                    round(2**self.linear_frac * linear),
-                    round(2**self.square_frac * square),
+                    math.floor(2**self.linear_frac * linear),
+                    math.floor(2**self.square_frac * square),
                 )
             )
         return tuple(rows)
@@ -281,22 +320,31 @@ class Reciprocal:
         """Bound of the error for magnitudes of `length` bits, in last bits of the result."""
         unit = 2.0 ** (self.sum_frac + 1 - length)  # last bits in 1/v = 1
         used = length - 1 - self.segment_bits  # bits of the remainder that may be set
+        last_sum = 2.0**-_SUM_GUARD_BITS
         if used < 1:
             # Only the constant: 1 - 2**-constant_frac for a power of two rounds to the right end.
-            return 0.5 + unit * 2.0 ** -(self.constant_frac + 1)
+            return 0.5 + unit * 2.0 ** -(self.constant_frac + 1) + last_sum / 2
         step = 2.0**-self.segment_bits
         last = step * (1 - 2.0**-used)
-        error = (
-            2.0**-self.constant_frac  # half of it, but for the first segment
-            + 2.0 ** -(self.linear_frac + 1) * last
-            + 2.0 ** -(self.square_frac + 1) * last**2
-            + 2.0**-self.product_frac  # two truncations that count against each other
-        )
+        error = 2.0**-self.constant_frac  # half of it, but for the first segment
         if used > self.short_bits:
             error += 2 * step**2 * 2.0**-self.short_bits
         if length > self.kept_bits:
             error += 2.0 ** -(self.kept_bits - 1)
-        return 0.5 + self._interpolation(self.segment_bits, length) + unit * error
+        # Half a last bit of the other two. Truncated in the table and once more behind the shift is
+        # truncated behind the shift; only bits that a short shift has appended are not there.
+        back = max(length - self._first_bits, 0)
+        shifted = 0.0
+        for frac, below, factor in (
+            (self.linear_frac, self.linear_below, last),
+            (self.square_frac, self.square_below, last**2),
+        ):
+            shifted += 2.0 ** (self._unit_bits - frac - below - 1) * factor
+            if back < below:
+                error += 2.0 ** -(frac + 1) * factor
+        # Three truncated terms of the sum, of which one counts against the others.
+        total = self._interpolation(self.segment_bits, length) + unit * error + shifted
+        return 0.5 + total + 1.5 * last_sum
 
     # -- The model ------------------------------------------------------------------------------
 
@@ -330,8 +378,15 @@ class Reciprocal:
             )
         minus = x < 0
         magnitude = np.abs(x)
-        beyond = magnitude < 1 << (self.low_bits - 1)
+        past = np.where(minus, magnitude < 1 << (self.low_bits - 1), magnitude <= self.past)
+        y = self._rounded(magnitude)
+        y = np.where(past, np.where(minus, self.target.min_int, self.target.max_int), y)
+        result: NDArray[np.int64] = np.where(minus & ~past, -y, y)
+        flag: Flags = past | (magnitude < self.smallest)
+        return result, flag
 
+    def _rounded(self, magnitude: Ints) -> Ints:
+        """Results of magnitudes, without ends of the target."""
         # Normalise. Magnitudes that saturate anyhow are shifted as far as the hardware can.
         length = np.frexp(magnitude.astype(np.float64))[1].astype(np.int64)
         length = np.maximum(length, self.low_bits)
@@ -342,17 +397,26 @@ class Reciprocal:
 
         constant, linear, square = np.array(self.table, dtype=np.int64).T
         short = remainder >> (self.remainder_bits - self.short_bits)
-        down = (linear[index] * remainder) >> self.linear_shift
-        up = (square[index] * (short * short)) >> self.square_shift
-        value = constant[index] << (self.value_frac - self.constant_frac)
-        value = value + ((up - down) << (self.value_frac - self.product_frac))
-        value = value >> self.value_shift
+        back = length - self.low_bits
+        less = np.maximum(back - self.late, 0)
+        down = (_shifted(linear[index], self.linear_below, less) * remainder) >> self.linear_shift
+        up = (_shifted(square[index], self.square_below, less) * short**2) >> self.square_shift
+        value = ((constant[index] << self.constant_shift) >> back) + up - down
 
-        # Denormalise; the bit below the last one rounds.
-        value = value >> (length - self.low_bits)
-        y = (value >> 1) + (value & 1)
-        past = beyond | (~minus & (y > self.target.max_int))
-        y = np.where(past, np.where(minus, self.target.min_int, self.target.max_int), y)
-        result: NDArray[np.int64] = np.where(minus & ~past, -y, y)
-        flag: Flags = past | (magnitude < self.smallest)
-        return result, flag
+        # So does the sum: there are no ties, and the same bits are the negative's, inverted.
+        rounded: Ints = (value + (1 << (_SUM_GUARD_BITS - 1))) >> _SUM_GUARD_BITS
+        return rounded
+
+
+def _below(width: int, port: int) -> int:
+    """Bits that a coefficient of a width may keep below its last one, at a multiplier's port.
+
+    There are a sign and the last bit that stands for the middle beside it.
+    """
+    return min(max((18 if width + 2 <= 18 else port) - 2 - width, 0), _KEPT_BELOW)
+
+
+def _shifted(value: Ints, below: int, back: Ints) -> Ints:
+    """Truncated coefficients shifted back; the last bit stands for the middle of the interval."""
+    moved: Ints = ((value << 1 | 1) << below) >> (back + 1) << 1 | 1
+    return moved

@@ -1,52 +1,21 @@
-"""Sine and cosine of any fixed-point angle: the parameters of a table unit and its exact model.
+"""Sine and cosine of any fixed-point angle: the exact model of a table unit.
 
-The angle is multiplied by 1/(2 pi) and whole turns are dropped, so that every word of the source
-format is a legal input. What is left is a phase: two bits of quadrant, the index of a table
-segment, and a remainder that a quadratic polynomial interpolates (table plus polynomial as in
-Muller, "Elementary Functions", 2016, chapters 5 and 6). Two conventions save adders:
-
-- A truncated number stands for the middle of its interval. The mirror images ``1 - u`` and ``-y``
-  are then exactly the complements of the bits, with no carry and no special case at ``u = 0``.
-- Each segment is expanded around the angle whose remainder is zero, half a step off its middle,
-  so that the same convention costs the polynomial nothing.
-
-The errors stated in `SinCos` are measured against ``sin`` and ``cos`` of the exactly represented
-angle, over ten million random words of the whole range and every word within +-4 rad.
+Angles of a few turns at most are looked up as they are (`pinion.fixedpoint.sincos_direct`),
+others by turns (`pinion.fixedpoint.sincos_turns`): every word of the source format is a legal
+input.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Format, FormatError
-
-_PI = Fraction(31415926535897932384626433832795028841971693993751058209749446, 10**61)
-
-# A limb is unsigned and must fit the 18-bit signed port of a multiplier; so must the 26-bit
-# pieces of the phase constant fit its 27-bit port.
-LIMB_BITS = 17
-PIECE_BITS = 26
-
-# Bits kept below the last bit of the result, in the phase and in every partial result. Each
-# contributes an error of about 2**-(GUARD_BITS + 1) last bits.
-_GUARD_BITS = 7
-
-
-class Limb(NamedTuple):
-    """A piece ``x[low : low + width]`` of the angle and the turns its last bit stands for."""
-
-    low: int
-    width: int
-    signed: bool
-    constant: int
-    """Turns of one unit of this limb, times ``2**turn_bits``, whole turns dropped."""
+from pinion.fixedpoint.sincos_direct import DirectTable
+from pinion.fixedpoint.sincos_turns import TurnTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +31,9 @@ class SinCos:
     target : Format
         Result, from -1 to +1 inclusive; needs two bits before the binary point.
     segment_bits : int, optional
-        Logarithm of the number of table segments in a quadrant. Left out, the smallest number
-        whose interpolation error is below 1/64 of the result's last bit.
+        Logarithm of the number of table segments in a quadrant, by turns. Left out, the method and
+        the number are chosen: direct where its table is small, and the smallest number whose
+        interpolation error is below 1/64 of the result's last bit.
 
     Raises
     ------
@@ -71,14 +41,18 @@ class SinCos:
         If the target cannot represent +1, or a width is outside of what the model evaluates
         exactly in 64-bit integers.
 
-    Measured largest errors, in last bits of the result (`error_bound` is the derived bound):
+    Largest errors in last bits of the result, measured against ``sin`` and ``cos`` of the exactly
+    represented angle (`error_bound` is the derived bound):
 
-    =================  ========  =========
-    source -> target   measured  bound
-    =================  ========  =========
-    q16.16 -> q16.16   0.526     0.541
-    q12.20 -> q12.20   0.522     0.537
-    =================  ========  =========
+    ==================  ======  ========  =====  ==============
+    source -> target    method  measured  bound  rows x bits
+    ==================  ======  ========  =====  ==============
+    q16.16 -> q16.16    turns   0.521     0.536  64 x 50
+    q12.20 -> q12.20    turns   0.518     0.532  256 x 56
+    27, 24 -> q2.20     direct  0.516     0.526  512 x 56
+    27, 24 -> q2.25     turns   0.521     0.537  512 x 68
+    18, 15 -> q2.16     direct  0.512     0.517  256 x 48
+    ==================  ======  ========  =====  ==============
     """
 
     source: Format
@@ -96,174 +70,20 @@ class SinCos:
                 f"The target format {self.target.name} has {self.target.frac} fraction bits; sine "
                 f"and cosine are built for 4 to 28."
             )
-        if not 2 <= self.source.width <= 52 or not 0 <= self.source.frac <= 48:
-            raise FormatError(
-                f"The source format {self.source.name} is outside of what range reduction is built "
-                f"for: 2 to 52 bits, 0 to 48 of them fraction bits."
-            )
-        if self.segment_bits is not None and not 2 <= self.segment_bits <= self.phase_bits - 6:
-            raise FormatError(
-                f"segment_bits is {self.segment_bits}; give 2 to {self.phase_bits - 6} for a "
-                f"phase of {self.phase_bits} bits, or leave it out."
-            )
-
-    # -- Widths ---------------------------------------------------------------------------------
-
-    @property
-    def phase_bits(self) -> int:
-        """Bits of the phase, one turn being ``2**phase_bits``."""
-        return self.target.frac + _GUARD_BITS + 1
-
-    @property
-    def index_bits(self) -> int:
-        """Bits of the table's address."""
-        if self.segment_bits is not None:
-            return self.segment_bits
-        frac = self.target.frac
-        # The error of the interpolation is 2**(-5.6 - 3 * index_bits); the second term keeps the
-        # remainder within the 18-bit port of one multiplier as long as the table stays small.
-        return max(math.ceil((frac + 1) / 3), min(frac - 12, 9), 2)
-
-    @property
-    def remainder_bits(self) -> int:
-        """Bits of the position inside a segment."""
-        return self.phase_bits - 2 - self.index_bits
-
-    @property
-    def turn_bits(self) -> int:
-        """Fraction bits of the products with 1/(2 pi), more than the phase keeps."""
-        return self.target.frac + LIMB_BITS + 11
-
-    @property
-    def linear_frac(self) -> int:
-        """Fraction bits of the linear coefficient (per segment width)."""
-        return self.target.frac + _GUARD_BITS - 1
-
-    @property
-    def square_frac(self) -> int:
-        """Fraction bits of the quadratic coefficient (per squared segment width)."""
-        return self.target.frac + _GUARD_BITS - 2
-
-    @property
-    def constant_frac(self) -> int:
-        """Fraction bits of the constant coefficient and of the sum before rounding."""
-        return self.target.frac + _GUARD_BITS
-
-    @property
-    def short_bits(self) -> int:
-        """Leading bits of the remainder that the quadratic term sees."""
-        span = self._segment_width**2 / 2
-        wanted = self.target.frac + _GUARD_BITS - 1 + math.ceil(math.log2(span))
-        return min(self.remainder_bits, max(wanted, 2))
-
-    @property
-    def square_shift(self) -> int:
-        """Fraction bits of the quadratic product beyond those of the linear coefficient."""
-        return self.square_frac + self.short_bits - self.linear_frac
-
-    @property
-    def sum_shift(self) -> int:
-        """Fraction bits of the linear product beyond those of the constant coefficient."""
-        return self.linear_frac + self.remainder_bits - self.constant_frac
-
-    @property
-    def rounding_shift(self) -> int:
-        """Fraction bits that the last rounding drops."""
-        return self.constant_frac - self.target.frac
-
-    @property
-    def _segment_width(self) -> float:
-        return math.pi / 2 / (1 << self.index_bits)
-
-    # -- Constants ------------------------------------------------------------------------------
+        _ = self.method
 
     @cached_property
-    def limbs(self) -> tuple[Limb, ...]:
-        """The pieces of the angle, low to high; the last one carries the sign."""
-        count = max(1, math.ceil((self.source.width - 1) / LIMB_BITS))
-        limbs = []
-        for i in range(count):
-            low = i * LIMB_BITS
-            top = i == count - 1
-            width = self.source.width - low if top else LIMB_BITS
-            turns = round(self._turns(low) * (1 << self.turn_bits)) % (1 << self.turn_bits)
-            limbs.append(Limb(low, width, top, turns))
-        return tuple(limbs)
+    def method(self) -> DirectTable | TurnTable:
+        """The table, its widths, and the arithmetic behind it."""
+        direct = DirectTable(source=self.source, target=self.target)
+        if self.segment_bits is None and direct.fits:
+            return direct
+        return TurnTable(source=self.source, target=self.target, segment_bits=self.segment_bits)
 
-    def _turns(self, low: int) -> Fraction:
-        """Turns that bit `low` of the angle stands for, exactly as far as pi is known here."""
-        return Fraction(1 << low, 1 << self.source.frac) / (2 * _PI)
-
-    @cached_property
-    def table(self) -> tuple[tuple[int, int, int], ...]:
-        """Rows ``(constant, linear, -square)`` of the coefficients, all non-negative integers."""
-        step = self._segment_width
-        # Interpolation in the three Chebyshev nodes 0 and +-delta, in forms without cancellation.
-        delta = step / 2 * math.sqrt(3) / 2
-        slope = step * math.sin(delta) / delta
-        curve = step**2 * 2 * math.sin(delta / 2) ** 2 / delta**2
-        # Middle of the interval that the truncated short remainder stands for.
-        middle = (0.5 - 2.0 ** -(self.remainder_bits - self.short_bits + 1)) / 2**self.short_bits
-        rows = []
-        for i in range(1 << self.index_bits):
-            angle = (i + 0.5 + 0.5 / (1 << self.remainder_bits)) * step
-            linear = math.cos(angle) * slope - math.sin(angle) * curve * middle
-            rows.append(
-                (
-                    round(math.sin(angle) * 2.0**self.constant_frac),
-                    # The product below it is truncated: half a unit makes up for that.
-                    round(linear * 2.0**self.linear_frac + 0.5),
-                    round(math.sin(angle) * curve * 2.0**self.square_frac),
-                )
-            )
-        return tuple(rows)
-
-    @cached_property
-    def widths(self) -> tuple[int, int, int]:
-        """Unsigned widths of the three columns of `table`."""
-        columns = zip(*self.table, strict=True)
-        constant, linear, square = (max(column).bit_length() for column in columns)
-        return constant, linear, square
-
-    @cached_property
+    @property
     def error_bound(self) -> float:
         """Bound of ``|result - sin(x)|`` in real units, x being the represented angle."""
-        phase = math.pi * 2.0**-self.phase_bits
-        constants = 0.0
-        for limb in self.limbs:
-            exact = self._turns(limb.low) * (1 << self.turn_bits)
-            wrong = abs(exact % (1 << self.turn_bits) - limb.constant)
-            largest = 1 << (limb.width - 1 if limb.signed else limb.width)
-            constants += 2 * math.pi * float(wrong * largest) * 2.0**-self.turn_bits
-        step = self._segment_width
-        # The third derivative is at most 1; half a step off the middle adds the bracket.
-        interpolation = (1 + 12 * 2.0**-self.remainder_bits) * step**3 / 192
-        rounding = (
-            2.0 ** -(self.constant_frac + 1)  # the constant coefficient
-            + 2.0 ** -(self.linear_frac + 2)  # the linear one, times at most one half
-            + 2.0 ** -(self.linear_frac + 2)  # truncation of the product added to it
-            + 2.0 ** -(self.square_frac + 3)  # the quadratic one, times at most one quarter
-            + 2.0 ** -(self.short_bits + 2) * step**2 / 2  # the short remainder
-            + 2.0 ** -(self.constant_frac + 1)  # truncation of the sum
-        )
-        return phase + constants + interpolation + rounding + self.target.lsb / 2
-
-    # -- The model ------------------------------------------------------------------------------
-
-    def phase(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Phase of an angle: x (any shape), integers of `source`; result in ``2**-phase_bits``
-        turns, from 0 to below one turn."""
-        turns = np.zeros_like(x, dtype=np.int64)
-        mask = (1 << self.turn_bits) - 1
-        for limb in self.limbs:
-            value = x >> limb.low
-            if not limb.signed:
-                value = value & ((1 << limb.width) - 1)
-            # At most 18 + 56 bits: the constant in two halves keeps each product below 2**63.
-            high, low = divmod(limb.constant, 1 << PIECE_BITS)
-            upper = (value * high) & (mask >> PIECE_BITS)
-            turns = (turns + value * low + (upper << PIECE_BITS)) & mask
-        return turns >> (self.turn_bits - self.phase_bits)
+        return self.method.error_bound
 
     def compute(
         self, x: NDArray[np.int64], cosine: NDArray[np.bool_] | bool = False
@@ -293,19 +113,4 @@ class SinCos:
                 f"The angle {int(x[bad].flat[0])} is not an integer of the source format "
                 f"{self.source.name}; wrap or clip angles before this call."
             )
-        select = np.asarray(cosine, dtype=np.int64)
-        phase = self.phase(x)
-        quadrant = ((phase >> (self.phase_bits - 2)) + select) & 3
-        u = phase & ((1 << (self.phase_bits - 2)) - 1)
-        u = np.where(quadrant & 1, u ^ ((1 << (self.phase_bits - 2)) - 1), u)
-        index = u >> self.remainder_bits
-        half = 1 << (self.remainder_bits - 1)
-        r = (u & ((1 << self.remainder_bits) - 1)) - half
-
-        constant, linear, square = np.array(self.table, dtype=np.int64).T
-        short = r >> (self.remainder_bits - self.short_bits)
-        slope = ((linear[index] << self.square_shift) - square[index] * short) >> self.square_shift
-        y = ((constant[index] << self.sum_shift) + slope * r) >> self.sum_shift
-        y = np.where(quadrant & 2, ~y, y)
-        result: NDArray[np.int64] = (y + (1 << (self.rounding_shift - 1))) >> self.rounding_shift
-        return result
+        return self.method.compute(x, np.asarray(cosine, dtype=np.int64))

@@ -70,26 +70,35 @@ def timing_for(
 ) -> Timing:
     """Unit latencies as the hardware has them for a format plan.
 
-    Only the units of formats by signal round at their ports, so only they have `port` registers.
+    Only the units of formats by signal round at their ports, so only they have `port` registers,
+    and with them one more behind the table of reciprocals; the slow memories of FPGAs with
+    multipliers of 18 bits need that one too, and so do the long shifts of formats that are the
+    same for all.
     """
     if isinstance(plan, AutoFormats):
         tables = plan.tables
-        turn = SinCosUnit(SinCos(source=tables.angle, target=tables.turn)).latency
+        turn = SinCos(source=tables.angle, target=tables.turn)
         timing = Timing(
-            multiplier_stages=multiplier_stages, rounding=0, port=port, add=add, sincos=turn
+            multiplier_stages=multiplier_stages,
+            rounding=0,
+            port=port,
+            table=2 if port or tables.multiplier.square else 1,
+            add=add,
+            sincos=SinCosUnit(turn, port_stages=port).latency,
         )
         if not tables.together:
             return timing
         pivot, inverse = Format(tables.stored, 0), Format(tables.stored, tables.together)
-        unit = ReciprocalUnit(Reciprocal(source=pivot, target=inverse))
+        unit = ReciprocalUnit(Reciprocal(source=pivot, target=inverse), table_stages=timing.table)
         return replace(timing, reciprocal=unit.latency)
     unit = SinCosUnit(SinCos(source=plan.default, target=plan.default))
     timing = Timing(multiplier_stages=multiplier_stages, add=add, sincos=unit.latency)
     try:
-        inverse = ReciprocalUnit(Reciprocal(source=plan.default, target=plan.default))
+        pivot = Reciprocal(source=plan.default, target=plan.default)
     except FormatError:
         return timing  # many functions divide by nothing; those that do say so in `make_unit`
-    return replace(timing, reciprocal=inverse.latency)
+    reciprocal = ReciprocalUnit(pivot, table_stages=timing.table)
+    return replace(timing, reciprocal=reciprocal.latency)
 
 
 def make_unit(kind: UnitKind, timing: Timing) -> Unit:
@@ -146,12 +155,13 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
         expected = timing.align
     elif kind.name == "sincos":
         source = Format(kind.widths[0], kind.source_frac)
-        unit = SinCosUnit(SinCos(source=source, target=target))
+        unit = SinCosUnit(SinCos(source=source, target=target), port_stages=timing.port)
         expected = timing.sincos
     elif kind.name == "reciprocal":
         source = Format(kind.widths[0], kind.source_frac)
         unit = ReciprocalUnit(
-            Reciprocal(source=source, target=target, minimum=kind.minimum or None)
+            Reciprocal(source=source, target=target, minimum=kind.minimum or None),
+            table_stages=timing.table,
         )
         expected = timing.reciprocal
     else:

@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.reciprocal import Reciprocal
-from pinion.gateware.unit import Unit, delay
+from pinion.gateware.unit import Unit, delay, inverted
 
-# A table of up to this many index bits is built of lookup tables, which hold 64 rows each, and
-# needs no second register behind it. Yosys chooses so by itself; an attribute would have to say it
-# in words that no two tools share.
-_LOGIC_INDEX_BITS = 7
+# Distances of so many binary digits are found and shifted by in one cycle.
+_DIGITS = 4
 
 
 class ReciprocalUnit(Unit):
     """``1 / x``, to nearest within the model's error bound.
 
-    At most one multiplication, one addition or one shift by a variable distance lies between two
-    registers. (The sum of the polynomial has three operands: one carry chain in 6-input lookup
-    tables. The last binary digit of the shift back shares the lookup tables of the rounding adder.)
-    For q16.16 and q12.20 every multiplication fits one 27 x 18 block.
+    Between two registers lies one multiplication, or an addition (of three operands: one carry
+    chain behind a lookup table), or a shift by a variable distance. For q16.16, q12.20 and words
+    of 27 bits every multiplication fits one 27 x 18 block.
+
+    Nothing waits for the way back: the coefficients are shifted between the memory and the
+    multipliers, so that the sum of the polynomial is the result. The sign joins that sum.
 
     Parameters
     ----------
@@ -31,6 +31,9 @@ class ReciprocalUnit(Unit):
         Formats, smallest operand, table and widths.
     multiplier_stages : int
         Registers behind each product, at least 1; the sum after the products has its own.
+    table_stages : int
+        Registers between the table's address and the shift of its coefficients, at least 1: the
+        memory's own, and more where a memory is slow.
 
     Members
     -------
@@ -47,40 +50,40 @@ class ReciprocalUnit(Unit):
     multipliers : int
         Their number.
 
-    Latency: operands 1, magnitude 1, normalisation one per 3 bits of the distance, table 1 (up to
-    128 segments) or 2 and at least the `multiplier_stages` of the square beside it, products
-    `multiplier_stages`, sum 1, shift back one per 4 bits but one, rounding 1. With one multiplier
-    stage: 9 for q16.16, 10 for q12.20.
+    Latency: operands 1, normalisation one per 4 bits of the distance, magnitude and table
+    `table_stages`, shift back 1 (and no less than the `multiplier_stages` of the square beside
+    both), products `multiplier_stages`, sum, rounding and sign 1. With the fewest registers: 6 for
+    words of 27 and of 18 bits, 7 for q16.16 and q12.20.
     Throughput: one result per cycle.
     """
 
-    def __init__(self, parameters: Reciprocal, *, multiplier_stages: int = 1) -> None:
-        if multiplier_stages < 1:
-            raise ValueError(
-                f"multiplier_stages is {multiplier_stages}; a product needs at least 1 register."
-            )
+    def __init__(
+        self, parameters: Reciprocal, *, multiplier_stages: int = 1, table_stages: int = 1
+    ) -> None:
+        for name, stages in (
+            ("multiplier_stages", multiplier_stages),
+            ("table_stages", table_stages),
+        ):
+            if stages < 1:
+                raise ValueError(f"{name} is {stages}; there is at least 1 register.")
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
+        self.table_stages = table_stages
         _, linear, square = p.widths
         self.multiplier_widths = (
             (p.short_bits + 1, p.short_bits + 1),
-            (linear + 1, p.remainder_bits + 1),
-            (2 * p.short_bits + 1, square + 1),
+            (linear + p.linear_below + 2, p.remainder_bits + 1),
+            (2 * p.short_bits + 1, square + p.square_below + 2),
         )
         self.multipliers = len(self.multiplier_widths)
-        # Distances of 0 to W - low_bits, in the binary digits that each stage examines.
-        self._most = p.source.width - p.low_bits
-        bits = self._most.bit_length()
-        self._up = _parts(bits, 3)
-        self._down = _parts(max(bits - 1, 0), 4)
-        self._small = p.segment_bits <= _LOGIC_INDEX_BITS
-        self._lookup = max(1 if self._small else 2, multiplier_stages)
+        # Distances of 0 to width - 1 - low_bits, in the binary digits that each stage examines.
+        self._most = max(p.source.width - 1 - p.low_bits, 0)
+        self._up = _parts(self._most.bit_length(), _DIGITS)
+        self._lookup = table_stages + 1 + max(multiplier_stages - table_stages, 0)
         super().__init__(
             {"x": signed(p.source.width)},
             {"o": signed(p.target.width), "ovf": 1},
-            latency=(
-                2 + len(self._up) + self._lookup + multiplier_stages + 1 + len(self._down) + 1
-            ),
+            latency=1 + len(self._up) + self._lookup + multiplier_stages + 1,
         )
 
     def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
@@ -88,46 +91,48 @@ class ReciprocalUnit(Unit):
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:
-        """Magnitude, normalisation, table, polynomial, shift back, in the order of the data."""
+        """Normalisation, magnitude, table, shift back, polynomial, in the order of the data."""
         m = Module()
         p = self.parameters
+        width = p.source.width
         stages = self.multiplier_stages
 
-        # Magnitude; the smallest word's needs the sign bit as well.
-        x = delay(m, self.x, 1, "x_reg")
-        minus = delay(m, x[-1], 1, "minus_reg")
-        magnitude = Signal(p.source.width, reset_less=True)
-        m.d.sync += magnitude.eq((x.as_unsigned() ^ x[-1].replicate(len(x))) + x[-1])
+        x = delay(m, self.x, 1, "x_reg").as_unsigned()
+        minus = x[-1]
 
-        # Known here already: whether the result saturates, and whether it is flagged at least.
-        beyond = ~magnitude[p.low_bits - 1 :].any()
+        # Whether the result saturates, and whether it is flagged at least. A power of two below
+        # zero has a complement that is one bit shorter.
+        high, low = x[p.low_bits - 1 :], x[: p.low_bits - 1]
+        beyond = Mux(minus, high.all() & low.any(), x <= p.past)
+        flag: Value = beyond
         if p.smallest > 1 << (p.low_bits - 1):
-            flag: Value = magnitude < C(p.smallest, p.source.width)
-        else:
-            flag = beyond
+            flag = beyond | (x.as_signed() < p.smallest) & (x.as_signed() > -p.smallest)
         state = Cat(beyond, flag, minus)
 
-        # Normalisation, from the longest distance down.
-        normal: Value = magnitude
+        # Normalisation of the bits below the sign, from the longest distance down: bits like the
+        # sign leave it at the top, zeros enter below.
+        normal: Value = x[:-1]
         distance: Value = C(0, 0)
         weight = self._most.bit_length()
         for number, bits in enumerate(self._up):
             weight -= bits
             name = f"up{number}"
-            digit = _leading_zeros(m, normal, bits, 1 << weight, name)
-            shifted = _shift(m, normal, digit, 1 << weight, name, left=True)
+            cases = min(1 << bits, (self._most >> weight) + 1)
+            digit = _leading_signs(m, normal, minus, cases, 1 << weight, name)
+            shifted = _shift(m, normal, digit, cases, 1 << weight, name, left=True)
             normal = delay(m, shifted, 1, f"{name}_reg")
             distance = delay(m, Cat(digit, distance), 1, f"{name}_distance")
-        # The way back is from the shortest length that fits; it wraps only where it saturates.
-        back = Signal(self._most.bit_length(), reset_less=True)
-        m.d.sync += back.eq(self._most - distance)
+            minus = delay(m, minus, 1, f"{name}_minus")
 
-        kept = normal[p.source.width - p.kept_bits :]
+        # Magnitude. That of a negative power of two is one bit longer: only the carry has it.
+        magnitude = Signal(width)
+        m.d.comb += magnitude.eq((normal ^ minus.replicate(width - 1)) + minus)
+        carry = magnitude[-1]
+        kept = Cat(C(0, 1), magnitude[:-1])[width - p.kept_bits :]
         index = kept[p.remainder_bits :][: p.segment_bits]
         remainder = kept[: p.remainder_bits]
-        short = remainder[p.remainder_bits - p.short_bits :]
 
-        # Table: the memory's own register and, where it is a block, one more behind it.
+        # Table: the memory's own register, and more behind it.
         n_constant, n_linear, _ = p.widths
         mask = (1 << n_constant) - 1  # the highest bit is always set: it is put back below
         m.submodules.table = table = Memory(
@@ -136,59 +141,61 @@ class ReciprocalUnit(Unit):
             init=[
                 k0 & mask | k1 << n_constant | k2 << n_constant + n_linear for k0, k1, k2 in p.table
             ],
+            # Yosys reads the first name, Vivado both.
+            attrs={"ram_style": "block", "rom_style": "block"},
         )
         port = table.read_port()
         m.d.comb += port.addr.eq(index)
-        row = delay(m, port.data, self._lookup - 1, "row")
-        constant, linear = Cat(row[:n_constant], C(1, 1)), row[n_constant:][:n_linear]
-        square = row[n_constant + n_linear :]
+        before = self._lookup - 1
+        row = delay(m, port.data, before - 1, "row")
+        # The way back is from the shortest length that fits; it wraps only where it saturates. The
+        # coefficients but the constant are for longer ones.
+        most = p.source.width - p.low_bits
+        fewer = max(most - p.late, 0)
+        back, less = Signal(range(most + 1)), Signal(range(fewer + 1))
+        with m.Switch(Cat(carry, distance)):
+            for i in range(2 * self._most + 2):
+                with m.Case(i):
+                    length = max(most - 1 - (i >> 1) + (i & 1), 0)
+                    m.d.comb += [back.eq(length), less.eq(max(length - p.late, 0))]
+        back = delay(m, back, before, "back")
+        less = delay(m, less, before, "less")
+        terms = {
+            "constant": (Cat(C(0, p.constant_shift), row[:n_constant], C(1, 1)), back, most),
+            "linear": (_grown(row[n_constant:][:n_linear], p.linear_below), less, fewer),
+            "square": (_grown(row[n_constant + n_linear :], p.square_below), less, fewer),
+        }
+        shifted = {
+            name: delay(m, _shift_back(m, value, digit, last, name), 1, f"{name}_reg")
+            for name, (value, digit, last) in terms.items()
+        }
+        # What is cut off counts as half of the last bit.
+        linear = Cat(C(1, 1), shifted["linear"], C(0, 1)).as_signed()
+        square = Cat(C(1, 1), shifted["square"], C(0, 1)).as_signed()
 
         # Polynomial: the square is there as soon as the row, and both products run side by side.
-        squared = delay(m, short * short, stages, "squared")
-        squared = delay(m, squared, self._lookup - stages, "squared_late")
-        remainder = delay(m, remainder, self._lookup, "remainder")
+        early = delay(m, remainder, 1, "remainder_reg")
+        short = Cat(early[p.remainder_bits - p.short_bits :], C(0, 1)).as_signed()
+        squared = delay(m, (short * short)[: 2 * p.short_bits], stages, "squared")
+        squared = delay(m, squared, self._lookup - 1 - stages, "squared_late")
+        squared = Cat(squared, C(0, 1)).as_signed()
+        remainder = Cat(delay(m, early, self._lookup - 1, "remainder"), C(0, 1)).as_signed()
         down = delay(m, (linear * remainder) >> p.linear_shift, stages, "linear_product")
         up = delay(m, (square * squared) >> p.square_shift, stages, "square_product")
-        constant = delay(m, constant, stages, "constant")
-        fine = p.value_frac - p.product_frac
-        total = (
-            Cat(C(0, p.value_frac - p.constant_frac), constant)
-            + Cat(C(0, fine), up)
-            - Cat(C(0, fine), down)
-        )
-        value = Signal(p.result_bits + 1, reset_less=True)  # never negative, never 1
-        m.d.sync += value.eq(total >> p.value_shift)
 
-        # Back, but for the last binary digit.
-        back = delay(m, back, self._lookup + stages, "back")  # the first register is its own
-        weight = len(back)
-        for number, bits in enumerate(self._down):
-            weight -= bits
-            name = f"down{number}"
-            shifted = _shift(m, value, back[weight:], 1 << weight, name, left=False)
-            value = delay(m, shifted, 1, f"{name}_reg")
-            back = delay(m, back[:weight], 1, f"{name}_back")
-        last = Mux(back[0], value >> 1, value) if len(back) else value
-
-        # Rounding and sign in one carry chain: -(k + h) is ~k + ~h for a half bit h.
-        beyond, flag, minus = delay(m, state, self.latency - 3, "state")
-        width = p.target.width
-        whole = Signal(width)
-        rounded = Signal(width)
-        past = Signal()
-        m.d.comb += [
-            whole.eq(last[1:]),
-            rounded.eq((whole ^ minus.replicate(width)) + (last[0] ^ minus)),
-            # A positive result that rounds up past the end is the end's successor: all bits flip.
-            past.eq(~minus & rounded[-1]),
-        ]
-        o = Signal(signed(width), reset_less=True)
+        # Sum, rounding and sign in one carry chain: a negative is the complement of all its terms.
+        beyond, flag, minus = delay(m, state, self.latency - 2, "state")
+        guard = p.sum_guard
+        total = Signal(p.target.width + guard)
+        sign = delay(m, state[2], self.latency - 2 - stages, "sign")
+        constant = Cat(shifted["constant"], C(0, 1)).as_signed()
+        base = inverted(constant, sign) + (1 + (1 << guard - 1))
+        base = delay(m, base, stages, "base")
+        m.d.comb += total.eq(base + inverted(up, minus) + inverted(down, ~minus))
+        o = Signal(signed(p.target.width), reset_less=True)
         ovf = Signal(reset_less=True)
-        end = Cat((~minus).replicate(width - 1), minus)
-        m.d.sync += [
-            o.eq(Mux(beyond, end, rounded ^ past.replicate(width))),
-            ovf.eq(flag | past),
-        ]
+        end = Cat((~minus).replicate(p.target.width - 1), minus)
+        m.d.sync += [o.eq(Mux(beyond, end, total[guard:])), ovf.eq(flag)]
         m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
         return m
 
@@ -199,24 +206,44 @@ def _parts(bits: int, most: int) -> tuple[int, ...]:
     return tuple((bits + count - 1 - i) // count for i in range(count))
 
 
-def _leading_zeros(m: Module, value: Value, bits: int, weight: int, name: str) -> Signal:
-    """Leading groups of `weight` bits that are all zero, at most ``2**bits - 1`` of them."""
-    digit = Signal(bits, name=f"{name}_digit")
+def _leading_signs(
+    m: Module, value: Value, sign: Value, cases: int, weight: int, name: str
+) -> Signal:
+    """Leading groups of `weight` bits that all are `sign`, fewer than `cases` of them."""
+    digit = Signal(range(cases), name=f"{name}_digit")
     width = len(value)
-    m.d.comb += digit.eq((1 << bits) - 1)
-    for i in reversed(range((1 << bits) - 1)):
-        with m.If(value[max(width - (i + 1) * weight, 0) : max(width - i * weight, 0)].any()):
+    m.d.comb += digit.eq(cases - 1)
+    for i in reversed(range(cases - 1)):
+        group = value[max(width - (i + 1) * weight, 0) : max(width - i * weight, 0)]
+        with m.If((group ^ sign.replicate(len(group))).any()):
             m.d.comb += digit.eq(i)
     return digit
 
 
-def _shift(m: Module, value: Value, digit: Value, weight: int, name: str, *, left: bool) -> Signal:
-    """`value` shifted by ``digit * weight``, in as many bits as it has."""
+def _shift(
+    m: Module, value: Value, digit: Value, cases: int, weight: int, name: str, *, left: bool
+) -> Signal:
+    """`value` shifted by ``digit * weight``, a digit below `cases`, in as many bits as it has."""
     shifted = Signal(len(value), name=f"{name}_shifted")
     with m.Switch(digit):
-        for i in range(1 << len(digit)):
-            with m.Case(i):
-                distance = i * weight
-                moved = Cat(C(0, distance), value) if left else value >> distance
+        for i in range(cases):
+            distance = i * weight
+            moved = Cat(C(0, distance), value) if left else value >> distance
+            # Digits past the last never matter: let them cost nothing.
+            with m.Case(i) if i < cases - 1 else m.Default():
                 m.d.comb += shifted.eq(moved)
     return shifted
+
+
+def _shift_back(m: Module, value: Value, distance: Value, most: int, name: str) -> Value:
+    """`value` shifted right by up to `most`, two binary digits at a time: a lookup table each."""
+    for low in reversed(range(0, len(distance), 2)):
+        digit = distance[low : low + 2]
+        cases = 1 << len(digit)
+        value = _shift(m, value, digit, cases, 1 << low, f"{name}{low}", left=False)
+    return value
+
+
+def _grown(value: Value, below: int) -> Value:
+    """A coefficient with the bits that it keeps when it is shifted, but the last."""
+    return Cat(C((1 << below) >> 1, below), value)

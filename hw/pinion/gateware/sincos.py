@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from amaranth.hdl import C, Cat, Module, Signal, Value, signed, unsigned
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib.memory import Memory
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Flags, Ints
-from pinion.fixedpoint.sincos import PIECE_BITS, SinCos
-from pinion.gateware.unit import Unit, delay
+from pinion.fixedpoint.sincos import SinCos
+from pinion.fixedpoint.sincos_direct import DirectTable
+from pinion.fixedpoint.sincos_turns import PIECE_BITS, Limb, TurnTable
+from pinion.gateware.unit import Unit, delay, inverted
 
 
 class SinCosUnit(Unit):
     """Sine or cosine of an angle of any size, chosen for each operand.
 
-    At most one multiplication or one addition lies between two registers. For q16.16 and q12.20
-    every multiplication fits one 27 x 18 block.
+    Between two registers lies one multiplication, or an addition (of three operands: one carry
+    chain behind a lookup table). For q16.16, q12.20 and the words that formats by signal have for
+    results of 18 and 22 bits, every multiplication fits one 27 x 18 block.
 
     Parameters
     ----------
@@ -24,6 +27,9 @@ class SinCosUnit(Unit):
         Formats, table and widths.
     multiplier_stages : int
         Registers behind each product, at least 1; the additions after the products have their own.
+    port_stages : int
+        Registers on the operands of a table over the angle itself, for multiplexers in front of its
+        memory. By turns there always is one.
 
     Members
     -------
@@ -40,41 +46,46 @@ class SinCosUnit(Unit):
     multipliers : int
         Their number.
 
-    Latency: operands 1, range reduction `multiplier_stages` and one per level of its adder tree,
-    table 2, two steps of ``multiplier_stages + 1``, rounding 1: 11 for 32-bit formats and one
-    multiplier stage.
-    Throughput: one result per cycle.
+    Latency: `port_stages`; table 2 (and no less than the `multiplier_stages` of the square beside
+    it, and 1), products `multiplier_stages`, sum and rounding 1: 4 for formats by signal with
+    angles of up to 4 rad. By turns operands 1, range reduction `multiplier_stages` and one per
+    level of a tree of additions of three come before instead: 7 for 32-bit formats. Throughput:
+    one result per cycle.
     """
 
-    def __init__(self, parameters: SinCos, *, multiplier_stages: int = 1) -> None:
+    def __init__(
+        self, parameters: SinCos, *, multiplier_stages: int = 1, port_stages: int = 0
+    ) -> None:
         if multiplier_stages < 1:
             raise ValueError(
                 f"multiplier_stages is {multiplier_stages}; a product needs at least 1 register."
             )
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
-        # The phase constants in pieces that fit a multiplier: (limb, weight of the piece, piece).
-        self._pieces = [
-            (limb, low, limb.constant >> low & (1 << PIECE_BITS) - 1)
-            for limb in p.limbs
-            for low in range(0, p.turn_bits, PIECE_BITS)
-            if limb.constant >> low & (1 << PIECE_BITS) - 1
-        ]
-        self._levels = max(len(self._pieces) - 1, 0).bit_length()
-        _, linear, square = p.widths
-        self.multiplier_widths = (
-            *(
+        self.port_stages = port_stages
+        self._lookup = max(2, 1 + multiplier_stages)
+        table = p.method
+        short = table.short_bits + table.middle
+        self.multiplier_widths: tuple[tuple[int, int], ...] = (
+            (short, short),
+            (table.linear_width + 1, table.remainder_bits),
+            (2 * short - table.square_dropped, table.square_width + 1),
+        )
+        if isinstance(table, TurnTable):
+            self._pieces = _pieces(table)
+            self._levels = _levels(len(self._pieces))
+            reduced = 1 + multiplier_stages + self._levels
+            self.multiplier_widths += tuple(
                 (piece.bit_length() + 1, limb.width + (not limb.signed))
                 for limb, _, piece in self._pieces
-            ),
-            (square + 1, p.short_bits),
-            (linear + 1, p.remainder_bits),
-        )
+            )
+        else:
+            reduced = port_stages
         self.multipliers = len(self.multiplier_widths)
         super().__init__(
             {"x": signed(p.source.width), "cosine": 1},
             {"o": signed(p.target.width)},
-            latency=1 + multiplier_stages + self._levels + 2 + 2 * (multiplier_stages + 1) + 1,
+            latency=reduced + self._lookup + multiplier_stages + 1,
         )
 
     def compute(self, x: Ints, cosine: Flags | bool = False) -> NDArray[np.int64]:
@@ -82,9 +93,44 @@ class SinCosUnit(Unit):
         return self.parameters.compute(x, cosine)
 
     def elaborate(self, platform: object) -> Module:
-        """Turns, quadrant, table, polynomial and rounding, in the order of the data."""
+        """Range reduction or none, table, polynomial and rounding, in the order of the data."""
         m = Module()
-        p = self.parameters
+        table = self.parameters.method
+        if isinstance(table, TurnTable):
+            self._by_turns(m, table)
+        else:
+            self._direct(m, table)
+        return m
+
+    # -- a table over the angle ------------------------------------------------------------------
+
+    def _direct(self, m: Module, table: DirectTable) -> None:
+        x = delay(m, self.x, self.port_stages, "x_reg")
+        cosine = delay(m, self.cosine, self.port_stages, "cosine_reg")
+        mirrored, bits = x[-1], table.remainder_bits
+        index = x[bits:-1] ^ mirrored.replicate(len(x) - bits - 1)
+        width = table.table_frac + 1
+        row = self._row(m, index, [width, width], table.table, self._lookup - 1)
+        cosine = delay(m, cosine, self._lookup - 1, "cosine")
+        mirrored = delay(m, mirrored, self._lookup - 1, "mirrored")
+
+        sine = row[:width] ^ mirrored.replicate(width)
+        constant = Signal(signed(width), reset_less=True)
+        linear = Signal(signed(table.linear_frac + 1), reset_less=True)
+        other = Mux(cosine, ~sine, row[width:])
+        m.d.sync += [
+            constant.eq(Mux(cosine, row[width:], sine)),
+            linear.eq(other[table.table_frac - table.linear_frac :]),
+        ]
+        square = constant[table.table_frac - table.square_frac :]
+        remainder = Cat(x[: bits - 1], ~x[bits - 1]).as_signed()
+        constant = Cat(C(1, 1), constant).as_signed()
+        none = C(0, 1)
+        self._polynomial(m, table, remainder, constant, linear, square.as_signed(), none)
+
+    # -- a table of a quadrant -------------------------------------------------------------------
+
+    def _by_turns(self, m: Module, table: TurnTable) -> None:
         stages = self.multiplier_stages
 
         # Turns, modulo one turn.
@@ -95,62 +141,123 @@ class SinCosUnit(Unit):
             factor = part.as_signed() if limb.signed else Cat(part, C(0, 1)).as_signed()
             product = factor * C(piece, signed(piece.bit_length() + 1))
             # Whole turns fall off the top.
-            kept = Signal(p.turn_bits - low, name=f"turns{number}_kept")
+            kept = Signal(table.turn_bits - low, name=f"turns{number}_kept")
             m.d.comb += kept.eq(product)
             terms.append(Cat(C(0, low), delay(m, kept, stages, f"turns{number}_")))
         for level in range(self._levels):
             merged = []
-            for k in range(0, len(terms), 2):
-                total = terms[k] + terms[k + 1] if k + 1 < len(terms) else terms[k]
-                merged.append(delay(m, total[: p.turn_bits], 1, f"turns_sum{level}_{k // 2}"))
+            for k in range(0, len(terms), 3):
+                total = sum(terms[k + 1 : k + 3], start=terms[k])
+                merged.append(delay(m, total[: table.turn_bits], 1, f"turns_sum{level}_{k // 3}"))
             terms = merged
-        phase = Signal(p.phase_bits)
-        m.d.comb += phase.eq(terms[0][p.turn_bits - p.phase_bits :])
+        phase = Signal(table.phase_bits)
+        m.d.comb += phase.eq(terms[0][table.turn_bits - table.phase_bits :])
 
         # Quadrant: a cosine is a sine one quadrant later; odd quadrants run backwards.
         cosine = delay(m, self.cosine, 1 + stages + self._levels, "cosine")
         backwards = phase[-2] ^ cosine
         minus = phase[-1] ^ (phase[-2] & cosine)
-        u = phase[:-2] ^ backwards.replicate(p.phase_bits - 2)
-        index = u[p.remainder_bits :]
+        u = phase[:-2] ^ backwards.replicate(table.phase_bits - 2)
+        index = u[table.remainder_bits :]
         # Counted from the middle of the segment: subtracting half is inverting the top bit.
-        top = p.remainder_bits - 1
-        remainder = delay(m, Cat(u[:top], ~u[top]).as_signed(), 2, "remainder")
+        top = table.remainder_bits - 1
+        remainder = Cat(u[:top], ~u[top]).as_signed()
 
-        # Table: the memory's own register, then one more as the multiplier's input register.
-        n_constant, n_linear, _ = p.widths
+        row = self._row(m, index, list(table.widths), table.table, self._lookup)
+        first, second, _ = table.widths
+        constant = Cat(row[:first], C(0, 1)).as_signed()
+        linear = Cat(row[first : first + second], C(0, 1)).as_signed()
+        square = Cat(row[first + second :], C(0, 1)).as_signed()
+        minus = delay(m, minus, self._lookup, "minus")
+        self._polynomial(m, table, remainder, constant, linear, square, minus)
+
+    # -- both ------------------------------------------------------------------------------------
+
+    def _row(
+        self,
+        m: Module,
+        index: Value,
+        widths: list[int],
+        rows: tuple[tuple[int, ...], ...],
+        cycles: int,
+    ) -> Value:
+        """A row of a memory `cycles` behind its index, the first column in the lowest bits."""
+        packed = []
+        for row in rows:
+            value = 0
+            for width, column in zip(reversed(widths), reversed(row), strict=True):
+                value = value << width | column & ((1 << width) - 1)
+            packed.append(value)
         m.submodules.table = table = Memory(
-            shape=unsigned(sum(p.widths)),
-            depth=len(p.table),
-            init=[k0 | k1 << n_constant | k2 << n_constant + n_linear for k0, k1, k2 in p.table],
+            shape=unsigned(sum(widths)),
+            depth=len(rows),
+            init=packed,
             # Made of lookup tables its address has hundreds of loads, and three levels behind it.
             # Yosys reads the first name, Vivado both.
             attrs={"ram_style": "block", "rom_style": "block"},
         )
         port = table.read_port()
         m.d.comb += port.addr.eq(index)
-        row = delay(m, port.data, 1, "row")
-        constant, linear = row[:n_constant], row[n_constant:][:n_linear]
-        square = Cat(row[n_constant + n_linear :], C(0, 1)).as_signed()
+        return delay(m, port.data, cycles - 1, "row")
 
-        # Horner: slope = linear - square * short, value = constant + slope * remainder.
-        short = remainder[p.remainder_bits - p.short_bits :].as_signed()
-        product = delay(m, square * short, stages, "square_product")
-        slope = Signal(signed(n_linear + 1), reset_less=True)
-        base = Cat(delay(m, linear, stages, "linear"), C(0, 1)).as_signed()
-        m.d.sync += slope.eq(((base << p.square_shift) - product) >> p.square_shift)
-        remainder = delay(m, remainder, stages + 1, "remainder_late")
+    def _polynomial(
+        self,
+        m: Module,
+        table: DirectTable | TurnTable,
+        remainder: Value,
+        constant: Value,
+        linear: Value,
+        square: Value,
+        minus: Value,
+    ) -> None:
+        """``constant + linear r - square r**2``, or its negative, rounded; both products at once.
 
-        product = delay(m, slope * remainder, stages, "linear_product")
-        base = Cat(delay(m, constant, 2 * stages + 1, "constant"), C(0, 1)).as_signed()
-        value = Signal(signed(p.constant_frac + 2), reset_less=True)
-        m.d.sync += value.eq(((base << p.sum_shift) + product) >> p.sum_shift)
+        The remainder comes with the index, the coefficients and `minus` with the row.
+        """
+        stages = self.multiplier_stages
+        early = delay(m, remainder, 1, "remainder_reg")
+        short = early[table.remainder_bits - table.short_bits :]
+        if table.middle:
+            short = Cat(C(1, 1), short)
+        product = (short.as_signed() * short.as_signed()).as_unsigned()
+        product = product[table.square_dropped : 2 * len(short) - 1]  # a square's sign is known
+        squared = delay(m, product, stages, "squared")
+        squared = delay(m, squared, self._lookup - 1 - stages, "squared_late")
+        remainder = delay(m, early, self._lookup - 1, "remainder")
 
-        # A truncated value stands for the middle of its interval: its complement is its negative.
-        minus = delay(m, minus, 2 + 2 * (stages + 1), "minus")
-        half = C(1 << (p.rounding_shift - 1), signed(p.rounding_shift + 1))
-        o = Signal(signed(p.target.width), reset_less=True)
-        mirrored = (value.as_unsigned() ^ minus.replicate(len(value))).as_signed()
-        m.d.sync += o.eq((mirrored + half) >> p.rounding_shift)
+        # A truncated coefficient stands for the middle of its interval.
+        linear = Cat(C(1, 1), linear).as_signed()
+        square = Cat(C(1, 1), square).as_signed()
+        up = delay(m, (linear * remainder) >> table.linear_shift, stages, "linear_product")
+        down = square * Cat(squared, C(0, 1)).as_signed()
+        down = delay(m, down >> table.square_shift, stages, "square_product")
+
+        # Sum, sign and rounding in one carry chain. A truncated value stands for the middle of its
+        # interval: its complement is its negative, and that of a sum is that of its terms.
+        constant = Cat(C(0, table.sum_frac - table.entry_frac), constant).as_signed()
+        base = inverted(constant, minus) + (1 + (1 << table.sum_guard - 1))
+        base = delay(m, base, stages, "base")
+        minus = delay(m, minus, stages, "minus_late")
+        total = base + inverted(up, minus) + inverted(down, ~minus)
+        o = Signal(signed(self.parameters.target.width), reset_less=True)
+        m.d.sync += o.eq(total >> table.sum_guard)
         m.d.comb += self.o.eq(o)
-        return m
+
+
+def _pieces(table: TurnTable) -> list[tuple[Limb, int, int]]:
+    """The phase constants in pieces that fit a multiplier: limb, weight of the piece, piece."""
+    return [
+        (limb, low, limb.constant >> low & (1 << PIECE_BITS) - 1)
+        for limb in table.limbs
+        for low in range(0, table.turn_bits, PIECE_BITS)
+        if limb.constant >> low & (1 << PIECE_BITS) - 1
+    ]
+
+
+def _levels(terms: int) -> int:
+    """Levels of additions of up to three terms."""
+    levels = 0
+    while terms > 1:
+        terms = -(-terms // 3)
+        levels += 1
+    return levels

@@ -120,6 +120,11 @@ def add_sub(m: Module, a: Value, b: Value, sub: Value, name: str) -> Value:
     return (left + right)[1 : width + 1].as_signed()
 
 
+def inverted(value: Value, sign: Value) -> Value:
+    """All bits of a signed value, inverted where `sign` is 1."""
+    return (value.as_unsigned() ^ sign.replicate(len(value))).as_signed()
+
+
 def shift_round(value: Value, shift: int, rounding: Rounding) -> Value:
     """A signed value divided by ``2**shift`` and rounded; a negative shift multiplies.
 

@@ -21,7 +21,8 @@ class Timing:
     wide : further registers of products both of whose operands are as wide as stored words: more
         than one block each.
     rounding : a dot's rounding and limiting behind its sums; 0 where it drops bits and flags.
-    port : registers between the selection of a dot's operands and the unit that rounds them.
+    port : registers between the selection of operands and a dot's rounding, or a sine's table.
+    table : registers from the address of a reciprocal's table to the shift behind it, 1 or 2.
     chained : additions that an adder makes one behind the other in that time, 1 or 2.
     add : an addition, saturation included.
     align : a quantization on its own.
@@ -33,11 +34,12 @@ class Timing:
     wide: int = 0
     rounding: int = 1
     port: int = 0
+    table: int = 2
     chained: int = 1
     add: int = 1
     align: int = 1
-    sincos: int = 11
-    reciprocal: int = 9
+    sincos: int = 7
+    reciprocal: int = 8
 
     def __post_init__(self) -> None:
         if (
@@ -45,6 +47,7 @@ class Timing:
             or self.wide not in (0, 1)
             or self.rounding not in (0, 1)
             or self.port not in (0, 1)
+            or self.table not in (1, 2)
             or self.chained not in (1, 2)
             or self.add not in (1, 2)
             or self.align != 1
@@ -53,7 +56,8 @@ class Timing:
                 "Unit latencies are out of range: a product has 1 or more stages (got "
                 f"{self.multiplier_stages}) and 0 or 1 more where it is wide (got {self.wide}), 0 "
                 f"or 1 registers at its ports (got {self.port}) "
-                f"and for rounding (got {self.rounding}); an addition takes 1 or 2 cycles (got "
+                f"and for rounding (got {self.rounding}); a reciprocal's table has 1 or 2 (got "
+                f"{self.table}); an addition takes 1 or 2 cycles (got "
                 f"{self.add}) for 1 or 2 additions (got {self.chained}); an alignment takes 1 (got "
                 f"{self.align})."
             )

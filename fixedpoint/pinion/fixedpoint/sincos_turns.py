@@ -1,0 +1,299 @@
+"""Sine and cosine of fixed-point angles of any size: by turns, a table of a quadrant, a polynomial.
+
+The angle is multiplied by 1/(2 pi) and whole turns are dropped. What is left is a phase: two bits
+of quadrant, the index of a table segment, and a remainder that a quadratic polynomial
+interpolates (table plus polynomial as in Muller, "Elementary Functions", 2016, chapters 5 and 6).
+Its two products run side by side. Two conventions save adders:
+
+- A truncated number stands for the middle of its interval. The mirror images ``1 - u`` and ``-y``
+  are then exactly the complements of the bits, with no carry and no special case at ``u = 0``.
+- Each segment is expanded around the angle whose remainder is zero, half a step off its middle,
+  so that the same convention costs the polynomial nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from pinion.fixedpoint.format import Format, FormatError, Ints
+
+_PI = Fraction(31415926535897932384626433832795028841971693993751058209749446, 10**61)
+
+# A limb is unsigned and must fit the 18-bit signed port of a multiplier; so must the 26-bit
+# pieces of the phase constant fit its 27-bit port.
+LIMB_BITS = 17
+PIECE_BITS = 26
+
+# Bits kept below the last bit of the result, in the phase and in every partial result. Each
+# contributes an error of about 2**-(GUARD_BITS + 1) last bits.
+_GUARD_BITS = 7
+
+# The sum before rounding has more: two truncations, one against the other.
+_SUM_GUARD_BITS = 9
+
+
+class Limb(NamedTuple):
+    """A piece ``x[low : low + width]`` of the angle and the turns its last bit stands for."""
+
+    low: int
+    width: int
+    signed: bool
+    constant: int
+    """Turns of one unit of this limb, times ``2**turn_bits``, whole turns dropped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnTable:
+    """Sine and cosine by turns, derived from two formats.
+
+    The constructor takes keyword arguments only.
+
+    Parameters
+    ----------
+    source : Format
+        Angle [rad]; any word of the format is legal.
+    target : Format
+        Result, from -1 to +1 inclusive.
+    segment_bits : int, optional
+        Logarithm of the number of table segments in a quadrant. Left out, the smallest number
+        whose interpolation error is below 1/64 of the result's last bit.
+
+    Raises
+    ------
+    FormatError
+        If a width is outside of what the model evaluates exactly in 64-bit integers.
+    """
+
+    source: Format
+    target: Format
+    segment_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.source.width <= 52 or not 0 <= self.source.frac <= 48:
+            raise FormatError(
+                f"The source format {self.source.name} is outside of what range reduction is built "
+                f"for: 2 to 52 bits, 0 to 48 of them fraction bits."
+            )
+        if self.segment_bits is not None and not 2 <= self.segment_bits <= self.phase_bits - 6:
+            raise FormatError(
+                f"segment_bits is {self.segment_bits}; give 2 to {self.phase_bits - 6} for a "
+                f"phase of {self.phase_bits} bits, or leave it out."
+            )
+
+    # -- Widths ---------------------------------------------------------------------------------
+
+    @property
+    def phase_bits(self) -> int:
+        """Bits of the phase, one turn being ``2**phase_bits``."""
+        return self.target.frac + _GUARD_BITS + 1
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of the table's address."""
+        if self.segment_bits is not None:
+            return self.segment_bits
+        frac = self.target.frac
+        # The error of the interpolation is 2**(-5.6 - 3 * index_bits); the second term keeps the
+        # remainder within the 18-bit port of one multiplier as long as the table stays small.
+        return max(math.ceil((frac + 1) / 3), min(frac - 12, 9), 2)
+
+    @property
+    def remainder_bits(self) -> int:
+        """Bits of the position inside a segment."""
+        return self.phase_bits - 2 - self.index_bits
+
+    @property
+    def turn_bits(self) -> int:
+        """Fraction bits of the products with 1/(2 pi), more than the phase keeps."""
+        wanted = self.target.frac + LIMB_BITS + 11
+        # One bit less where it would be a piece of its own: it costs 0.003 last bits at most.
+        return wanted - (wanted % PIECE_BITS == 1)
+
+    @property
+    def linear_frac(self) -> int:
+        """Fraction bits of the linear coefficient (per segment width)."""
+        return self.target.frac + _GUARD_BITS - 1
+
+    @property
+    def square_frac(self) -> int:
+        """Fraction bits of the quadratic coefficient (per squared segment width)."""
+        return self.target.frac + _GUARD_BITS - 2
+
+    @property
+    def constant_frac(self) -> int:
+        """Fraction bits of the constant coefficient."""
+        return self.target.frac + _GUARD_BITS
+
+    @property
+    def short_bits(self) -> int:
+        """Leading bits of the remainder that are squared."""
+        span = self._segment_width**2 / 2
+        wanted = self.target.frac + _GUARD_BITS + math.ceil(math.log2(span))
+        return min(self.remainder_bits, max(wanted, 2))
+
+    @property
+    def middle(self) -> int:
+        """1 where the squared bits leave some out, and a last bit stands for their middle."""
+        return int(self.short_bits < self.remainder_bits)
+
+    @property
+    def square_dropped(self) -> int:
+        """Bits that a square drops, so that it and a sign fit a port of 27 bits."""
+        return max(2 * (self.short_bits + self.middle) - 27, 0)
+
+    @property
+    def sum_guard(self) -> int:
+        """Fraction bits of the sum below the last bit of the result."""
+        return _SUM_GUARD_BITS
+
+    @property
+    def sum_frac(self) -> int:
+        """Fraction bits of the sum before rounding."""
+        return self.target.frac + _SUM_GUARD_BITS
+
+    @property
+    def entry_frac(self) -> int:
+        """Fraction bits of the constant coefficient in the sum."""
+        return self.constant_frac
+
+    @property
+    def linear_width(self) -> int:
+        """Bits of the signed linear coefficient."""
+        return self.widths[1] + 1
+
+    @property
+    def square_width(self) -> int:
+        """Bits of the signed quadratic coefficient."""
+        return self.widths[2] + 1
+
+    @property
+    def linear_shift(self) -> int:
+        """Bits dropped from the product of linear coefficient and remainder."""
+        return self.linear_frac + 1 + self.remainder_bits - self.sum_frac
+
+    @property
+    def square_shift(self) -> int:
+        """Bits dropped from the product of quadratic coefficient and squared remainder."""
+        bits = self.square_frac + 1 + 2 * (self.short_bits + self.middle) - self.square_dropped
+        return bits - self.sum_frac
+
+    @property
+    def _segment_width(self) -> float:
+        return math.pi / 2 / (1 << self.index_bits)
+
+    # -- Constants ------------------------------------------------------------------------------
+
+    @cached_property
+    def limbs(self) -> tuple[Limb, ...]:
+        """The pieces of the angle, low to high; the last one carries the sign."""
+        count = max(1, math.ceil((self.source.width - 1) / LIMB_BITS))
+        limbs = []
+        for i in range(count):
+            low = i * LIMB_BITS
+            top = i == count - 1
+            width = self.source.width - low if top else LIMB_BITS
+            turns = round(self._turns(low) * (1 << self.turn_bits)) % (1 << self.turn_bits)
+            limbs.append(Limb(low, width, top, turns))
+        return tuple(limbs)
+
+    def _turns(self, low: int) -> Fraction:
+        """Turns that bit `low` of the angle stands for, exactly as far as pi is known here."""
+        return Fraction(1 << low, 1 << self.source.frac) / (2 * _PI)
+
+    @cached_property
+    def table(self) -> tuple[tuple[int, int, int], ...]:
+        """Rows ``(constant, linear, -square)`` of the coefficients, all non-negative integers.
+
+        The last two are truncated and stand for the middles of their intervals.
+        """
+        step = self._segment_width
+        # Interpolation in the three Chebyshev nodes 0 and +-delta, in forms without cancellation.
+        delta = step / 2 * math.sqrt(3) / 2
+        slope = step * math.sin(delta) / delta
+        curve = step**2 * 2 * math.sin(delta / 2) ** 2 / delta**2
+        rows = []
+        for i in range(1 << self.index_bits):
+            angle = (i + 0.5 + 0.5 / (1 << self.remainder_bits)) * step
+            rows.append(
+                (
+                    round(math.sin(angle) * 2.0**self.constant_frac),
+                    math.floor(math.cos(angle) * slope * 2.0**self.linear_frac),
+                    math.floor(math.sin(angle) * curve * 2.0**self.square_frac),
+                )
+            )
+        return tuple(rows)
+
+    @cached_property
+    def widths(self) -> tuple[int, int, int]:
+        """Unsigned widths of the three columns of `table`."""
+        columns = zip(*self.table, strict=True)
+        constant, linear, square = (max(column).bit_length() for column in columns)
+        return constant, linear, square
+
+    @cached_property
+    def error_bound(self) -> float:
+        """Bound of ``|result - sin(x)|`` in real units, x being the represented angle."""
+        phase = math.pi * 2.0**-self.phase_bits
+        constants = 0.0
+        for limb in self.limbs:
+            exact = self._turns(limb.low) * (1 << self.turn_bits)
+            wrong = abs(exact % (1 << self.turn_bits) - limb.constant)
+            largest = 1 << (limb.width - 1 if limb.signed else limb.width)
+            constants += 2 * math.pi * float(wrong * largest) * 2.0**-self.turn_bits
+        step = self._segment_width
+        # The third derivative is at most 1; half a step off the middle adds the bracket.
+        interpolation = (1 + 12 * 2.0**-self.remainder_bits) * step**3 / 192
+        rounding = (
+            2.0 ** -(self.constant_frac + 1)  # the constant coefficient
+            + 2.0 ** -(self.linear_frac + 2)  # the linear one, times at most one half
+            + 2.0 ** -(self.square_frac + 3)  # the quadratic one, times at most one quarter
+            + self.middle * 2.0 ** -(self.short_bits + 1) * step**2 / 2  # the short remainder
+            + bool(self.square_dropped) * 2.0**-27 * step**2 / 2  # of its square
+            + 1.5 * 2.0**-self.sum_frac  # two truncated products, half the last bit of the sum
+        )
+        return phase + constants + interpolation + rounding + self.target.lsb / 2
+
+    # -- The model ------------------------------------------------------------------------------
+
+    def phase(self, x: Ints) -> Ints:
+        """Phase of an angle: x (any shape), integers of `source`; result in ``2**-phase_bits``
+        turns, from 0 to below one turn."""
+        turns = np.zeros_like(x, dtype=np.int64)
+        mask = (1 << self.turn_bits) - 1
+        for limb in self.limbs:
+            value = x >> limb.low
+            if not limb.signed:
+                value = value & ((1 << limb.width) - 1)
+            # At most 18 + 56 bits: the constant in two halves keeps each product below 2**63.
+            high, low = divmod(limb.constant, 1 << PIECE_BITS)
+            upper = (value * high) & (mask >> PIECE_BITS)
+            turns = (turns + value * low + (upper << PIECE_BITS)) & mask
+        return turns >> (self.turn_bits - self.phase_bits)
+
+    def compute(self, x: Ints, cosine: Ints) -> Ints:
+        """Integers of `target`: of the cosine where `cosine` is 1, of the sine where it is 0."""
+        phase = self.phase(x)
+        quadrant = ((phase >> (self.phase_bits - 2)) + cosine) & 3
+        u = phase & ((1 << (self.phase_bits - 2)) - 1)
+        u = np.where(quadrant & 1, u ^ ((1 << (self.phase_bits - 2)) - 1), u)
+        index = u >> self.remainder_bits
+        half = 1 << (self.remainder_bits - 1)
+        r = (u & ((1 << self.remainder_bits) - 1)) - half
+
+        constant, linear, square = np.array(self.table, dtype=np.int64).T
+        short = r >> (self.remainder_bits - self.short_bits)
+        if self.middle:
+            short = short << 1 | 1
+        y = constant[index] << (self.sum_frac - self.constant_frac)
+        y = y + (((linear[index] << 1 | 1) * r) >> self.linear_shift)
+        squared = short**2 >> self.square_dropped
+        y = y - (((square[index] << 1 | 1) * squared) >> self.square_shift)
+        y = np.where(quadrant & 2, ~y, y)
+        result: Ints = (y + (1 << (_SUM_GUARD_BITS - 1))) >> _SUM_GUARD_BITS
+        return result
