@@ -33,7 +33,7 @@ from pinion.robot import Model, load, model_from_dict, model_to_dict
 
 from .description import build_manifest, content_digest, function_text, schedule_rows
 from .interval import choose_interval
-from .objective import format_plan, objective_timing
+from .objective import PATIENCE, format_plan, objective_timing
 from .states import REFERENCE, budget_states
 from .targets import SIM, find_target
 
@@ -153,6 +153,7 @@ def make_design(
         timing=timing,
         states=budget_states(model, row, distribution),
         droppable=droppable,
+        patience=PATIENCE[objective],
         link_parents=parents,
         floorplan=floorplan,
         report=report,

@@ -40,6 +40,11 @@ SIGNAL_FORMATS: Mapping[Multiplier, str] = MappingProxyType({DSP48E2: AUTO, MULT
 OBJECTIVES = ("area", "latency", "throughput")
 
 
+# Shares of sums' slack that are tried: what saves adders costs cycles where units are shared.
+PATIENCE: Mapping[str, tuple[float, ...]] = MappingProxyType(
+    {"area": (1.0,), "latency": (0.5, 0.0), "throughput": (1.0,)}
+)
+
 # Below this error the rounding of short sines and cosines counts.
 _FINE = 2e-4
 

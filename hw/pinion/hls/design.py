@@ -22,7 +22,7 @@ from .floorplan import arrange
 from .lower import FormatPlan, lower
 from .operations import Operation, operations
 from .planfile import SavedPlan, graph_digest
-from .schedule import Schedule, schedule
+from .schedule import schedule
 from .sums import gather_dots
 from .timing import Timing
 
@@ -91,6 +91,7 @@ def design(
     states: Mapping[str, Floats],
     droppable: Collection[str] = (),
     effort: int = 3,
+    patience: Sequence[float] = (1.0,),
     link_parents: Sequence[int] = (),
     floorplan: bool = False,
     report: Callable[[str], None] = lambda text: None,
@@ -103,6 +104,8 @@ def design(
     states : input states (n,) by word for which the error budget shall hold.
     droppable : input words that are left out of the record when nothing reads them.
     effort : tries of each length of the schedule.
+    patience : shares of sums' slack to spend on saving adders (:func:`.sums.gather_dots`), to be
+        tried.
     link_parents : parent of each link, to give every link units of its own
         (:func:`pinion.hls.clusters.clustered`); empty to share all units.
     floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
@@ -125,24 +128,27 @@ def design(
         found = operations(fixed, timing)
         return clustered(found, parents=link_parents, ii=ii) if link_parents and ii > 0 else found
 
-    best: tuple[Graph, Graph, Schedule, tuple[int, ...]] | None = None
     saved = plan.saved if isinstance(plan, AutoFormats) else None
-    for widths in DOT_WIDTHS if saved is None else (saved.widths,):
-        real = gather_dots(folded, timing, widths=widths, ii=max(1, ii))
+    reals = [
+        (gather_dots(folded, timing, widths=widths, ii=max(1, ii), patience=share), widths)
+        for widths in (DOT_WIDTHS if saved is None else (saved.widths,))
+        for share in patience
+    ]
+    if saved is not None:  # one that is not there is refused by its plan
+        reals = [pair for pair in reals if graph_digest(pair[0]) == saved.digest][:1] or reals[:1]
+    best: tuple[int, Graph, Graph, tuple[int, ...]] | None = None
+    for real, widths in reals:
         fixed = plan.lower(real) if isinstance(plan, AutoFormats) else lower(real, plan)
-        modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=effort)
+        modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=1)
         # All use the same number of multipliers; the first of equals has the fewest adders.
-        if best is None or modulo.latency_cycles < best[2].latency_cycles:
-            best = real, fixed, modulo, widths
+        if best is None or modulo.latency_cycles < best[0]:
+            best = modulo.latency_cycles, real, fixed, widths
     assert best is not None
-    real, fixed, modulo, widths = best
+    _, real, fixed, widths = best
     reach: dict[int, float] = {}
     if isinstance(plan, AutoFormats):
         reach = dict(enumerate(measure_ranges(real, plan.states).largest))
-        refined, signals = plan.refine(real, ii, report)
-        if refined != fixed:
-            fixed = refined
-            modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=effort)
+        fixed, signals = plan.refine(real, ii, report)
         saved = SavedPlan(
             signals=signals,
             tables=plan.tables,
@@ -151,6 +157,7 @@ def design(
             distribution=plan.distribution,
             max_error=plan.max_error,
         )
+    modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=effort)
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
     if floorplan:
