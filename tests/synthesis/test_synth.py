@@ -50,7 +50,7 @@ def test_dsp_blocks_are_those_of_the_manifests_multipliers(
 def test_counts_are_those_of_the_log(folder: Path, result: dict[str, Any]) -> None:
     log = (folder / "synth.log").read_text()
     totals = log[log.rindex("=== design hierarchy ===") :]
-    for pattern, key in ((r"LUT[1-6]|INV", "lut"), (r"FD[RSCP]E", "ff"), (r"SRL\w+", "srl")):
+    for pattern, key in ((r"LUT[1-6]|LUT6_2|INV", "lut"), (r"FD[RSCP]E", "ff"), (r"SRL\w+", "srl")):
         found = re.findall(rf"^\s+(\d+)\s+\S+\s+(?:{pattern})$", totals, re.MULTILINE)
         found = found or re.findall(rf"^\s+(\d+)\s+(?:{pattern})$", totals, re.MULTILINE)
         assert sum(map(int, found)) == result[key], key

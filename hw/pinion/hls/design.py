@@ -23,6 +23,7 @@ from .lower import FormatPlan, lower
 from .operations import Operation, operations
 from .planfile import SavedPlan, graph_digest
 from .schedule import schedule
+from .sharing import share
 from .sums import gather_dots
 from .timing import Timing
 
@@ -103,12 +104,14 @@ def design(
     ii : initiation interval, cycles between requests.
     states : input states (n,) by word for which the error budget shall hold.
     droppable : input words that are left out of the record when nothing reads them.
-    effort : tries of each length of the schedule.
+    effort : tries of each length of the schedule, and moves of the search for few inputs of
+        selectors.
     patience : shares of sums' slack to spend on saving adders (:func:`.sums.gather_dots`), to be
         tried.
     link_parents : parent of each link, to give every link units of its own
         (:func:`pinion.hls.clusters.clustered`); empty to share all units.
-    floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
+    floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`) instead of for few inputs
+        of selectors (:mod:`pinion.hls.sharing`).
     report : called with a short line where there is something to say.
 
     Raises
@@ -163,6 +166,10 @@ def design(
     if floorplan:
         report("Choosing units for short wires")
         binding = replace(binding, unit=arrange(binding))
+    else:
+        report("Choosing units and cycles for few inputs of selectors")
+        fixed, binding = share(fixed, binding, effort=effort)
+        check_schedule(fixed, binding.schedule)
     check_binding(fixed, binding)
     return Design(
         traced=traced,

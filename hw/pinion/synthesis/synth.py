@@ -20,6 +20,7 @@ from .levels import longest_path
 from .netlist import flatten
 from .resources import CAPACITY, PART, Resources, share
 from .roles import regions_of
+from .selectors import selectors_of, selectors_verilog
 from .timing import estimate_timing
 
 TOP = "pinion_core"
@@ -28,15 +29,17 @@ FAMILY = "xcup"
 NOTE = (
     "Counts of Yosys for UltraScale+, hierarchy kept; no vendor tool placed, routed or timed the "
     "design. DSP counts are exact; LUTs and flip-flops are upper-side estimates (pipeline "
-    "registers are not packed into DSP blocks, carries are CARRY4). max_levels is the longest path "
-    "in cells; delays and clock are an estimate."
+    "registers are not packed into DSP blocks, carries are CARRY4). Operand selectors are counted "
+    "with MUXF7 and MUXF8, two bits of a selector of two inputs as one LUT. max_levels is the "
+    "longest path in cells; delays and clock are an estimate."
 )
 
 _FLAGS = f"-family {FAMILY} -top {TOP} -noiopad -noclkbuf"
 
 # synth_xilinx maps LUTs by abc9. On a whole RNEA core (155 DSP, 17k LUT) that takes 40 s of 52,
 # abc 5 of 12, for the same number of LUTs (17.22k against 17.26k). Wide multiplexers are left
-# out: they cost abc 12 % more LUTs. The other commands are those of the script's step map_luts.
+# out: they cost abc 12 % more LUTs; operand selectors get theirs beforehand
+# (:mod:`pinion.synthesis.selectors`). The other commands are those of the script's step map_luts.
 MAP_LUTS = (
     "opt_expr -mux_undef -noclkinv",
     "abc -luts 2:2,3,6:5",
@@ -90,12 +93,16 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
         )
     report(f"Synthesising for {FAMILY}")
     stat, netlist = folder / "synth_stat.json", folder / "synth_netlist.json"
-    table = folder / "synth_stat.txt"
+    table, mapped = folder / "synth_stat.txt", folder / "synth_selectors.v"
+    selectors = selectors_of(rtlil.read_text())
+    mapped.write_text(selectors_verilog(selectors))
     try:
         run_yosys(
             [
                 f"read_rtlil {yosys_path(rtlil, folder=folder)}",
                 *_explicit_blocks(folder),
+                *(f"delete {name}" for name, _, _ in selectors),
+                f"read_verilog {mapped.name}",
                 KEEP,
                 f"synth_xilinx {_FLAGS} -run begin:map_luts",
                 *MAP_LUTS,
@@ -118,6 +125,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
         stat.unlink(missing_ok=True)
         netlist.unlink(missing_ok=True)
         table.unlink(missing_ok=True)
+        mapped.unlink(missing_ok=True)
     path = longest_path(flat)
     timing = estimate_timing(flat, delays, regions=regions_of(SCHEDULE.read(folder)))
     resources = Resources(cells, TOP)

@@ -1,0 +1,302 @@
+"""Sharing: units, cycles and orders of operands are chosen for few inputs of operand selectors.
+
+Most lookup tables of a core select operands: every port of a shared unit reads another value in
+each slot. Two reads that have one source (:mod:`pinion.hls.sources`) take one input. So simulated
+annealing (Kirkpatrick, Gelatt and Vecchi 1983) moves operations to other units and, within the
+slack that producers and users leave, to other cycles, the operation that is there taking the free
+place; and it trades operands where a sum does not care. Interval, units, latency and every bit of
+the results stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from pinion.graph import Graph, Node, names
+
+from .binding import Binding
+from .operations import Operation
+from .schedule import Schedule
+from .sources import CONSTANT, Moved, Sources
+
+# Tried moves for each operation and effort in a core of so many operations, fewer
+# in proportion in smaller ones, where less will do; and most in all: half a minute.
+MOVES, FULL, MOST_MOVES = 160, 600, 1_000_000
+
+# Temperatures, in lookup tables: from most changes being taken to hardly any for the worse.
+HOT, COLD = 2.5, 0.25
+
+# Shares of the moves that trade operands of one operation, and among the others of those that look
+# for another cycle, for its ends rather than anywhere, and for a unit with a source in common.
+TRADES, LATER, TO_ENDS, GUIDED = 0.1, 0.5, 0.3, 0.8
+
+# Operands of a term of an exact sum or product whose terms may trade places.
+_TERM = {names.ADD: 1, names.SUM: 1, names.MUL: 2, names.DOT: 2}
+
+
+def share(
+    graph: Graph, binding: Binding, *, seed: int = 0, effort: int = 3
+) -> tuple[Graph, Binding]:
+    """Choose units, cycles and orders of operands for few inputs of selectors.
+
+    Parameters
+    ----------
+    graph : the fixed graph; operands trade places in it as well.
+    binding : a legal one, to start from.
+    seed : the same gives the same.
+    effort : how many moves to try: as many times more.
+
+    Returns
+    -------
+    The graph and a legal binding of it with the same units and results, as late, whose estimated
+    cost is not higher; the ones given where none was found.
+    """
+    search = _Search(graph, binding)
+    before = search.estimate().cost
+    count = len(binding.schedule.operations)
+    moves = MOVES * effort * count * min(count, FULL) // FULL
+    search.anneal(min(MOST_MOVES, moves), seed)
+    if search.estimate().cost >= before:
+        return graph, binding
+    return search.result()
+
+
+class _Search(Sources):
+    """Moves of operations and operands, each undone where it costs too much."""
+
+    def __init__(self, graph: Graph, binding: Binding) -> None:
+        super().__init__(graph, binding)
+        plan, uses = self.plan, graph.uses()
+        # Operations by unit and slot.
+        places = zip(self.unit, self.start, strict=True)
+        self.busy = {(u, s % self.ii): i for i, (u, s) in enumerate(places)}
+        # Latency is counted from the first sine to the last result: these keep their cycles.
+        self.earliest = [0] * self.count
+        self.latest = [plan.length - op.latency for op in plan.operations]
+        for i, operation in enumerate(plan.operations):
+            if operation.kind.name == "sincos" or plan.ready(i) == plan.length:
+                self.earliest[i] = self.latest[i] = plan.start[i]
+        self.trades = [_trades(graph, operation, uses) for operation in plan.operations]
+        self.order = [list(range(len(reads))) for reads in self.reads]
+
+    def _window(self, i: int) -> tuple[int, int]:
+        """First and last cycle in which an operation may start, all others staying."""
+        first, last = self.earliest[i], self.latest[i]
+        for read in self.reads[i]:
+            if (value := self.value[read]) >= 0:
+                first = max(first, self.ready[value] - self.offset[read])
+        for read in self.readers[i]:
+            reader = self.reader[read]
+            cycle = self.offset[read] + (self.start[reader] if reader >= 0 else 0)
+            last = min(last, cycle - self.latency[i])
+        return first, last
+
+    def _put(self, i: int, unit: int, start: int) -> None:
+        self.unit[i], self.start[i], self.ready[i] = unit, start, start + self.latency[i]
+
+    def _move(self, i: int, unit: int, start: int, limit: float) -> None:
+        """Put an operation on a unit in a cycle within its window, and the one there on its own.
+
+        Undone where the cost grows by more than the limit; so is `_trade`.
+        """
+        ii, mine, was = self.ii, self.unit[i], self.start[i]
+        if unit == mine and start == was:
+            return
+        moved = [(i, mine, was)]
+        j = self.busy.get((unit, start % ii), i)
+        to = self.start[j]
+        if j != i:
+            if (start - was) % ii:
+                if any(self.value[read] == j for read in self.reads[i]) or any(
+                    self.value[read] == i for read in self.reads[j]
+                ):
+                    return
+                first, last = self._window(j)
+                first += (was - first) % ii
+                if first > last:
+                    return
+                to = first + ii * int(self.random() * ((last - first) // ii + 1))
+            moved.append((j, unit, self.start[j]))
+            self._put(j, mine, to)
+        self._put(i, unit, start)
+        log: list[Moved] = []
+        costs: list[tuple[int, float]] = []
+        values: dict[int, None] = {}  # of which registers may change
+        grown = 0.0
+        for k, _, before in moved:
+            grown += self.follow(self.reads[k], log) + self.follow(self.readers[k], log)
+            if self.start[k] != before:
+                values[k] = None
+                values.update(dict.fromkeys([self.value[read] for read in self.reads[k]]))
+        values.pop(CONSTANT, None)
+        grown += self.update(values, costs)
+        if grown > limit:
+            self.undo(log)
+            for value, cost in costs:
+                self.store[value] = cost
+            for k, before_unit, before in moved:
+                self._put(k, before_unit, before)
+            return
+        if j != i:
+            self.busy[mine, was % ii] = j
+        else:
+            del self.busy[mine, was % ii]
+        self.busy[unit, start % ii] = i
+
+    def _exchange(self, one: int, other: int) -> None:
+        """Let two reads of an operation read each other's value."""
+        a, b = self.value[one], self.value[other]
+        if a != b:
+            for value, old, new in ((a, one, other), (b, other, one)):
+                if value >= 0:
+                    readers = self.readers[value]
+                    readers[readers.index(old)] = new
+        self.value[one], self.value[other] = b, a
+        self.shift[one], self.shift[other] = self.shift[other], self.shift[one]
+
+    def _trade(self, i: int, pairs: Sequence[tuple[int, int]], limit: float) -> None:
+        """Let operands of an operation trade places."""
+        reads = [(self.reads[i][a], self.reads[i][b]) for a, b in pairs]
+        for one, other in reads:
+            for value, to in ((self.value[one], other), (self.value[other], one)):
+                if value >= 0 and self.ready[value] > self.start[i] + self.offset[to]:
+                    return
+        for one, other in reads:
+            self._exchange(one, other)
+        log: list[Moved] = []
+        costs: list[tuple[int, float]] = []
+        grown = self.follow([read for pair in reads for read in pair], log)
+        values = dict.fromkeys(self.value[read] for pair in reads for read in pair)
+        values.pop(CONSTANT, None)
+        grown += self.update(values, costs)
+        if grown > limit:
+            self.undo(log)
+            for value, cost in costs:
+                self.store[value] = cost
+            for one, other in reads:
+                self._exchange(one, other)
+            return
+        order = self.order[i]
+        for a, b in pairs:
+            order[a], order[b] = order[b], order[a]
+
+    def _any(self, items: Sequence[int]) -> int:
+        return items[int(self.random() * len(items))]
+
+    def _guess(self, i: int) -> int:
+        """A unit of the operation's kind that may have a source in common with it."""
+        if self.units[i] == 1:
+            return self.first[i]
+        if self.random() < GUIDED:
+            if self.random() < 0.5:
+                # One that reads the same value, or another one of the same unit.
+                value = self.value[self._any(self.reads[i])]
+                if 0 <= value < self.count and self.random() < 0.5:
+                    value = self.busy.get((self.unit[value], int(self.random() * self.ii)), value)
+                if value >= 0 and self.readers[value]:
+                    k = self.reader[self._any(self.readers[value])]
+                    if k >= 0 and self.first[k] == self.first[i]:
+                        return self.unit[k]
+            elif self.readers[i]:
+                # One that is read by the same port.
+                read = self._any(self.readers[i])
+                if (k := self.reader[read]) >= 0:
+                    k = self.busy.get((self.unit[k], int(self.random() * self.ii)), k)
+                    port = self.port_in[read]
+                    value = self.value[self.reads[k][port]] if port < len(self.reads[k]) else -1
+                    if 0 <= value < self.count and self.first[value] == self.first[i]:
+                        return self.unit[value]
+        return self.first[i] + int(self.random() * self.units[i])
+
+    def anneal(self, moves: int, seed: int) -> None:
+        """Try moves at falling temperatures."""
+        self.random = random = Random(seed).random
+        trading = [i for i, trades in enumerate(self.trades) if trades]
+        temperature, cooling = HOT, (COLD / HOT) ** (1 / max(1, moves))
+        for _ in range(moves):
+            temperature *= cooling
+            # Taken with the probability exp(-grown / temperature): the limit is drawn beforehand.
+            limit = -temperature * math.log(1.0 - random())
+            if trading and random() < TRADES:
+                i = self._any(trading)
+                trades = self.trades[i]
+                self._trade(i, trades[int(random() * len(trades))], limit)
+                continue
+            i = int(random() * self.count)
+            start = self.start[i]
+            if random() < LATER:
+                first, last = self._window(i)
+                if random() < TO_ENDS:
+                    start = first if random() < 0.5 else last
+                else:
+                    start = first + int(random() * (last - first + 1))
+            self._move(i, self._guess(i), start, limit)
+
+    def result(self) -> tuple[Graph, Binding]:
+        """The graph and the binding with operations, cycles and units as they are now."""
+        plan = self.plan
+        nodes = list(self.graph.nodes)
+        operations = []
+        for operation, order in zip(plan.operations, self.order, strict=True):
+            if order != sorted(order):
+                operation = _reordered(self.graph, operation, order, nodes)
+            operations.append(operation)
+        schedule = Schedule(
+            plan.ii, plan.timing, tuple(operations), tuple(self.start), plan.units,
+            plan.first_operand, plan.length,
+        )  # fmt: skip
+        stages = dict.fromkeys(self.binding.inputs, 1)
+        for node, value in self.at.items():
+            deepest = max((self.stage[read] for read in self.readers[value]), default=-1)
+            if deepest >= 0:
+                stages[node] = deepest + 1
+        units = tuple(u - f for u, f in zip(self.unit, self.first, strict=True))
+        binding = replace(self.binding, schedule=schedule, unit=units, stages=stages)
+        return Graph(tuple(nodes), self.graph.outputs), binding
+
+
+def _exact(graph: Graph, operation: Operation) -> int:
+    """The sum or product whose value only the operation's unit knows, or the node itself."""
+    node = graph.nodes[operation.node]
+    return node.args[0] if node.op == names.QUANTIZE else operation.node
+
+
+def _trades(graph: Graph, operation: Operation, uses: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Pairs of operands that may trade places: factors, and summands or products of one sign."""
+    exact = _exact(graph, operation)
+    node, widths = graph.nodes[exact], operation.kind.widths
+    size = _TERM.get(node.op)
+    used = [operand for operand in operation.operands if not operand.unused]
+    if size is None or uses[exact] != 1 or len(node.args) != len(used):
+        return []
+    # An addend stays where it is.
+    terms = [range(k, k + size) for k in range(0, len(node.args) - size + 1, size)]
+    signs = node.params or (1,) * len(terms)
+    found = [[(a, b)] for a, *others in terms for b in others if widths[a] == widths[b]]
+    for k, other in enumerate(terms):
+        for j, one in enumerate(terms[:k]):
+            if signs[j] == signs[k] and all(
+                widths[a] == widths[b] for a, b in zip(one, other, strict=True)
+            ):
+                found.append(list(zip(one, other, strict=True)))
+    return found
+
+
+def _reordered(
+    graph: Graph, operation: Operation, order: Sequence[int], nodes: list[Node]
+) -> Operation:
+    """An operation with its operands in another order, and its node in a graph's nodes likewise.
+
+    When a port reads belongs to the port, not to the value.
+    """
+    exact = _exact(graph, operation)
+    args = tuple(graph.nodes[exact].args[k] for k in order)
+    nodes[exact] = replace(graph.nodes[exact], args=args)
+    moved = [
+        replace(operation.operands[k], offset=operation.operands[port].offset)
+        for port, k in enumerate(order)
+    ]
+    return replace(operation, operands=(*moved, *operation.operands[len(order) :]))

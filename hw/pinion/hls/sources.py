@@ -1,0 +1,273 @@
+"""Sources: what every port of a bound schedule reads, and what selecting and keeping it costs.
+
+Two reads of a port have one source where they name a unit's output at one shift, whichever of the
+unit's values stands there; or the same register at the same shift; or any constant. A port needs a
+selector for as many inputs as it has sources. Costs are estimates in lookup tables of six inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pinion.graph import Graph
+from pinion.graph.evaluate import formats
+
+from .binding import Binding
+
+# Lookup tables that a flip-flop weighs (there are two of them for each table, and most cores have
+# some to spare), and those of a bit in a chain that is a shift register.
+FLIP_FLOP, SHIFT_REGISTER = 0.1, 1.0
+SHORTEST_SHIFT_REGISTER = 3
+
+# What is reckoned for each bit of each input after the first, beside the tables it takes, and how
+# the two are weighed: a selector gets smaller with some inputs only, but each is a step there.
+_EACH, _SMOOTH = 0.27, 0.5
+
+CONSTANT = -1
+"""Number of the value that any constant is."""
+
+# A read that was elsewhere: its number, port, source and stage.
+Moved = tuple[int, int, int, int]
+
+
+def tables(inputs: int) -> float:
+    """Lookup tables that a bit of a selector takes, with MUXF7 and MUXF8."""
+    if inputs <= 2:
+        return 0.5 * max(0, inputs - 1)
+    if inputs <= 8:
+        return 1.0 if inputs <= 4 else 2.0
+    if inputs <= 16:
+        return 3.0 if inputs <= 10 else 4.0
+    groups, rest = divmod(inputs, 16)
+    return 4.0 * groups + math.ceil(tables(rest)) + math.ceil(tables(groups + (rest > 0)))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a binding's selectors and registers take, estimated.
+
+    Members
+    -------
+    inputs : of all selectors, those of ports with a single source counted as one.
+    selectors : lookup tables of selectors.
+    flip_flops : bits of registers in which values wait.
+    shift_registers : bits of chains without taps, a lookup table each.
+    """
+
+    inputs: int
+    selectors: float
+    flip_flops: int
+    shift_registers: int
+
+    @property
+    def cost(self) -> float:
+        """All of it in lookup tables."""
+        registers = FLIP_FLOP * self.flip_flops + SHIFT_REGISTER * self.shift_registers
+        return self.selectors + registers
+
+
+def estimate(graph: Graph, binding: Binding) -> Estimate:
+    """Count a binding's sources port by port, and its registers chain by chain."""
+    return Sources(graph, binding).estimate()
+
+
+class Sources:
+    """Operations with units and cycles, the sources of every port, and what that costs.
+
+    Units and ports are numbered throughout, kind by kind, and lanes of the results follow as ports.
+    Values are operations and, after them, inputs. A read is an operand of an operation, or a word
+    of the results.
+    """
+
+    def __init__(self, graph: Graph, binding: Binding) -> None:
+        self.graph, self.binding = graph, binding
+        self.plan = plan = binding.schedule
+        self.ii = plan.ii
+        operations = plan.operations
+        self.count = count = len(operations)
+        fmts = formats(graph)
+        self.at = {op.node: i for i, op in enumerate(operations)}
+        self.at.update({node: count + k for k, node in enumerate(binding.inputs)})
+        self.width = [fmts[op.node].width for op in operations]
+        self.width += [fmts[node].width for node in binding.inputs]
+        self.units = [plan.units[op.kind] for op in operations]
+        self.port_of: list[int] = []  # first port of a unit
+        widths: list[int] = []  # of ports
+        first: dict[object, int] = {}
+        for kind, units in plan.units.items():
+            first[kind] = len(self.port_of)
+            for _ in range(units):
+                self.port_of.append(len(widths))
+                widths += kind.widths
+        self.first = [first[op.kind] for op in operations]  # unit of an operation's kind
+        self.unit = [f + u for f, u in zip(self.first, binding.unit, strict=True)]
+        self.start = list(plan.start)
+        self.latency = [op.latency for op in operations]
+        self.ready = [plan.ready(i) for i in range(count)] + [0] * len(binding.inputs)
+        self._list_reads(len(widths))
+        lane = max((fmts[out.node].width for out in binding.outputs), default=0)
+        self.widths = widths + [lane] * binding.lanes_out
+        self._open()
+
+    def _list_reads(self, lanes: int) -> None:
+        """Reads by number: value, shift, reader, port in it and cycle after its start."""
+        self.value: list[int] = []
+        self.shift: list[int] = []
+        self.reader: list[int] = []  # -1 for a lane
+        self.port_in: list[int] = []
+        self.offset: list[int] = []
+        self.reads: list[list[int]] = [[] for _ in range(self.count)]
+        self.readers: list[list[int]] = [[] for _ in self.width]
+        for i, operation in enumerate(self.plan.operations):
+            for port, operand in enumerate(operation.operands):
+                if operand.unused:  # an addend, the last
+                    continue
+                value = CONSTANT if operand.constant is not None else self.at[operand.node]
+                self.reads[i].append(self._read(value, operand.shift, i, port, operand.offset))
+        for out in self.binding.outputs:
+            self._read(self.at.get(out.node, CONSTANT), 0, -1, lanes + out.lane, out.cycle)
+
+    def _read(self, value: int, shift: int, reader: int, port: int, offset: int) -> int:
+        number = len(self.value)
+        self.value.append(value)
+        self.shift.append(shift + 512 if value >= 0 else 0)
+        self.reader.append(reader)
+        self.port_in.append(port)
+        self.offset.append(offset)
+        if value >= 0:
+            self.readers[value].append(number)
+        return number
+
+    def _open(self) -> None:
+        """Tables of sources and costs, from the places of all operations."""
+        most = self.ii + max(len(self.binding.outputs), 1) + 2
+        price = [
+            (1 - _SMOOTH) * tables(k) + _SMOOTH * _EACH * max(0, k - 1) for k in range(most + 1)
+        ]
+        rise = [after - before for before, after in pairwise(price)]
+        # What one source more costs a port, by how many it has.
+        by_width = {width: [width * step for step in rise] for width in set(self.widths)}
+        self.rise = [by_width[width] for width in self.widths]
+        self.sources: list[dict[int, int]] = [{} for _ in self.widths]
+        places = [self._place(read) for read in range(len(self.value))]
+        self.port = [port for port, _, _ in places]
+        self.source = [source for _, source, _ in places]
+        self.stage = [stage for _, _, stage in places]
+        for port, source, _ in places:
+            known = self.sources[port]
+            known[source] = known.get(source, 0) + 1
+        self._chains: dict[frozenset[int], float] = {}
+        self.store = [self._storage(value) for value in range(len(self.width))]
+
+    # -- costs ------------------------------------------------------------------------------------
+
+    def _place(self, read: int) -> tuple[int, int, int]:
+        """Port of a read, number of its source, and the register stage (-1 for none)."""
+        i, value = self.reader[read], self.value[read]
+        if i < 0:
+            port, cycle = self.port_in[read], self.offset[read]
+        else:
+            port = self.port_of[self.unit[i]] + self.port_in[read]
+            cycle = self.start[i] + self.offset[read]
+        if value < 0:
+            return port, 0, -1
+        if value >= self.count:
+            stage = cycle // self.ii
+        else:
+            waited = cycle - self.ready[value]
+            if waited == 0:
+                return port, -1 - (self.unit[value] * 1024 + self.shift[read]), -1
+            stage = (waited - 1) // self.ii
+        return port, ((value * 4096 + stage) * 1024 + self.shift[read]) + 1, stage
+
+    def _storage(self, value: int) -> float:
+        """Cost of a value's registers, for the stages that are read."""
+        stage = self.stage
+        taps = frozenset([stage[read] for read in self.readers[value]])
+        cost = self._chains.get(taps)
+        if cost is None:
+            flip_flops, shift_registers = _chain(taps)
+            cost = FLIP_FLOP * flip_flops + SHIFT_REGISTER * shift_registers
+            self._chains[taps] = cost
+        return cost * self.width[value]
+
+    def estimate(self) -> Estimate:
+        """Of the places as they are."""
+        chains = [
+            (width, *_chain(frozenset(self.stage[read] for read in readers)))
+            for width, readers in zip(self.width, self.readers, strict=True)
+        ]
+        return Estimate(
+            inputs=sum(map(len, self.sources)),
+            selectors=sum(
+                width * tables(len(known))
+                for width, known in zip(self.widths, self.sources, strict=True)
+            ),
+            flip_flops=sum(width * flip_flops for width, flip_flops, _ in chains),
+            shift_registers=sum(width * chain for width, _, chain in chains),
+        )
+
+    def follow(self, reads: Iterable[int], log: list[Moved]) -> float:
+        """Bring reads to where they are now; what that costs. The log takes where they were."""
+        grown = 0.0
+        for read in reads:
+            port, source, stage = self._place(read)
+            old_port, old = self.port[read], self.source[read]
+            if port == old_port and source == old:
+                continue
+            log.append((read, old_port, old, self.stage[read]))
+            known = self.sources[old_port]
+            times = known[old]
+            if times == 1:
+                del known[old]
+                grown -= self.rise[old_port][len(known)]
+            else:
+                known[old] = times - 1
+            known = self.sources[port]
+            if source in known:
+                known[source] += 1
+            else:
+                grown += self.rise[port][len(known)]
+                known[source] = 1
+            self.port[read], self.source[read], self.stage[read] = port, source, stage
+        return grown
+
+    def undo(self, log: Sequence[Moved]) -> None:
+        """Bring reads back to where they were."""
+        for read, port, source, stage in reversed(log):
+            known = self.sources[self.port[read]]
+            times = known[self.source[read]]
+            if times == 1:
+                del known[self.source[read]]
+            else:
+                known[self.source[read]] = times - 1
+            known = self.sources[port]
+            known[source] = known.get(source, 0) + 1
+            self.port[read], self.source[read], self.stage[read] = port, source, stage
+
+    def update(self, values: Iterable[int], log: list[tuple[int, float]]) -> float:
+        """Bring the costs of values' registers up to date; by how much they grow."""
+        grown = 0.0
+        for value in values:
+            cost, old = self._storage(value), self.store[value]
+            if cost != old:
+                log.append((value, old))
+                self.store[value] = cost
+                grown += cost - old
+        return grown
+
+
+def _chain(taps: frozenset[int]) -> tuple[int, int]:
+    """Flip-flops and shift registers of one bit of a value of which these stages are read."""
+    flip_flops = shift_registers = 0
+    last = -1
+    for stage in sorted(taps - {-1}):
+        length, last = stage - last, stage
+        if length < SHORTEST_SHIFT_REGISTER:
+            flip_flops += length
+        else:
+            shift_registers += 1
+    return flip_flops, shift_registers
