@@ -65,14 +65,16 @@ def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
         raise ObjectiveError(
             f"There is no objective '{objective}'; choose one of {', '.join(OBJECTIVES)}."
         )
-    if objective == "throughput":
-        return timing_for(plan, add=2, port=1)
     # A product of one block that adds as well needs no register inside; one of four blocks does,
     # and so does one whose sum is made of lookup tables.
     signals = isinstance(plan, AutoFormats)
     adds = isinstance(plan, AutoFormats) and plan.tables.multiplier.adds
     fast = signals and objective == "latency"
-    timing = timing_for(plan, multiplier_stages=1 if fast or adds else 2)
+    stages = 1 if fast or adds else 2
+    if objective == "throughput":
+        timing = timing_for(plan, multiplier_stages=stages, add=2, port=1)
+    else:
+        timing = timing_for(plan, multiplier_stages=stages)
     return replace(timing, chained=1 + fast, wide=int(adds))
 
 

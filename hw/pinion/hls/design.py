@@ -22,7 +22,7 @@ from .floorplan import arrange
 from .lower import FormatPlan, lower
 from .operations import Operation, operations
 from .planfile import SavedPlan, graph_digest
-from .schedule import schedule
+from .schedule import schedule, shorter
 from .sharing import share
 from .sums import gather_dots
 from .timing import Timing
@@ -142,10 +142,13 @@ def design(
     best: tuple[int, Graph, Graph, tuple[int, ...]] | None = None
     for real, widths in reals:
         fixed = plan.lower(real) if isinstance(plan, AutoFormats) else lower(real, plan)
-        modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=1)
+        found = unit_operations(fixed)
         # All use the same number of multipliers; the first of equals has the fewest adders.
-        if best is None or modulo.latency_cycles < best[0]:
-            best = modulo.latency_cycles, real, fixed, widths
+        if best is None:
+            plain = schedule(found, ii=ii, timing=timing, effort=1)
+            best = plain.length, real, fixed, widths
+        elif better := shorter(found, ii=ii, timing=timing, length=best[0]):
+            best = better.length, real, fixed, widths
     assert best is not None
     _, real, fixed, widths = best
     reach: dict[int, float] = {}

@@ -9,6 +9,7 @@ one that finds none takes another's. Lengths that fail several times are given u
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,6 +118,15 @@ class _Problem:
         return ready
 
 
+def shorter(
+    operations: tuple[Operation, ...], *, ii: int, timing: Timing, length: int
+) -> Schedule | None:
+    """A schedule with the fewest units, shorter than a length, or None where one try finds none."""
+    units = unit_counts(operations, ii)
+    start = _search(_Problem(operations, units, ii), 1, length)
+    return None if start is None else _finish(operations, start, ii, timing, units)
+
+
 def schedule(
     operations: tuple[Operation, ...],
     *,
@@ -146,15 +156,17 @@ def schedule(
         return Schedule(ii, timing, operations, (), available, 0, 0)
     problem = _Problem(operations, available, ii)
     start = _search(problem, effort)
+    assert start is not None
     return _finish(operations, _tighten(problem, start), ii, timing, available)
 
 
-def _search(problem: _Problem, effort: int) -> list[int]:
+def _search(problem: _Problem, effort: int, limit: int | None = None) -> list[int] | None:
     """The shortest schedule that is found: longer and longer ones are tried, then the gap halved.
 
     Parameters
     ----------
     effort : tries of each length.
+    limit : only schedules that are shorter count; None where none is found.
     """
     _, last = problem.windows(0)
     shortest = max((-cycle for cycle in last), default=0)  # the longest path
@@ -166,8 +178,12 @@ def _search(problem: _Problem, effort: int) -> list[int]:
         return None
 
     low = step = 0
-    while (best := place(shortest + step)) is None:
+    most = math.inf if limit is None else limit - shortest
+    while step < most and (best := place(shortest + step)) is None:
         low, step = step + 1, step + 1 + step // 3
+    if step >= most:
+        return None
+    assert best is not None
     high = step  # lengths below `low` were tried
     while low < high:
         middle = (low + high) // 2
