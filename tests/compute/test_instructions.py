@@ -94,6 +94,11 @@ def test_an_unknown_operation_is_refused() -> None:
         ([Node("mul", (0, 1)), Node("add", (3, 2)), Node("neg", (4,))], [Kind.FNMS]),
         ([Node("mul", (0, 1)), Node("neg", (3,)), Node("add", (4, 2))], [Kind.FNMA]),
         ([Node("neg", (0,)), Node("mul", (3, 1)), Node("sub", (2, 4))], [Kind.FMA]),
+        # A sum of products with an addend: a b + c, c - a b, -(a b + c), a b - b c + a
+        ([Node("dot", (0, 1, 2), (1, 1))], [Kind.FMA]),
+        ([Node("dot", (0, 1, 2), (-1, 1))], [Kind.FNMA]),
+        ([Node("dot", (0, 1, 2), (1, 1)), Node("neg", (3,))], [Kind.FNMS]),
+        ([Node("dot", (0, 1, 1, 2, 0), (1, -1, 1))], [Kind.MUL, Kind.FMS, Kind.ADD]),
         # -(a - c) is c - a; -(a + c) takes an instruction of its own.
         ([Node("sub", (0, 2)), Node("neg", (3,))], [Kind.SUB]),
         ([Node("add", (0, 2)), Node("neg", (3,))], [Kind.ADD, Kind.NEG]),

@@ -55,21 +55,23 @@ def test_every_objective_is_right_to_the_bit(made: Made, objective: str) -> None
 def test_each_objective_has_its_latency(made: Made) -> None:
     builds = {name: Build.read(made(name)) for name in OBJECTIVES}
     cycles = [builds[name].manifest.latency_cycles for name in OBJECTIVES]
-    assert cycles == sorted(set(cycles)), dict(zip(OBJECTIVES, cycles, strict=True))
+    # Chains of additions, which are all that latency and area differ in, two links have none.
+    assert cycles[0] <= cycles[1] < cycles[2], dict(zip(OBJECTIVES, cycles, strict=True))
     per_unit = {
         name: {
             row["kind"].partition("_")[0]: row["latency"] for row in made_.schedule["operations"]
         }
         for name, made_ in builds.items()
     }
-    # A register of each product less; a register at each port and at each adder more.
+    # One block multiplies and adds in a cycle; for throughput a register stands between the two,
+    # and one at each port and at each adder.
     products = [kind for kind in per_unit["area"] if kind.startswith("dot")]
     assert products
     for kind in products:
         if kind in per_unit["latency"]:
-            assert per_unit["latency"][kind] == per_unit["area"][kind] - 1, kind
+            assert per_unit["latency"][kind] == per_unit["area"][kind], kind
         if kind in per_unit["throughput"]:
-            assert per_unit["throughput"][kind] == per_unit["area"][kind] + 1, kind
+            assert per_unit["throughput"][kind] == per_unit["area"][kind] + 2, kind
     assert [per_unit[name]["add"] for name in OBJECTIVES] == [1, 1, 2]
     multipliers = {name: made_.manifest.multipliers for name, made_ in builds.items()}
     assert max(multipliers.values()) - min(multipliers.values()) <= 1

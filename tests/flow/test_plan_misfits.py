@@ -26,6 +26,19 @@ def last(text: str, op: str, change) -> str:
     return "".join(parts)
 
 
+def addend(text: str, change) -> str:
+    """The plan with the last port rewritten that adds something to products."""
+    parts = re.split(r"(?=\n\[signal\.)", text)
+    ports = [re.findall(r"\[\d+, -?\d+\]", part.partition("ports")[2]) for part in parts]
+    k = max(k for k, found in enumerate(ports) if len(found) in (3, 5, 7, 9))
+    head, ports_line = parts[k].split("ports")
+    at = ports_line.rindex(ports[k][-1])
+    parts[k] = (
+        f"{head}ports{ports_line[:at]}{change(ports[k][-1])}{ports_line[at:][len(ports[k][-1]) :]}"
+    )
+    return "".join(parts)
+
+
 CASES = {
     "signal missing": lambda t: last(t, "add", lambda s: ""),
     "ports missing": lambda t: last(t, "mul", lambda s: re.sub(r"\nports = .*", "", s)),
@@ -39,7 +52,12 @@ CASES = {
     "result too fine": lambda t: last(
         t, "dot", lambda s: re.sub(r"(value = \[27, )\d+", r"\g<1>60", s)
     ),
-    "port of 20 bits": lambda t: last(t, "dot", lambda s: s.replace("[18,", "[20,", 1)),
+    "port of 20 bits": lambda t: t.replace("[18,", "[20,", 1),
+    "addend elsewhere": lambda t: addend(
+        t, lambda port: re.sub(r"(\d+)\]", lambda m: f"{int(m[1]) - 1}]", port)
+    ),
+    "addend of 18 bits": lambda t: addend(t, lambda port: port.replace("[27,", "[18,")),
+    "addend missing": lambda t: addend(t, lambda port: "").replace(", ]", "]"),
     "input of 36 bits": lambda t: last(t, "input", lambda s: s.replace("[27,", "[36,")),
     "one angle": lambda t: t.replace("value = [27, 24]", "value = [27, 23]", 1),
     "unknown signal": lambda t: t + "\n[signal.900]\nvalue = [27, 3]\n",

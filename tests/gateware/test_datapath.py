@@ -13,10 +13,11 @@ import pytest
 from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
 from pinion.gateware.emit import TOP, core_rtlil
-from pinion.graph import Graph, Tracer
+from pinion.graph import Graph, Node, Tracer, evaluate_floats
+from pinion.graph.check import verify
 from pinion.hls import Design, bind, lower, operations, schedule
 from pinion.hls.floorplan import arrange
-from tests.gateware.cores import BUILD_HASH, Bench, bound, request_bits, rnea
+from tests.gateware.cores import BUILD_HASH, Bench, bound, bound_fixed, request_bits, rnea
 from tests.graph.helpers import Q16, TIMING, designed, edit
 
 
@@ -108,6 +109,51 @@ def test_odd_graphs_are_bit_exact(ii: int, tmp_path: Path) -> None:
     assert 0 < flags.sum() < len(flags)
     assert set(words[:, 1].view(np.float32)) == {np.float32(-1.5)}
     assert np.array_equal(words[:, 4], words[:, 5])
+
+
+def added_sums() -> Graph:
+    """Dots of one to three products, with an addend and without, of inputs and of each other."""
+    nodes = [Node("input", (), (f"x{k}",)) for k in range(4)]
+    nodes.append(Node("const", (), (0.75,)))
+    nodes.append(Node("dot", (0, 1, 2, 3, 0), (-1, 1, 1)))  # 5: an addend, a negative front
+    nodes.append(Node("dot", (0, 2, 1, 3), (1, -1)))  # 6: on the same unit, without one
+    nodes.append(Node("dot", (5, 1, 6), (1, 1)))  # 7: of results
+    nodes.append(Node("dot", (3, 4, 1, 4, 2, 0, 4), (-1, 1, -1, 1)))  # 8: a constant addend
+    nodes.append(Node("mul", (2, 3)))  # 9
+    nodes.append(Node("dot", (1, 1, 7), (-1, 1)))  # 10
+    return verify(Graph(tuple(nodes), tuple((f"y{k}", k) for k in range(5, 11))))
+
+
+@pytest.mark.parametrize(
+    ("ii", "stages"),
+    [
+        (2, 3),
+        (5, 2),
+        *(pytest.param(ii, n, marks=pytest.mark.slow) for ii in (1, 4) for n in (1, 2)),
+    ],
+)
+def test_sums_with_addends_are_bit_exact(ii: int, stages: int, tmp_path: Path) -> None:
+    """Operands and signs of one operation fall into several slots of the interval."""
+    fixed, timing = lower(added_sums(), Q16), replace(TIMING, multiplier_stages=stages)
+    graph, binding = bound_fixed(fixed, ii=ii, timing=timing)
+    units = {kind.products: n for kind, n in binding.schedule.units.items()}
+    assert units == {1: -(-3 // ii), 2: -(-2 // ii), 3: 1}
+    bench = Bench.build(graph, binding, tmp_path)
+    seed = 71
+    print(f"seed {seed}")
+    values = np.random.default_rng(seed).uniform(-6, 6, (400, 4)).astype(np.float32)
+    values[::50] *= 100.0  # products that do not fit
+    bits = values.view(np.uint32)
+    bench.agree(bits)
+    words, flags, _ = bench.run(bits)
+    assert 0 < flags.sum() < len(flags)
+    # Against floats, so that the model is not alone in what it adds.
+    want = evaluate_floats(
+        added_sums(), {f"x{k}": values[:, k].astype(np.float64) for k in range(4)}
+    )
+    got = words.view(np.float32)
+    for k, value in enumerate(want.values()):
+        assert np.max(np.abs(got[:, k] - value)[~flags]) < 2.0**-10, k
 
 
 @pytest.mark.parametrize("ii", [pytest.param(1, marks=pytest.mark.slow), 3])

@@ -18,6 +18,7 @@ from pinion.gateware.library import (
 )
 from pinion.hls import FormatPlan, Timing, UnitKind
 from tests.gateware.cores import bound, rnea
+from tests.graph.helpers import offsets
 
 PLANS = ("q16.16", "q12.20", "q10.8", "q10.26")
 
@@ -30,8 +31,10 @@ def uniform_kinds(formats: str) -> list[UnitKind]:
         UnitKind("dot", n, (fmt.width,) * (2 * n), fmt.frac, 0, *shape, *quantized)
         for n in (1, 2, 3, 4, 5, 8)
     ]
+    adding = [replace(kind, widths=(*kind.widths, fmt.width)) for kind in dots]
     return [
         *dots,
+        *adding,
         UnitKind("add", 0, (fmt.width,) * 2, 0, 0, *shape, *quantized),
         UnitKind("align", 0, (fmt.width + 2,), 2, 0, *shape, *quantized),
         UnitKind("sincos", 0, (fmt.width,), 0, fmt.frac, *shape),
@@ -47,7 +50,7 @@ def test_every_kind_has_the_latency_of_the_timing(formats: str, stages: int, add
     for kind in uniform_kinds(formats):
         unit = make_unit(kind, timing)
         want = {
-            "dot": timing.dot(kind.products),
+            "dot": timing.port + stages + kind.products + 1,
             "add": timing.add,
             "align": timing.align,
             "sincos": timing.sincos,
@@ -57,6 +60,14 @@ def test_every_kind_has_the_latency_of_the_timing(formats: str, stages: int, add
         assert unit.outputs == (("o", "ovf") if kind.saturates else ("o",))
         assert sorted(operand_ports(kind) + control_ports(kind)) == sorted(unit.inputs)
         assert len(operand_ports(kind)) == len(kind.widths)
+        if kind.name == "dot":
+            late = offsets(len(kind.widths), timing)
+            assert [unit.offset(port) for port in operand_ports(kind)] == late
+            # Signs are read with their products, and whether there is an addend with it.
+            count = kind.products
+            added = len(kind.widths) % 2
+            signs = [*range(1 - added, count), *[stages - 1] * added]
+            assert [unit.offset(port) for port in control_ports(kind)] == signs
 
 
 def test_the_default_timing_is_that_of_q16_16() -> None:
@@ -75,7 +86,7 @@ def test_formats_too_fine_for_a_reciprocal_serve_functions_without_one() -> None
 
 def test_multipliers_are_counted() -> None:
     *dots, add, align, sincos, reciprocal = uniform_kinds("q16.16")
-    assert [multiplier_count(kind) for kind in dots] == [1, 2, 3, 4, 5, 8]
+    assert [multiplier_count(kind) for kind in dots] == [1, 2, 3, 4, 5, 8] * 2
     assert multiplier_count(add) == multiplier_count(align) == 0
     assert multiplier_count(sincos) > 0
     assert multiplier_count(reciprocal) == 3  # linear, quadratic, square of the remainder
@@ -111,6 +122,19 @@ def test_a_latency_that_the_unit_has_not_is_a_sentence() -> None:
         make_unit(SINCOS, Timing(sincos=3))
     with pytest.raises(ValueError, match=r"reciprocal unit has a latency of \d+ cycles, but the "):
         make_unit(RECIPROCAL, Timing(reciprocal=3))
+
+
+def test_a_port_that_is_read_in_another_cycle_is_a_sentence() -> None:
+    class Early(Timing):
+        def offset(self, op: str, operands: int, k: int) -> int:
+            return 0
+
+    assert make_unit(replace(DOT2, widths=(32,) * 5), Timing()).offset("c") == 1
+    for widths, port, late in (((32,) * 4, "a1", 1), ((32,) * 5, "a1", 1), ((32,) * 3, "c", 1)):
+        kind = replace(DOT2, products=len(widths) // 2, widths=widths)
+        message = rf"reads its port {port} after {late} cycles, but the schedule counts with 0\."
+        with pytest.raises(ValueError, match=message):
+            make_unit(kind, Early())
 
 
 @pytest.mark.parametrize("inputs", [2, 3, 5, 8])

@@ -29,6 +29,18 @@ UNITS: dict[str, Callable[[], Unit]] = {
         rounding=Rounding.NEAREST,
         overflow=Overflow.SATURATE,
     ),
+    "dot2 and an addend": lambda: DotUnit(
+        products=2,
+        width_a=27,
+        width_b=18,
+        shift=17,
+        target=Format(27, 0),
+        rounding=Rounding.FLOOR,
+        overflow=Overflow.WRAP,
+        addend=27,
+        rounded_ports=True,
+        final_stage=False,
+    ),
     "add": lambda: AddUnit(width=32, overflow=Overflow.SATURATE, latency=2),
     "align": lambda: AlignUnit(
         source=Q16, target=Format(27, 18), rounding=Rounding.FLOOR, overflow=Overflow.WRAP

@@ -23,7 +23,7 @@ from pinion.graph.evaluate import formats as node_formats
 from pinion.graph.graph import Param
 from pinion.graph.passes import fold
 from pinion.graph.ranges import measure_ranges
-from pinion.hls import Design, FormatPlan, design
+from pinion.hls import Design, FormatPlan, Timing, design
 from pinion.hls.auto import AutoFormats
 from pinion.hls.design import known_words
 from pinion.hls.signals import TableFormats
@@ -129,6 +129,33 @@ def word_integers(graph: Graph, values: Mapping[str, Any]) -> dict[str, Ints]:
             name = str(node.params[0])
             ints |= integers({name: values[name]}, fmts[i])
     return ints
+
+
+def offsets(operands: int, timing: Timing) -> list[int]:
+    """Cycles after a sum of products has begun in which its unit reads each operand.
+
+    Product k enters the sum k cycles after the first one; what is added to them, the last of an odd
+    number of operands, is there when the first one's product is.
+    """
+    late = [k // 2 for k in range(operands)]
+    if operands % 2:
+        late[-1] = timing.multiplier_stages - 1
+    return late
+
+
+def finish_time(graph: Graph, timing: Timing) -> int:
+    """Cycle of the last result with units without end; the sign of a result costs nothing."""
+    free = graph.negated_results()
+    ready: list[int] = []
+    for i, node in enumerate(graph.nodes):
+        late, cycles = [0] * len(node.args), timing.latency(node.op, len(node.args))
+        if node.op in ("mul", "dot"):
+            late = offsets(len(node.args), timing)
+            products = len(node.args) // 2
+            cycles = timing.port + timing.multiplier_stages + products + timing.rounding
+        start = max((ready[a] - k for a, k in zip(node.args, late, strict=True)), default=0)
+        ready.append(max(0, start) + (0 if i in free else cycles))
+    return max(ready[node] for _, node in graph.outputs)
 
 
 def magnitudes(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:

@@ -35,6 +35,21 @@ def test_the_widest_sums_of_products_are_exact(width: int, count: int) -> None:
     assert list(got) == [count * int(x) * int(y) for x, y in zip(a, b, strict=True)]
 
 
+@pytest.mark.parametrize(("width", "added"), [(30, 62), (39, 39), (39, 62), (36, 1)])
+def test_the_widest_sums_with_addends_are_exact(width: int, added: int) -> None:
+    """Factors are held to the limit of factors, what is added to their product is not."""
+    nodes = [Node("input", (), (f"x[{k}]", width, 10)) for k in range(2)]
+    nodes += [Node("input", (), ("c", added, 4)), Node("dot", (0, 1, 2), (-1, 1))]
+    graph = verify(Graph((*nodes, Node("quantize", (3,), QUANTIZE)), (("y", 4),)))
+    assert formats(graph)[3].width == max(2 * width, added + 16) + 1 <= WIDEST
+    a, b, c = (grid.ravel() for grid in np.meshgrid(ends(width), ends(width), ends(added)))
+    c = np.clip(c, -(1 << added - 1), (1 << added - 1) - 1)
+    exact = node_integers(graph, {"x[0]": a, "x[1]": b, "c": c}).nodes[3]
+    assert isinstance(exact, Wide)
+    want = [-int(x) * int(y) + (int(z) << 16) for x, y, z in zip(a, b, c, strict=True)]
+    assert list(exact.to_objects()) == want
+
+
 @pytest.mark.parametrize(
     ("graph", "message"),
     [

@@ -32,6 +32,12 @@ X, Y = Node("input", (), ("x",)), Node("input", (), ("y",))
         ((X, Node("quantize", (0,))), (), r"quantize takes 4 parameters, not 0\."),
         ((X, Node("dot", (0, 0, 0), (1,))), (), r"dot has 3 operands and 1 signs, not two a sign"),
         ((X, Node("dot", (), ())), (), r"dot has 0 operands and 0 signs"),
+        ((X, Node("dot", (0,), (1,))), (), r"dot has 1 operands and 1 signs"),
+        ((X, Node("dot", (0, 0, 0), (1, 1, 1))), (), r"dot has 3 operands and 3 signs, .* addend"),
+        ((X, Node("dot", (0, 0, 0, 0), (1, 1, 1))), (), r"dot has 4 operands and 3 signs"),
+        ((X, Node("dot", (0, 0, 0), (1, -1))), (), r"signs are 1 or -1 and an addend's is 1, not"),
+        ((X, Node("dot", (0, 0, 0), (0, 1))), (), r"signs are 1 or -1 and an addend's is 1, not"),
+        ((X, Node("dot", (0, 0, 0), (True, 1))), (), r"signs are 1 or -1 and an addend's is 1, "),
         ((X, Node("dot", (0, 0), (-1,))), (), r"signs are 1 or -1 and the first one is 1, not"),
         ((X, Node("dot", (0, 0, 0, 0), (1, 2))), (), r"signs are 1 or -1"),
         ((X, Node("add", (0, 1))), (), r"Node %1 \(add\) uses %1, which is not before it\."),
@@ -74,6 +80,13 @@ def test_the_documented_line_reads_as_documented() -> None:
         "out tau[0] = %2",
     ]
     assert parse_graph("; a comment\n\n  " + text) == graph
+
+
+def test_a_dot_with_an_addend_reads_back() -> None:
+    graph = verify(Graph((X, Y, Node("dot", (0, 1, 1), (-1, 1))), (("z", 2),)))
+    text = format_graph(graph)
+    assert text.splitlines()[2] == "%2 = dot %0 %1 %1 [-1, 1]"
+    assert parse_graph(text) == graph
 
 
 def real(robot: str) -> Graph:

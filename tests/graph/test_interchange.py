@@ -131,6 +131,7 @@ WHOLE: dict[str, Any] = {
         ["quantize", [5], [32, 16, "floor", "wrap"], 1, -1],
         ["reciprocal", [6], [32, 16, 0.25], 1, -1],
         ["sum", [3, 4, 6], [1, 1, -1], -1, 0],
+        ["dot", [0, 1, 3], [-1, 1], -1, -1],
     ],
     "outputs": [["tau", [0], 7], ["e", [], 8]],
 }
@@ -272,13 +273,17 @@ BROKEN: list[tuple[tuple[Any, ...], Any, str]] = [
     (("nodes", 7, 2, 2), -0.25, r"The smallest operand is a magnitude, not -0\.25"),
     (("nodes", 7, 2, 2), "0.25", r"A finite number is needed, not '0\.25'"),
     (("nodes", 8, 2), [1, 1], r"sum has 3 terms and 2 signs"),
-    (("nodes", 9), ["input", [], [["q", [0]]], -1, -1], r"Node %9 repeats the input 'q\[0\]'"),
+    (("nodes", 9, 2), [-1, -1], r"dot's signs are 1 or -1 and an addend's is 1"),
+    (("nodes", 9, 2), [1, 1.0], r"dot's signs are 1 or -1 and an addend's is 1"),
+    (("nodes", 9, 2), [1], r"dot has 3 operands and 1 signs"),
+    (("nodes", 9, 1), [0], r"dot has 1 operands and 2 signs"),
+    (("nodes", 10), ["input", [], [["q", [0]]], -1, -1], r"Node %10 repeats the input 'q\[0\]'"),
     # Results.
     (("outputs", 0), ["tau", 7], r"Output 0 has 2 fields: write \[block, indices, node\]"),
     (("outputs", 0, 0), None, r"Output 0 should be a text, not None"),
     (("outputs", 0, 0), "a b", r"An output's name is wrong: 'a b\[0\]' is no word"),
     (("outputs", 0, 1), None, r"should be a list, not None"),
-    (("outputs", 0, 2), 9, r"Output 'tau\[0\]' is %9, which does not exist"),
+    (("outputs", 0, 2), 10, r"Output 'tau\[0\]' is %10, which does not exist"),
     (("outputs", 0, 2), -1, r"The node of Output 0 should be a whole number from 0 on, not -1"),
     (("outputs", 0, 2), True, r"not True"),
     (("outputs", 1), ["tau", [0], 8], r"The output 'tau\[0\]' stands twice"),
@@ -289,6 +294,7 @@ def test_the_whole_one_is_read() -> None:
     graph = graph_from_json(WHOLE)
     assert graph_to_json(graph) == WHOLE
     assert graph.nodes[5] == Node("dot", (0, 1, 3, 4), (1, -1), Region("whole"))
+    assert graph.nodes[9] == Node("dot", (0, 1, 3), (-1, 1))
 
 
 @pytest.mark.parametrize(
@@ -400,7 +406,7 @@ def test_no_garbage_in_the_frame_raises_anything_else(parts: dict[str, Any]) -> 
 @settings(max_examples=300, deadline=None)
 @given(
     rows=st.lists(st.tuples(_JSON, _JSON, _JSON, _JSON, _JSON).map(list), max_size=3),
-    path=st.sampled_from([("nodes", k, f) for k in range(9) for f in range(5)]),
+    path=st.sampled_from([("nodes", k, f) for k in range(10) for f in range(5)]),
     value=_JSON,
 )
 def test_no_garbage_in_nodes_raises_anything_else(

@@ -32,7 +32,10 @@ EXAMPLES = {
     "reciprocal": Node("reciprocal", (0,), (16, 12)),
     "quantize": Node("quantize", (0,), QUANTIZE),
 }
-WITH_OPERANDS = sorted(name for name, node in EXAMPLES.items() if node.args)
+# A dot that adds something to its products: one operand more, and the first sign is free.
+ADDEND = Node("dot", (0, 1, 2, 3, 4), (-1, 1, 1))
+CASES = {**EXAMPLES, "dot, addend": ADDEND, "mul, addend": Node("dot", (0, 1, 2), (-1, 1))}
+WITH_OPERANDS = sorted(name for name, node in CASES.items() if node.args)
 
 
 def real(node: Node) -> Node:
@@ -46,28 +49,30 @@ def test_the_examples_cover_the_table() -> None:
     assert set(EXAMPLES) == set(OPS)
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", CASES)
 def test_a_row_has_a_name_a_doc_line_and_a_well_formed_example(name: str) -> None:
-    row = OPS[name]
-    assert row.name == name
+    node = CASES[name]
+    row = OPS[node.op]
+    assert row.name == node.op
     assert row.doc.strip() and "\n" not in row.doc
-    assert row.complaint(EXAMPLES[name]) == ""
-    assert row.arity is None or row.arity == len(EXAMPLES[name].args)
+    assert row.complaint(node) == ""
+    assert row.arity is None or row.arity == len(node.args)
 
 
 @pytest.mark.parametrize("name", WITH_OPERANDS)
 def test_the_derivative_is_that_of_the_float_rule(name: str) -> None:
-    node = EXAMPLES[name]
+    node = CASES[name]
+    row = OPS[node.op]
     rng = np.random.default_rng(7)
     # Not near zero, where a reciprocal has no difference quotient.
     x = [rng.uniform(0.5, 2, 20) * rng.choice([-1.0, 1.0], 20) for _ in node.args]
-    partials = OPS[name].derivative(node, x)
+    partials = row.derivative(node, x)
     assert len(partials) == len(node.args)
     step = 1e-6
     for k, partial in enumerate(partials):
         up = [v + step * (j == k) for j, v in enumerate(x)]
         down = [v - step * (j == k) for j, v in enumerate(x)]
-        slope = (OPS[name].floats(node, up) - OPS[name].floats(node, down)) / (2 * step)
+        slope = (row.floats(node, up) - row.floats(node, down)) / (2 * step)
         assert np.all(np.abs(slope - partial) < 1e-8), f"{name}, operand {k}"
 
 
@@ -87,6 +92,46 @@ def test_exact_rows_give_the_same_number_as_python_integers(name: str, width: in
     assert flags is None
     assert list(got) == list(want), f"seed {seed}"
     assert all(result.min_int <= v <= result.max_int for v in want), "the derived width is short"
+
+
+ADDED = [  # products' two formats, the addend's, whether two limbs are needed
+    (Format(16, 8), Format(16, 8), Format(16, 8), False),
+    (Format(16, 8), Format(12, 4), Format(20, 12), False),  # one last bit
+    (Format(10, 6), Format(9, 3), Format(50, -1), False),  # the addend is the largest
+    (Format(27, 20), Format(18, 12), Format(27, 15), False),
+    (Format(36, 8), Format(36, 8), Format(36, 8), True),
+    (Format(39, 30), Format(39, 30), Format(39, 20), True),  # shifted by more than a limb
+    (Format(20, 30), Format(20, 30), Format(10, -20), True),  # in two limbs for the addend alone
+]
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (-1, 1), (1, -1), (-1, -1)], ids=str)
+@pytest.mark.parametrize(("a", "b", "c", "wide"), ADDED, ids=str)
+def test_an_addend_counts_with_its_own_binary_point(
+    a: Format, b: Format, c: Format, wide: bool, signs: tuple[int, int]
+) -> None:
+    node, fmts = Node("dot", (0, 1, 2, 3, 4), (*signs, 1)), [a, b, a, b, c]
+    seed = 12
+    rng = np.random.default_rng(seed)
+    x = [rng.integers(fmt.min_int, fmt.max_int + 1, 300) for fmt in fmts]
+    for operand, fmt in zip(x, fmts, strict=True):
+        operand[:100] = rng.choice([fmt.min_int, fmt.max_int], 100)
+    exact, flags = OPS["dot"].integers(node, x, fmts)
+    assert flags is None and isinstance(exact, Wide) == wide
+    got = exact.to_objects() if isinstance(exact, Wide) else exact.astype(object)
+    n = [v.astype(object) for v in x]
+    weight = 2 ** (a.frac + b.frac - c.frac)
+    want = signs[0] * n[0] * n[1] + signs[1] * n[2] * n[3] + weight * n[4]
+    assert list(got) == list(want), f"seed {seed}"
+    result = OPS["dot"].fmt(node, fmts)
+    assert result.frac == a.frac + b.frac
+    assert all(result.min_int <= v <= result.max_int for v in want), "the derived width is short"
+
+
+def test_an_addend_finer_than_the_products_has_no_format() -> None:
+    fmts = [Format(16, 8)] * 4 + [Format(20, 17)]
+    with pytest.raises(ValueError, match="addend has 17 fraction bits and its products have 16"):
+        OPS["dot"].fmt(ADDEND, fmts)
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])
@@ -150,6 +195,9 @@ def table_graph() -> Graph:
             continue
         nodes.append(real(EXAMPLES[name]))
         outputs.append((name, len(nodes) - 1))
+    for name in sorted(CASES.keys() - EXAMPLES.keys()):
+        nodes.append(CASES[name])
+        outputs.append((name.replace(", ", "_"), len(nodes) - 1))
     return verify(Graph(tuple(nodes), tuple(outputs)))
 
 
@@ -176,7 +224,7 @@ def test_formats_of_the_fixed_dialect_are_derived_by_the_rows() -> None:
             **dict.fromkeys(("add", "sub", "neg"), Format(33, 16)),
             "sum": Format(34, 16),
             "mul": Format(64, 32),
-            "dot": Format(66, 32),
+            "dot": {3: Format(65, 32)}.get(len(node.args), Format(66, 32)),
         }[node.op]
         assert fmt == want, node.op
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pinion.graph import Graph, Node, evaluate_floats, op_counts
 from pinion.graph.check import verify
 from pinion.graph.passes import common_subexpressions, dead_code, fold
-from pinion.hls import Timing
 from pinion.hls.sums import balance, gather_dots
 from tests.graph.helpers import (
     ROBOTS,
     TIMING,
+    finish_time,
     folded,
     graphs,
     magnitudes,
@@ -236,15 +238,6 @@ def test_dead_code_keeps_inputs_and_what_results_need(graph: Graph) -> None:
 # -- sums ----------------------------------------------------------------------------------------
 
 
-def finish_time(graph: Graph, timing: Timing) -> int:
-    """Cycle of the last result with units without end."""
-    ready: list[int] = []
-    for node in graph.nodes:
-        start = max((ready[a] for a in node.args), default=0)
-        ready.append(start + timing.latency(node.op, len(node.args)))
-    return max(ready[node] for _, node in graph.outputs)
-
-
 def test_a_chain_becomes_a_tree() -> None:
     nodes = [Node("input", (), (f"x{k}",)) for k in range(16)]
     total = 0
@@ -274,14 +267,20 @@ def test_balancing_a_robot_never_makes_it_slower(robot: str) -> None:
 def test_the_dots_of_each_width_fill_their_slots(robot: str, ii: int) -> None:
     before = folded(robot)
     after = gather_dots(before, TIMING, widths=(4, 3, 2), ii=ii)
-    widths = Counter(len(n.args) // 2 for n in after.nodes if n.op == "dot")
-    assert set(widths) <= {4, 3, 2}
-    assert all(count % ii == 0 for count in widths.values()), widths
+    dots = [n for n in after.nodes if n.op == "dot"]
+    widths = Counter(len(n.args) // 2 for n in dots)
+    assert set(widths) <= {4, 3, 2, 1}
+    # A dot of one product has an addend, or it would be a product.
+    assert all(len(n.args) == 3 for n in dots if len(n.args) // 2 == 1)
+    assert all(count % ii == 0 for width, count in widths.items() if width > 1), widths
     assert op_counts(after)["mul"] == op_counts(before)["mul"]
+    assert op_counts(after)["add"] <= op_counts(before)["add"]  # equal sums are merged
     assert op_counts(after)["mul_const"] == op_counts(before)["mul_const"]
     if ii == 8 and robot in ("iiwa14", "hyq", "baxter", "atlas"):
         gathered = sum(width * count for width, count in widths.items())
         assert gathered > 0.5 * before.count("mul"), "most products of a robot are in sums"
+        addends = sum(len(n.args) % 2 for n in dots)
+        assert addends > 0.15 * (addends + after.count("add", "sub")), "dots add as well"
 
 
 @settings(max_examples=100)
@@ -289,7 +288,80 @@ def test_the_dots_of_each_width_fill_their_slots(robot: str, ii: int) -> None:
 def test_the_dots_of_a_random_graph_fill_their_slots(graph: Graph) -> None:
     after = gather_dots(fold(graph), TIMING, widths=(4, 3, 2), ii=2)
     widths = Counter(len(n.args) // 2 for n in after.nodes if n.op == "dot")
-    assert all(count % 2 == 0 for count in widths.values()), widths
+    assert all(count % 2 == 0 for width, count in widths.items() if width > 1), widths
+
+
+@st.composite
+def sums(draw: st.DrawFn) -> Graph:
+    """A sum of a few products and of other summands, each with a sign, in any order."""
+    products, others = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    nodes = [Node("input", (), (f"x[{k}]",)) for k in range(2 * products + others)]
+    terms = list(range(2 * products, len(nodes)))
+    for k in range(products):
+        nodes.append(Node("mul", (2 * k, 2 * k + 1)))
+        terms.append(len(nodes) - 1)
+    terms = draw(st.permutations(terms))
+    total = terms[0]
+    if draw(st.booleans()):
+        nodes.append(Node("neg", (total,)))
+        total = len(nodes) - 1
+    for term in terms[1:]:
+        nodes.append(Node(draw(st.sampled_from(("add", "sub"))), (total, term)))
+        total = len(nodes) - 1
+    return verify(Graph(tuple(nodes), (("y", total),)))
+
+
+@settings(max_examples=150)
+@given(graph=sums(), stages=st.integers(1, 3), ii=st.sampled_from([1, 2]))
+def test_a_sum_that_is_added_to_its_products_is_the_same_sum(
+    graph: Graph, stages: int, ii: int
+) -> None:
+    timing, graph = replace(TIMING, multiplier_stages=stages), fold(graph)
+    after = gather_dots(graph, timing, widths=(4, 3, 2), ii=ii)
+    same_function(graph, after, random_inputs(graph, 5, seed=4))
+    assert any(len(n.args) % 2 for n in after.nodes if n.op == "dot")
+    if ii == 1:
+        assert finish_time(after, timing) <= finish_time(balance(graph, timing), timing)
+
+
+def late_summand(sines: int, op: str) -> Graph:
+    """``x0 x1 + x2 x3`` and, added to or subtracted from it, a chain of sines."""
+    nodes = [Node("input", (), (f"x{k}",)) for k in range(4)]
+    nodes += [Node("mul", (0, 1)), Node("mul", (2, 3)), Node("add", (4, 5))]
+    late = 0
+    for _ in range(sines):
+        nodes.append(Node("sin", (late,)))
+        late = len(nodes) - 1
+    nodes.append(Node(op, (6, late)))
+    return verify(Graph(tuple(nodes), (("y", len(nodes) - 1),)))
+
+
+@pytest.mark.parametrize("op", ["add", "sub"])
+def test_a_dot_waits_for_its_addend_and_is_there_in_its_time(op: str) -> None:
+    """By hand: two products take 2 + 2 + 1 cycles, and the addend meets the first in cycle 1."""
+    timing = replace(TIMING, multiplier_stages=2, sincos=1)
+    for sines in range(4):
+        graph = late_summand(sines, op)
+        after = gather_dots(graph, timing, widths=(2,), ii=1)
+        (dot,) = (n for n in after.nodes if n.op == "dot")
+        waits = max(0, sines - 1)
+        if len(dot.args) == 5:
+            # The sign of the addend stands in front of the whole.
+            front = 1 if op == "add" else -1
+            assert dot.params == (front, front, 1)
+            assert after.count("add", "sub") == 0
+            assert after.count("neg") == (op == "sub")
+            assert finish_time(after, timing) == waits + 5
+        else:
+            assert after.count("add", "sub") == 1 and finish_time(after, timing) == 6
+        assert finish_time(after, timing) == min(waits + 5, 6)
+        same_function(graph, after, random_inputs(graph, 5, seed=5))
+
+
+def test_a_sum_without_widths_adds_nothing_to_products() -> None:
+    graph = late_summand(0, "add")
+    assert balance(graph, TIMING).count("dot") == 0
+    assert gather_dots(graph, TIMING, widths=(2,), ii=1).count("dot") == 1
 
 
 def test_a_passes_result_does_not_depend_on_the_run() -> None:

@@ -28,7 +28,6 @@ from pinion.hls import (
     CheckError,
     Design,
     FormatPlan,
-    Timing,
     bind,
     check_binding,
     check_schedule,
@@ -44,6 +43,7 @@ from tests.graph.helpers import (
     ROBOTS,
     TIMING,
     auto_robot,
+    finish_time,
     folded,
     graphs,
     random_inputs,
@@ -53,16 +53,6 @@ from tests.graph.test_passes import same_function
 
 CHAINED = replace(TIMING, chained=2)
 WIDTHS: tuple[tuple[int, ...], ...] = ((), (2,), (4, 3, 2))
-
-
-def ready(graph: Graph, timing: Timing) -> int:
-    """Cycle in which the last result is there when no unit is ever short."""
-    free = graph.negated_results()
-    at: list[int] = []
-    for i, node in enumerate(graph.nodes):
-        took = 0 if i in free else timing.latency(node.op, len(node.args))
-        at.append(took + max((at[a] for a in node.args), default=0))
-    return max(at[node] for _, node in graph.outputs)
 
 
 def sum_of(*signs: int, late: tuple[int, ...] = ()) -> Graph:
@@ -93,7 +83,7 @@ def test_three_summands_of_any_sign_are_one_operation(signs: tuple[int, ...]) ->
     assert turned == len(after.negated_results())
     assert turned <= 1 if len(set(signs)) > 1 else turned == (signs[0] < 0)
     same_function(before, after, random_inputs(before, 20, seed=3))
-    assert ready(after, CHAINED) == CHAINED.add
+    assert finish_time(after, CHAINED) == CHAINED.add
 
 
 @pytest.mark.parametrize(
@@ -103,7 +93,7 @@ def test_three_summands_of_any_sign_are_one_operation(signs: tuple[int, ...]) ->
 def test_a_tree_of_threes_is_shallower(count: int, cycles: int, cycles_plain: int) -> None:
     before = sum_of(*([1, -1] * count)[:count])
     chained, plain = (gather_dots(before, timing, widths=(), ii=1) for timing in (CHAINED, TIMING))
-    assert (ready(chained, CHAINED), ready(plain, TIMING)) == (cycles, cycles_plain)
+    assert (finish_time(chained, CHAINED), finish_time(plain, TIMING)) == (cycles, cycles_plain)
     assert plain.count("sum") == 0
     assert chained.count("add", "sub") + 2 * chained.count("sum") == count - 1
     same_function(before, chained, random_inputs(before, 20, seed=4))
@@ -113,7 +103,7 @@ def test_a_late_summand_is_not_waited_for() -> None:
     """A third that is not there yet joins later; nothing is held up for it."""
     before = sum_of(1, 1, 1, late=(1,))
     after = gather_dots(before, CHAINED, widths=(), ii=1)
-    assert ready(after, CHAINED) == CHAINED.sincos + CHAINED.add
+    assert finish_time(after, CHAINED) == CHAINED.sincos + CHAINED.add
     same_function(before, after, random_inputs(before, 20, seed=5))
 
 
@@ -125,8 +115,8 @@ def test_a_sum_that_others_read_is_opened_where_that_is_faster() -> None:
     tracer.output("y", c - shared)
     before = fold(tracer.finish())
     chained = gather_dots(before, CHAINED, widths=(), ii=1)
-    assert ready(chained, CHAINED) == 1 and chained.count("add") == chained.count("sum") == 1
-    assert ready(gather_dots(before, TIMING, widths=(), ii=1), TIMING) == 2
+    assert finish_time(chained, CHAINED) == 1 and chained.count("add") == chained.count("sum") == 1
+    assert finish_time(gather_dots(before, TIMING, widths=(), ii=1), TIMING) == 2
     same_function(before, chained, random_inputs(before, 20, seed=6))
 
 
@@ -153,7 +143,7 @@ def test_chaining_is_never_later(widths: tuple[int, ...], graph: Graph) -> None:
     chained, plain = (
         gather_dots(before, timing, widths=widths, ii=1) for timing in (CHAINED, TIMING)
     )
-    assert ready(chained, CHAINED) <= ready(plain, TIMING)
+    assert finish_time(chained, CHAINED) <= finish_time(plain, TIMING)
     assert plain.count("sum") == 0
 
 
@@ -167,11 +157,11 @@ def test_chaining_a_robots_function(robot: str, name: str) -> None:
     chained, plain = (gather_dots(before, timing, widths=(), ii=1) for timing in (CHAINED, TIMING))
     inputs = states(robot, 10, seed=2, name=name)
     same_function(before, chained, inputs)
-    assert ready(chained, CHAINED) <= ready(plain, TIMING)
+    assert finish_time(chained, CHAINED) <= finish_time(plain, TIMING)
     if robot not in ("pendulum", "two_link"):
         assert chained.count("sum") > 0
         # The critical path of the inverse mass matrix has no two additions in a row.
-        assert (ready(chained, CHAINED) < ready(plain, TIMING)) == (name != "minv")
+        assert (finish_time(chained, CHAINED) < finish_time(plain, TIMING)) == (name != "minv")
 
 
 # -- negated results
@@ -275,7 +265,7 @@ def test_the_binder_marks_them_and_the_checker_looks(negating: Graph) -> None:
 
 
 @pytest.mark.parametrize(
-    ("robot", "name"), [("two_link", "rnea"), ("chain_3", "fd_derivatives_from_minv")]
+    ("robot", "name"), [("chain_3", "rnea"), ("chain_3", "fd_derivatives_from_minv")]
 )
 def test_a_chained_design_passes_the_checker(robot: str, name: str) -> None:
     _, auto = auto_robot(robot, name)
@@ -283,7 +273,9 @@ def test_a_chained_design_passes_the_checker(robot: str, name: str) -> None:
     def made(chained: int) -> Design:
         timing = replace(timing_for(auto), chained=chained, multiplier_stages=1)
         few = states(robot, 30, seed=1, name=name)
-        return design(folded(robot, name), ii=8, plan=auto, timing=timing, states=few, effort=4)
+        return design(
+            folded(robot, name), ii=8, plan=auto, timing=timing, states=few, patience=(0.5, 0.0)
+        )
 
     one, two = made(1), made(2)
     labels = {kind.label for kind in two.binding.schedule.units}

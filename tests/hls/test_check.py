@@ -14,6 +14,8 @@ from pinion.hls import (
     Binding,
     CheckError,
     Design,
+    Operand,
+    Operation,
     Schedule,
     bind,
     check_binding,
@@ -21,7 +23,8 @@ from pinion.hls import (
     operations,
     schedule,
 )
-from tests.graph.helpers import auto_robot, designed
+from pinion.hls.check import check_operation
+from tests.graph.helpers import auto_robot, designed, offsets
 
 II = 3
 
@@ -37,6 +40,11 @@ def moved(plan: Schedule, i: int, cycles: int) -> Schedule:
     return replace(plan, start=tuple(start))
 
 
+def unit_offsets(operation: Operation, plan: Schedule) -> list[int]:
+    ports = len(operation.operands)
+    return offsets(ports, plan.timing) if operation.kind.name == "dot" else [0] * ports
+
+
 def test_what_the_flow_makes_passes(made: Design) -> None:
     check_schedule(made.fixed, made.binding.schedule)
     check_binding(made.fixed, made.binding)
@@ -47,7 +55,12 @@ def test_an_operation_before_its_operands_is_found(made: Design) -> None:
     ready = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
     tried = 0
     for i, operation in enumerate(plan.operations):
-        needs = max(ready.get(o.node, 0) for o in operation.operands if o.constant is None)
+        late = unit_offsets(operation, plan)
+        needs = max(
+            ready.get(o.node, 0) - k
+            for o, k in zip(operation.operands, late, strict=True)
+            if o.constant is None and not o.unused
+        )
         early = moved(plan, i, needs - plan.start[i] - 1)
         with pytest.raises(CheckError, match=rf"%{operation.node} starts in cycle .*, before its"):
             check_schedule(made.fixed, early)
@@ -187,6 +200,135 @@ def test_a_wrong_constant_is_found(made: Design) -> None:
     assert tried > 10
 
 
+@pytest.mark.parametrize("cycles", [-1, 1])
+def test_a_port_that_is_read_in_another_cycle_is_found(made: Design, cycles: int) -> None:
+    plan = made.binding.schedule
+    tried = 0
+    for i, operation in enumerate(plan.operations):
+        for k, late in enumerate(unit_offsets(operation, plan)):
+            wrong = other_port(plan, i, k, offset=late + cycles)
+            message = (
+                rf"%{operation.node}'s operand {k} is read {late + cycles} cycles after its start; "
+                rf"its unit reads it after {late}\."
+            )
+            with pytest.raises(CheckError, match=message):
+                check_schedule(made.fixed, wrong)
+            tried += late > 0
+    assert tried > 100
+
+
+def test_a_wrong_control_bit_is_found(made: Design) -> None:
+    """The sign of each product, also of the first where there is an addend, and the addend's."""
+    plan = made.binding.schedule
+    tried = 0
+    for i, operation in enumerate(plan.operations):
+        for k, bit in enumerate(operation.control):
+            control = list(operation.control)
+            control[k] = 1 - bit
+            with pytest.raises(CheckError, match=rf"%{operation.node} .* has the control bits"):
+                check_schedule(made.fixed, damaged(plan, i, control=tuple(control)))
+            tried += operation.kind.adds
+    assert tried > 50
+
+
+def with_port_for_addends(made: Design) -> tuple[list[int], list[int]]:
+    """Operations whose units have a port for an addend: those that have one, those that do not."""
+    adding = [i for i, op in enumerate(made.binding.schedule.operations) if op.kind.adds]
+    used, unused = [], []
+    for i in adding:
+        exact = made.fixed.nodes[made.binding.schedule.operations[i].node].args[0]
+        (used if len(made.fixed.nodes[exact].args) % 2 else unused).append(i)
+    assert len(used) > 5 and len(unused) > 5
+    return used, unused
+
+
+def test_an_addend_that_is_dropped_or_invented_is_found(made: Design) -> None:
+    plan = made.binding.schedule
+    used, unused = with_port_for_addends(made)
+    for i in used:
+        operation = plan.operations[i]
+        assert not operation.operands[-1].unused
+        message = rf"%{operation.node} reads "
+        nothing = other_port(plan, i, -1, node=-1, constant=None, shift=0)
+        silent = damaged(nothing, i, control=(*operation.control[:-1], 0))
+        for wrong in (nothing, silent, other_port(plan, i, -1, node=-1, constant=0)):
+            with pytest.raises(CheckError, match=message):
+                check_schedule(made.fixed, wrong)
+    for i in unused:
+        operation = plan.operations[i]
+        assert operation.operands[-1] == Operand(-1, None, offset=unit_offsets(operation, plan)[-1])
+        message = rf"%{operation.node} reads "
+        something = other_port(plan, i, -1, node=operation.operands[0].node)
+        with pytest.raises(CheckError, match=message):
+            check_schedule(made.fixed, something)
+        with pytest.raises(CheckError, match=message):
+            check_schedule(made.fixed, damaged(something, i, control=(*operation.control[:-1], 1)))
+
+
+def test_an_operand_that_is_not_read_is_found(made: Design) -> None:
+    """Only an addend may be missing, and only where the node has none."""
+    plan = made.binding.schedule
+    for i, operation in enumerate(plan.operations):
+        for k in range(len(operation.operands) - operation.kind.adds):
+            missing = other_port(plan, i, k, node=-1, constant=None)
+            with pytest.raises(CheckError, match=rf"%{operation.node} "):
+                check_schedule(made.fixed, missing)
+
+
+def test_an_addend_before_it_is_there_is_found(made: Design) -> None:
+    """One that its unit reads too early, though it is there for the products behind it."""
+    plan = made.binding.schedule
+    ready = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
+    used, _ = with_port_for_addends(made)
+    tried = 0
+    for i in used:
+        operation = plan.operations[i]
+        late = unit_offsets(operation, plan)
+        for j, other in enumerate(plan.operations):
+            # Another value, of the same format, that is a cycle late for this one's addend.
+            node = plan.operations[j].node
+            if ready[node] == plan.start[i] + late[-1] + 1 and other.kind.name in ("dot", "add"):
+                exact = made.fixed.nodes[operation.node].args[0]
+                args = (*made.fixed.nodes[exact].args[:-1], node)
+                nodes = list(made.fixed.nodes)
+                nodes[exact] = replace(nodes[exact], args=args)
+                graph = Graph(tuple(nodes), made.fixed.outputs)
+                wrong = other_port(plan, i, -1, node=node)
+                if node < exact:
+                    with pytest.raises(CheckError, match=r"starts in cycle .*, before its operand"):
+                        check_schedule(graph, wrong)
+                    tried += 1
+                break
+    assert tried > 3
+
+
+def test_an_addend_at_another_binary_point_is_found(shifting: tuple[Graph, Schedule]) -> None:
+    """The unit adds it at the point of the result, wherever the graph has it."""
+    fixed, plan = shifting
+    tried = 0
+    for i, operation in enumerate(plan.operations):
+        exact = fixed.nodes[operation.node]
+        exact = fixed.nodes[exact.args[0]] if exact.op == "quantize" else exact
+        if exact.op != "dot" or len(exact.args) % 2 == 0:
+            continue
+        port, source = fixed.nodes[exact.args[-1]], operation.operands[-1]
+        if port.op != "quantize" or source.node == exact.args[-1] or source.constant is not None:
+            continue
+        nodes = list(fixed.nodes)
+        width, frac, *rest = port.params
+        nodes[exact.args[-1]] = replace(port, params=(width, int(frac) - 1, *rest))
+        wrong = other_port(plan, i, -1, shift=source.shift + 1)
+        with pytest.raises(CheckError, match=rf"%{operation.node} adds"):
+            check_operation(
+                Graph(tuple(nodes), fixed.outputs),
+                formats(Graph(tuple(nodes), fixed.outputs)),
+                wrong.operations[i],
+                plan.timing,
+            )
+        tried += 1
+    assert tried
+
+
 def test_a_wrong_latency_is_found(made: Design) -> None:
     plan = made.binding.schedule
     for i, operation in enumerate(plan.operations):
@@ -243,7 +385,7 @@ def test_a_wrong_shift_is_found(shifting: tuple[Graph, Schedule], off: int) -> N
     tried, shifted = 0, 0
     for i, operation in enumerate(plan.operations):
         for k, operand in enumerate(operation.operands):
-            if operand.constant is None:
+            if operand.constant is None and not operand.unused:
                 wrong = other_port(plan, i, k, shift=operand.shift + off)
                 message = rf"%{operation.node} reads %{operand.node} shifted by "
                 with pytest.raises(CheckError, match=message + str(operand.shift + off)):
@@ -271,10 +413,11 @@ def test_ports_of_another_width_are_found(shifting: tuple[Graph, Schedule]) -> N
     fixed, plan = shifting
     tried = 0
     for i, operation in enumerate(plan.operations):
-        subtracted = any(operand.node < 0 for operand in operation.operands)
-        if operation.kind.name not in ("dot", "add") or subtracted:
+        read = [operand.node >= 0 for operand in operation.operands]
+        negation = operation.kind.name == "add" and not all(read)
+        if operation.kind.name not in ("dot", "add") or negation:
             continue
-        for k, width in enumerate(operation.kind.widths):
+        for k, width in enumerate(operation.kind.widths[: sum(read)]):
             for other in ({18: 27, 27: 18}[width], width + 1):
                 widths = list(operation.kind.widths)
                 widths[k] = other

@@ -15,7 +15,7 @@ from pinion.functions import function
 from pinion.graph import Graph, Tracer
 from pinion.hls import Binding, bind, check_binding, lower, operations, schedule
 from pinion.hls.floorplan import Floorplan, arrange
-from tests.graph.helpers import Q16, TIMING, designed, graphs, model
+from tests.graph.helpers import Q16, TIMING, designed, graphs, model, offsets
 
 
 def places(binding: Binding) -> int:
@@ -24,10 +24,14 @@ def places(binding: Binding) -> int:
     made_by = {op.node: i for i, op in enumerate(plan.operations)}
     seen = set()
     for i, operation in enumerate(plan.operations):
+        ports = len(operation.operands)
+        late = offsets(ports, plan.timing) if operation.kind.name == "dot" else [0] * ports
         for port, operand in enumerate(operation.operands):
+            if operand.node < 0 and operation.kind.name == "dot":
+                continue  # no addend
             place: tuple[object, ...] = ("constants",)
             if operand.constant is None:
-                stage = binding.stage(operand.node, plan.start[i])
+                stage = binding.stage(operand.node, plan.start[i] + late[port])
                 place = ("register", operand.node, stage, operand.shift)
                 if stage < 0:
                     source = made_by[operand.node]

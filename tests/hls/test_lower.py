@@ -56,7 +56,11 @@ def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fract
             value = -x[0]
         elif node.op in ("mul", "dot"):
             signs = [int(s) for s in node.params] or [1]
+            if len(x) % 2:  # the last one is added
+                *signs, one = signs
+                assert one == 1
             value = sum((s * a * b for s, (a, b) in zip(signs, pairs, strict=True)), Fraction(0))
+            value += x[-1] if len(x) % 2 else 0
         elif node.op in ("sin", "cos"):
             target = constant_format(node)
             source = Format(*_shape(graph.nodes[node.args[0]]))

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from pinion.fixedpoint import FormatError
 from pinion.functions import FUNCTIONS
 from pinion.gateware.library import make_unit, timing_for
-from pinion.graph import Graph, op_counts
-from pinion.graph.passes import fold
+from pinion.graph import Graph, Node, op_counts
+from pinion.graph.check import verify
+from pinion.graph.passes import dead_code, fold
 from pinion.hls import (
     Design,
     FormatPlan,
+    Operation,
     ScheduleError,
     Timing,
     bind,
@@ -37,6 +39,7 @@ from tests.graph.helpers import (
     auto_robot,
     designed,
     graphs,
+    offsets,
     promised,
     random_inputs,
     real_graph,
@@ -50,6 +53,12 @@ SCHEDULED = ("pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter")
 
 def _up(count: int, ii: int) -> int:
     return -(-count // ii)
+
+
+def unit_offsets(operation: Operation, timing: Timing = TIMING) -> list[int]:
+    """Cycles after an operation's start in which its unit reads each of its ports."""
+    ports = len(operation.operands)
+    return offsets(ports, timing) if operation.kind.name == "dot" else [0] * ports
 
 
 def table_row(robot: str, ii: int, made: Design) -> str:
@@ -75,6 +84,9 @@ def test_units_are_as_few_as_the_interval_allows(robot: str, ii: int) -> None:
     # Kind by kind: exactly the bound.
     used = Counter(operation.kind for operation in plan.operations)
     assert plan.units == {kind: _up(count, ii) for kind, count in used.items()}
+    # One kind for each number of products, with an addend or without.
+    dots = [kind.products for kind in used if kind.name == "dot"]
+    assert len(dots) == len(set(dots))
 
     # Together, however the products are spread over kinds: at most 1.15 times the bound.
     counts = op_counts(made.real)
@@ -94,8 +106,13 @@ def test_latency_is_at_least_the_longest_path_and_little_more(robot: str, ii: in
     plan = made.binding.schedule
     ready: dict[int, int] = {}
     for operation in plan.operations:
-        after = [ready.get(o.node, 0) for o in operation.operands if o.constant is None]
-        ready[operation.node] = max(after, default=0) + operation.latency
+        late = unit_offsets(operation)
+        after = [
+            ready.get(o.node, 0) - k
+            for o, k in zip(operation.operands, late, strict=True)
+            if o.constant is None and o.node >= 0
+        ]
+        ready[operation.node] = max(0, *after) + operation.latency
     critical = max(ready.values())
     assert critical <= plan.length <= 2 * critical + ii
     assert plan.latency_cycles == plan.length - plan.first_operand
@@ -146,8 +163,10 @@ def test_schedules_with_reciprocals_are_checked(name: str, ii: int) -> None:
     for division in divisions:
         # Nothing reads the quotient before it is there; the checker says so, and so do we.
         for operation, start in zip(plan.operations, plan.start, strict=True):
-            if division.node in (operand.node for operand in operation.operands):
-                assert start >= starts[division.node] + TIMING.reciprocal
+            late = unit_offsets(operation)
+            for operand, k in zip(operation.operands, late, strict=True):
+                if division.node == operand.node:
+                    assert start + k >= starts[division.node] + TIMING.reciprocal
 
 
 @pytest.mark.parametrize("robot", ["two_link", "iiwa14"])
@@ -188,13 +207,57 @@ def test_other_unit_latencies_are_scheduled_as_well(timing: Timing) -> None:
     assert plan.timing == timing
     for operation in plan.operations:
         want = {
-            "dot": 2 + timing.multiplier_stages + (operation.kind.products - 1).bit_length(),
+            "dot": 1 + timing.multiplier_stages + operation.kind.products,
             "add": timing.add,
             "sincos": timing.sincos,
         }[operation.kind.name]
         assert operation.latency == want
+        assert [o.offset for o in operation.operands] == unit_offsets(operation, timing)
     used = Counter(operation.kind for operation in plan.operations)
     assert plan.units == {kind: _up(count, 8) for kind, count in used.items()}
+
+
+def two_sums() -> Graph:
+    """``x0 x1 - x2 x3 + x4``, ``x0 x2 + x1 x3`` and ``x4 - x0 x4``, as dots."""
+    nodes = [Node("input", (), (f"x{k}",)) for k in range(5)]
+    nodes.append(Node("dot", (0, 1, 2, 3, 4), (1, -1, 1)))
+    nodes.append(Node("dot", (0, 2, 1, 3), (1, -1)))
+    nodes.append(Node("dot", (0, 4, 4), (-1, 1)))
+    nodes.append(Node("mul", (3, 4)))
+    return verify(Graph(tuple(nodes), tuple((f"y{k}", 5 + k) for k in range(4))))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_sums_with_and_without_an_addend_share_a_unit(stages: int) -> None:
+    timing = replace(TIMING, multiplier_stages=stages)
+    fixed = lower(two_sums(), Q16)
+    made = operations(fixed, timing)
+    plan = schedule(made, ii=2, timing=timing, effort=3)
+    check_schedule(fixed, plan)
+    assert {(kind.products, len(kind.widths)): n for kind, n in plan.units.items()} == {
+        (2, 5): 1,
+        (1, 3): 1,
+    }
+    _, plain, _, product = made
+    # Signs of both products, then whether there is an addend.
+    assert [op.control for op in made] == [(0, 1, 1), (0, 1, 0), (1, 1), (0, 0)]
+    for op in made:
+        assert [o.offset for o in op.operands] == unit_offsets(op, timing)
+        assert op.operands[-1].unused == (op in (plain, product))
+        assert not any(o.unused for o in op.operands[:-1])
+        # Control bits are read with what they are about.
+        assert op.control_offset(len(op.control) - 1) == stages - 1
+        products = range(op.kind.products)
+        assert [op.control_offset(k) for k in products] == list(products)
+    # Without a sum that has an addend there is no port for one.
+    alone = Graph(
+        fixed.nodes, tuple(out for out in fixed.outputs if out.word.block in ("y1", "y3"))
+    )
+    without = operations(dead_code(alone), timing)
+    assert [len(op.operands) for op in without] == [4, 2]
+    assert [op.control for op in without] == [(1,), ()]
+    assert [op.kind.adds for op in without] == [False, False]
+    assert without[0].control_offset(0) == 1
 
 
 def test_slower_units_make_a_longer_schedule() -> None:

@@ -85,7 +85,11 @@ def broken_rules(fixed: Graph) -> list[str]:
             found.append(f"%{i}: a product whose operands have no order")
         if node.op == "dot":
             result = next(q for q in fixed.nodes[i + 1 :] if q.args == (i,))
-            pairs = list(zip(node.args[::2], node.args[1::2], strict=True))
+            products = node.args[: len(node.args) // 2 * 2]
+            pairs = list(zip(products[::2], products[1::2], strict=True))
+            target = Format(int(result.params[0]), int(result.params[1]))
+            if len(node.args) % 2 and fmts[node.args[-1]] != target:
+                found.append(f"%{i}: an addend is not read at its result's point")
             if len({fmts[a].frac + fmts[b].frac for a, b in pairs}) > 1:
                 found.append(f"%{i}: products of different last bits")
             widths = {(fmts[a].width, fmts[b].width) for a, b in pairs}
@@ -98,6 +102,8 @@ def broken_rules(fixed: Graph) -> list[str]:
         shifts = [operand.shift for operand in operation.operands]
         if operation.kind.name == "add" and min(shifts) < 0:
             found.append(f"%{operation.node}: an adder's port shifts to the left")
+        if operation.kind.adds and shifts[-1] < 0:
+            found.append(f"%{operation.node}: an addend's port shifts to the left")
         if operation.kind.name in ("add", "dot") and operation.kind.width != STORED:
             found.append(f"%{operation.node}: a result of {operation.kind.width} bits")
     return found
@@ -115,7 +121,7 @@ def test_every_unit_shares_shifts_and_last_bits(robot: str, name: str, wide: flo
     assert broken_rules(fixed) == []
     # One kind of unit a shape: everything that has as many products and as wide ports shares.
     kinds = {operation.kind for operation in operations(fixed, AUTO_TIMING)}
-    shapes = [(kind.name, kind.products, kind.widths[-1]) for kind in kinds]
+    shapes = [(kind.name, kind.products, kind.widths[1:2]) for kind in kinds]
     assert len(shapes) == len(set(shapes)), shapes
     for kind in kinds:
         if kind.name in ("dot", "add"):
@@ -138,8 +144,9 @@ def test_the_port_that_loses_less_is_the_narrow_one(robot: str, name: str) -> No
     for i, ports in plan.ports.items():
         if real.nodes[i].op not in ("mul", "dot"):
             continue
-        pairs = zip(real.nodes[i].args[::2], real.nodes[i].args[1::2], strict=True)
-        for (a, b), k in zip(pairs, range(0, len(ports), 2), strict=True):
+        args = real.nodes[i].args[: len(ports) // 2 * 2]
+        pairs = zip(args[::2], args[1::2], strict=True)
+        for (a, b), k in zip(pairs, range(0, len(args), 2), strict=True):
             loss = {a: rms[b], b: rms[a]}
             lost = [loss[x] * tightest(plan, real, auto.margin, rms, x) for x in (a, b)]
             narrow = 0 if ports[k].width == NARROW else 1
@@ -168,12 +175,34 @@ def test_a_plan_that_breaks_a_rule_is_refused(ops: tuple[str, ...]) -> None:
     plan = auto.plan(real)
     tried = 0
     for i, node in enumerate(real.nodes):
-        if node.op in ops and tried < 40:
-            for port in range(len(node.args)):
+        # One product is at any binary point, and so is an addend as far as the graph goes.
+        ports = len(node.args) // 2 * 2
+        if node.op in ops and (ports > 2 or node.op != "dot") and tried < 40:
+            for port in range(ports):
                 with pytest.raises(GraphError, match="share the weight of their last bit"):
                     lower_signals(real, damaged(plan, i, port, -1))
                 tried += 1
     assert tried > 20
+
+
+@pytest.mark.parametrize("bits", [-1, 1, 100])
+def test_an_addend_away_from_its_results_point_is_found(bits: int) -> None:
+    """A coarser one is exact in the graph; what finds it is the unit, which adds at the point."""
+    real, auto = auto_robot("iiwa14", "rnea")
+    plan = auto.plan(real)
+    tried = 0
+    for i, node in enumerate(real.nodes):
+        if node.op != "dot" or len(node.args) % 2 == 0 or tried >= 10:
+            continue
+        assert plan.ports[i][-1] == plan.values[i]
+        wrong = damaged(plan, i, len(node.args) - 1, bits)
+        if bits == 100:  # finer than the products
+            with pytest.raises(GraphError, match="quantize the addend to as many or fewer"):
+                lower_signals(real, wrong)
+        else:
+            assert len(broken_rules(lower_signals(real, wrong)[0])) >= 1
+        tried += 1
+    assert tried == 10
 
 
 @pytest.mark.parametrize("damage", ["drop", "point"])
@@ -265,8 +294,10 @@ def bounds(real: Graph, fixed: Graph, place: dict[int, int], inputs: Arrays) -> 
             case "add" | "sub" | "sum":
                 error = sum(e)
             case "dot":
-                pairs = zip(x[::2], x[1::2], e[::2], e[1::2], strict=True)
-                error = sum(a * eb + b * ea + ea * eb for a, b, ea, eb in pairs)
+                products = range(0, len(x) - 1, 2)
+                error = sum(
+                    x[k] * e[k + 1] + x[k + 1] * e[k] + e[k] * e[k + 1] for k in products
+                ) + (e[-1] if len(x) % 2 else 0.0)
             case "reciprocal":
                 error = e[0] / (x[0] * np.maximum(x[0] - e[0], 1e-9))
             case "input" | "const":

@@ -94,10 +94,10 @@ def timing_for(
     unit = SinCosUnit(SinCos(source=plan.default, target=plan.default))
     timing = Timing(multiplier_stages=multiplier_stages, add=add, sincos=unit.latency)
     try:
-        pivot = Reciprocal(source=plan.default, target=plan.default)
+        uniform = Reciprocal(source=plan.default, target=plan.default)
     except FormatError:
         return timing  # many functions divide by nothing; those that do say so in `make_unit`
-    reciprocal = ReciprocalUnit(pivot, table_stages=timing.table)
+    reciprocal = ReciprocalUnit(uniform, table_stages=timing.table)
     return replace(timing, reciprocal=reciprocal.latency)
 
 

@@ -133,6 +133,13 @@ def _check_ports(
                 f"%{operation.node} reads words of {widths} bits; its unit's ports have "
                 f"{kind.widths}."
             )
+    if kind.adds and len(args) % 2:
+        added, result = fmts[args[-1]].frac, fmts[operation.node].frac
+        if added != result:
+            raise CheckError(
+                f"%{operation.node} adds a word with {added} fraction bits; its unit adds at the "
+                f"binary point of its result, which has {result}."
+            )
 
 
 def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> None:

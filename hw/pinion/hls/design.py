@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from pinion.graph.passes import fold
 from pinion.graph.passes.simplify import without_inputs
 from pinion.graph.ranges import measure_ranges
 
-from .auto import AutoFormats
+from .auto import AutoFormats, PrecisionError
 from .binding import Binding, bind
 from .budget import error_budget
 from .check import check_binding, check_schedule
@@ -131,38 +131,40 @@ def design(
         found = operations(fixed, timing)
         return clustered(found, parents=link_parents, ii=ii) if link_parents and ii > 0 else found
 
-    saved = plan.saved if isinstance(plan, AutoFormats) else None
-    reals = [
-        (gather_dots(folded, timing, widths=widths, ii=max(1, ii), patience=share), widths)
-        for widths in (DOT_WIDTHS if saved is None else (saved.widths,))
-        for share in patience
-    ]
-    if saved is not None:  # one that is not there is refused by its plan
-        reals = [pair for pair in reals if graph_digest(pair[0]) == saved.digest][:1] or reals[:1]
-    best: tuple[int, Graph, Graph, tuple[int, ...]] | None = None
-    for real, widths in reals:
-        fixed = plan.lower(real) if isinstance(plan, AutoFormats) else lower(real, plan)
-        found = unit_operations(fixed)
-        # All use the same number of multipliers; the first of equals has the fewest adders.
-        if best is None:
-            plain = schedule(found, ii=ii, timing=timing, effort=1)
-            best = plain.length, real, fixed, widths
-        elif better := shorter(found, ii=ii, timing=timing, length=best[0]):
-            best = better.length, real, fixed, widths
-    assert best is not None
-    _, real, fixed, widths = best
+    def gathered(addends: bool) -> Iterator[tuple[Graph, tuple[int, ...]]]:
+        known = plan.saved if isinstance(plan, AutoFormats) else None
+        for widths in DOT_WIDTHS if known is None else (known.widths,):
+            for share_of_slack in patience:
+                yield (
+                    gather_dots(
+                        folded, timing, widths=widths, ii=max(1, ii),
+                        patience=share_of_slack, addends=addends,
+                    ),
+                    widths,
+                )  # fmt: skip
+
+    def fastest(addends: bool) -> tuple[Graph, Graph, tuple[int, ...]]:
+        """The real graph with the shortest schedule, the fixed one, and its dot widths."""
+        best: tuple[int, Graph, Graph, tuple[int, ...]] | None = None
+        for real, widths in gathered(addends):
+            fixed = plan.lower(real) if isinstance(plan, AutoFormats) else lower(real, plan)
+            found = unit_operations(fixed)
+            # All use the same number of multipliers; the first of equals has the fewest adders.
+            if best is None:
+                plain = schedule(found, ii=ii, timing=timing, effort=1)
+                best = plain.length, real, fixed, widths
+            elif better := shorter(found, ii=ii, timing=timing, length=best[0]):
+                best = better.length, real, fixed, widths
+        assert best is not None
+        return best[1:]
+
+    saved: SavedPlan | None = None
     reach: dict[int, float] = {}
     if isinstance(plan, AutoFormats):
+        real, fixed, saved = _with_formats(plan, gathered, fastest, ii, report)
         reach = dict(enumerate(measure_ranges(real, plan.states).largest))
-        fixed, signals = plan.refine(real, ii, report)
-        saved = SavedPlan(
-            signals=signals,
-            tables=plan.tables,
-            widths=widths,
-            digest=graph_digest(real),
-            distribution=plan.distribution,
-            max_error=plan.max_error,
-        )
+    else:
+        real, fixed, _ = fastest(True)
     modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=effort)
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
@@ -184,6 +186,44 @@ def design(
         saved=saved,
         reach=reach,
     )
+
+
+def _with_formats(
+    plan: AutoFormats,
+    gathered: Callable[[bool], Iterator[tuple[Graph, tuple[int, ...]]]],
+    fastest: Callable[[bool], tuple[Graph, Graph, tuple[int, ...]]],
+    ii: int,
+    report: Callable[[str], None],
+) -> tuple[Graph, Graph, SavedPlan]:
+    """A real graph, the fixed one with formats as exact as asked for, and these as a plan.
+
+    Products give up bits where their sum has a coarse addend. Where that is too much, and wider
+    ports are not to be had, adders add it.
+    """
+    if plan.saved is not None:
+        every = [*gathered(True), *gathered(False)]
+        # One that is not there is refused by its plan.
+        same = [pair for pair in every if graph_digest(pair[0]) == plan.saved.digest]
+        real, widths = (same or every)[0]
+        fixed, signals = plan.refine(real, ii, report)
+    else:
+        real, _, widths = fastest(True)
+        try:
+            fixed, signals = plan.refine(real, ii, report)
+        except PrecisionError:
+            if not plan.tables.multiplier.square:
+                raise
+            real, _, widths = fastest(False)
+            fixed, signals = plan.refine(real, ii, report)
+    saved = SavedPlan(
+        signals=signals,
+        tables=plan.tables,
+        widths=widths,
+        digest=graph_digest(real),
+        distribution=plan.distribution,
+        max_error=plan.max_error,
+    )
+    return real, fixed, saved
 
 
 def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:

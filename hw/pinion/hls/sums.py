@@ -44,7 +44,13 @@ def balance(graph: Graph, timing: Timing) -> Graph:
 
 
 def gather_dots(
-    graph: Graph, timing: Timing, *, widths: tuple[int, ...], ii: int, patience: float = 1.0
+    graph: Graph,
+    timing: Timing,
+    *,
+    widths: tuple[int, ...],
+    ii: int,
+    patience: float = 1.0,
+    addends: bool = True,
 ) -> Graph:
     """Gather sums of products into dots of the given widths and balance what remains.
 
@@ -55,11 +61,13 @@ def gather_dots(
     ii : initiation interval; the number of dots of each width becomes a multiple of it.
     patience : share of a sum's slack that may be spent on saving adders: with 1 sums take as long
         as the whole allows with units without end, with 0 each is as fast as it can be.
+    addends : whether dots add another summand to their products.
     """
-    wanted = _Builder(graph, timing, widths, {})
+    wanted = _Builder(graph, timing, widths, {}, addends=addends)
     wanted.build()
     chosen = _even_out(wanted.chosen, wanted.spread, widths, ii)
-    final = _Builder(graph, timing, widths, chosen, wanted.latest(patience) if widths else None)
+    deadlines = wanted.latest(patience) if widths else None
+    final = _Builder(graph, timing, widths, chosen, deadlines, addends=addends)
     return dead_code(common_subexpressions(final.build()))
 
 
@@ -126,6 +134,7 @@ class _Builder:
     Parameters
     ----------
     parts : fixes the dot widths of each sum, else the fastest are chosen.
+    addends : dots take another summand; not where every product stays on its own.
     deadlines : cycle before which a sum need not be ready; without one it is as fast as it can be.
     """
 
@@ -136,12 +145,15 @@ class _Builder:
         widths: tuple[int, ...],
         parts: dict[int, list[int]],
         deadlines: Mapping[int, int] | None = None,
+        *,
+        addends: bool,
     ) -> None:
         self.graph = graph
         self.timing = timing
         self.widths = widths
         self.parts = parts
         self.deadlines = deadlines or {}
+        self.addends = addends and bool(widths)
         self.to = Rewriter(intern=False)
         self.ready: list[int] = []
         self.chosen: dict[int, list[int]] = {}
@@ -254,7 +266,7 @@ class _Builder:
         for start, _, group in groups:
             count = 2 * len(group) + 1
             reads = start + self.timing.offset(names.DOT, count, count - 1)
-            fused = pool if self.widths else ()
+            fused = pool if self.addends else ()
             free = [i for i in fused if tree.ready(i) <= reads]
             late = [i for i in fused if reads < tree.ready(i) <= reads + patience]
             taken = None

@@ -137,7 +137,8 @@ def _check_widths(graph: Graph, fmts: list[Format]) -> None:
     for i, node in enumerate(graph.nodes):
         family, width = OPS[node.op].family, fmts[i].width
         widest = WIDEST if family in _EXACT else NARROW
-        factor = max((fmts[a].width for a in node.args), default=0)
+        # An addend of products is no factor.
+        factor = max((fmts[a].width for a in node.args[: len(node.args) // 2 * 2]), default=0)
         if width > widest:
             raise GraphError(
                 f"Node %{i} ({node.op}) has {width} bits; values of its kind are exact up to "
