@@ -274,13 +274,15 @@ def test_a_chained_design_passes_the_checker(robot: str, name: str) -> None:
         timing = replace(timing_for(auto), chained=chained, multiplier_stages=1)
         few = states(robot, 30, seed=1, name=name)
         return design(
-            folded(robot, name), ii=8, plan=auto, timing=timing, states=few, patience=(0.5, 0.0)
+            folded(robot, name), ii=8, plan=auto, timing=timing, states=few, patience=(0.0,)
         )
 
     one, two = made(1), made(2)
     labels = {kind.label for kind in two.binding.schedule.units}
     assert "add3" in labels and "add3" not in {k.label for k in one.binding.schedule.units}
-    assert two.binding.schedule.latency_cycles <= one.binding.schedule.latency_cycles
+    # With units without end; what a search finds for few units may be a cycle off either way.
+    ends = [finish_time(core.real, core.binding.schedule.timing) for core in (two, one)]
+    assert ends[0] <= ends[1]
     threes = [op for op in two.binding.schedule.operations if op.kind.label == "add3"]
     assert {op.latency for op in threes} == {1} and {len(op.control) for op in threes} == {2}
     # A sign that the graph does not have is found.
