@@ -201,13 +201,16 @@ def test_the_prefix_reaches_modules_and_instances_alone() -> None:
         "module \\pinion_core\n  cell \\pinion_core.a.b \\x\n  cell $add \\pinion_core.a.b\n"
         "  wire \\pinion_core\nend\nmodule \\pinion_core.a.b\nend\n"
     )
-    assert prefix_modules(text, "p") == (
+    blocks = "// Blocks\nmodule \\pinion_core.a.b (clk);\nendmodule\n"
+    prefixed, explicit = prefix_modules(text, "p", blocks)
+    assert prefixed == (
         "module \\p__pinion_core\n  cell \\p__pinion_core_a_b \\x\n"
         "  cell $add \\pinion_core.a.b\n  wire \\pinion_core\nend\n"
         "module \\p__pinion_core_a_b\nend\n"
     )
+    assert explicit == "// Blocks\nmodule \\p__pinion_core_a_b (clk);\nendmodule\n"
     # Names that differ in a character that is no letter stay different.
-    two = prefix_modules("module \\pinion_core\nmodule \\a.b\nmodule \\a_b\n", "p")
+    two, _ = prefix_modules("module \\pinion_core\nmodule \\a.b\nmodule \\a_b\n", "p")
     assert len(set(two.split("\n"))) == 4
     with pytest.raises(ExportError, match="no module pinion_core"):
         prefix_modules("module \\other\n", "p")

@@ -1,4 +1,4 @@
-"""The proofs of the stream components: ``python -m tests.support.proofs``."""
+"""The proofs of stream components and of blocks: ``python -m tests.support.proofs``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pinion.gateware.link.unpacker import Unpacker
 from pinion.gateware.link.writer import ResponseWriter
 from pinion.link import REGISTERS
 from tests.support import harness
+from tests.support.blocks import dot_units, forms, prove_forms
 from tests.support.formal import Proof, prove_all
 
 
@@ -172,7 +173,11 @@ PROOFS: tuple[Proof, ...] = (
 def main() -> int:
     """Run all proofs, print a line for each, and return 1 if one failed."""
     with tempfile.TemporaryDirectory(prefix="pinion-proofs-") as folder:
-        return 1 if prove_all(PROOFS, Path(folder)) else 0
+        failed = prove_all(PROOFS, Path(folder))
+        for name, proved in prove_forms(forms(dot_units()), Path(folder) / "blocks").items():
+            print(f"{name:32} explicit block  {'passed' if all(proved) else 'FAILED'}")
+            failed += not all(proved)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -261,7 +261,7 @@ def build(
         if blocks := explicit_modules(core.datapath.blocks):
             (parts / DSP48E2).write_text(blocks)
         report("Writing Verilog")
-        emit_verilog(parts / RTLIL, parts / VERILOG)
+        emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
         board.write(parts, manifest, report)
         if folder.exists():
             _keep_made(folder, parts, manifest)

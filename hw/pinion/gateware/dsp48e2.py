@@ -1,18 +1,27 @@
 """The blocks of :class:`pinion.gateware.mac.Mac` as explicit DSP48E2 instances (AMD UG579).
 
-The modules have the names and ports of the generic ones, so that a tool takes either. Nobody has
-run them through a vendor's tool; a model of the block written for this stands in for it
-(``dsp48e2_model.v``), and proofs and simulations hold both forms together.
+The modules have the names and ports of the generic ones, so that a tool takes either: a core's
+Verilog has both, and a macro chooses. Nobody has run them through a vendor's tool; a model of the
+block written for this stands in for it (``dsp48e2_model.v``), and proofs and simulations hold both
+forms together.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from .mac import WIDTH_A, WIDTH_B, WIDTH_P, Mac
 
 VERILOG = "dsp48e2.v"
 """Their file in a build folder."""
+
+MODEL = "dsp48e2_model.v"
+"""A model of the primitive, beside this module."""
+
+MACRO = "PINION_DSP48E2"
+"""Defined, it makes tools take the explicit blocks of a Verilog file."""
 
 # Of registers that are not used, and of inputs: what is left out is the block's default.
 _FIXED = {
@@ -32,6 +41,49 @@ def explicit_modules(blocks: Mapping[str, Mac]) -> str:
         return ""
     head = "// The blocks of core.v as explicit DSP48E2 instances: read them in place of those.\n\n"
     return head + "\n".join(explicit_module(name, mac) for name, mac in sorted(blocks.items()))
+
+
+def model_path() -> Path:
+    """The model of the primitive."""
+    return Path(__file__).with_name(MODEL)
+
+
+def explicit_text(folder: Path) -> str:
+    """The explicit modules of a build folder, "" where it has none."""
+    path = folder / VERILOG
+    return path.read_text() if path.is_file() else ""
+
+
+def module_names(explicit: str) -> list[str]:
+    """The modules of what `explicit_modules` returned."""
+    return re.findall(r"^module \\(\S+) ", explicit, re.MULTILINE)
+
+
+def with_explicit(verilog: str, explicit: str) -> str:
+    """Verilog with both forms of some modules, the explicit one where `MACRO` is defined.
+
+    Parameters
+    ----------
+    verilog : as Yosys writes it, with the generic modules among others.
+    explicit : what `explicit_modules` returned.
+
+    Raises
+    ------
+    ValueError : a module is not in the Verilog.
+    """
+    for text in re.findall(r"^module .*?^endmodule\n", explicit, re.MULTILINE | re.DOTALL):
+        (name,) = module_names(text)
+        generic = re.compile(
+            rf"^module (?:\\{re.escape(name)} |{re.escape(name)})\(.*?^endmodule\n",
+            re.MULTILINE | re.DOTALL,
+        )
+        found = list(generic.finditer(verilog))
+        if len(found) != 1:
+            raise ValueError(f"The Verilog has {len(found)} modules '{name}' to replace, not 1.")
+        start, end = found[0].span()
+        both = f"`ifdef {MACRO}\n{text}`else\n{verilog[start:end]}`endif\n"
+        verilog = verilog[:start] + both + verilog[end:]
+    return verilog
 
 
 def explicit_module(name: str, block: Mac) -> str:
@@ -58,7 +110,7 @@ def explicit_module(name: str, block: Mac) -> str:
     if signs:
         late = block.stages - 1
         if late:
-            lines += ["  reg sub_late;", "  always @(posedge clk) sub_late <= sub;"]
+            lines += ["  reg sub_late = 1'b0;", "  always @(posedge clk) sub_late <= sub;"]
         bit = "sub_late" if late else "sub"
         mode = f"{{2'b00, {bit}, {bit}}}"
     above = WIDTH_P - block.addend - block.shift
@@ -89,7 +141,8 @@ def explicit_module(name: str, block: Mac) -> str:
         "BCIN": "18'b0",
         "CARRYCASCIN": "1'b0",
         "MULTSIGNIN": "1'b0",
-        "PCOUT" if block.below else "P": block.sum_port,
+        "P": "" if block.below else block.sum_port,
+        "PCOUT": block.sum_port if block.below else "",
     }  # fmt: skip
     parameters = _FIXED | {"MREG": block.stages - 1}
     lines.append("  DSP48E2 #(")

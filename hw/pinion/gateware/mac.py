@@ -73,7 +73,10 @@ class Mac(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Operands, product, sum."""
         m = Module()
-        product = delay(m, self._held(m, "a") * self._held(m, "b"), self.stages - 1, "product")
+        # A name, so that one multiplier stands in the text and not one for each sign.
+        multiplied = Signal(signed(WIDTH_A + WIDTH_B))
+        m.d.comb += multiplied.eq(self._held(m, "a") * self._held(m, "b"))
+        product = delay(m, multiplied, self.stages - 1, "product")
         z: Value | None = self.z if self.above else None
         if self.addend:
             held = Signal(signed(self.addend), name="c_reg", reset_less=True)

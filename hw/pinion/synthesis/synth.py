@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pinion.gateware.copies import KEEP
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
+from pinion.gateware.dsp48e2 import explicit_text, module_names
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import ManifestError
 from pinion.link.build_files import RESOURCES, SCHEDULE
@@ -155,11 +155,11 @@ def _explicit_blocks(folder: Path) -> list[str]:
 
     Yosys infers neither a subtraction in a block nor a column of them.
     """
-    path = folder / DSP48E2
-    if not path.is_file():
+    names = module_names(explicit_text(folder))
+    if not names:
         return []
-    names = re.findall(r"^module \\(\S+) ", path.read_text(), re.MULTILINE)
-    return [f"delete {' '.join(names)}", f"read_verilog {yosys_path(path, folder=folder)}"]
+    path = yosys_path(folder / DSP48E2, folder=folder)
+    return [f"delete {' '.join(names)}", f"read_verilog {path}"]
 
 
 def _cells_by_module(stat: Mapping[str, Any]) -> dict[str, dict[str, int]]:

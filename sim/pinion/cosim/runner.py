@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,6 +70,8 @@ def run_bench(
     idle: Flags | None = None,
     stall: Flags | None = None,
     waves: bool = False,
+    defines: Sequence[str] = (),
+    models: Sequence[Path] = (),
     limit: int = LIMIT,
     drain: int = DRAIN,
     timeout: float | None = None,
@@ -88,6 +91,8 @@ def run_bench(
     words_in, words_out : words of a record without padding, for ``expected`` and ``reference``;
         whole beats where they are not given.
     waves : leave ``pinion_core.fst`` (Icarus) or ``dump.vcd`` (Verilator) in the bench's folder.
+    defines : macros that are defined while ``verilog`` is read.
+    models : Verilog files of primitives in it.
     timeout : limit for building and running together, in seconds.
 
     Raises
@@ -111,6 +116,8 @@ def run_bench(
     np.savez(own / STIMULI, **arrays)
     spec = {
         "verilog": str(verilog.resolve()),
+        "defines": list(defines),
+        "models": [str(path.resolve()) for path in models],
         "simulator": simulator,
         "waves": waves,
         "toplevel": "pinion_core",
@@ -281,7 +288,7 @@ def _simulate(folder: str) -> None:
     # Objects of a build with waves do not fit one without.
     build = own / ("waves" if spec["waves"] else "build")
     runner, top = get_runner(spec["simulator"]), spec["toplevel"]
-    sources = [Path(spec["verilog"])]
+    sources = [Path(path) for path in (spec["verilog"], *spec.get("models", ()))]
     if spec["simulator"] == "verilator":
         build.mkdir(exist_ok=True)
         control = build / "ports.vlt"
@@ -291,6 +298,7 @@ def _simulate(folder: str) -> None:
     runner.build(
         sources=sources,
         hdl_toplevel=top,
+        defines=dict.fromkeys(spec.get("defines", ()), 1),
         build_dir=build,
         build_args=_VERILATOR_ARGS if spec["simulator"] == "verilator" else [],
         timescale=("1ns", "1ps"),

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from pinion.flow.build import SIMULATION, VERILOG, Build, BuildError
 from pinion.functions import sample
-from pinion.gateware.emit import RTLIL
+from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
+from pinion.gateware.emit import RTLIL, TOP
+from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.hls.auto import block_scale
 
 from .compiled import CompiledCore
@@ -45,6 +47,7 @@ def verify(
     idle: NDArray[np.bool_] | None = None,
     stall: NDArray[np.bool_] | None = None,
     waves: bool = False,
+    dsp48e2: bool = False,
     report: Callable[[str], None] = _quiet,
 ) -> dict[str, Any]:
     """Send random requests through a build's RTL and compare every answer.
@@ -55,6 +58,8 @@ def verify(
     simulator : ``compiled`` (CXXRTL, the embedded default), ``icarus`` or ``verilator`` (the same
         stream under cocotb, the float model running inside the bench).
     idle, stall : patterns of host pauses before requests and back-pressure on results.
+    dsp48e2 : take the explicit blocks of ``core.v``, with a model of the primitive, in place of
+        the generic ones.
 
     Returns
     -------
@@ -67,7 +72,8 @@ def verify(
     ``wrong_above``, which is the build's own ``max_error`` or, where it promises none, 100 times
     the largest of its distribution.
     ``latency_cycles``: the datapath's, measured. ``ok``: everything holds. On the distribution that
-    the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`).
+    the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`),
+    unless explicit blocks were asked for.
 
     Raises
     ------
@@ -81,13 +87,18 @@ def verify(
     if samples < 1:
         raise BuildError(f"A verification needs at least 1 sample, not {samples}.")
     build = Build.read(folder)
+    if dsp48e2 and not explicit_text(build.folder):
+        raise BuildError(
+            f"The build '{folder}' has no explicit blocks: its products are not those of one "
+            "DSP48E2 each. Formats 'auto' make such."
+        )
     reference = Reference(build)
     manifest = build.manifest
     arrays = sample(build.model, build.function, samples, distribution=distribution, seed=seed)
     words = request_words(manifest, arrays)
     report("Evaluating the integer model")
     expected, flags = reference.expected(words)
-    result = _simulate(build, words, simulator, distribution, idle, stall, waves, report)
+    result = _simulate(build, words, simulator, distribution, idle, stall, waves, dsp48e2, report)
     report("Comparing")
     got = unpack_records(result.beats, words=manifest.words_out, beats=manifest.beats_out)
     got_flags = result.user[manifest.beats_out - 1 :: manifest.beats_out]
@@ -98,6 +109,7 @@ def verify(
         "seed": seed,
         "simulator": simulator,
         "distribution": distribution,
+        "dsp48e2": dsp48e2,
         "mismatches": int(wrong.sum()),
         "flagged": int(got_flags.sum()),
     }
@@ -105,14 +117,14 @@ def verify(
     figures |= accuracy
     # Flags are for states outside: a format that flags the reference distribution is too small.
     home = distribution == manifest.budget_distribution
-    if home:
+    if home and not dsp48e2:
         reference.distribution_of(
             error, got_flags, distribution=distribution, seed=seed, simulator=simulator
         ).write(build.folder)
     figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
     figures |= _timing(build, result, paused=idle is not None or stall is not None)
     figures["first_divergence"] = None
-    if wrong.any():
+    if wrong.any() and not dsp48e2:  # it is looked for in the generic form
         report("Looking for the first operation that differs")
         figures["first_divergence"] = str(
             diverging(reference, words, int(np.flatnonzero(wrong)[0]), Path(folder))
@@ -140,6 +152,7 @@ def _simulate(
     idle: NDArray[np.bool_] | None,
     stall: NDArray[np.bool_] | None,
     waves: bool,
+    dsp48e2: bool,
     report: Callable[[str], None],
 ) -> StreamResult:
     manifest = build.manifest
@@ -148,7 +161,8 @@ def _simulate(
     sim = build.folder / SIMULATION
     if simulator == "compiled":
         report("Compiling the simulation")
-        core = CompiledCore.build(rtlil=build.folder / RTLIL, folder=sim)
+        rtlil = explicit_rtlil(build.folder, sim) if dsp48e2 else build.folder / RTLIL
+        core = CompiledCore.build(rtlil=rtlil, folder=sim)
         report(f"Simulating {len(words)} requests")
         return core.run(beats, last, expected_beats=expected_beats, idle=idle, stall=stall).check()
     home = distribution == manifest.budget_distribution
@@ -167,7 +181,26 @@ def _simulate(
         idle=idle,
         stall=stall,
         waves=waves,
+        defines=(MACRO,) if dsp48e2 else (),
+        models=(model_path(),) if dsp48e2 else (),
     ).check()
+
+
+def explicit_rtlil(folder: Path, work: Path) -> Path:
+    """RTLIL of a build's ``core.v`` with its explicit blocks and a model of the primitive."""
+    path = work / "explicit.il"
+    run_yosys(
+        [
+            f"read_verilog -D{MACRO} {yosys_path(folder / VERILOG, folder=work)}",
+            f"read_verilog {yosys_path(model_path(), folder=work)}",
+            f"hierarchy -check -top {TOP}",
+            "proc",
+            f"write_rtlil {path.name}",
+        ],
+        folder=work,
+        name="explicit",
+    )
+    return path
 
 
 def _lasts_are_right(result: StreamResult, beats: int) -> NDArray[np.bool_]:

@@ -33,6 +33,12 @@ def command(
         bool,
         typer.Option("--netlist", help="What Yosys mapped to the ECP5, in place of the RTL."),
     ] = False,
+    dsp48e2: Annotated[
+        bool,
+        typer.Option(
+            "--dsp48e2", help="The explicit DSP48E2 blocks of core.v, by a model of them."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check a build, bit by bit, in simulation.
@@ -41,10 +47,10 @@ def command(
     build's error budget). Exit code 1 when a check fails.
     """
     if netlist:
-        if (distribution, simulator) != ("reference", "compiled"):
+        if (distribution, simulator, dsp48e2) != ("reference", "compiled", False):
             raise UsageError(
-                "A netlist runs on reference states, compiled: leave --distribution and "
-                "--simulator out."
+                "A netlist runs on reference states, compiled, with blocks of its own: leave "
+                "--distribution, --simulator and --dsp48e2 out."
             )
         _netlist(folder, samples or 200, seed=seed, json=json)
         return
@@ -57,6 +63,7 @@ def command(
             seed=seed,
             distribution=distribution,
             simulator=simulator,
+            dsp48e2=dsp48e2,
             report=report,
         )
     if json:

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from pinion.boards.xilinx.names import load_names
-from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL, FAILED, MISSED, OUT, PROGRESS
+from pinion.boards.xilinx.script import (
+    BUILD_TCL,
+    CORE_TCL,
+    EXPLICIT,
+    FAILED,
+    MISSED,
+    OUT,
+    PROGRESS,
+)
 from pinion.boards.xilinx.strategies import STRATEGIES
 from tests.support.vivado.check import constraint_problems, read_design
 from tests.support.vivado.rehearse import REFUSED, DesignFacts, rehearse
@@ -196,6 +204,16 @@ def test_the_core_alone_reports_how_fast_it_is(make_folder: Any, tclsh: str) -> 
     assert came.of("region") == [("pblock_pinion", "SLR1")]
     default = rehearse(folder.path / CORE_TCL, design=CORE, tclsh=tclsh)
     assert default.of("clock") == [("clk", "5.000")]
+    assert ("synth_design", "verilog_define") not in default.of("option")
+    for words in ([EXPLICIT], [STRATEGIES[1].name, EXPLICIT]):
+        arguments = ["400", *words]
+        came = rehearse(folder.path / CORE_TCL, design=CORE, tclsh=tclsh, arguments=arguments)
+        assert (came.code, came.refused) == (0, ()), came.output
+        assert ("synth_design", "verilog_define") in came.of("option")
+    wrong = rehearse(
+        folder.path / CORE_TCL, design=CORE, tclsh=tclsh, arguments=["400", "dsp", EXPLICIT]
+    )
+    assert wrong.code == FAILED and "no strategy 'dsp'" in wrong.output
 
 
 def test_every_row_of_the_table_is_used(make_folder: Any, designs: Any, tclsh: str) -> None:
@@ -208,7 +226,8 @@ def test_every_row_of_the_table_is_used(make_folder: Any, designs: Any, tclsh: s
         large = dataclasses.replace(design, luts=1_000_000)
         slacks = [(-0.1, 0.1), (0.1, -0.1), (-0.2, 0.1)]
         bad = rehearse(path / BUILD_TCL, design=large, tclsh=tclsh, slacks=slacks)
-        core = rehearse(path / CORE_TCL, design=CORE, tclsh=tclsh)
+        words = [f"{mhz:g}", EXPLICIT]
+        core = rehearse(path / CORE_TCL, design=CORE, tclsh=tclsh, arguments=words)
         for one in (good, bad, core):
             assert one.refused == ()
             calls |= {entry[0] for entry in one.of("call")}

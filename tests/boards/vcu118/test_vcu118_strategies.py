@@ -109,6 +109,21 @@ def test_each_strategy_gives_each_step_its_directive(run: Run) -> None:
     assert came.of("margin") == [("core_clock_buffer/O", "0.2"), ("core_clock_buffer/O", "0")]
 
 
+def test_explicit_blocks_are_a_macro_of_the_synthesis_and_another_build(
+    run: Run, out: Path
+) -> None:
+    came = run(slacks=[GOOD], arguments=["dsp48e2"])
+    assert (came.code, came.refused) == (0, ()), came.output
+    (call,) = calls(came, "synth_design")
+    assert call[call.index("-verilog_define") + 1] == "PINION_DSP48E2"
+    assert "-keep_equivalent_registers" in call and "explicit DSP48E2 blocks" in came.output
+    # All strategies stay, and what it left is not taken up for the other form.
+    assert list(outcomes(out)) == NAMES[:1]
+    inferred = run(slacks=[GOOD])
+    (call,) = calls(inferred, "synth_design")
+    assert "-verilog_define" not in call and "taking up" not in inferred.output
+
+
 def test_none_meets_timing_and_the_best_is_kept(run: Run, out: Path) -> None:
     # The third has the least setup to miss; the fifth none, but a hold that no clock can help.
     slacks = [(-0.3, 0.01), (-0.2, 0.01), (-0.1, 0.01), (-0.4, 0.01), (0.2, -0.01), (-0.5, 0.01)]

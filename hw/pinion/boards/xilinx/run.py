@@ -68,7 +68,7 @@ def run_vivado(
     manifest : of it.
     vivado : the program.
     words : for the script: names of strategies, to try these alone; ``die`` or ``dies``, where it
-        shall not choose the floorplan itself.
+        shall not choose the floorplan itself; ``dsp48e2``, for explicit blocks.
     report : called with a line at each step.
 
     Returns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pinion.gateware.dsp48e2 import MACRO
 from pinion.link import Manifest
 from pinion.synthesis.synth import TOP as CORE
 
@@ -25,6 +26,9 @@ OUT = "out"
 PROGRESS = "PINION: "
 """How a line begins that reports progress."""
 
+EXPLICIT = "dsp48e2"
+"""The word behind ``-tclargs`` for explicit DSP48E2 blocks."""
+
 MISSED, FAILED = 1, 2
 """Exit codes: timing is missed, and anything else that went wrong."""
 
@@ -47,6 +51,16 @@ set strategies {
 proc say {text} {
     puts "@PROGRESS@$text"
     flush stdout
+}
+
+# The option for which the Verilog shows explicit DSP48E2 blocks, if they are asked for.
+proc blocks {} {
+    global asked
+    if {"@EXPLICIT@" in $asked} {
+        say "explicit DSP48E2 blocks"
+        return {-verilog_define @MACRO@}
+    }
+    return {}
 }
 
 # Worst slack in ns: max is setup, min is hold.
@@ -123,8 +137,9 @@ proc run {job} {
 """
 
 _BOARD = """
-# Words behind -tclargs: names of strategies, to try these alone, or "die" or "dies", where the
-# script shall not choose the floorplan itself.
+# Words behind -tclargs: names of strategies, to try these alone; "die" or "dies", where the
+# script shall not choose the floorplan itself; "@EXPLICIT@", for explicit DSP48E2 blocks where
+# synthesis would infer them.
 set asked {}
 if {[info exists argv]} {
     set asked $argv
@@ -151,7 +166,7 @@ proc choose_strategies {} {
     global strategies asked
     set wanted {}
     foreach word $asked {
-        if {$word in {die dies}} {
+        if {$word in {die dies @EXPLICIT@}} {
             continue
         }
         set found {}
@@ -172,7 +187,7 @@ proc choose_strategies {} {
 proc fingerprint {} {
     global here asked
     set words [list @HASH@ [version -short]]
-    foreach word {die dies} {
+    foreach word {die dies @EXPLICIT@} {
         if {$word in $asked} {
             lappend words $word
         }
@@ -243,6 +258,7 @@ proc begin_with {directive} {
 
     say "3/8 synthesise"
     synth_design -top @TOP@ -part @PART@ -directive $directive \\
+        {*}[blocks] \\
         @SYNTHESIS@
     report_utilization -hierarchical -file [file join $reports utilization_synth.rpt]
 
@@ -455,15 +471,17 @@ run build
 _CORE = """
 # How fast is the core alone? Nothing around it is built: no pads, no DMA engine, one die.
 # Another clock to aim at than @CORE_MHZ@ MHz, another strategy than the first:
-# vivado ... -tclargs MHZ STRATEGY
+# vivado ... -tclargs MHZ STRATEGY, and "@EXPLICIT@" behind them for explicit DSP48E2 blocks
 set mhz @CORE_MHZ@
 set strategy [lindex $strategies 0]
+set asked {}
 if {[info exists argv] && [llength $argv] > 0} {
     set mhz [lindex $argv 0]
-    if {[llength $argv] > 1} {
+    set asked [lrange $argv 1 end]
+    if {[llength $asked] > 0 && [lindex $asked 0] ne "@EXPLICIT@"} {
         set strategy ""
         foreach one $strategies {
-            if {[dict get $one name] eq [lindex $argv 1]} {
+            if {[dict get $one name] eq [lindex $asked 0]} {
                 set strategy $one
             }
         }
@@ -471,20 +489,20 @@ if {[info exists argv] && [llength $argv] > 0} {
 }
 
 proc synth_core {} {
-    global here out reports mhz strategy argv
+    global here out reports mhz strategy asked
     if {$strategy eq ""} {
-        error "there is no strategy '[lindex $argv 1]'"
+        error "there is no strategy '[lindex $asked 0]'"
     }
     set name [dict get $strategy name]
     file mkdir $reports
     set period [format %.3f [expr {1000.0 / $mhz}]]
     say "Vivado [version -short], part @PART@, aiming at $mhz MHz"
     create_project -in_memory -part @PART@
-    # The board's file, not core.v: attributes stand in it.
     read_verilog [file join $here @TOP@.v]
     say "3/8 synthesise"
     synth_design -top @CORE_TOP@ -part @PART@ -mode out_of_context \\
         -directive [dict get $strategy synth] \\
+        {*}[blocks] \\
         @SYNTHESIS@
     create_clock -period $period -name core [get_ports clk]
     create_pblock @PBLOCK@
@@ -590,6 +608,8 @@ def _fill(
         "SYNTHESIS": SYNTHESIS,
         "STRATEGIES": strategies_tcl(),
         "CORE_TOP": CORE,
+        "EXPLICIT": EXPLICIT,
+        "MACRO": MACRO,
         "RESULT": RESULT,
         "ATTEMPTS": ATTEMPTS,
         "CORE_RESULT": CORE_RESULT,

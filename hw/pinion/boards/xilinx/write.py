@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pinion.boards.top import top_rtlil
+from pinion.gateware.dsp48e2 import explicit_text, with_explicit
 from pinion.gateware.emit import RTLIL
+from pinion.gateware.verilog import mark_registers
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import Manifest
 from pinion.synthesis.estimate import estimate_dsp
@@ -80,6 +82,7 @@ def write_board(
         headline=f"// Written by Pinion {in_comment(manifest.version)} for "
         f"{in_comment(manifest.robot)}, {in_comment(manifest.function)}, build "
         f"{manifest.hash:016x}; board {board.name}.\n",
+        explicit=explicit_text(folder),
     )
     texts = {
         f"{board.name}.xdc": pins_xdc(board, crossing=clock is not None),
@@ -96,7 +99,13 @@ def write_board(
 
 
 def write_verilog(
-    path: Path, *, board: Board, core_clock: Mmcm | None, link: str, headline: str = ""
+    path: Path,
+    *,
+    board: Board,
+    core_clock: Mmcm | None,
+    link: str,
+    headline: str = "",
+    explicit: str = "",
 ) -> int:
     """The board's top and all below it, but for the DMA engine and primitives, as Verilog.
 
@@ -107,6 +116,7 @@ def write_verilog(
     ----------
     link : RTLIL of ``pinion_top`` and everything in it.
     headline : comment that the file begins with.
+    explicit : other forms of some modules (:func:`pinion.gateware.dsp48e2.with_explicit`).
 
     Returns
     -------
@@ -151,20 +161,8 @@ def write_verilog(
         raise BoardError(f"Ports of the design for {board.name} differ in width: {widths[0]}")
     # The first line names the program that wrote the file and the place where it was compiled.
     body = path.read_text().split("\n", 1)[1]
-    path.write_text(headline + _MARKED_PORT.sub(_mark_register, body))
+    path.write_text(headline + with_explicit(mark_registers(body), explicit))
     return len(synchronisers)
-
-
-# Yosys puts the marks of a register that is a port on the port's declaration alone, where Vivado
-# heeds no KEEP.
-_MARKED_PORT = re.compile(
-    r'((?:  \(\* \w+ = "[^"\n]*" \*\)\n)+)(  output [^;\n]*;\n)((?:  wire [^;\n]*;\n)?)(  reg )'
-)
-
-
-def _mark_register(match: re.Match[str]) -> str:
-    marks, port, wire, register = match.groups()
-    return port + wire + marks + register
 
 
 def synchroniser_modules(rtlil: str) -> list[str]:

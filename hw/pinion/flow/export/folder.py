@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pinion.gateware.dsp48e2 import explicit_text
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.imported import CORE
 
@@ -78,7 +79,7 @@ def export(
     report("Evaluating the integer model")
     vectors = make_vectors(build, model(build), count=requests, seed=SEED)
     report("Writing Verilog")
-    texts = _texts(name, build, rtlil)
+    texts = _texts(name, build, rtlil, explicit_text(folder))
     texts["tb/vectors.json"] = json.dumps(vectors_data(name, build, vectors), indent=1) + "\n"
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
@@ -126,7 +127,7 @@ def core_data(name: str, build: Build) -> dict[str, Any]:
     }
 
 
-def _texts(name: str, build: Build, rtlil: str) -> dict[str, str]:
+def _texts(name: str, build: Build, rtlil: str, explicit: str) -> dict[str, str]:
     """Every file but the vectors, by path."""
     manifest = build.manifest
     ports = core_ports(manifest)
@@ -138,7 +139,7 @@ def _texts(name: str, build: Build, rtlil: str) -> dict[str, str]:
         "description": f"{manifest.function} of {plain(manifest.robot)}",
     }
     return {
-        f"rtl/{name}.v": exported_verilog(name, manifest, ports, rtlil),
+        f"rtl/{name}.v": exported_verilog(name, manifest, ports, rtlil, explicit),
         CORE: json.dumps(core_data(name, build), indent=1) + "\n",
         "component.xml": component_xml(name, manifest, ports, _file_sets(name)),
         "records.h": records_header(name, manifest),
