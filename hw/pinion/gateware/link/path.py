@@ -165,7 +165,10 @@ class StreamPath(wiring.Component):
         m.submodules.writer = writer = ResponseWriter(
             words=p.words_out, function=p.function, build=p.build, bus=bus
         )
-        connect(m, wiring.flipped(self.core_o), tally.i)
+        m.submodules.result = result = HoldingStage(shape=result_beat(p.lanes_out))
+        connect(m, wiring.flipped(self.core_o), result.i)
+        connect(m, result.o, tally.i)
+        m.d.comb += result.clear.eq(ResetSignal())
         connect(m, tally.o, packer.i)
         # Likewise: from here to the crossing ready passes packer and tally without a register.
         m.submodules.packed = packed = HoldingStage(shape=bus.response)
@@ -178,7 +181,11 @@ class StreamPath(wiring.Component):
         # More flags than a batch can have, so that none waits for one behind it.
         m.submodules.flags = flags = ElasticBuffer(shape=bus.flags, depth=2 * bus.flag_slices)
         connect(m, tally.flags, flags.i)
-        connect(m, flags.o, writer.flags)
+        # A block RAM's word comes late in its cycle, and whether it is taken depends on it.
+        m.submodules.flagged = flagged = HoldingStage(shape=bus.flags)
+        connect(m, flags.o, flagged.i)
+        connect(m, flagged.o, writer.flags)
+        m.d.comb += flagged.clear.eq(ResetSignal())
         self._batches(m, reader, tally, writer)
         m.d.comb += [
             writer.now.eq(self.clocks),

@@ -80,11 +80,11 @@ class SerialLink(wiring.Component):
         asked = Signal(COMMAND_FRAME)
         told = Signal(WORD)  # beats taken, as the host knows it
         fresh = Signal(WORD)
-        unasked = Signal()
+        some, many, unasked = Signal(), Signal(), Signal()
         answer = writer.command
         m.d.comb += [
             fresh.eq(reader.taken - told),
-            unasked.eq((fresh != 0) & (~writer.beat.valid | (fresh >= self.slots // 4))),
+            unasked.eq((some & ~writer.beat.valid) | many),
             self.awaddr.eq(asked.offset),
             self.araddr.eq(asked.offset),
             self.wdata.eq(asked.value),
@@ -92,8 +92,10 @@ class SerialLink(wiring.Component):
             answer.p.kind.eq(Frame.ROOM),
             answer.p.value.eq(reader.taken),
         ]
+        # A cycle late: a subtraction and a comparison are as much as a cycle holds.
+        m.d.sync += [some.eq(fresh != 0), many.eq(fresh >= self.slots // 4)]
         with m.If(answer.valid & answer.ready & (answer.p.kind == Frame.ROOM)):
-            m.d.sync += told.eq(reader.taken)
+            m.d.sync += [told.eq(reader.taken), some.eq(0), many.eq(0)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += answer.valid.eq(unasked)
