@@ -169,13 +169,18 @@ class StreamPath(wiring.Component):
         connect(m, wiring.flipped(self.core_o), result.i)
         connect(m, result.o, tally.i)
         m.d.comb += result.clear.eq(ResetSignal())
-        connect(m, tally.o, packer.i)
-        # Likewise: from here to the crossing ready passes packer and tally without a register.
+        m.submodules.counted = counted = HoldingStage(shape=tally.o.payload.shape())
+        connect(m, tally.o, counted.i)
+        connect(m, counted.o, packer.i)
+        m.d.comb += counted.clear.eq(ResetSignal())
         m.submodules.packed = packed = HoldingStage(shape=bus.response)
         connect(m, packer.o, packed.i)
         connect(m, packed.o, outbox.i)
         m.d.comb += packed.clear.eq(ResetSignal())
-        connect(m, outbox.o, writer.payload)
+        m.submodules.ready = ready = HoldingStage(shape=bus.response)
+        connect(m, outbox.o, ready.i)
+        connect(m, ready.o, writer.payload)
+        m.d.comb += ready.clear.eq(ResetSignal())
         connect(m, writer.o, wiring.flipped(self.response))
 
         # More flags than a batch can have, so that none waits for one behind it.
