@@ -25,7 +25,7 @@ from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import make_unit
 from pinion.graph import Graph, Node
 from pinion.graph.check import verify as checked
-from pinion.hls import bind, operations, schedule
+from pinion.hls import operations
 from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution
 
@@ -103,9 +103,12 @@ def mutated(folder: Path, where: Path, change: dict[int, Node]) -> Path:
     built = Build.read(where)
     nodes = [change.get(i, node) for i, node in enumerate(built.graph.nodes)]
     graph = checked(Graph(tuple(nodes), built.graph.outputs))
-    timing = make_design(built.model, function("rnea"), ii=II, formats="q16.16").binding
-    plan = schedule(operations(graph, timing.schedule.timing), ii=II, timing=timing.schedule.timing)
-    core = Core(graph=graph, binding=bind(graph, plan), build_hash=built.manifest.hash)
+    binding = make_design(built.model, function("rnea"), ii=II, formats="q16.16").binding
+    # The same units and cycles, so that what differs is where it is in the build.
+    plan = replace(binding.schedule, operations=operations(graph, binding.schedule.timing))
+    core = Core(
+        graph=graph, binding=replace(binding, schedule=plan), build_hash=built.manifest.hash
+    )
     (where / RTLIL).write_text(core_rtlil(core))
     return where
 

@@ -56,9 +56,15 @@ def test_a_small_design_is_estimated_near_its_routed_clock(name: str, tmp_path: 
     line = read_record()["designs"][name]
     result = estimated(map_design(name, tmp_path), load_delays("ecp5"))
     assert abs(error_of(name, result, line["mhz"])) <= 0.1
-    # Both find the product between two registers: its own delay is the larger part.
-    assert result["paths"][0]["cells"] == {"MULT18X18D": 1}
-    assert result["paths"][0]["nets_ns"] == pytest.approx(line["routing_ns"] - 0.45, abs=0.5)
+    # Both find the product between two registers, or the sum that it is added to with it.
+    cells = result["paths"][0]["cells"]
+    assert cells["MULT18X18D"] == 1
+    if name == "dot":
+        assert set(cells) == {"MULT18X18D"}
+        # The product's own delay is the larger part.
+        assert result["paths"][0]["nets_ns"] == pytest.approx(line["routing_ns"] - 0.45, abs=0.5)
+    else:
+        assert cells["CCU2C"] > 10
 
 
 @pytest.mark.slow
