@@ -107,7 +107,7 @@ class StreamPath(wiring.Component):
         The first fault since the reset.
     busy, halted : Out(1)
 
-    Latency: about 20 cycles beside the core; with a narrow bus two for each slice of a beat more.
+    Latency: about 25 cycles beside the core; with a narrow bus two for each slice of a beat more.
     Throughput: the least of a slice every cycle and a core beat every cycle.
     """
 
@@ -165,6 +165,8 @@ class StreamPath(wiring.Component):
         m.submodules.writer = writer = ResponseWriter(
             words=p.words_out, function=p.function, build=p.build, bus=bus
         )
+        # Block RAMs' words come late in their cycle, and ready passes tally and packer without a
+        # register: there is one before, between and behind them.
         m.submodules.result = result = HoldingStage(shape=result_beat(p.lanes_out))
         connect(m, wiring.flipped(self.core_o), result.i)
         connect(m, result.o, tally.i)
@@ -186,7 +188,7 @@ class StreamPath(wiring.Component):
         # More flags than a batch can have, so that none waits for one behind it.
         m.submodules.flags = flags = ElasticBuffer(shape=bus.flags, depth=2 * bus.flag_slices)
         connect(m, tally.flags, flags.i)
-        # A block RAM's word comes late in its cycle, and whether it is taken depends on it.
+        # Likewise: whether a word is taken depends on what it says.
         m.submodules.flagged = flagged = HoldingStage(shape=bus.flags)
         connect(m, flags.o, flagged.i)
         connect(m, flagged.o, writer.flags)
