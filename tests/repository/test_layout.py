@@ -55,6 +55,13 @@ def test_nothing_generated_is_kept(root: Path, files: list[Path]) -> None:
     assert not kept, f"generated files are made anew, not committed: {kept}"
 
 
+def test_what_is_kept_is_text(root: Path, files: list[Path]) -> None:
+    """Whatever its name: pictures and packed baselines of the benchmarks aside."""
+    names = {p.relative_to(root).as_posix(): p for p in files if p.suffix not in (".png", ".xz")}
+    binary = [name for name, path in names.items() if b"\0" in path.read_bytes()]
+    assert not binary, f"{binary} are not text: made by a program, and by a program again"
+
+
 def test_the_pattern_of_generated_files_bites() -> None:
     for name in ("a/b.so", "top.v", "build/manifest.json", "x/__pycache__/y.pyc", "sim_build/f"):
         assert GENERATED.search(name), name
