@@ -73,9 +73,12 @@ def allocated_results(
         return memory[slot][1]
 
     for k, step in enumerate(allocation.steps):
+        # What gives up its register may be an operand, which is read there before the result comes.
+        operand = set(program.instructions[step.compute].args)
+        given_up = [i for i, _ in step.stores if i in operand]
         for i, slot in step.stores:
             assert slot < allocation.slots
-            memory[slot] = (i, inside.pop(i))
+            memory[slot] = (i, inside[i] if i in operand else inside.pop(i))
         for i, slot in step.loads:
             # What was loaded before and has made room since is no longer there.
             inside[i] = read(i, slot)
@@ -85,6 +88,8 @@ def allocated_results(
         assert len(outside) <= 1, "an instruction reads memory once"
         value = RULES[it.kind](*operands)
         made[step.compute] = value
+        for i in given_up:
+            del inside[i]
         for a in list(inside):
             if last.get(a, -1) <= k:
                 del inside[a]
