@@ -126,7 +126,7 @@ def test_a_latency_that_the_unit_has_not_is_a_sentence() -> None:
 
 def test_a_port_that_is_read_in_another_cycle_is_a_sentence() -> None:
     class Early(Timing):
-        def offset(self, op: str, operands: int, k: int) -> int:
+        def offset(self, op: str, operands: int, k: int, *, wide: bool = False) -> int:
             return 0
 
     assert make_unit(replace(DOT2, widths=(32,) * 5), Timing()).offset("c") == 1
