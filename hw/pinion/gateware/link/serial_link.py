@@ -93,7 +93,7 @@ class SerialLink(wiring.Component):
             answer.p.value.eq(reader.taken),
         ]
         # A cycle late: a subtraction and a comparison are as much as a cycle holds.
-        m.d.sync += [some.eq(fresh != 0), many.eq(fresh >= self.slots // 4)]
+        m.d.sync += [some.eq(fresh != 0), many.eq(fresh >= max(1, self.slots // 4))]
         with m.If(answer.valid & answer.ready & (answer.p.kind == Frame.ROOM)):
             m.d.sync += [told.eq(reader.taken), some.eq(0), many.eq(0)]
         with m.FSM():
