@@ -45,7 +45,7 @@ def bound(graph: Graph, *, ii: int, formats: str = "q16.16") -> tuple[Graph, Bin
     plan = FormatPlan.parse(formats)
     timing = timing_for(plan)
     fixed = lower(gather_dots(fold(graph), timing, widths=(4, 3, 2), ii=ii), plan)
-    modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=5)
+    modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=1)
     return fixed, bind(fixed, modulo)
 
 
@@ -61,7 +61,7 @@ def bound_auto(graph: Graph, values: dict[str, Any], *, ii: int) -> tuple[Graph,
 
 def bound_fixed(fixed: Graph, *, ii: int, timing: Timing) -> tuple[Graph, Binding]:
     """A fixed graph, scheduled, checked and bound."""
-    modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=5)
+    modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=1)
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
     check_binding(fixed, binding)

@@ -256,7 +256,7 @@ def _rounding_removed(fixed: Graph) -> Graph:
 def test_a_mutant_in_hardware_is_found(mutate: Callable[[Graph], Graph], tmp_path: Path) -> None:
     fixed, _ = bound(rnea("two_link"), ii=8)
     mutant = verify(mutate(fixed))
-    modulo = schedule(operations(mutant, TIMING), ii=8, timing=TIMING, effort=5)
+    modulo = schedule(operations(mutant, TIMING), ii=8, timing=TIMING, effort=1)
     bench = Bench.build(mutant, bind(mutant, modulo), tmp_path, reference=fixed)
     bits = request_bits("two_link", 500, seed=61)
     words, _, _ = bench.run(bits)
@@ -271,7 +271,7 @@ def test_other_unit_latencies_are_bit_exact(tmp_path: Path) -> None:
     fixed, _ = bound(rnea("two_link"), ii=5)
     timing = timing_for(FormatPlan.parse("q16.16"), multiplier_stages=1, add=2)
     assert timing != timing_for(Q16)
-    modulo = schedule(operations(fixed, timing), ii=5, timing=timing, effort=5)
+    modulo = schedule(operations(fixed, timing), ii=5, timing=timing, effort=1)
     bench = Bench.build(fixed, bind(fixed, modulo), tmp_path)
     bits = request_bits("two_link", 1000, seed=62)
     bits[::100, 3] = np.float32(500.0).view(np.uint32)

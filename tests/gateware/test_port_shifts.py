@@ -220,7 +220,7 @@ def test_flags_follow_their_requests_when_every_other_one_is_past_an_end(
 ) -> None:
     """With registers behind the selection of operands as well."""
     slow = replace(timing(), port=1, add=2)
-    modulo = schedule(operations(fixed, slow), ii=1, timing=slow, effort=3)
+    modulo = schedule(operations(fixed, slow), ii=1, timing=slow, effort=1)
     bench = Bench.build(fixed, bind(fixed, modulo), tmp_path)
     bits = requests(seed=73)
     bench.agree(bits)

@@ -74,7 +74,7 @@ def integers(values: Mapping[str, Any], fmt: Format) -> dict[str, Ints]:
 
 @cache
 def designed(
-    robot: str, ii: int, formats: str = "q16.16", effort: int = 10, name: str = "rnea"
+    robot: str, ii: int, formats: str = "q16.16", effort: int = 1, name: str = "rnea"
 ) -> Design:
     return design(
         traced(robot, name),

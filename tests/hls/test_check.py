@@ -365,7 +365,7 @@ def shifting() -> tuple[Graph, Schedule]:
     products = [i for i, node in enumerate(real.nodes) if node.op in ("mul", "dot")]
     fixed = auto.lower(real, frozenset(products[::5]))
     timing = timing_for(auto)
-    return fixed, schedule(operations(fixed, timing), ii=II, timing=timing, effort=3)
+    return fixed, schedule(operations(fixed, timing), ii=II, timing=timing, effort=1)
 
 
 def other_port(plan: Schedule, i: int, k: int, **changes: Any) -> Schedule:

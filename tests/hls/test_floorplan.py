@@ -13,6 +13,7 @@ from pinion.flow.build import make_design
 from pinion.flow.targets import TARGETS, find_target
 from pinion.functions import function
 from pinion.graph import Graph, Tracer
+from pinion.graph.passes import fold
 from pinion.hls import Binding, bind, check_binding, lower, operations, schedule
 from pinion.hls.floorplan import Floorplan, arrange
 from tests.graph.helpers import Q16, TIMING, designed, graphs, model, offsets
@@ -121,7 +122,7 @@ def test_chains_that_share_nothing_come_apart() -> None:
             total = total + word
         tracer.output(f"sum_{name}", total)
     fixed = lower(tracer.finish(), Q16)
-    plan = schedule(operations(fixed, TIMING), ii=8, timing=TIMING, effort=5)
+    plan = schedule(operations(fixed, TIMING), ii=8, timing=TIMING, effort=1)
     mixed = shuffled(bind(fixed, plan), seed=3)
     best = replace(mixed, unit=arrange(mixed))
     check_binding(fixed, best)
@@ -143,8 +144,8 @@ def test_operations_stay_with_their_link() -> None:
 @settings(max_examples=40)
 @given(graph=graphs(), ii=st.sampled_from([1, 2, 3, 7]))
 def test_random_graphs_stay_legal(graph: Graph, ii: int) -> None:
-    fixed = lower(graph, Q16)
-    plan = schedule(operations(fixed, TIMING), ii=ii, timing=TIMING, effort=3)
+    fixed = lower(fold(graph), Q16)
+    plan = schedule(operations(fixed, TIMING), ii=ii, timing=TIMING, effort=1)
     binding = bind(fixed, plan)
     check_binding(fixed, replace(binding, unit=arrange(binding)))
 
