@@ -348,12 +348,8 @@ class Datapath(wiring.Component):
                 late = latency - reads[0][1].offset
                 misfits.append(delay(m, misfit, late, f"{label}_{port}_misfit"))
         for k, port in enumerate(control_ports(kind)):
-            bits = {
-                (plan.start[i] + plan.operations[i].control_offset(k)) % self.ii: plan.operations[
-                    i
-                ].control[k]
-                for i in members
-            }
+            uses = ((plan.start[i], plan.operations[i]) for i in members)
+            bits = {(at + op.control_offset(k)) % self.ii: op.control[k] for at, op in uses}
             ports[f"i_{port}"] = self._by_slot(m, bits, 1, f"{label}_{port}")
         ports["o_o"] = self._outputs[plan.operations[members[0]].node]
         if kind.saturates:

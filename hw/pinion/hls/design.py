@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -201,10 +202,12 @@ def _with_formats(
     ports are not to be had, adders add it.
     """
     if plan.saved is not None:
-        every = [*gathered(True), *gathered(False)]
+        digest = plan.saved.digest
+        every = chain(gathered(True), gathered(False))
+        first = next(every)
         # One that is not there is refused by its plan.
-        same = [pair for pair in every if graph_digest(pair[0]) == plan.saved.digest]
-        real, widths = (same or every)[0]
+        same = (pair for pair in chain([first], every) if graph_digest(pair[0]) == digest)
+        real, widths = next(same, first)
         fixed, signals = plan.refine(real, ii, report)
     else:
         real, _, widths = fastest(True)

@@ -210,7 +210,7 @@ class _Builder:
         return self.to.finish(outputs)
 
     def latest(self, patience: float) -> dict[int, int]:
-        """When each sum has to be ready for the whole to be as fast as it is."""
+        """When each sum has to be ready to leave the whole as fast, for a share of its slack."""
         end = max(self.ready, default=0)
         latest = [end] * len(self.to.nodes)
         for i in range(len(latest) - 1, -1, -1):
