@@ -71,7 +71,9 @@ def explore(
     ``point`` (its key), ``folder`` (of the build), ``robot``, ``function``, ``options``;
     ``ii, formats, multipliers, table_multipliers, adders, registers, latency_cycles,
     total_latency_cycles, clock_mhz`` (assumed), ``results_per_second`` (at that clock);
-    ``dsp`` with ``dsp_source`` (``synth`` or ``estimate``), ``lut, ff, max_levels``;
+    ``dsp`` with ``dsp_source`` (``synth`` or ``estimate``), ``lut, memory_lut`` (LUTs as memory),
+    ``ff, max_levels``; ``mhz_estimated`` with typical nets and ``slowest_path``, as in the
+    ``timing`` of :func:`pinion.synthesis.synth.synth`;
     ``error_max, error_median`` of the worst block of results, ``error_block``, ``rel_err_max,
     rel_err_median`` by block, ``flagged``, ``samples``, ``seed``; ``mismatches``, ``verified``;
     ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a sentence where a
@@ -164,7 +166,8 @@ def _row(
 _FIGURES = (
     *("ii", "formats", "multipliers", "table_multipliers", "adders", "registers"),
     *("latency_cycles", "total_latency_cycles", "clock_mhz", "results_per_second"),
-    *("dsp", "dsp_source", "dsp_estimate", "lut", "ff", "max_levels"),
+    *("dsp", "dsp_source", "dsp_estimate", "lut", "memory_lut", "ff", "max_levels"),
+    *("mhz_estimated", "slowest_path"),
     *("error_max", "error_median", "error_block", "rel_err_max", "rel_err_median", "flagged"),
     *("mismatches", "verified"),
 )
@@ -362,8 +365,12 @@ def _build(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
 
 def _synth(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
     counted = synth(folder)
+    timing = counted["timing"]
     return {key: counted[key] for key in ("dsp", "lut", "ff", "bram", "max_levels", "tool")} | {
-        "dsp_source": "synth"
+        "dsp_source": "synth",
+        "memory_lut": counted["srl"] + counted["lutram"],
+        "mhz_estimated": timing["mhz"]["typical"],
+        "slowest_path": timing["paths"][0] if timing["paths"] else None,
     }
 
 

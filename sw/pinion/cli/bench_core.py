@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pinion.report.comparison import compared_table, measured_table, published_table
+from pinion.report.comparison import (
+    compared_table,
+    measured_table,
+    published_table,
+    slowest_table,
+)
 
 from .options import load_robot
 from .terminal import say, show
@@ -129,16 +134,17 @@ def measured(
 
 _MEASURED = (
     *("multipliers", "latency_cycles", "total_latency_cycles", "registers"),
-    *("dsp", "dsp_source", "lut", "ff", "max_levels"),
+    *("dsp", "dsp_source", "lut", "memory_lut", "ff", "mhz_estimated", "slowest_path"),
     *("rel_err_max", "rel_err_median", "error_max", "error_median", "flagged", "samples"),
     *("mismatches", "verified", "failure", "folder"),
 )
 
 
 def show_comparison(data: Mapping[str, Any]) -> None:
-    """The three tables, each with what its figures are worth."""
+    """The four tables, each with what its figures are worth."""
     show(published_table(data["published"]))
     show(measured_table(data["measured"], samples=SAMPLES))
+    show(slowest_table(data["measured"]))
     for row in data["measured"]:
         sentence = row["failure"]
         if row["verified"] is False:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .table import Table, cell, short_error
+from .table import Table, cell, short_error, whole
+from .timing import path_in_words
 
 _MARKS = {"published": "", "figure": " f", "derived": " d"}
 
@@ -56,8 +57,8 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
     return Table(
         columns=(
             *("function", "robot", "formats", "for"),
-            *("ii", "multipliers", "DSP", "LUT", "levels", "latency", "mismatches"),
-            *("median", "largest", "flagged"),
+            *("ii", "multipliers", "DSP", "LUT", "as memory", "FF", "MHz, estimated"),
+            *("latency", "mismatches", "median", "largest", "flagged"),
         ),
         rows=[
             (
@@ -66,7 +67,8 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
                 row["formats"],
                 row["objective"],
                 "auto" if row["ii"] is None else row["ii"],
-                *(row[key] for key in ("multipliers", "dsp", "lut", "max_levels")),
+                *(row[key] for key in ("multipliers", "dsp", "lut", "memory_lut", "ff")),
+                whole(row["mhz_estimated"]),
                 *(row[key] for key in ("latency_cycles", "mismatches")),
                 *(short_error(row[key]) for key in ("error_median", "error_max")),
                 row["flagged"],
@@ -77,11 +79,33 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
         left=4,
         note=(
             f"Measured here: latency and mismatches in {samples:,} requests to the RTL, in "
-            "simulation; DSP48E2, LUTs and levels of the longest path by Yosys for UltraScale+, "
-            "without placement or timing; errors of the worst block of results over its largest "
-            "value. 'auto' as ii is the fewest cycles that the link feeds and a third of the part "
-            "holds."
+            "simulation; DSP48E2, LUTs and flip-flops by Yosys for UltraScale+; errors of the "
+            "worst block of results over its largest value. The clock is an estimate with typical "
+            "nets: nothing was placed. 'auto' as ii is the fewest cycles that the link feeds and "
+            "a third of the part holds."
         ),
+    )
+
+
+def slowest_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The slowest path of each core in words, an estimate; rows as of `measured_table`."""
+    return Table(
+        columns=("function", "robot", "formats", "for", "ns", "slowest path, estimated"),
+        rows=[
+            (
+                row["function"],
+                row["robot"],
+                row["formats"],
+                row["objective"],
+                f"{row['slowest_path']['ns']:.2f}",
+                path_in_words(row["slowest_path"]),
+            )
+            for row in rows
+            if row["slowest_path"] is not None
+        ],
+        title="Where the clock is lost",
+        left=4,
+        note="Estimated from the mapped netlist with typical nets; no vendor's tool timed it.",
     )
 
 

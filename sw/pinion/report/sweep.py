@@ -15,7 +15,7 @@ from typing import Any
 
 from pinion.link.build_files import BuildFile
 
-from .table import Table, short_error
+from .table import Table, short_error, whole
 
 TABLE, PICTURE = "explore.csv", "pareto"
 
@@ -29,8 +29,9 @@ SWEEP = BuildFile(
 
 # Columns of the CSV behind the axes; what has several figures (by block) is in the JSON alone.
 _COLUMNS = (
-    *("multipliers", "table_multipliers", "adders", "registers", "dsp", "dsp_source", "lut", "ff"),
-    *("max_levels", "latency_cycles", "total_latency_cycles", "clock_mhz_assumed"),
+    *("multipliers", "table_multipliers", "adders", "registers", "dsp", "dsp_source", "lut"),
+    *("memory_lut", "ff", "max_levels", "mhz_estimated"),
+    *("latency_cycles", "total_latency_cycles", "clock_mhz_assumed"),
     *("results_per_second", "error_median", "error_max", "error_block", "flagged", "samples"),
     *(
         "seed",
@@ -98,7 +99,7 @@ def sweep_table(result: Mapping[str, Any]) -> Table | None:
         columns=(
             *("best", "formats", *axes, "ii"),
             *("multipliers", "DSP", "latency", "results/s", "median", "largest"),
-            *(("LUT", "FF", "levels") if synth else ()),
+            *(("LUT", "FF", "MHz, estimated") if synth else ()),
             *(("mismatches",) if verify else ()),
         ),
         rows=[_cells(row, axes, synth, verify) for row in good],
@@ -136,7 +137,7 @@ def _cells(row: Mapping[str, Any], axes: Sequence[str], synth: bool, verify: boo
         None if rate is None else f"{rate / 1e6:.4g} M",
         short_error(row["error_median"]),
         f"{short_error(row['error_max']) or '-'}{flagged}",
-        *((row["lut"], row["ff"], row["max_levels"]) if synth else ()),
+        *((row["lut"], row["ff"], whole(row["mhz_estimated"])) if synth else ()),
         *((row["mismatches"],) if verify else ()),
     ]
 
@@ -155,6 +156,7 @@ def _legend(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str
         f"an assumed clock of {' and '.join(f'{clock:g}' for clock in clocks)} MHz: no tool "
         "confirmed it. Errors are those of the exact integers, of the worst block of results over "
         f"the block's largest value, on {result['samples']:,} states of the reference distribution."
+        " Estimated clocks are of the mapped netlist with typical nets: nothing was placed."
     )
 
 

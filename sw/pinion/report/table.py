@@ -48,6 +48,11 @@ def markdown(table: Table) -> list[str]:
     return lines + ["| " + " | ".join(map(cell, row)) + " |" for row in table.rows]
 
 
+def whole(number: float | None) -> str | None:
+    """A figure without its fraction."""
+    return None if number is None else f"{number:.0f}"
+
+
 def short_error(error: float | None) -> str | None:
     """An error in two digits."""
     return None if error is None else f"{error:.1e}"

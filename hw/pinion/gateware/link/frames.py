@@ -234,18 +234,18 @@ class FrameWriter(wiring.Component):
         # A beat gathers in the lower half, also while commands pass through the upper one.
         at, length = Signal(8), Signal(8)
         fill = Signal(range(_LONG), init=1)  # behind the kind, which a beat's last slice decides
+        gathered = Signal()  # a whole beat: a register, since both streams wait for it
         check = Signal(16)
         m.d.comb += [read.addr.eq(at), write.addr.eq(at), crc.data.eq(read.data)]
         with m.FSM():
             with m.State("IDLE"):
-                gathered = fill == 1 + BEAT
                 m.d.comb += [
                     crc.start.eq(1),
                     self.command.ready.eq(~gathered),
                     self.beat.ready.eq(~gathered & ~self.command.valid),
                 ]
                 with m.If(gathered):
-                    m.d.sync += [at.eq(0), fill.eq(1)]
+                    m.d.sync += [at.eq(0), fill.eq(1), gathered.eq(0)]
                     m.next = "KIND"
                 with m.Elif(self.command.valid):
                     m.d.sync += [rest.eq(self.command.payload.as_value()), left.eq(COMMAND)]
@@ -263,7 +263,7 @@ class FrameWriter(wiring.Component):
                         m.d.sync += [at.eq(_UPPER), left.eq(COMMAND)]
                         m.next = "SUM"
                     with m.Else():
-                        m.d.sync += fill.eq(at + 1)
+                        m.d.sync += [fill.eq(at + 1), gathered.eq(at == BEAT)]
                         m.next = "IDLE"
             with m.State("KIND"):
                 m.d.comb += [write.en.eq(1), write.data.eq(Mux(last, Frame.LAST, Frame.BEAT))]

@@ -107,7 +107,7 @@ class StreamPath(wiring.Component):
         The first fault since the reset.
     busy, halted : Out(1)
 
-    Latency: about 25 cycles beside the core; with a narrow bus two for each slice of a beat more.
+    Latency: about 26 cycles beside the core; with a narrow bus two for each slice of a beat more.
     Throughput: the least of a slice every cycle and a core beat every cycle.
     """
 
@@ -183,7 +183,11 @@ class StreamPath(wiring.Component):
         connect(m, outbox.o, ready.i)
         connect(m, ready.o, writer.payload)
         m.d.comb += ready.clear.eq(ResetSignal())
-        connect(m, writer.o, wiring.flipped(self.response))
+        # The writer takes from four buffers at once when it moves: on a register's word alone.
+        m.submodules.written = written = HoldingStage(shape=bus.response)
+        connect(m, writer.o, written.i)
+        connect(m, written.o, wiring.flipped(self.response))
+        m.d.comb += written.clear.eq(ResetSignal())
 
         # More flags than a batch can have, so that none waits for one behind it.
         m.submodules.flags = flags = ElasticBuffer(shape=bus.flags, depth=2 * bus.flag_slices)
