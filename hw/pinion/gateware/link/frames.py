@@ -204,8 +204,8 @@ class FrameWriter(wiring.Component):
     beat : stream of ``bus.response``
     o : stream of bytes
 
-    Latency: 27 cycles from a command's acceptance to its first byte; from that of a beat's last
-        slice 138 and the bytes of a slice.
+    Latency: 29 cycles from a command's acceptance to its first byte; from that of a beat's last
+        slice 140 and the bytes of a slice.
     Throughput: a frame at a time: latency, and 11 or 69 bytes.
     """
 
@@ -225,7 +225,9 @@ class FrameWriter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Fill a buffer, sum it, put lengths for zeros from its end on, send it."""
         m = Module()
-        m.submodules.bytes = memory = Memory(shape=8, depth=2 * _UPPER, init=[])
+        # Of lookup tables: a block RAM would take `seen` in, and its words come late in a cycle.
+        style = {"ram_style": "distributed"}
+        m.submodules.bytes = memory = Memory(shape=8, depth=2 * _UPPER, init=[], attrs=style)
         write, read = memory.write_port(), memory.read_port(domain="comb")
         m.submodules.crc = crc = CRC16_XMODEM(data_width=8).create()
         rest = Signal(max(self.bus.bits, COMMAND_FRAME.size))
@@ -236,7 +238,14 @@ class FrameWriter(wiring.Component):
         fill = Signal(range(_LONG), init=1)  # behind the kind, which a beat's last slice decides
         gathered = Signal()  # a whole beat: a register, since both streams wait for it
         check = Signal(16)
-        m.d.comb += [read.addr.eq(at), write.addr.eq(at), crc.data.eq(read.data)]
+        # The byte that was read a cycle ago and its place: a memory of lookup tables, and what its
+        # word decides, are too much for one cycle.
+        seen, behind, sums, stuffs = Signal(8), Signal(8), Signal(), Signal()
+        m.d.sync += [seen.eq(read.data), behind.eq(at), sums.eq(0), stuffs.eq(0)]
+        m.d.comb += [read.addr.eq(at), write.addr.eq(at), crc.data.eq(seen), crc.valid.eq(sums)]
+        with m.If(stuffs):
+            m.d.comb += [write.addr.eq(behind), write.en.eq(seen == 0), write.data.eq(length)]
+            m.d.sync += length.eq(Mux(seen == 0, 1, length + 1))
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [
@@ -270,10 +279,11 @@ class FrameWriter(wiring.Component):
                 m.d.sync += left.eq(1 + BEAT)
                 m.next = "SUM"
             with m.State("SUM"):
-                m.d.comb += crc.valid.eq(1)
-                m.d.sync += [at.eq(at + 1), left.eq(left - 1)]
+                m.d.sync += [sums.eq(1), at.eq(at + 1), left.eq(left - 1)]
                 with m.If(left == 1):
-                    m.next = "CHECK"
+                    m.next = "SUMMED"
+            with m.State("SUMMED"):  # with the last byte
+                m.next = "CHECK"
             with m.State("CHECK"):
                 m.d.sync += check.eq(crc.crc)
                 m.next = "HIGH"
@@ -286,20 +296,24 @@ class FrameWriter(wiring.Component):
                 m.d.sync += [left.eq(at), length.eq(1)]  # left: the last byte's place
                 m.next = "STUFF"
             with m.State("STUFF"):
-                m.d.comb += [write.en.eq(read.data == 0), write.data.eq(length)]
-                m.d.sync += length.eq(Mux(read.data == 0, 1, length + 1))
+                m.d.sync += stuffs.eq(1)
                 with m.If(at[:-1] == 0):
-                    m.next = "LENGTH"
+                    m.next = "STUFFED"
                 with m.Else():
                     m.d.sync += at.eq(at - 1)
+            with m.State("STUFFED"):  # with the first byte, which may have changed
+                m.next = "LENGTH"
             with m.State("LENGTH"):
                 m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(length)]
                 with m.If(self.o.ready):
-                    m.next = "SEND"
+                    m.next = "FETCH"
+            with m.State("FETCH"):
+                m.next = "SEND"
             with m.State("SEND"):
-                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(read.data)]
+                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(seen)]
                 with m.If(self.o.ready):
                     m.d.sync += at.eq(at + 1)
+                    m.next = "FETCH"
                     with m.If(at == left):
                         m.next = "END"
             with m.State("END"):

@@ -233,12 +233,14 @@ class StreamPath(wiring.Component):
         began = Signal(CLOCKS, reset_less=True)
         with m.If(reader.began):
             m.d.sync += began.eq(self.clocks)
-        enters, leaves = Signal(), Signal()
+        enters, leaves, room = Signal(), Signal(), Signal()
+        # A cycle late, which is in time: a batch has a payload before the next one asks.
+        m.d.sync += room.eq(batches.i.ready)
         m.d.comb += [
-            reader.batch_ready.eq(batches.i.ready),
-            enters.eq(reader.batch_valid & batches.i.ready),
+            reader.batch_ready.eq(room),
+            enters.eq(reader.batch_valid & room),
             leaves.eq(writer.batch.valid & writer.batch.ready),
-            batches.i.valid.eq(reader.batch_valid),
+            batches.i.valid.eq(enters),
             batches.i.p.count.eq(reader.batch_count),
             batches.i.p.sequence.eq(reader.batch_sequence),
             batches.i.p.began.eq(began),

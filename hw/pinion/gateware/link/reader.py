@@ -97,7 +97,8 @@ class RequestReader(wiring.Component):
 
         partial = Signal()
         m.d.comb += partial.eq(full & ~held.whole)
-        is_header, absorb = Signal(), Signal()
+        # The state of that name, decoded beforehand: the checksum waits for it.
+        is_header, absorb = Signal(init=1), Signal()
         m.submodules.checksum = checksum = Checksum(bits=bus.bits)
         # A header's last word is its checksum, which is made as if it were zero.
         without = Mux(is_header & ends, Const(0, WORD), held.data[-WORD:])
@@ -114,6 +115,7 @@ class RequestReader(wiring.Component):
         faults = Signal(len(Cause), reset_less=True)
         found = Signal.like(faults)
         fault = self._first(m, found)
+        faulty, refused = Signal(reset_less=True), Signal()
         final = Signal(reset_less=True)
         m.d.comb += [
             self.o.p.data.eq(held.data),
@@ -131,7 +133,7 @@ class RequestReader(wiring.Component):
 
         with m.FSM():
             with m.State("HEADER"):
-                m.d.comb += [is_header.eq(1), self.idle.eq(~full & begins)]
+                m.d.comb += self.idle.eq(~full & begins)
                 m.d.comb += [move.eq(self.batch_ready), absorb.eq(full & move)]
                 m.d.comb += self.began.eq(full & move & begins)
                 wanted = {
@@ -149,15 +151,16 @@ class RequestReader(wiring.Component):
                 with m.If(begins | partial):
                     m.d.sync += faults[Cause.PARTIAL_BEAT].eq(partial)
                 with m.If(full & move & ends):
+                    m.d.sync += is_header.eq(0)
                     m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.sync += product.eq(count * self.words)
+                m.d.sync += [product.eq(count * self.words), faulty.eq(faults.any())]
                 m.next = "DECIDE"
             with m.State("DECIDE"):
                 m.d.comb += [found.eq(faults), found[Cause.HEADER_CRC].eq(unequal.any())]
-                m.d.comb += self.batch_valid.eq(~found.any())
+                m.d.comb += [refused.eq(faulty | unequal.any()), self.batch_valid.eq(~refused)]
                 m.d.sync += [left.eq(product), final.eq(product <= bus.words)]
-                with m.If(found.any()):
+                with m.If(refused):
                     m.d.comb += [self.error.eq(1), self.cause.eq(fault)]
                     m.next = "HALTED"
                 with m.Elif(self.batch_ready):
@@ -176,7 +179,7 @@ class RequestReader(wiring.Component):
                         fresh.eq(0),
                     ]
                     with m.If(final & ends):
-                        m.d.sync += complete.eq(1)
+                        m.d.sync += [complete.eq(1), is_header.eq(1)]
                         m.next = "HEADER"
                     if bus.slices > 1:
                         with m.Elif(final):
@@ -189,7 +192,7 @@ class RequestReader(wiring.Component):
                         m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)]
                         m.next = "HALTED"
                     with m.Elif(full & ends):
-                        m.d.sync += complete.eq(1)
+                        m.d.sync += [complete.eq(1), is_header.eq(1)]
                         m.next = "HEADER"
             with m.State("HALTED"):
                 m.d.comb += [self.halted.eq(1), move.eq(1), self.dropped.eq(full & begins)]

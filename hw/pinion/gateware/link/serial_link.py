@@ -33,8 +33,8 @@ class SerialLink(wiring.Component):
     c2h : stream of ``bus.response``
     awaddr ... rready : AXI4-Lite with 32 bits, towards the registers.
 
-    Latency: of a register access 45 cycles and 22 bytes on the line; of a beat 70 to 85 cycles
-    from its last byte to the stream, 210 from the stream to its first byte.
+    Latency: of a register access 47 cycles and 22 bytes on the line; of a beat 70 to 85 cycles
+    from its last byte to the stream, 212 from the stream to its first byte.
     Throughput: a beat every 69 bytes each way.
     """
 

@@ -267,7 +267,7 @@ class Top(wiring.Component):
             registers.stalled.eq(stalled),
             registers.starved.eq(starved),
             registers.error.eq(path.cause),
-            registers.status.eq(
-                Cat(bits.get(1 << place, 0) for place in range(max(bits).bit_length()))
-            ),
         ]
+        m.d.sync += registers.status.eq(
+            Cat(bits.get(1 << place, 0) for place in range(max(bits).bit_length()))
+        )

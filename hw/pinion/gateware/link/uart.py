@@ -125,15 +125,16 @@ class UartTransmitter(wiring.Component):
         left = Signal(range(self.length + one))
         bits = Signal(9)
         count = Signal(range(11))
-        with m.If(count == 0):
-            m.d.comb += self.i.ready.eq(1)
-            with m.If(self.i.valid):
-                m.d.sync += [
-                    self.line.eq(0),
-                    bits.eq(Cat(self.i.payload, 1)),
-                    count.eq(10),
-                    left.eq(self.length - one),
-                ]
+        free = Signal(init=1)  # the count is zero: a register, since a whole frame waits for it
+        m.d.comb += self.i.ready.eq(free)
+        with m.If(free), m.If(self.i.valid):
+            m.d.sync += [
+                free.eq(0),
+                self.line.eq(0),
+                bits.eq(Cat(self.i.payload, 1)),
+                count.eq(10),
+                left.eq(self.length - one),
+            ]
         with m.Elif(left >= one):
             m.d.sync += left.eq(left - one)
         with m.Else():
@@ -142,5 +143,6 @@ class UartTransmitter(wiring.Component):
                 self.line.eq(bits[0]),
                 bits.eq(Cat(bits[1:], 1)),
                 count.eq(count - 1),
+                free.eq(count == 1),
             ]
         return m
