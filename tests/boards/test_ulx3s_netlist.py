@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from pinion.boards.ecp5.bitstream import MAPPED, NAME
-from pinion.cosim.netlist import cell_models, check_netlist, map_core
+from pinion.boards.ecp5.bitstream import MAPPED, NAME, SYNTH
+from pinion.cosim.netlist import cell_models, check_netlist, map_core, netlist_rtlil
 from pinion.cosim.stream import StreamError
 from pinion.flow.build import build
 from pinion.gateware.yosys import run_yosys
@@ -55,8 +57,8 @@ def test_a_wrong_cell_is_found(folder: Path) -> None:
     assert not bad["ok"] and bad["mismatches"] > 0
 
 
-def test_models_multiply_and_remember(tmp_path: Path) -> None:
-    """Against plain arithmetic: corners of signed and mixed products, one word of memory."""
+def test_models_multiply(tmp_path: Path) -> None:
+    """Against plain arithmetic: corners of signed and mixed products."""
     (tmp_path / "models.v").write_text(cell_models())
     inputs = lambda name, value: ", ".join(  # noqa: E731 # one line of text, used twice
         f".{name}{bit}(1'b{value >> bit & 1})" for bit in range(18)
@@ -82,6 +84,72 @@ def test_models_multiply_and_remember(tmp_path: Path) -> None:
         )
         found = re.search(r"Eval result: \\y = 36'([01]+)\.", log)
         assert found is not None and int(found[1], 2) == (left * right) % (1 << 36), (a, b)
+
+
+MEMORIES = """\
+module pinion_core(
+  input clk, input we, input [6:0] at, input [6:0] from, input [35:0] data,
+  output reg [35:0] kept, output reg [35:0] known);
+  (* ram_style = "block" *) reg [35:0] words [0:127];
+  (* rom_style = "block" *) reg [35:0] first [0:511];
+  integer k;
+  initial for (k = 0; k < 512; k = k + 1) first[k] = 36'h123456789 * (k + 3);
+  always @(posedge clk) begin
+    if (we) words[at] <= data;
+    kept <= words[from];
+    known <= first[{from[1:0], from}];
+  end
+endmodule
+"""
+
+BENCH = """\
+module bench;
+  reg clk = 0, we = 0;
+  reg [6:0] at = 0, from = 0;
+  reg [35:0] data = 0;
+  wire [35:0] kept, known, kept_0, known_0;
+  integer turn, wrong = 0, seen = 0;
+  pinion_core mapped(clk, we, at, from, data, kept, known);
+  written source(clk, we, at, from, data, kept_0, known_0);
+  initial begin
+    for (turn = 0; turn < 2000; turn = turn + 1) begin
+      #1 clk = 1;
+      #1 clk = 0;
+      // What nobody has written, or is being written, is nobody's promise.
+      if (turn > 300 && ^kept_0 !== 1'bx) begin
+        seen = seen + 1;
+        if (kept !== kept_0) wrong = wrong + 1;
+      end
+      if (turn > 0 && known !== known_0) wrong = wrong + 1;
+      we = turn < 256 || $random;
+      at = turn < 256 ? turn : $random;
+      from = $random;
+      if (from == at) from = from + 1;
+      data = {$random, $random};
+    end
+    $display("%0d wrong of %0d", wrong, seen);
+  end
+endmodule
+"""
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not installed")
+def test_block_rams_remember_and_begin_with_their_tables(tmp_path: Path) -> None:
+    """Mapped by Yosys and given their behaviour, beside the source; a wrong half shows."""
+    (tmp_path / "source.v").write_text(MEMORIES)
+    (tmp_path / "written.v").write_text(MEMORIES.replace("pinion_core", "written"))
+    (tmp_path / "bench.v").write_text(BENCH)
+    run_yosys(
+        ["read_verilog source.v", f"{SYNTH} -top pinion_core", "write_verilog -noattr mapped.v"],
+        folder=tmp_path,
+    )
+    assert (tmp_path / "mapped.v").read_text().count("DP16KD #") == 2
+    netlist = netlist_rtlil(tmp_path / "mapped.v", tmp_path)
+    run_yosys([f"read_rtlil {netlist.name}", "write_verilog -noattr netlist.v"], folder=tmp_path)
+    command = ["iverilog", "-g2005", "-s", "bench", "-o", "bench.vvp", "netlist.v"]
+    subprocess.run([*command, "written.v", "bench.v"], cwd=tmp_path, check=True)
+    done = subprocess.run(["vvp", "-n", "bench.vvp"], cwd=tmp_path, capture_output=True, text=True)
+    assert re.fullmatch(r"0 wrong of 1\d{3}\s*", done.stdout), done.stdout
 
 
 def test_the_core_alone_is_mapped_as_in_the_flow(folder: Path) -> None:

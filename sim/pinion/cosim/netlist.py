@@ -30,8 +30,9 @@ _WORD = 18
 
 # As Yosys' mapping uses these cells; the vendor's guides (FPGA-TN-02204 and -02205) were not read.
 # MULT18X18D without registers: the product of two words, each with a sign or without. DP16KD, 36
-# bits wide: port A writes, the lower half of a word comes in at DIA and leaves at DOB; ADA[3:0]
-# enable bytes. Other widths have no model, and fail.
+# bits wide: port A writes, the lower half of a word comes in at DIA and leaves at DOA; ADA[3:0]
+# enable bytes; each half of an initial word has two bits of padding. Other widths have no model,
+# and fail.
 _MODELS = """\
 module MULT18X18D(
   input {a}, input {b}, input {c},
@@ -58,6 +59,10 @@ module DP16KD(
   endgenerate
   reg [35:0] words [0:511];
   reg [35:0] out;
+  localparam [20479:0] first = {{{firsts}}};
+  integer k;
+  initial for (k = 0; k < 512; k = k + 1)
+    words[k] = {{first[40 * k + 20 +: 18], first[40 * k +: 18]}};
   wire [35:0] in = {{{dibbus}, {diabus}}};
   always @(posedge CLKA) if (CEA & WEA) begin
     if (ADA0) words[{{{ahigh}}}][8:0] <= in[8:0];
@@ -66,7 +71,7 @@ module DP16KD(
     if (ADA3) words[{{{ahigh}}}][35:27] <= in[35:27];
   end
   always @(posedge CLKB) if (CEB) out <= words[{{{bhigh}}}];
-  assign {{{doabus}, {dobbus}}} = out;
+  assign {{{dobbus}, {doabus}}} = out;
 endmodule
 """
 
@@ -87,7 +92,9 @@ def cell_models() -> str:
     fields |= {"p": _list("P", 36), "pbus": _list("P", 36)}
     fields |= {"ada": _list("ADA", 14), "adb": _list("ADB", 14)}
     fields |= {"ahigh": _list("ADA", 14, 5), "bhigh": _list("ADB", 14, 5)}
-    fields["inits"] = "\n".join(f"  parameter INITVAL_{i:02X} = 320'b0;" for i in range(64))
+    inits = [f"INITVAL_{i:02X}" for i in range(64)]
+    fields["inits"] = "\n".join(f"  parameter [319:0] {name} = 320'b0;" for name in inits)
+    fields["firsts"] = ", ".join(reversed(inits))
     return _MODELS.format(**fields)
 
 
