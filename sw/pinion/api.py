@@ -134,9 +134,9 @@ def backend(
     options : of the device. ``cpu``: those of :func:`pinion.compute.backend.open_backend`, among
         them ``dtype`` and ``threads``. ``cuda``: those of
         :func:`pinion.compute.cuda.backend.open_backend`. Cards: ``ii`` and ``formats`` of the
-        build; ``folder``, used again when it holds just this build, else built anew, by default a
-        temporary one that goes when the backend is closed; ``report``, called with a short line at
-        each step of a build.
+        build; ``snap``, False to keep rounded right angles as written; ``folder``, used again when
+        it holds just this build, else built anew, by default a temporary one that goes when the
+        backend is closed; ``report``, called with a short line at each step of a build.
 
     Raises
     ------
@@ -219,6 +219,7 @@ def _card(
     ii: int = 8,
     formats: str = "q16.16",
     folder: str | Path | None = None,
+    snap: bool = True,
     report: Callable[[str], None] = _quiet,
 ) -> CardBackend:
     """Build a core and open a card that has it."""
@@ -229,8 +230,8 @@ def _card(
         raise DriverError(installation.missing_module(error) or str(error)) from error
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
     try:
-        if not _holds(path, robot=robot, row=row, ii=ii, formats=formats):
-            build(robot, row, path, ii=ii, formats=formats, report=report)
+        if not _holds(path, robot=robot, row=row, ii=ii, formats=formats, snap=snap):
+            build(robot, row, path, ii=ii, formats=formats, snap=snap, report=report)
         opened = driver.open(path, device=device)
     except BaseException:
         if folder is None:
@@ -239,7 +240,7 @@ def _card(
     return CardBackend(device=opened, folder=path, temporary=folder is None)
 
 
-def _holds(folder: Path, *, robot: str, row: Function, ii: int, formats: str) -> bool:
+def _holds(folder: Path, *, robot: str, row: Function, ii: int, formats: str, snap: bool) -> bool:
     """Whether a folder holds an intact build of exactly this, the robot's numbers included."""
     from .flow.build import Build
 
@@ -247,7 +248,7 @@ def _holds(folder: Path, *, robot: str, row: Function, ii: int, formats: str) ->
         found = Build.read(folder)
     except ManifestError:
         return False
-    m, model = found.manifest, load(robot)
+    m, model = found.manifest, load(robot, snap=snap)
     if (m.function, m.ii, m.formats) != (row.name, ii, formats):
         return False
     if model_to_dict(found.model) != model_to_dict(model):

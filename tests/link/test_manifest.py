@@ -66,6 +66,17 @@ def test_a_manifest_reads_back_equal(tmp_path: Path) -> None:
     assert (text["words_in"], text["words_out"]) == (6, 7)
 
 
+def test_what_was_snapped_stands_in_the_manifest_where_anything_was(tmp_path: Path) -> None:
+    plain, snapped = manifest(), replace(manifest(), snapping={"pose_angle": 7.4e-6})
+    assert "snapping" not in plain.to_dict()  # so that an exact robot's hash is what it ever was
+    snapped.write(tmp_path)
+    assert Manifest.read(tmp_path) == snapped and snapped.hash != plain.hash
+    text = (tmp_path / "manifest.json").read_text()
+    (tmp_path / "manifest.json").write_text(text.replace("7.4e-06", "7.4e-07"))
+    with pytest.raises(ManifestError, match="changed after it was built"):
+        Manifest.read(tmp_path)
+
+
 @pytest.mark.parametrize("name", [field.name for field in fields(Manifest)])
 def test_every_member_is_part_of_the_hash(name: str) -> None:
     made = manifest()

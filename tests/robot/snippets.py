@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 BOX = 'ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"'
 
 
@@ -33,6 +36,20 @@ def tensor(**changes: str) -> str:
     """The box's tensor with some entries replaced."""
     entries = dict(ixx="0.1", ixy="0", ixz="0", iyy="0.1", iyz="0", izz="0.1") | changes
     return " ".join(f'{key}="{value}"' for key, value in entries.items())
+
+
+def rewritten(text: str, write: Callable[[float], str]) -> str:
+    """The URDF with each angle written as ``write`` does."""
+
+    def angles(found: re.Match[str]) -> str:
+        return 'rpy="' + " ".join(write(float(angle)) for angle in found[1].split()) + '"'
+
+    return re.sub(r'rpy="([^"]*)"', angles, text)
+
+
+def with_decimals(decimals: int) -> Callable[[float], str]:
+    """Writes an angle with so many decimals at most."""
+    return lambda angle: repr(round(angle, decimals))
 
 
 A, B, C = '<link name="a"/>', link("b"), link("c")

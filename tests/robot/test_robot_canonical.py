@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pinion.robot import load, load_text, urdf_text
-from pinion.robot.rotation import Residues, align_z, from_rpy, snap, unit_axis
+from pinion.robot.rotation import SNAPPED, Residues, align_z, from_rpy, unit_axis, without_residues
 from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
 COORDINATE = [
@@ -128,13 +128,15 @@ def test_inertial_rpy_is_honoured() -> None:
         ),
         joint(extra='<axis xyz="0 0 1"/>'),
     )
-    assert load_text(text).bodies[0].inertia.I == (0.2, 0.0, 0.0, 0.1, 0.0, 0.25)
+    assert load_text(text, snap=True).bodies[0].inertia.I == (0.2, 0.0, 0.0, 0.1, 0.0, 0.25)
+    assert load_text(text).bodies[0].inertia.I[1] == pytest.approx(4.9e-13, rel=0.01)
 
 
 @pytest.mark.parametrize("rpy", list(itertools.product((-180, -90, 0, 90, 180), repeat=3)))
 def test_right_angles_give_exact_rotations(rpy: tuple[int, int, int]) -> None:
     roll, pitch, yaw = (round(math.radians(angle), 11) for angle in rpy)
-    matrix = np.array(snap(from_rpy((roll, pitch, yaw)), Residues(), "x"))
+    residues = Residues(tolerance=SNAPPED)
+    matrix = np.array(without_residues(from_rpy((roll, pitch, yaw)), residues, "x"))
     assert set(np.abs(matrix).ravel()) == {0.0, 1.0}
     np.testing.assert_allclose(matrix, from_rpy((roll, pitch, yaw)), rtol=0, atol=1e-10)
     np.testing.assert_array_equal(matrix @ matrix.T, np.eye(3))
@@ -142,30 +144,30 @@ def test_right_angles_give_exact_rotations(rpy: tuple[int, int, int]) -> None:
 
 def test_snapping_is_reported_and_small_turns_are_kept() -> None:
     z = '<axis xyz="0 0 1"/>'
-    model = load_text(one_joint(z + '<origin xyz="1e-10 0.5 0" rpy="1.57079632679 0 0"/>'))
+    residue = one_joint(z + '<origin xyz="1e-10 0.5 0" rpy="1.57079632679 0 0"/>')
+    model = load_text(residue, snap=True)
     assert model.bodies[0].joint.tree.r == (0.0, 0.5, 0.0)
     (note,) = [note for note in model.notes if "Snapped" in note]
     assert "the largest change, 1e-10, was in the origin of joint 'j'" in note
+    assert load_text(residue).bodies[0].joint.tree.r == (1e-10, 0.5, 0.0)
     # cos(4e-5) is within 1e-9 of one, yet the turn is no residue.
     small = load_text(one_joint(z + '<origin rpy="0 0 4e-5"/>'))
     assert small.bodies[0].joint.tree.E[0][1] == pytest.approx(4e-5)
     assert small.bodies[0].joint.tree.E[0][0] < 1.0
-    assert small.notes == ()
-    # Single-precision pi / 2 is too far away to be taken for a residue; the note says so.
-    single = load_text(one_joint(z + '<origin rpy="1.5707963705062866 0 0"/>'))
-    (note,) = [note for note in single.notes if "Kept" in note]
-    assert "4.37e-08" in note
-    assert "'j'" in note
+    assert "the origin of joint 'j' (4e-05 rad)" in small.notes[0]
+    large = load_text(one_joint(z + '<origin rpy="0 0 1.1e-4"/>'))
+    assert large.notes == ()
 
 
 @pytest.mark.parametrize("name", ["hyq", "baxter"])
 def test_right_angles_of_twelve_digits_are_right_angles(name: str) -> None:
-    # As robots are published; the built-in ones are written out, so that all libraries agree.
+    # As robots are published; the built-in ones are written out, so that nobody need snap them.
     full = urdf_text(name)
     short = full.replace(repr(math.pi / 2), "1.57079632679").replace(repr(math.pi), "3.14159265359")
     assert short.count("1.57079632679") >= 8
     assert "57963267948966" not in short
-    assert load_text(short).bodies == load_text(full).bodies
+    assert load_text(short, snap=True).bodies == load_text(full).bodies
+    assert load_text(short).bodies != load_text(full).bodies
 
 
 def test_bodies_are_numbered_depth_first_in_document_order() -> None:

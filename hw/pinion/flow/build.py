@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pinion.functions import BuiltFunction, Function, reduced_graph
+from pinion.functions import BuiltFunction, Function, reduced_graph, snapping
 from pinion.functions import function as named_function
 from pinion.functions.table import DERIVATIVES
 from pinion.gateware.core import Core
@@ -175,6 +175,8 @@ def build(
     clock_mhz: float | None = None,
     derivatives: str = "composite",
     outputs: Sequence[str] = (),
+    snap: bool = True,
+    as_read: Model | None = None,
     report: Callable[[str], None] = _quiet,
 ) -> Manifest:
     """Build a core and write its folder.
@@ -202,6 +204,11 @@ def build(
         (:mod:`pinion.hls.clusters`); with ``none`` all operations share them.
     derivatives, outputs : variant of a function that is named
         (:func:`pinion.functions.function`).
+    snap : load a robot that is given by its name or path with exact right angles
+        (:func:`pinion.robot.load`); a model is taken as it is.
+    as_read : the same robot as its file has it, where ``robot`` is a model with snapped angles: the
+        manifest says what the snapping changed. A build's own float model, which ``verify`` and
+        error budgets refer to, is that of ``robot``.
     report : called with a short line at each step.
 
     Raises
@@ -222,7 +229,10 @@ def build(
     _refuse_foreign(folder)
     if isinstance(robot, str):
         report(f"Loading {robot}")
-    model = load(robot) if isinstance(robot, str) else robot
+    if isinstance(robot, str):
+        model, as_read = load(robot, snap=snap), load(robot)
+    else:
+        model = robot
     plan = make_design(
         model,
         row,
@@ -244,6 +254,7 @@ def build(
     manifest = build_manifest(
         model, row, plan, probe, rows, formats, objective, clusters, target, clock_mhz,
         content=content_digest(computed, plan.fixed, rows),
+        snapping=snapping(as_read, model, row) if as_read else None,
     )  # fmt: skip
     core = Core(graph=plan.fixed, binding=plan.binding, build_hash=manifest.hash)
     folder.parent.mkdir(parents=True, exist_ok=True)

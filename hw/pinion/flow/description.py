@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion import installation
-from pinion.functions import Block, BuiltFunction, Function
+from pinion.functions import Block, BuiltFunction, Function, Snapping
 from pinion.gateware.core import Core
 from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
@@ -36,6 +36,7 @@ def build_manifest(
     clock_mhz: float,
     *,
     content: str,
+    snapping: Snapping | None,
 ) -> Manifest:
     """The manifest of a design in its core."""
     binding, modulo = plan.binding, plan.binding.schedule
@@ -76,6 +77,7 @@ def build_manifest(
         budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
         budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
         content=content,
+        snapping=snapping.figures() if snapping else {},
     )
 
 

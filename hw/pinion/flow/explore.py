@@ -23,7 +23,7 @@ from pinion.robot import Model, model_to_dict
 from .build import build
 
 # What `build` takes besides options: no axis of a sweep.
-_NO_OPTIONS = ("robot", "function", "folder", "report")
+_NO_OPTIONS = ("robot", "function", "folder", "snap", "as_read", "report")
 
 # Packages that decide what a point's figures are: their sources are part of a point's version.
 _PACKAGES = (

@@ -71,6 +71,7 @@ def verify(
     that are wrong: there, outside the budget; everywhere, with a block's relative error above
     ``wrong_above``, which is the build's own ``max_error`` or, where it promises none, 100 times
     the largest of its distribution.
+    ``snapping``: the manifest's, where it has any: errors are relative to the build's own robot.
     ``latency_cycles``: the datapath's, measured. ``ok``: everything holds. On the distribution that
     the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`),
     unless explicit blocks were asked for.
@@ -112,6 +113,7 @@ def verify(
         "dsp48e2": dsp48e2,
         "mismatches": int(wrong.sum()),
         "flagged": int(got_flags.sum()),
+        **({"snapping": manifest.snapping} if manifest.snapping else {}),
     }
     error, accuracy = _accuracy(reference, words, got, got_flags, distribution)
     figures |= accuracy

@@ -278,7 +278,7 @@ def row(robot: str, ii: int) -> dict[str, Any]:
     from pinion.functions import function
     from pinion.robot import load
 
-    model = load(robot)
+    model = load(robot, snap=True)
     made = make_design(model, function(FUNCTION), ii=ii, formats=FORMATS)
     return {"robot": robot, "dof": model.nv, "ii": ii, **hardware(made)}
 

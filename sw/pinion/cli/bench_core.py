@@ -57,7 +57,7 @@ class Case:
         from pinion.flow.explore import Point
 
         return Point(
-            model=load_robot(self.robot, self.lock, None),
+            model=load_robot(self.robot, self.lock, None, snap=True),
             function=self.function,
             options={
                 "ii": self.ii,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .errors import complain
-from .options import FloatingBase, Json, Lock, Robot, Tip, interval, load_robot, names
-from .terminal import out, pairs, put_json, steps
+from .options import FloatingBase, Json, Lock, Robot, Snap, Tip, interval, load_robot, names
+from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
     from pinion.link import Manifest
@@ -85,6 +85,7 @@ def command(
     lock: Lock = None,
     tip: Tip = None,
     floating_base: FloatingBase = False,
+    snap: Snap = True,
     target: Annotated[
         str, typer.Option(metavar="NAME", help="What it is built for: sim, vcu118, u250, ulx3s.")
     ] = "sim",
@@ -99,10 +100,10 @@ def command(
     """Build a core for a function of a robot."""
     from pinion.flow.build import build
     from pinion.functions import function as row
-    from pinion.functions import savings
+    from pinion.functions import opportunity_sentences, savings, snapping_sentence
     from pinion.hls.costs import DatapathCosts
 
-    cycles_apart = interval(ii)
+    cycles_apart, made = interval(ii), row(function)
     reasons: list[str] = []
     with steps() as progress:
 
@@ -112,7 +113,10 @@ def command(
             progress(text)
 
         report(f"Loading {robot}")
-        model = load_robot(robot, lock, tip, floating_base=floating_base)
+        as_read, model = (
+            load_robot(robot, lock, tip, floating_base=floating_base, snap=wanted)
+            for wanted in (False, snap)
+        )
         manifest = build(
             model,
             function,
@@ -127,6 +131,7 @@ def command(
             clock_mhz=clock,
             derivatives=derivatives,
             outputs=names(outputs),
+            as_read=as_read,
             report=report,
         )
     if clock is not None and abs(manifest.clock_mhz - clock) > 1e-3:
@@ -134,18 +139,23 @@ def command(
             f"A {target} makes no clock of {clock:g} MHz for the core: it is built for "
             f"{manifest.clock_mhz:g} MHz, the nearest."
         )
+    kept = opportunity_sentences(model, made)
     if json:
-        reason = {"ii_reason": " ".join(reasons)} if reasons else {}
-        steps_saved = [
-            asdict(step) for step in savings(model, row(function), costs=DatapathCosts())
-        ]
-        put_json({**manifest.to_dict(), **reason, "savings": steps_saved, "folder": str(folder)})
+        extra: dict[str, object] = {"ii_reason": " ".join(reasons)} if reasons else {}
+        if kept:
+            extra["opportunity"] = " ".join(kept)
+        steps_saved = [asdict(step) for step in savings(model, made, costs=DatapathCosts())]
+        put_json({**manifest.to_dict(), **extra, "savings": steps_saved, "folder": str(folder)})
         return
     for text in reasons:
         complain(text)
     console = out()
     title = f"{variant(manifest)} for {manifest.robot}"
     console.print(pairs(summary(manifest), title=title))
+    if manifest.snapping:
+        say(snapping_sentence(function, manifest.snapping))
+    for text in kept:
+        say(text)
     console.print(f"Written to {folder}. Next: pinion verify {folder}")
 
 

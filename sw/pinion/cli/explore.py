@@ -13,7 +13,7 @@ import typer
 from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
 
 from .errors import CHECK_FAILED, UsageError, complain
-from .options import Json, Lock, Robot, Tip, load_robot, names
+from .options import Json, Lock, Robot, Snap, Tip, load_robot, names
 from .terminal import counted, out, put_json, show
 
 INTERVALS = "1,2,4,8,16,32"
@@ -61,6 +61,7 @@ def command(
     ] = None,
     lock: Lock = None,
     tip: Tip = None,
+    snap: Snap = True,
     clock: Annotated[
         float | None,
         typer.Option(
@@ -88,6 +89,8 @@ def command(
     """
     from pinion.cosim.explore import explore
     from pinion.flow.explore import Measurements, grid
+    from pinion.functions import function as row
+    from pinion.functions import snapping, snapping_sentence
 
     axes = axes_of(ii, formats, objective, clusters, sweep)
     fixed: dict[str, Any] = {}
@@ -95,7 +98,7 @@ def command(
         fixed["clock_mhz"] = clock
     if chosen := names(outputs):
         fixed["outputs"] = chosen
-    model = load_robot(robot, lock, tip)
+    as_read, model = (load_robot(robot, lock, tip, snap=wanted) for wanted in (False, snap))
     points = grid(model, function, axes, fixed=fixed)
     place = folder or Path("build") / "explore" / f"{model.name}_{function}"
     finished = 0
@@ -132,6 +135,9 @@ def command(
         "assumed": ["clock_mhz"],
         "points": rows,
     }
+    if changed := snapping(as_read, model, row(function)):
+        result["snapping"] = changed.figures()
+        complain(snapping_sentence(function, changed.figures()))
     written = write_sweep(place, result)
     if len({row["version"] for row in rows if row["version"]}) > 1:
         complain(

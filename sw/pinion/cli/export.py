@@ -36,6 +36,13 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="With --cuda: replace files that were changed by hand.")
     ] = False,
+    snap: Annotated[
+        bool,
+        typer.Option(
+            "--snap",
+            help="With --cpu or --cuda: take rounded right angles, such as 1.5708, for right ones.",
+        ),
+    ] = False,
     requests: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests that the bench sends.")
     ] = 64,
@@ -57,11 +64,13 @@ def command(
         raise UsageError("Give --cpu or --cuda, not both: each writes a folder of its own.")
     if not cuda and (force or dtype is not None):
         raise UsageError("Only --cuda has --dtype and --force: leave them out, or add it.")
+    if snap and not (cpu or cuda):
+        raise UsageError("A build has snapped its robot or not: --snap goes with --cpu or --cuda.")
     if cuda:
-        _header(what, out, name, dtype or "float32", force, json)
+        _header(what, out, name, dtype or "float32", force, snap, json)
         return
     if cpu:
-        _library(what, out, name, json)
+        _library(what, out, name, snap, json)
         return
     if len(what) != 1:
         raise UsageError(
@@ -92,7 +101,7 @@ def command(
     say(f"Written to {out}. Next: python {out / 'tb' / 'run.py'}")
 
 
-def _library(what: list[str], out: Path, name: str | None, json: bool) -> None:
+def _library(what: list[str], out: Path, name: str | None, snap: bool, json: bool) -> None:
     from pinion.compute.export import export_library
     from pinion.functions import function
     from pinion.robot import load
@@ -101,7 +110,8 @@ def _library(what: list[str], out: Path, name: str | None, json: bool) -> None:
         raise UsageError(f"Give a robot and a function with --cpu, not {' '.join(what)}.")
     robot, wanted = what
     with steps() as report:
-        result = export_library(load(robot), function(wanted), out, name=name, report=report)
+        model = load(robot, snap=snap)
+        result = export_library(model, function(wanted), out, name=name, report=report)
     if json:
         put_json(result)
         return
@@ -115,7 +125,13 @@ def _library(what: list[str], out: Path, name: str | None, json: bool) -> None:
 
 
 def _header(
-    what: list[str], out: Path, name: str | None, dtype: str, force: bool, json: bool
+    what: list[str],
+    out: Path,
+    name: str | None,
+    dtype: str,
+    force: bool,
+    snap: bool,
+    json: bool,
 ) -> None:
     from pinion.compute.cuda.export import export_header
     from pinion.functions import function
@@ -126,7 +142,7 @@ def _header(
     robot, wanted = what
     with steps() as report:
         result = export_header(
-            load(robot),
+            load(robot, snap=snap),
             function(wanted),
             folder=out,
             dtype=dtype,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import FloatingBase, Json, Lock, Robot, Tip, load_robot
+from .options import FloatingBase, Json, Lock, Robot, Snap, Tip, load_robot
 from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
@@ -25,31 +25,50 @@ FunctionOption = Annotated[
 ]
 
 
+MEASURED = "rnea"
+"""What right angles save is counted in this function where none is named."""
+
+
 def command(
     robot: Robot,
     *,
     lock: Lock = None,
     tip: Tip = None,
     floating_base: FloatingBase = False,
+    snap: Snap = True,
     function: FunctionOption = None,
     json: Json = False,
 ) -> None:
-    """Show a robot: joints, limits, inertias, notes."""
+    """Show a robot as cores have it: joints, limits, inertias, notes."""
+    from pinion.functions import function as row
+    from pinion.functions import opportunity_sentences, savings, snapping, snapping_sentence
     from pinion.robot import summarise
 
-    model = load_robot(robot, lock, tip, floating_base=floating_base)
+    as_read, model = (
+        load_robot(robot, lock, tip, floating_base=floating_base, snap=wanted)
+        for wanted in (False, snap)
+    )
     summary = summarise(model)
     steps: list[Saving] = []
     if function is not None:
-        from pinion.functions import function as row
-        from pinion.functions import savings
         from pinion.hls.costs import DatapathCosts
 
         steps = savings(model, row(function), costs=DatapathCosts())
+    measured = function or MEASURED
+    changed = snapping(as_read, model, row(measured))
     if json:
-        put_json({**summary, "savings": [asdict(step) for step in steps]} if steps else summary)
+        extra: dict[str, object] = {}
+        if steps:
+            extra["savings"] = [asdict(step) for step in steps]
+        if changed:
+            extra["snapping"] = changed.figures()
+        put_json({**summary, **extra})
         return
     _show(summary)
+    for text in opportunity_sentences(model, row(measured))[1:]:
+        say(f"- {text}")
+    if changed:
+        say(f"- {snapping_sentence(measured, changed.figures())}")
     if steps:
         _show_savings(str(function), steps)
 

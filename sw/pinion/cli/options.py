@@ -34,6 +34,13 @@ FloatingBase = Annotated[
     bool,
     typer.Option("--floating-base", help="Put a free-flyer between the base and the root link."),
 ]
+Snap = Annotated[
+    bool,
+    typer.Option(
+        "--snap/--no-snap",
+        help="Take rounded right angles, such as 1.5708, for the right angles they stand for.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 
@@ -50,9 +57,15 @@ class WithFunctions(TyperCommand):
 
 
 def load_robot(
-    robot: str, lock: Sequence[str] | None, tip: str | None, *, floating_base: bool = False
+    robot: str,
+    lock: Sequence[str] | None,
+    tip: str | None,
+    *,
+    floating_base: bool = False,
+    snap: bool,
 ) -> Model:
-    """A robot by name or file, floating, with joints locked and cut to a chain as options say.
+    """A robot by name or file, floating, with joints locked and cut to a chain as options say;
+    with ``snap`` as cores have it, else as read.
 
     Raises
     ------
@@ -67,7 +80,7 @@ def load_robot(
         if name in positions:
             raise UsageError(f"The joint '{name}' is locked twice, again by '{text}'.")
         positions[name] = position
-    return load(robot, lock=positions or None, tip=tip, floating_base=floating_base)
+    return load(robot, lock=positions or None, tip=tip, floating_base=floating_base, snap=snap)
 
 
 def interval(text: str) -> int | None:

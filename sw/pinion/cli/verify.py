@@ -93,6 +93,8 @@ def _netlist(folder: Path, samples: int, *, seed: int, json: bool) -> None:
 
 
 def _show(result: Mapping[str, Any]) -> None:
+    from pinion.functions import snapped_errors_sentence
+
     console = out()
     rows = [
         (name.replace("_", " "), value)
@@ -106,6 +108,8 @@ def _show(result: Mapping[str, Any]) -> None:
     elif result["wrong_above"]:
         ends = {f"{end:.3g}" for end in result["wrong_above"].values()}
         console.print(f"No budget holds here; a block counts as wrong above {', '.join(ends)}.")
+    if "snapping" in result:
+        say(snapped_errors_sentence(result["snapping"]))
     if result["ok"]:
         say(
             "Every bit agrees, every error is inside its budget."

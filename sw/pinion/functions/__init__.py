@@ -11,6 +11,14 @@ from .requests import RequestArrays, arrays_of, check_arrays
 from .result import Result
 from .row import Function, Variant
 from .samples import DISTRIBUTIONS, position_limits, sample, velocity_limits
+from .snapping import (
+    Snapping,
+    opportunity_sentences,
+    pose_change,
+    snapped_errors_sentence,
+    snapping,
+    snapping_sentence,
+)
 from .table import FUNCTIONS, function, row_of
 
 __all__ = [
@@ -27,16 +35,22 @@ __all__ = [
     "RequestArrays",
     "Result",
     "Saving",
+    "Snapping",
     "Uniform",
     "Variant",
     "arrays_of",
     "check_arrays",
     "function",
     "independent_states",
+    "opportunity_sentences",
+    "pose_change",
     "position_limits",
     "reduced_graph",
     "row_of",
     "sample",
     "savings",
+    "snapped_errors_sentence",
+    "snapping",
+    "snapping_sentence",
     "velocity_limits",
 ]

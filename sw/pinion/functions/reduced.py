@@ -105,8 +105,8 @@ def reduced_graph(
 def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
     """Count a function's operations after each step of :func:`reduced_graph`.
 
-    The first row is the trace of the robot as it was loaded, whose residues (rpy of 1.5708 and the
-    like) the loader has snapped already; the last row is the reduced graph.
+    The first row is the trace of the robot as it was loaded, with what :func:`.snapping` compares
+    done or not; the last row is the reduced graph.
     """
     table = []
     for step, doc, graph in _steps(model, function, costs):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,9 @@ class Manifest:
     budget : bound of the error against the float model, by result word, in its unit, on the
         distribution ``budget_distribution``.
     content : digest of graph, schedule and binding.
+    snapping : where the robot has right angles in place of its file's rounded ones, what that
+        changed (:class:`pinion.functions.Snapping`); empty for the robot as read, and then not in
+        the file.
     """
 
     version: str
@@ -139,6 +142,7 @@ class Manifest:
     budget: dict[str, float]
     budget_distribution: str
     content: str
+    snapping: dict[str, float] = field(default_factory=dict)
 
     @property
     def words_in(self) -> int:
@@ -153,17 +157,23 @@ class Manifest:
     @property
     def hash(self) -> int:
         """64 bits that identify the build, also a constant of its RTL."""
-        text = json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+        text = json.dumps(self._members(), sort_keys=True, allow_nan=False)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able form, with ``words_in``, ``words_out`` and ``hash`` (hexadecimal) added."""
         return {
-            **asdict(self),
+            **self._members(),
             "words_in": self.words_in,
             "words_out": self.words_out,
             "hash": f"{self.hash:016x}",
         }
+
+    def _members(self) -> dict[str, Any]:
+        members = asdict(self)
+        if not self.snapping:
+            del members["snapping"]
+        return members
 
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into a folder."""
@@ -249,21 +259,21 @@ def _array(data: dict[str, Any]) -> Array:
 
 def _check(manifest: Manifest, words: tuple[object, object]) -> None:
     """Refuse what no build has, so that nobody behind this has to reckon with it."""
-    for field in fields(manifest):
-        value = getattr(manifest, field.name)
-        match field.type:
+    for member in fields(manifest):
+        value = getattr(manifest, member.name)
+        match member.type:
             case "str":
-                _typed(value, str, field.name)
+                _typed(value, str, member.name)
             case "int":
-                _count(value, field.name, field.name in _AT_LEAST_ONE)
+                _count(value, member.name, member.name in _AT_LEAST_ONE)
             case "float":
-                _number(value, field.name)
+                _number(value, member.name)
             case "dict[str, str]" | "dict[str, int]" | "dict[str, float]":
-                for key, item in _typed(value, dict, field.name).items():
-                    what = f"{field.name} {key}"
-                    if field.type == "dict[str, int]":
+                for key, item in _typed(value, dict, member.name).items():
+                    what = f"{member.name} {key}"
+                    if member.type == "dict[str, int]":
                         _count(item, what, False)
-                    elif field.type == "dict[str, str]":
+                    elif member.type == "dict[str, str]":
                         _typed(item, str, what)
                     else:
                         _number(item, what)

@@ -6,6 +6,7 @@ from pinion.robot.errors import RobotError
 from pinion.robot.generated import GENERATED, random_tree
 from pinion.robot.library import builtin_names, load, load_text, urdf_text
 from pinion.robot.locked import lock, parse_lock
+from pinion.robot.lookup import opportunity
 from pinion.robot.mjcf import from_mjcf
 from pinion.robot.model import (
     Body,
@@ -48,6 +49,7 @@ __all__ = [
     "lock",
     "model_from_dict",
     "model_to_dict",
+    "opportunity",
     "parse_lock",
     "payload",
     "q_from_pinocchio",

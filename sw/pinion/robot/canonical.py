@@ -29,23 +29,23 @@ from pinion.robot.model import (
     Vec3,
 )
 from pinion.robot.rotation import (
+    AS_READ,
     IDENTITY,
     IDENTITY_TRANSFORM,
+    SNAPPED,
     Residues,
     add,
     align_z,
     from_rpy,
     multiply,
     rotate,
-    snap,
     transpose,
     unit_axis,
+    without_residues,
 )
+from pinion.robot.snapping import rounded_angles
 from pinion.robot.tree import children_of, root_of
 from pinion.robot.urdf import Urdf, UrdfJoint
-
-TRANSLATION_TOLERANCE = 1e-9
-"""Coordinates this small [m] are residues."""
 
 DEFAULT_RATED_VELOCITY = 1.0
 """Rated speed [rad/s | m/s] of a joint whose file gives no velocity limit."""
@@ -83,20 +83,26 @@ class _Moving:
     tree: Transform
 
 
-def canonicalise(urdf: Urdf, *, gravity: Vec3, floating_base: bool = False) -> Model:
+def canonicalise(
+    urdf: Urdf, *, gravity: Vec3, floating_base: bool = False, snap: bool = False
+) -> Model:
     """Build the model of a parsed URDF.
 
     Every motion axis, and a planar joint's normal, becomes the z axis of its body's frame, whose
     origin is the URDF child link's; links behind fixed joints join the body (or the base) they are
     fixed to; bodies are numbered depth first in the document order of the joints. With
-    ``floating_base`` the root link is a body behind a free-flyer, and keeps its inertia.
+    ``floating_base`` the root link is a body behind a free-flyer, and keeps its inertia. With
+    ``snap`` rounded right angles become right ones (:mod:`.snapping`), and larger residues go.
 
     Errors
     ------
     RobotError : not a tree, unknown links, no moving joint, or an inertia that is not physical.
     """
-    residues = Residues()
-    notes: list[str] = []
+    rounded = rounded_angles(urdf)
+    notes = rounded.notes(snap)
+    residues = Residues(tolerance=SNAPPED if snap else AS_READ, known=rounded.places)
+    if snap:
+        urdf = rounded.exact
     placed, moving = _place_links(urdf, residues, notes, floating_base)
     if not moving:
         raise RobotError(
@@ -160,16 +166,16 @@ def _place_links(
         parent = placed[joint.parent]
         where = f"the origin of joint {joint.name!r}"
         # Residues are removed before anything is multiplied, so that right angles stay exact.
-        turn = snap(from_rpy(joint.rpy), residues, where)
-        rotation = snap(multiply(parent.rotation, turn), residues, where)
+        turn = without_residues(from_rpy(joint.rpy), residues, where)
+        rotation = without_residues(multiply(parent.rotation, turn), residues, where)
         offset = add(parent.offset, rotate(parent.rotation, joint.xyz))
-        offset = snap_vector(offset, TRANSLATION_TOLERANCE, residues, where)
+        offset = snap_vector(offset, residues.tolerance, residues, where)
         if joint.type == "fixed":
             placed[joint.child] = _Placed(parent.body, rotation, offset)
         else:
             free = KINDS[joint.type] is JointKind.FREE_FLYER
             align = IDENTITY if free else _alignment(joint, residues, notes)
-            rotation = snap(multiply(rotation, align), residues, where)
+            rotation = without_residues(multiply(rotation, align), residues, where)
             placed[joint.child] = _Placed(len(moving), transpose(align), (0.0, 0.0, 0.0))
             tree = Transform(E=transpose(rotation), r=offset)
             moving.append(_Moving(joint, parent.body, tree))
@@ -231,7 +237,8 @@ def _merge(
             continue
         if link.inertial.accept:
             accepted.add(place_in.body)
-        inertia = place(link.inertial, place_in.rotation, place_in.offset, residues)
+        where = f"the inertial of link {link.name!r}"
+        inertia = place(link.inertial, place_in.rotation, place_in.offset, residues, where)
         inertias[place_in.body] = combine(inertias[place_in.body], inertia)
     for body in accepted:  # mass is needed even there
         if not inertias[body].mass > 0.0:

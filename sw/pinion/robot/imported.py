@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pinion.robot.canonical import DEFAULT_RATED_VELOCITY, TRANSLATION_TOLERANCE
+from pinion.robot.canonical import DEFAULT_RATED_VELOCITY
 from pinion.robot.errors import RobotError
 from pinion.robot.inertia import (
     ZERO,
@@ -20,14 +20,16 @@ from pinion.robot.inertia import (
 )
 from pinion.robot.model import Body, Frame, Inertia, Joint, JointKind, Mat3, Model, Transform, Vec3
 from pinion.robot.rotation import (
+    AS_READ,
     IDENTITY,
+    SNAPPED,
     Residues,
     align_z,
     multiply,
     rotate,
-    snap,
     transpose,
     unit_axis,
+    without_residues,
 )
 from pinion.robot.urdf import LARGEST, UrdfInertial
 
@@ -93,7 +95,7 @@ class _State:
     """What grows while the joints are gone through."""
 
     notes: list[str]
-    residues: Residues = field(default_factory=Residues)
+    residues: Residues
     aligns: dict[int, Mat3] = field(default_factory=lambda: {-1: IDENTITY})
 
 
@@ -106,8 +108,12 @@ def assemble(
     frames: Sequence[ImportedFrame],
     gravity: Vec3,
     notes: Sequence[str] = (),
+    snap: bool = False,
 ) -> Model:
     """Build the model: every axis turned into z, residues snapped, inertias about the origins.
+
+    Another library's numbers have no digits, so ``snap`` takes larger residues for zeros and leaves
+    rounded angles.
 
     Errors
     ------
@@ -121,7 +127,7 @@ def assemble(
             raise RobotError(
                 f"The {what} name {twice[0]!r} is used twice; give every {what} its own name."
             )
-    state = _State(notes=list(notes))
+    state = _State(notes=list(notes), residues=Residues(tolerance=SNAPPED if snap else AS_READ))
     links: dict[int, list[str]] = {number: [] for number in range(-1, len(joints))}
     for frame in frames:
         links[frame.joint].append(frame.name)
@@ -162,8 +168,8 @@ def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
     align = state.aligns[number] = align_z(axis)
     back = transpose(state.aligns[joint.parent])
     # Residues go before anything is multiplied, so that right angles stay exact.
-    turn = multiply(back, snap(joint.pose.rotation, state.residues, where))
-    rotation = snap(multiply(turn, align), state.residues, where)
+    turn = multiply(back, without_residues(joint.pose.rotation, state.residues, where))
+    rotation = without_residues(multiply(turn, align), state.residues, where)
     offset = rotate(back, joint.pose.offset)
     return Joint(
         name=joint.name,
@@ -171,7 +177,7 @@ def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
         continuous=joint.continuous,
         tree=Transform(
             E=transpose(rotation),
-            r=snap_vector(offset, TRANSLATION_TOLERANCE, state.residues, where),
+            r=snap_vector(offset, state.residues.tolerance, state.residues, where),
         ),
         lower=-math.inf if joint.continuous else _limit(joint.lower),
         upper=math.inf if joint.continuous else _limit(joint.upper),
@@ -202,7 +208,9 @@ def _inertia(
                 f"The inertia of link {link!r} is not physical (principal moments {shown} "
                 f"kg m^2 about its centre of mass, {problem}) and was kept as it was given."
             )
-        axes = snap(multiply(back, one.axes), state.residues, "the axes of an inertial")
+        axes = without_residues(
+            multiply(back, one.axes), state.residues, f"the inertial of link {link!r}"
+        )
         inertial = UrdfInertial(
             mass=one.mass, xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0), tensor=one.tensor
         )
@@ -215,11 +223,11 @@ def _inertia(
 def _placed(frame: ImportedFrame, aligns: Mapping[int, Mat3], residues: Residues) -> Transform:
     where = f"the frame {frame.name!r}"
     back = transpose(aligns[frame.joint])
-    rotation = multiply(back, snap(frame.pose.rotation, residues, where))
+    rotation = multiply(back, without_residues(frame.pose.rotation, residues, where))
     offset = rotate(back, frame.pose.offset)
     return Transform(
-        E=transpose(snap(rotation, residues, where)),
-        r=snap_vector(offset, TRANSLATION_TOLERANCE, residues, where),
+        E=transpose(without_residues(rotation, residues, where)),
+        r=snap_vector(offset, residues.tolerance, residues, where),
     )
 
 

@@ -6,14 +6,21 @@ import numpy as np
 
 from pinion.robot.errors import RobotError
 from pinion.robot.model import Inertia, Mat3, Transform, Vec3
-from pinion.robot.rotation import Residues, add, from_rpy, multiply, rotate, snap, transpose
+from pinion.robot.rotation import (
+    Residues,
+    add,
+    from_rpy,
+    multiply,
+    rotate,
+    transpose,
+    without_residues,
+)
 from pinion.robot.urdf import UrdfInertial
 
 Tensor = tuple[float, float, float, float, float, float]
 
 INERTIA_TOLERANCE = 1e-9
-"""Entries of a tensor this small beside its largest one are residues, and centres of mass this
-near to an axis [m] are on it."""
+"""Entries and moments of a tensor this small beside its largest one may be residues."""
 
 PHYSICAL_TOLERANCE = 1e-6
 """Relative slack of the triangle inequality, for figures that were rounded when published."""
@@ -114,20 +121,27 @@ def check_body(inertia: Inertia, body: str) -> None:
         )
 
 
-def place(inertial: UrdfInertial, rotation: Mat3, offset: Vec3, residues: Residues) -> Inertia:
+def place(
+    inertial: UrdfInertial,
+    rotation: Mat3,
+    offset: Vec3,
+    residues: Residues,
+    where: str = "the axes of an inertial",
+) -> Inertia:
     """A link's inertia in its body's frame.
 
     Parameters
     ----------
     rotation : (3, 3) link coordinates to body coordinates.
     offset : (3,) the link's origin, body coordinates [m].
+    where : what it is called where residues are noted.
 
     Returns
     -------
     The inertia about the body frame's origin: congruence by the rotations, then the
     parallel-axis theorem (Featherstone 2008, equation 2.63).
     """
-    own = snap(from_rpy(inertial.rpy), residues, "the axes of an inertial")
+    own = without_residues(from_rpy(inertial.rpy), residues, where)
     turn = multiply(rotation, own)
     tensor = multiply(multiply(turn, matrix(inertial.tensor)), transpose(turn))
     com = add(offset, rotate(rotation, inertial.xyz))
@@ -178,9 +192,11 @@ def about_com(inertia: Inertia) -> Tensor:
 
 
 def snap_inertia(inertia: Inertia, residues: Residues, where: str) -> Inertia:
-    """Remove rounding residues: see ``INERTIA_TOLERANCE``."""
-    h = snap_vector(inertia.h, INERTIA_TOLERANCE * inertia.mass, residues, where)
-    limit = INERTIA_TOLERANCE * max(abs(value) for value in inertia.I)
+    """Remove rounding residues: tensor entries this small beside the largest one are residues,
+    and centres of mass this near to an axis [m] are on it.
+    """
+    h = snap_vector(inertia.h, residues.tolerance * inertia.mass, residues, where)
+    limit = residues.tolerance * max(abs(value) for value in inertia.I)
     first = snap_vector(inertia.I[:3], limit, residues, where)
     second = snap_vector(inertia.I[3:], limit, residues, where)
     return Inertia(mass=inertia.mass, h=h, I=(*first, *second))

@@ -60,6 +60,7 @@ def load(
     lock: Mapping[str, float | None] | None = None,
     tip: str | None = None,
     floating_base: bool = False,
+    snap: bool = False,
 ) -> Model:
     """Load a robot.
 
@@ -74,19 +75,25 @@ def load(
     tip : a link; only the chain from the base to it is kept, after locking; see
         ``pinion.robot.tip``.
     floating_base : put a free-flyer between the base and the root link, whose inertia is kept.
+    snap : take angles such as 1.5708 in a URDF for the right angles that their digits stand for,
+        and residues up to 1e-9 for zeros, as cores are built; without it the model is as read, but
+        for what float64 rounds. See ``docs/angles.md``.
 
     Errors
     ------
     RobotError : unknown robot, or anything wrong with the file; the message is one sentence.
     """
-    model = _load(name_or_path, gravity, floating_base)
+    model = _load(name_or_path, gravity, floating_base, snap)
     if lock:
-        model = locked.lock(model, lock)
+        model = locked.lock(model, lock, snap=snap)
     return model if tip is None else subchain.tip(model, tip)
 
 
 def _load(
-    source: str | os.PathLike[str] | PinocchioModel, gravity: Vec3 | None, floating_base: bool
+    source: str | os.PathLike[str] | PinocchioModel,
+    gravity: Vec3 | None,
+    floating_base: bool,
+    snap: bool,
 ) -> Model:
     own = None if gravity is None else _gravity(gravity)
     if not isinstance(source, str | os.PathLike):
@@ -96,18 +103,24 @@ def _load(
                 "give a name, the path of a file or a pinocchio.Model."
             )
         _refuse_floating(floating_base, "pinocchio.Model", "pinocchio.JointModelFreeFlyer()")
-        return from_pinocchio(source, gravity=own)
+        return from_pinocchio(source, gravity=own, snap=snap)
     name = os.fspath(source)
     if name in builtin_names():
         text, kind = urdf_text(name), "built-in"
     elif is_generated(name):
         text, kind = generated_text(name), "generated"
     else:
-        return _load_file(name, gravity, floating_base)
-    return load_text(text, source=f"{kind} {name}", gravity=gravity, floating_base=floating_base)
+        return _load_file(name, gravity, floating_base, snap)
+    return load_text(
+        text,
+        source=f"{kind} {name}",
+        gravity=gravity,
+        floating_base=floating_base,
+        snap=snap,
+    )
 
 
-def _load_file(name: str, gravity: Vec3 | None, floating_base: bool) -> Model:
+def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool) -> Model:
     path = Path(name)
     looks_like_path = path.suffix != "" or len(path.parts) > 1
     if not looks_like_path and not os.path.lexists(name):
@@ -117,8 +130,10 @@ def _load_file(name: str, gravity: Vec3 | None, floating_base: bool) -> Model:
         )
     if _is_mjcf(path):
         _refuse_floating(floating_base, "MJCF file", "<freejoint/>")
-        return from_mjcf(path, gravity=None if gravity is None else _gravity(gravity))
-    return canonicalise(read(name), gravity=_gravity(gravity), floating_base=floating_base)
+        return from_mjcf(path, gravity=None if gravity is None else _gravity(gravity), snap=snap)
+    return canonicalise(
+        read(name), gravity=_gravity(gravity), floating_base=floating_base, snap=snap
+    )
 
 
 def _refuse_floating(floating_base: bool, what: str, how: str) -> None:
@@ -147,10 +162,11 @@ def load_text(
     source: str = "text",
     gravity: Vec3 | None = None,
     floating_base: bool = False,
+    snap: bool = False,
 ) -> Model:
     """Load a robot from URDF text; ``source`` stands for it in the model and in messages."""
     urdf = parse(text, source=source)
-    return canonicalise(urdf, gravity=_gravity(gravity), floating_base=floating_base)
+    return canonicalise(urdf, gravity=_gravity(gravity), floating_base=floating_base, snap=snap)
 
 
 def _gravity(gravity: Vec3 | None) -> Vec3:

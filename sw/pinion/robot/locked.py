@@ -6,12 +6,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pinion.robot.canonical import TRANSLATION_TOLERANCE
 from pinion.robot.errors import RobotError
 from pinion.robot.inertia import combine, moved, snap_inertia, snap_vector
 from pinion.robot.lookup import notes_without, unknown
 from pinion.robot.model import Body, Frame, Inertia, Joint, JointKind, Model, Transform
-from pinion.robot.rotation import IDENTITY, IDENTITY_TRANSFORM, Residues, compose, snap
+from pinion.robot.rotation import (
+    AS_READ,
+    IDENTITY,
+    IDENTITY_TRANSFORM,
+    SNAPPED,
+    Residues,
+    compose,
+    without_residues,
+)
+from pinion.robot.snapping import right_position
 
 
 def parse_lock(text: str) -> tuple[str, float | None]:
@@ -38,7 +46,7 @@ def parse_lock(text: str) -> tuple[str, float | None]:
     return name, position
 
 
-def lock(model: Model, positions: Mapping[str, float | None]) -> Model:
+def lock(model: Model, positions: Mapping[str, float | None], *, snap: bool = False) -> Model:
     """The robot with some of its joints held still.
 
     Parameters
@@ -46,6 +54,8 @@ def lock(model: Model, positions: Mapping[str, float | None]) -> Model:
     positions : for each joint to lock its position [rad | m]; None stands for 0, or for the limit
         nearest to 0 where 0 is outside the joint's limits. Joints that mimic a locked joint are
         locked with it, at the position that the tie gives, unless they have one of their own here.
+    snap : a rounded right angle, such as 1.5708, locks at the right angle, and residues go as
+        ``pinion.robot.load`` takes them away with ``snap``.
 
     Returns
     -------
@@ -60,12 +70,12 @@ def lock(model: Model, positions: Mapping[str, float | None]) -> Model:
     """
     if not positions:
         return model
-    held, notes = _resolve(model, positions)
+    held, notes = _resolve(model, positions, snap)
     if len(held) == len(model.bodies):
         raise RobotError(
             f"All {len(held)} joints of the robot {model.name!r} are locked; leave one to move."
         )
-    residues = Residues()
+    residues = Residues(tolerance=SNAPPED if snap else AS_READ)
     homes, bodies = _merge(model, held, residues)
     base_links = list(model.base_links)
     links = [list(body.links) for body in bodies]
@@ -100,7 +110,7 @@ def lock(model: Model, positions: Mapping[str, float | None]) -> Model:
 
 
 def _resolve(
-    model: Model, positions: Mapping[str, float | None]
+    model: Model, positions: Mapping[str, float | None], snap: bool
 ) -> tuple[dict[str, float], dict[str, str]]:
     """The position of every joint to lock, and the beginning of a note on each."""
     joints = {body.joint.name: body.joint for body in model.bodies}
@@ -116,6 +126,8 @@ def _resolve(
                 "and cannot be locked; lock joints of one."
             )
         held[name], why = _default(joint) if asked is None else (_inside(joint, asked), "")
+        if snap and asked is not None and joint.kind is JointKind.REVOLUTE:
+            held[name] = right_position(held[name])
         notes[name] = f"Locked joint {name!r} at {held[name]:.6g} {joint.kind.unit}{why}"
     waiting = list(held)
     while waiting:
@@ -179,7 +191,7 @@ def _motion(joint: Joint, q: float, residues: Residues, where: str) -> Transform
         return Transform(E=IDENTITY, r=(0.0, 0.0, q))
     c, s = math.cos(q), math.sin(q)
     turn = ((c, s, 0.0), (-s, c, 0.0), (0.0, 0.0, 1.0))
-    return Transform(E=snap(turn, residues, where), r=(0.0, 0.0, joint.pitch * q))
+    return Transform(E=without_residues(turn, residues, where), r=(0.0, 0.0, joint.pitch * q))
 
 
 def _in_order(model: Model, links: list[str]) -> tuple[str, ...]:
@@ -204,6 +216,6 @@ def _composed(outer: Transform, inner: Transform, residues: Residues, where: str
         return outer
     made = compose(outer, inner)
     return Transform(
-        E=snap(made.E, residues, where),
-        r=snap_vector(made.r, TRANSLATION_TOLERANCE, residues, where),
+        E=without_residues(made.E, residues, where),
+        r=snap_vector(made.r, residues.tolerance, residues, where),
     )

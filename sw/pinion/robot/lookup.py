@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from pinion.robot.errors import RobotError
 from pinion.robot.model import Frame, Model
-from pinion.robot.rotation import IDENTITY_TRANSFORM
+from pinion.robot.rotation import IDENTITY_TRANSFORM, NEARLY_RIGHT
 
 _SHOWN = 8
 """Names that a message lists at most."""
@@ -51,3 +51,8 @@ def notes_without(notes: Iterable[str], joints: Collection[str]) -> tuple[str, .
     starts = tuple(f"Joint {name!r} " for name in joints)
     ends = tuple(f" of joint {name!r} into +z." for name in joints)
     return tuple(note for note in notes if not note.startswith(starts) and not note.endswith(ends))
+
+
+def opportunity(model: Model) -> str | None:
+    """The note on structure that is nearly right-angled and was kept, None where there is none."""
+    return next((note for note in model.notes if note.startswith(NEARLY_RIGHT)), None)

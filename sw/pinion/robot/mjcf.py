@@ -26,13 +26,17 @@ _KINDS: Mapping[int, JointKind] = MappingProxyType(
 )
 
 
-def from_mjcf(path: str | os.PathLike[str], *, gravity: Vec3 | None = None) -> Model:
+def from_mjcf(
+    path: str | os.PathLike[str], *, gravity: Vec3 | None = None, snap: bool = False
+) -> Model:
     """Load the moving bodies of an MJCF file.
 
     Parameters
     ----------
     path : the file; its worldbody becomes the fixed base.
     gravity : (3,) base coordinates [m/s^2]; the file's own when None.
+    snap : take residues up to 1e-9 for zeros; MuJoCo has read the numbers, so nothing is known of
+        the digits that the file writes.
 
     Returns
     -------
@@ -46,7 +50,7 @@ def from_mjcf(path: str | os.PathLike[str], *, gravity: Vec3 | None = None) -> M
     RobotError : no ``mujoco`` library, a file that it refuses, or several joints in one body.
     """
     compiled = _compile(os.fspath(path))
-    return _from_compiled(compiled, source=os.fspath(path), gravity=gravity)
+    return _from_compiled(compiled, source=os.fspath(path), gravity=gravity, snap=snap)
 
 
 def _compile(path: str) -> Any:
@@ -65,7 +69,9 @@ def _compile(path: str) -> Any:
         raise RobotError(f"MuJoCo refuses the file {path!r}: {reason}.") from None
 
 
-def _from_compiled(compiled: Any, *, source: str, gravity: Vec3 | None) -> Model:
+def _from_compiled(
+    compiled: Any, *, source: str, gravity: Vec3 | None, snap: bool = False
+) -> Model:
     names = [str(compiled.body(k).name) or f"body_{k}" for k in range(int(compiled.nbody))]
     carrier: list[int] = [-1]  # the moving joint that carries each body, -1 for the base
     poses: list[Pose] = [Pose()]  # the body's frame in that joint's frame
@@ -93,6 +99,7 @@ def _from_compiled(compiled: Any, *, source: str, gravity: Vec3 | None) -> Model
         ],
         gravity=gravity if gravity is not None else _vec3(compiled.opt.gravity),
         notes=_left_out(compiled),
+        snap=snap,
     )
 
 

@@ -37,7 +37,7 @@ def is_pinocchio(thing: object) -> bool:
     return all(hasattr(thing, name) for name in needed)
 
 
-def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None) -> Model:
+def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = False) -> Model:
     """A Pinocchio model as a ``Model``, bodies in Pinocchio's order of joints.
 
     Parameters
@@ -45,6 +45,7 @@ def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None) -> Model:
     pin_model : a ``pinocchio.Model`` whose joints are revolute (bounded or not), prismatic or
         helical, about or along any axis, or spherical, planar or free-flyers.
     gravity : (3,) base coordinates [m/s^2]; the Pinocchio model's own when None.
+    snap : take residues up to 1e-9 for zeros.
 
     Returns
     -------
@@ -76,6 +77,7 @@ def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None) -> Model:
         inertials=[_inertial(pin_model.inertias[k + 1], k) for k in range(len(joints))],
         frames=frames,
         gravity=own,
+        snap=snap,
     )
 
 

@@ -7,15 +7,26 @@ a linear-algebra library was built for the machine at hand.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pinion.robot.model import Mat3, Transform, Vec3
 
-ROTATION_TOLERANCE = 1e-9
-"""Entries of a rotation matrix this near to 0 or +-1 are residues of rounding."""
+AS_READ = 1e-14
+"""What float64 leaves of a zero. Taking such residues away moves no result by 1e-10: the worst
+conditioned robots' forward dynamics multiply a change of an angle by some thousand."""
 
-NEAR_MISS = 1e-6
-"""Entries this near to 0, but not near enough to be snapped, are reported."""
+SNAPPED = 1e-9
+"""The same for models that may differ from their file by less than number formats resolve: what
+angles with ten and more digits leave of a zero."""
+
+NEARLY = 1e-4
+"""Tilts this small [rad], but too large to be taken for residues, are named in the notes."""
+
+NEARLY_RIGHT = "Nearly right-angled"
+"""How the note on tilts begins that were kept."""
+
+_NAMED = 3
+"""Places that a note names at most."""
 
 IDENTITY: Mat3 = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
@@ -35,14 +46,23 @@ _ALIGNMENTS: dict[Vec3, Mat3] = {
 
 @dataclass
 class Residues:
-    """A tally of the numbers that were snapped, for the model's notes."""
+    """What is taken for a residue, and a tally of what was, for the model's notes.
 
+    Members
+    -------
+    tolerance : how far from 0 or +-1 an entry of a rotation may be, a coordinate from 0 [m], and an
+        entry of a tensor relative to its largest.
+    count, largest, where : how many numbers were snapped, the largest change and its place.
+    tilts : the largest tilt [rad] at each place that is nearly right-angled and was kept.
+    known : places whose tilts another note explains.
+    """
+
+    tolerance: float = AS_READ
     count: int = 0
     largest: float = 0.0
     where: str = ""
-    kept: int = 0
-    kept_largest: float = 0.0
-    kept_where: str = ""
+    tilts: dict[str, float] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
 
     def snapped(self, change: float, where: str) -> None:
         """Count one number that was moved by ``change``."""
@@ -50,11 +70,10 @@ class Residues:
         if change >= self.largest:
             self.largest, self.where = change, where
 
-    def near_miss(self, value: float, where: str) -> None:
-        """Count one number that looks like a residue and is too large to be taken for one."""
-        self.kept += 1
-        if value >= self.kept_largest:
-            self.kept_largest, self.kept_where = value, where
+    def kept(self, tilt: float, where: str) -> None:
+        """Note a number that would be a zero but for a small tilt."""
+        if where not in self.known:
+            self.tilts[where] = max(tilt, self.tilts.get(where, 0.0))
 
     def notes(self) -> list[str]:
         """What was snapped and what was kept, at most one sentence each."""
@@ -65,14 +84,20 @@ class Residues:
                 f"Snapped {self.count} rounding residue{plural} to 0 or +-1; the largest change, "
                 f"{self.largest:.3g}, was in {self.where}."
             )
-        if self.kept:
-            verb = "entries" if self.kept > 1 else "entry"
+        if self.tilts:
+            worst = sorted(self.tilts, key=lambda place: -self.tilts[place])
+            named = [f"{place} ({self.tilts[place]:.3g} rad)" for place in worst[:_NAMED]]
+            more = len(worst) - len(named)
+            named += [f"{more} more"] if more else []
             notes.append(
-                f"Kept {self.kept} rotation {verb} that may be residues but exceed "
-                f"{ROTATION_TOLERANCE:g}; the largest, {self.kept_largest:.3g}, is in "
-                f"{self.kept_where}: write such angles with more digits."
+                f"{NEARLY_RIGHT} and kept as read: {_listed(named)}; exact right angles there "
+                "would be zeros, which cost no operation."
             )
         return notes
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def transpose(a: Mat3) -> Mat3:
@@ -117,22 +142,22 @@ def from_rpy(rpy: Vec3) -> Mat3:
     )
 
 
-def snap(a: Mat3, residues: Residues, where: str) -> Mat3:
-    """Remove rounding residues from a rotation matrix and report them.
+def without_residues(a: Mat3, residues: Residues, where: str) -> Mat3:
+    """Snap a rotation's residues to 0 and +-1, and report them.
 
-    Entries within ``ROTATION_TOLERANCE`` of 0 become 0. An entry near +-1 becomes +-1 only when
+    Entries within ``residues.tolerance`` of 0 become 0. An entry near +-1 becomes +-1 only when
     the rest of its row and column is zero: a turn by 4e-5 rad has a cosine within 1e-9 of one,
     yet it is a turn.
     """
     rows = [list(row) for row in a]
     for row in rows:
         for k, value in enumerate(row):
-            if abs(value) <= ROTATION_TOLERANCE:
+            if abs(value) <= residues.tolerance:
                 if value != 0.0:
                     residues.snapped(abs(value), where)
                 row[k] = 0.0
-            elif abs(value) <= NEAR_MISS:
-                residues.near_miss(abs(value), where)
+            elif abs(value) < NEARLY:
+                residues.kept(abs(value), where)
     for i, row in enumerate(rows):
         for k, value in enumerate(row):
             others = [row[n] for n in range(3) if n != k] + [rows[n][k] for n in range(3) if n != i]
@@ -152,10 +177,12 @@ def unit_axis(axis: Vec3, residues: Residues, where: str) -> Vec3:
     norm = math.sqrt(sum(value * value for value in scaled))
     unit = [value / norm for value in scaled]
     for k, value in enumerate(unit):
-        if abs(value) <= ROTATION_TOLERANCE:
+        if abs(value) <= residues.tolerance:
             if value != 0.0:
                 residues.snapped(abs(value), where)
             unit[k] = 0.0
+        elif abs(value) < NEARLY:
+            residues.kept(abs(value), where)
     if sum(value != 0.0 for value in unit) == 1:
         unit = [math.copysign(1.0, value) if value else 0.0 for value in unit]
     return (unit[0], unit[1], unit[2])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,18 +22,25 @@ from pinion.robot.model import Mimic, Vec3
 LARGEST = 1e30
 """No figure of a robot is larger; beyond it, products of figures would overflow."""
 
+EXACT: Vec3 = (0.0, 0.0, 0.0)
+"""The rounding of numbers that nobody wrote."""
+
 _SUPPORTED = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
 
 @dataclass(frozen=True, kw_only=True)
 class UrdfInertial:
-    """An ``<inertial>``: tensor (xx, xy, xz, yy, yz, zz) about the centre of mass, own axes."""
+    """An ``<inertial>``: tensor (xx, xy, xz, yy, yz, zz) about the centre of mass, own axes.
+
+    ``rpy_rounding`` as of :class:`UrdfJoint`.
+    """
 
     mass: float
     xyz: Vec3
     rpy: Vec3
     tensor: tuple[float, float, float, float, float, float]
     accept: bool = False
+    rpy_rounding: Vec3 = EXACT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +53,11 @@ class UrdfLink:
 
 @dataclass(frozen=True, kw_only=True)
 class UrdfJoint:
-    """A ``<joint>``; limits are None when the file gives none."""
+    """A ``<joint>``; limits are None when the file gives none.
+
+    ``rpy_rounding`` is half a unit of the last digit written of each angle of ``rpy`` [rad]: what a
+    writer who rounds may have left out.
+    """
 
     name: str
     type: str
@@ -63,6 +75,7 @@ class UrdfJoint:
     armature: float
     mimic: Mimic | None
     rated_velocity: float | None
+    rpy_rounding: Vec3 = EXACT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,13 +181,14 @@ def _inertial(element: ElementTree.Element, link: str) -> UrdfInertial:
         raise RobotError(
             f"The accept_inertia {accept!r} of {where} is unknown; write true or false."
         )
-    xyz, rpy = _origin(element, where)
+    xyz, rpy, rounding = _origin(element, where)
     return UrdfInertial(
         mass=_required(mass, "value", where),
         xyz=xyz,
         rpy=rpy,
         tensor=(tensor[0], tensor[1], tensor[2], tensor[3], tensor[4], tensor[5]),
         accept=accept == "true",
+        rpy_rounding=rounding,
     )
 
 
@@ -205,7 +219,7 @@ def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
     rated = _optional(own, "rated_velocity", where)
     if rated is not None and rated <= 0.0:
         raise RobotError(f"The rated_velocity {rated!r} of {where} must be positive.")
-    xyz, rpy = _origin(element, where)
+    xyz, rpy, rounding = _origin(element, where)
     return UrdfJoint(
         name=name,
         type=kind,
@@ -223,6 +237,7 @@ def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
         armature=_not_negative(_optional(own, "armature", where), "armature", where) or 0.0,
         mimic=None if mimic is None else _mimic(mimic, where),
         rated_velocity=rated,
+        rpy_rounding=rounding,
     )
 
 
@@ -246,15 +261,25 @@ def _end(element: ElementTree.Element, tag: str, where: str) -> str:
     return link
 
 
-def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3]:
+def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3, Vec3]:
+    """Its xyz, its rpy, and half a unit of the last digit of each angle of rpy."""
     origin = element.find("origin")
     zero: Vec3 = (0.0, 0.0, 0.0)
     if origin is None:
-        return zero, zero
-    return (
-        _vector(origin, "xyz", where, what="origin xyz", default=zero),
-        _vector(origin, "rpy", where, what="origin rpy", default=zero),
-    )
+        return zero, zero, EXACT
+    xyz = _vector(origin, "xyz", where, what="origin xyz", default=zero)
+    rpy = _vector(origin, "rpy", where, what="origin rpy", default=zero)
+    roll, pitch, yaw = map(half_unit, origin.get("rpy", "0 0 0").split())
+    return xyz, rpy, (roll, pitch, yaw)
+
+
+def half_unit(number: str) -> float:
+    """Half a unit of the last digit of a decimal number as it is written: 0.00005 of 1.5708."""
+    try:
+        exponent = Decimal(number).as_tuple().exponent
+    except InvalidOperation:  # an exponent beyond all measure, of a number that is zero
+        return 0.0
+    return float(Decimal((0, (5,), int(exponent) - 1)))
 
 
 def _vector(

@@ -1,0 +1,198 @@
+"""What a robot with exact right angles differs in from the robot as its file has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion import dynamics
+from pinion.graph import op_counts
+from pinion.graph.passes import fold
+from pinion.robot import Mat3, Model, opportunity
+from pinion.robot.rotation import NEARLY
+
+from .row import Floats, Function
+from .samples import sample
+from .table import function as named_function
+
+STATES = 200
+"""States of the reference distribution, positions within the limits, at which both are compared."""
+
+SEED = 1_701
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapping:
+    """What snapping changed, at :data:`STATES` states of the reference distribution.
+
+    Members
+    -------
+    pose_angle, pose_distance : largest turn [rad] and largest shift [m] of a link's frame.
+    products, products_as_read : multiplications of the function's graph, constants folded, before
+        its reduction: of the robot with right angles, and as read.
+    results : for each result block the largest change of a word, relative to the block's largest.
+    """
+
+    pose_angle: float
+    pose_distance: float
+    products: int
+    products_as_read: int
+    results: Mapping[str, float]
+
+    def figures(self) -> dict[str, float]:
+        """The members as numbers by name, those of results as ``result_NAME``; four digits each."""
+        named = {
+            "pose_angle": self.pose_angle,
+            "pose_distance": self.pose_distance,
+            "products": float(self.products),
+            "products_as_read": float(self.products_as_read),
+            **{f"result_{name}": change for name, change in self.results.items()},
+        }
+        return {name: float(f"{value:.4g}") for name, value in named.items()}
+
+
+def snapping(as_read: Model, snapped: Model, function: Function) -> Snapping | None:
+    """Compare a robot with exact right angles with the same robot as read.
+
+    Returns
+    -------
+    None where snapping changed neither a body nor a frame.
+    """
+    if as_read.bodies == snapped.bodies and as_read.frames == snapped.frames:
+        return None
+    angle, distance = pose_change(as_read, snapped, _positions(as_read))
+    return Snapping(
+        pose_angle=angle,
+        pose_distance=distance,
+        products=_products(snapped, function),
+        products_as_read=_products(as_read, function),
+        results=_results(as_read, snapped, function),
+    )
+
+
+def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
+    """What :meth:`Snapping.figures` say, as one sentence."""
+    before, after = figures["products_as_read"], figures["products"]
+    worst, moved = _worst(figures)
+    saved = (
+        f"leaves {function} {after:,.0f} of {before:,.0f} products"
+        if after < before
+        else f"saves none of the {before:,.0f} products of {function}"
+    )
+    return (
+        f"Snapping {saved}; at {STATES} states a link's pose moves by at most "
+        f"{figures['pose_angle']:.2g} rad and {figures['pose_distance']:.2g} m, and a result by "
+        f"{moved:.2g} of its block's largest word ({worst}); --no-snap keeps the angles as written."
+    )
+
+
+def snapped_errors_sentence(figures: Mapping[str, float]) -> str:
+    """What errors of a build with snapped angles are relative to, as one sentence."""
+    worst, moved = _worst(figures)
+    return (
+        "Errors are relative to the robot with exact right angles, as it was built; with the "
+        f"angles as its file writes them a result differs by up to {moved:.2g} of its block's "
+        f"largest word ({worst})."
+    )
+
+
+def _worst(figures: Mapping[str, float]) -> tuple[str, float]:
+    """The result block that changes the most, and by how much."""
+    prefix = "result_"
+    found = {key: change for key, change in figures.items() if key.startswith(prefix)}
+    worst = max(found, key=lambda key: found[key])
+    return worst.removeprefix(prefix), found[worst]
+
+
+def pose_change(one: Model, other: Model, q: Floats) -> tuple[float, float]:
+    """How far the links' frames of two models of a robot are apart.
+
+    Parameters
+    ----------
+    one, other : models with the same joints and frames.
+    q : (n, nq) positions [rad | m].
+
+    Returns
+    -------
+    The largest angle between two frames of a link [rad], and the largest distance [m].
+    """
+    angle = distance = 0.0
+    for frame in one.frames:
+        (R, p), (S, s) = (dynamics.frame_placement(model, q, frame.name) for model in (one, other))
+        # |R - S| = 2 sqrt(2) sin(angle / 2), which keeps its digits where the angle is small.
+        half = np.linalg.norm(R - S, axis=(-2, -1)).max() / (2.0 * math.sqrt(2.0))
+        angle = max(angle, 2.0 * math.asin(min(1.0, float(half))))
+        distance = max(distance, float(np.linalg.norm(p - s, axis=-1).max()))
+    return angle, distance
+
+
+def opportunity_sentences(model: Model, function: Function) -> list[str]:
+    """What is nearly right-angled and was kept, and how many products exact angles would save.
+
+    They are counted with the small entries of the joints' rotations left out; what the tilts leave
+    in levers and inertias comes on top. None for a robot without such structure.
+    """
+    note = opportunity(model)
+    if note is None:
+        return []
+    before, after = _products(model, function), _products(_without_tilts(model), function)
+    if after >= before:
+        return [note]
+    return [
+        note,
+        f"Of the {before:,} products of {function.name}, at least {before - after:,} are due to "
+        "these tilts: where a right angle is meant, write it in the file with all its digits.",
+    ]
+
+
+def _without_tilts(model: Model) -> Model:
+    """The model with entries of rotations left out that are tilts: for counting alone."""
+    bodies = []
+    for body in model.bodies:
+        x, y, z = (
+            tuple(0.0 if abs(value) < NEARLY else value for value in row)
+            for row in body.joint.tree.E
+        )
+        E = _with_ones(np.array((x, y, z)))
+        tree = replace(body.joint.tree, E=E)
+        bodies.append(replace(body, joint=replace(body.joint, tree=tree)))
+    return replace(model, bodies=tuple(bodies))
+
+
+def _with_ones(E: Floats) -> Mat3:
+    """The same with exact ones where an entry is alone in its row."""
+    alone = (E != 0.0).sum(axis=1) == 1
+    x, y, z = np.where(alone[:, None], np.sign(E), E).tolist()
+    return tuple(x), tuple(y), tuple(z)
+
+
+def _positions(model: Model) -> NDArray[np.float64]:
+    row = named_function("crba")
+    states = sample(model, row, STATES, distribution="reference", seed=SEED, any_joint=True)
+    return states["q"].astype(np.float64)
+
+
+def _products(model: Model, function: Function) -> int:
+    graph = fold(function.trace(model, minimal=not function.published, any_joint=True))
+    counts = op_counts(graph)
+    return counts["mul"] + counts["mul_const"]
+
+
+def _results(as_read: Model, snapped: Model, function: Function) -> dict[str, float]:
+    drawn = sample(as_read, function, STATES, distribution="reference", seed=SEED, any_joint=True)
+    states = {name: array.astype(np.float64) for name, array in drawn.items()}
+    before, after = (function.evaluate(model, states) for model in (as_read, snapped))
+    return {
+        # Where a robot's equations have no solution, there is nothing to compare.
+        name: _largest(after[name] - wanted) / (_largest(wanted) or 1.0)
+        for name, wanted in before.items()
+    }
+
+
+def _largest(values: Floats) -> float:
+    """The largest finite magnitude, 0 without any."""
+    return float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))

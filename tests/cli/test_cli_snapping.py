@@ -1,0 +1,101 @@
+"""Rounded angles at the command line: snapped and told for cores, kept with `--no-snap`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pinion.flow.build import Build
+from tests.cli.conftest import Pinion
+from tests.robot.snippets import A, joint, link, robot
+
+FIGURES = {"pose_angle", "pose_distance", "products", "products_as_read", "result_tau"}
+
+
+def arm(angle: str) -> str:
+    """Two joints with crossing axes."""
+    away = f'<origin xyz="0 0.1 0.4" rpy="{angle} 0 0"/><axis xyz="0 0 1"/>'
+    heavy = '<origin xyz="0.1 0.2 0.3"/>'
+    links = (link("b", extra=heavy), link("c", extra=heavy))
+    return robot(A, *links, joint(extra=away), joint("k", "b", "c", extra=away))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A URDF with angles of four decimals."""
+    file = tmp_path / "arm.urdf"
+    file.write_text(arm("1.5708"))
+    return file
+
+
+def words(text: str) -> str:
+    """The text on one line."""
+    return " ".join(text.split())
+
+
+def saved(told: str) -> tuple[int, int]:
+    """The two counts of products in the sentence on snapping."""
+    found = re.search(r"Snapping leaves rnea (\d+) of (\d+) products", told)
+    assert found is not None, told
+    return int(found[1]), int(found[2])
+
+
+def test_info_tells_what_is_snapped_and_what_it_saves(pinion: Pinion, path: Path) -> None:
+    told = words(pinion("info", path).out)
+    assert "Took 2 rounded angles (1.5708 rad) for right angles" in told
+    exact, rounded = saved(told)
+    assert exact < 0.8 * rounded and "--no-snap keeps" in told
+    summary = pinion("info", path, "--function", "aba", "--json").json
+    assert set(summary["snapping"]) == {*FIGURES - {"result_tau"}, "result_qdd"}
+    assert summary["joints"][1]["tree"]["E"][1] == [0.0, 0.0, 1.0]
+    kept = pinion("info", path, "--no-snap", "--json").json
+    assert "snapping" not in kept and kept["joints"][1]["tree"]["E"][1][1] != 0.0
+    assert "Kept 2 rounded angles (1.5708 rad) as written" in kept["notes"][0]
+
+
+def test_info_names_what_is_nearly_right_angled(pinion: Pinion, path: Path) -> None:
+    path.write_text(arm("1.570800"))
+    told = words(pinion("info", path).out)
+    assert "Nearly right-angled and kept as read" in told
+    assert "are due to these tilts" in told and "Snapping" not in told
+
+
+def test_a_build_tells_and_records_its_snapping(pinion: Pinion, path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "core"
+    done = pinion("build", path, "rnea", "--ii", 4, "-o", folder)
+    assert done.code == 0 and done.err == ""
+    exact, _ = saved(words(done.out))
+    build = Build.read(folder)
+    assert set(build.manifest.snapping) == FIGURES
+    assert json.loads((folder / "manifest.json").read_text())["snapping"]["products"] == exact
+    assert build.model.bodies[1].joint.tree.E[1] == (0.0, 0.0, 1.0)
+
+
+def test_an_export_is_as_read_unless_asked(pinion: Pinion, path: Path, tmp_path: Path) -> None:
+    sizes = []
+    for asked in ((), ("--snap",)):
+        out = tmp_path / f"cuda{len(asked)}"
+        done = pinion("export", path, "rnea", "--cuda", *asked, "-o", out, "--json").json
+        sizes.append((out / f"{done['name']}.cuh").read_text().count(" * "))
+    assert sizes[1] < sizes[0]
+    pinion("export", tmp_path, "--snap", "-o", tmp_path / "x").refused("--snap", "--cpu", "--cuda")
+
+
+@pytest.mark.slow
+def test_verify_says_what_errors_are_relative_to(pinion: Pinion, path: Path) -> None:
+    folder = path.parent / "core"
+    snapped = pinion("build", path, "rnea", "--ii", 4, "-o", folder, "--json").json
+    verified = pinion("verify", folder, "--samples", 50)
+    assert verified.code == 0
+    assert "Errors are relative to the robot with exact right angles" in words(verified.out)
+    kept = pinion("build", path, "rnea", "--ii", 4, "--no-snap", "-o", folder, "--json").json
+    assert "snapping" not in kept
+    assert kept["multipliers"] > snapped["multipliers"]
+    assert "exact right angles" not in pinion("verify", folder, "--samples", 50).out
+    path.write_text(arm("1.570800"))
+    told = pinion("build", path, "rnea", "--ii", 4, "-o", folder, "--json").json
+    assert "due to these tilts" in told["opportunity"]
+    assert "due to these tilts" in pinion("build", path, "rnea", "--ii", 4, "-o", folder).out

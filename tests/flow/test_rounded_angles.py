@@ -1,0 +1,38 @@
+"""Rounded angles cost multipliers, and cores built from a file with them do without."""
+
+from __future__ import annotations
+
+import pytest
+
+from pinion.flow.build import make_design
+from pinion.functions import function, reduced_graph
+from pinion.hls.costs import DatapathCosts
+from pinion.robot import Model, load, load_text, urdf_text
+from tests.robot.snippets import rewritten, with_decimals
+
+
+def iiwa14(decimals: int, *, snap: bool) -> Model:
+    """The built-in robot with its angles rounded."""
+    text = rewritten(urdf_text("iiwa14"), with_decimals(decimals))
+    return load_text(text, source="built-in iiwa14", snap=snap)
+
+
+def multipliers(model: Model) -> int:
+    """Of `rnea` at one result every 8 cycles."""
+    return make_design(model, function("rnea"), ii=8, formats="q16.16").multipliers
+
+
+@pytest.mark.parametrize("decimals", [4, 5])
+def test_a_file_with_few_digits_gives_the_same_datapath(decimals: int) -> None:
+    row, costs = function("rnea"), DatapathCosts()
+    built_in = reduced_graph(load("iiwa14"), row, costs=costs)
+    # All that follows is made of this graph alone, its units too.
+    assert reduced_graph(iiwa14(decimals, snap=True), row, costs=costs) == built_in
+
+
+@pytest.mark.slow
+def test_four_digits_cost_no_multiplier() -> None:
+    expected = multipliers(load("iiwa14"))
+    assert expected == 25
+    assert multipliers(iiwa14(4, snap=True)) == expected
+    assert multipliers(iiwa14(4, snap=False)) > 1.9 * expected

@@ -1,0 +1,87 @@
+"""What right angles in place of rounded ones save, and how far they move poses and results."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from pinion.functions import (
+    function,
+    opportunity_sentences,
+    pose_change,
+    snapped_errors_sentence,
+    snapping,
+    snapping_sentence,
+)
+from pinion.graph import op_counts
+from pinion.graph.passes import fold
+from pinion.robot import Model, load, load_text, urdf_text
+from tests.robot.snippets import A, B, C, joint, rewritten, robot
+
+Z = '<axis xyz="0 0 1"/>'
+
+
+def iiwa14(form: str, *, snap: bool) -> Model:
+    """The built-in robot with its angles rounded to four decimals and written so."""
+    text = rewritten(urdf_text("iiwa14"), lambda angle: form.format(round(angle, 4)))
+    return load_text(text, snap=snap)
+
+
+def test_the_products_of_rounded_angles_are_counted() -> None:
+    row = function("rnea")
+    read, snapped = iiwa14("{}", snap=False), iiwa14("{}", snap=True)
+    found = snapping(read, snapped, row)
+    assert found is not None
+    assert found.products == products(load("iiwa14")) < 0.5 * found.products_as_read
+    assert found.products_as_read == products(read)
+    # Each joint's angles are up to 7.4e-6 rad off.
+    assert 7e-6 < found.pose_angle < 7 * 7.4e-6
+    assert 1e-6 < found.pose_distance < 2e-5
+    assert set(found.results) == {"tau"} and 1e-7 < found.results["tau"] < 1e-5
+    figures = found.figures()
+    assert figures["result_tau"] == pytest.approx(found.results["tau"], rel=1e-3)
+    sentence = snapping_sentence("rnea", figures)
+    assert f"leaves rnea {found.products} of {found.products_as_read} products" in sentence
+    assert "--no-snap" in sentence and "(tau)" in sentence
+    assert "(tau)" in snapped_errors_sentence(figures)
+    assert snapping(load("iiwa14"), load("iiwa14", snap=True), row) is None
+
+
+def products(model: Model) -> int:
+    """Multiplications of the folded `rnea`."""
+    counts = op_counts(fold(function("rnea").trace(model)))
+    return counts["mul"] + counts["mul_const"]
+
+
+def test_poses_move_by_the_tilt_and_its_lever() -> None:
+    def arm(angle: str) -> Model:
+        turned, far = f'<origin rpy="{angle} 0 0"/>', '<origin xyz="0 0 2"/>'
+        parts = (joint(extra=Z + turned), joint("k", "b", "c", "fixed", far))
+        return load_text(robot(A, B, C, *parts))
+
+    tilt = 1.5708 - 0.5 * math.pi
+    angle, distance = pose_change(arm("1.5708"), arm("1.5707963267948966"), np.array([[0.3]]))
+    assert angle == pytest.approx(tilt, rel=1e-6)
+    assert distance == pytest.approx(2.0 * tilt, rel=1e-6)
+    assert pose_change(arm("1.5708"), arm("1.5708"), np.zeros((2, 1))) == (0.0, 0.0)
+
+
+def test_a_floating_base_has_figures_too() -> None:
+    text = re.sub(r"1\.5707963267948966", "1.5708", urdf_text("hyq"))
+    read, snapped = (load_text(text, floating_base=True, snap=snap) for snap in (False, True))
+    found = snapping(read, snapped, function("rnea"))
+    assert found is not None and found.products < found.products_as_read
+    # Two joints of a leg are 3.7e-6 rad off.
+    assert 3.6e-6 < found.pose_angle < 7.4e-6
+
+
+def test_what_tilts_cost_is_told() -> None:
+    row = function("rnea")
+    note, cost = opportunity_sentences(iiwa14("{:.6f}", snap=True), row)
+    assert note.startswith("Nearly right-angled")
+    before, saved = (int(number) for number in re.findall(r"\d+", cost)[:2])
+    assert before - saved == products(load("iiwa14"))
+    assert opportunity_sentences(load("iiwa14"), row) == []
