@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pinion.flow.build import build
 from pinion.functions.table import FunctionError
 from pinion.robot import builtin_names, load
 from tests.cli.conftest import Pinion
-from tests.robot.snippets import A, B, joint, robot
+from tests.robot.snippets import A, B, joint, link, robot, tensor
 from tests.robot.test_robot_errors import BAD
 
 
@@ -40,8 +41,8 @@ def test_info_has_joints_links_and_notes(pinion: Pinion, name: str) -> None:
     assert summary["nq"] == len(summary["joints"]) == len(summary["links"]) == model.nq
     assert [j["name"] for j in summary["joints"]] == list(model.joint_names)
     assert summary["notes"] == list(model.notes)
-    for link in summary["links"]:
-        assert set(link) == {"name", "mass", "com", "inertia", "merged"}
+    for each in summary["links"]:
+        assert set(each) == {"name", "mass", "com", "inertia", "merged"}
     text = pinion("info", name)
     assert text.code == 0 and text.err == ""
     for joint_name in model.joint_names:
@@ -88,7 +89,22 @@ def test_info_of_a_floating_base(pinion: Pinion) -> None:
         assert needle in fixed
     leg = ("info", "hyq", "--floating-base", "--tip", "lf_lowerleg", "--lock", "lf_hfe_joint=0.1")
     assert pinion(*leg, "--json").json["nv"] == 6 + 2
-    pinion("info", "pendulum", "--floating-base").refused("'base' has no inertia")
+    pinion("info", "pendulum", "--floating-base").refused("'root_joint'", "'base'", "no inertia")
+
+
+def test_accepted_inertias_are_warnings(pinion: Pinion, tmp_path: Path) -> None:
+    path = tmp_path / "odd.urdf"
+    path.write_text(robot(A, link("b", "1", tensor(izz="0.3")), joint()))
+    pinion("info", path).refused("'b'", "triangle inequality", "--accept-inertia")
+    done = pinion("info", path, "--accept-inertia", "--json")
+    assert done.code == 0 and done.json["nv"] == 1
+    assert done.err.count("\n") == 1
+    assert "'b' is not physical" in done.err and "kept as accept_inertia asks" in done.err
+    folder = tmp_path / "header"
+    pinion("export", path, "rnea", "--cuda", "-o", folder).refused("'b'", "triangle inequality")
+    done = pinion("export", path, "rnea", "--cuda", "-o", folder, "--accept-inertia")
+    assert done.code == 0 and "'b' is not physical" in done.err
+    pinion("export", folder, "-o", tmp_path / "x", "--accept-inertia").refused("--cpu and --cuda")
 
 
 @pytest.mark.parametrize("ii", ["8", "auto"])
@@ -138,6 +154,8 @@ def test_missing_file_folder_and_name(pinion: Pinion, tmp_path: Path) -> None:
     pinion("info", "iiwa15").refused("'iiwa15'", "iiwa14", "chain_N")
     pinion("info", "chain_0").refused("'chain_0'")
     pinion("info", tmp_path / "two\nlines.urdf").refused("lines.urdf")
+    os.mkfifo(tmp_path / "pipe.urdf")
+    pinion("info", tmp_path / "pipe.urdf").refused("pipe.urdf", "not a regular file")
 
 
 def test_json_in_a_pipe_is_one_line(process: Pinion) -> None:

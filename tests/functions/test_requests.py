@@ -77,6 +77,15 @@ def test_ragged_rows_are_refused() -> None:
     assert "'q' is no array" in refusal(q=[[1.0, 2.0], [1.0]])
 
 
+def test_masks_are_refused_because_numpy_would_drop_them() -> None:
+    masked = np.ma.masked_array(np.zeros((3, 2)), mask=np.eye(3, 2, dtype=bool))
+    for value in (masked, list(masked), tuple(masked)):
+        assert "'q' has masked elements" in refusal(q=value)
+    # Of what has none, nothing gets lost.
+    plain = {**states(3, seed=1), "q": np.ma.masked_array(np.ones((3, 2)))}
+    assert np.all(check_arrays(INPUTS, plain).arrays["q"] == 1.0)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_value_that_is_no_number_is_refused_with_its_index(bad: float, dtype: type) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from pinion.robot import RobotError, load, load_text, urdf_text
 from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
+Z = '<axis xyz="0 0 1"/>'
 LIMIT = '<limit lower="{}" upper="{}" effort="{}" velocity="{}"/>'
 
 BAD: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -18,6 +20,20 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
     "unclosed": ('<robot name="r"><link', ("not XML", "bad.urdf")),
     "not a robot": ("<mujoco/>", ("<mujoco>", "<robot>")),
     "xacro": ('<robot xmlns:xacro="http://x/xacro"><xacro:include/></robot>', ("xacro",)),
+    "nested xacro": (
+        '<robot name="r" xmlns:xacro="http://x/xacro"><link name="a"><inertial><xacro:box m="1"/>'
+        "</inertial></link></robot>",
+        ("xacro element", "box", "expand"),
+    ),
+    "xacro expression": (robot(A, link("b", "${mass}"), joint()), ("xacro", "'${mass}'", "<mass>")),
+    "xacro expression in a text": (
+        robot(A, B, joint(), "<gazebo><name>${prefix}b</name></gazebo>"),
+        ("xacro", "${prefix}b", "<name>"),
+    ),
+    "xacro without its namespace": (
+        '<robot name="r"><xacro:include filename="arm.xacro"/></robot>',
+        ("xacro", "expand"),
+    ),
     "no links": (robot(), ("no links", "bad.urdf")),
     "nameless link": (robot(A, "<link/>"), ("<link> number 2", "name")),
     "nameless joint": (robot(A, B, "<joint/>"), ("<joint> number 1", "name")),
@@ -50,12 +66,17 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "point mass": (
         robot(A, link("b", "1", tensor(ixx="0", iyy="0", izz="0")), joint()),
-        ("'b'", "not positive definite"),
+        ("'j'", "'b'", "no inertia", "about its axis"),
     ),
     "rod": (
-        robot(A, link("b", "1", tensor(izz="0")), joint()),
-        ("'b'", "not positive definite"),
+        robot(A, link("b", "1", tensor(izz="0")), joint(extra=Z)),
+        ("'j'", "'b'", "no inertia", "about its axis"),
     ),
+    "massless slide": (
+        robot(A, '<link name="b"/>', joint(kind="prismatic")),
+        ("'j'", "'b'", "no inertia", "along its axis"),
+    ),
+    "lightest mass": (robot(A, link("b", "5e-324"), joint()), ("'b'", "5e-324", "next to nothing")),
     "bad fixed link": (
         robot(A, B, link("c", "1", tensor(izz="9")), joint(), joint("k", "b", "c", "fixed")),
         ("'c'", "9", "triangle inequality"),
@@ -160,6 +181,44 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         robot(A, B, joint(extra=LIMIT.format(2, -1.5, 1, 1))),
         ("'j'", "2.0", "-1.5", "reversed"),
     ),
+    "far away": (
+        robot(A, B, joint(extra='<origin xyz="0 1e29 0"/>')),
+        ("'j'", "1e+29 m", "1e+07"),
+    ),
+    "far centre of mass": (
+        robot(A, link("b", extra='<origin xyz="0 0 -2e7"/>'), joint()),
+        ("'b'", "-20000000.0 m", "1e+07"),
+    ),
+    "many turns": (
+        robot(A, B, joint(extra='<origin rpy="1e29 0 0"/>')),
+        ("'j'", "1e+29 rad", "1e+06"),
+    ),
+    "unknown leader": (
+        robot(A, B, joint(extra='<mimic joint="l"/>')),
+        ("'j'", "'l'", "mimics"),
+    ),
+    "own leader": (robot(A, B, joint(extra='<mimic joint="j"/>')), ("'j'", "mimics itself")),
+    "circle of leaders": (
+        robot(
+            *(A, B, C, link("d")),
+            joint("j", "a", "b", extra='<mimic joint="k"/>'),
+            joint("k", "b", "c", extra=Z + '<mimic joint="l"/>'),
+            joint("l", "c", "d", extra='<mimic joint="k"/>'),
+        ),
+        ("'k' -> 'l' -> 'k'", "circle"),
+    ),
+    "control character": (
+        robot(A, link("b&#x9b;2J"), joint(child="b&#x9b;2J")),
+        ("link name 'b\\x9b2J'", "control character"),
+    ),
+    "turned text": (
+        robot(A, B, joint("j&#x202e;")),
+        ("joint name 'j\\u202e'", "control character"),
+    ),
+    "robot with two lines": (
+        f'<robot name="one&#10;two">{A}{B}{joint()}</robot>',
+        ("robot name 'one\\ntwo'", "control character"),
+    ),
     "still": (robot(A, B, joint(extra='<pinion rated_velocity="0"/>')), ("'j'", "rated_velocity")),
     "no joint": (robot(A), ("'r'", "no moving joint")),
     "fixed only": (robot(A, B, joint(kind="fixed")), ("'r'", "no moving joint")),
@@ -206,6 +265,51 @@ def test_missing_file_directory_and_binary(tmp_path: Path) -> None:
     with pytest.raises(RobotError) as error:
         load("nul\0.urdf")
     check(error, "nul", "cannot be read")
+
+
+REPEATED = {
+    "link": ("inertial",),
+    "inertial": ("origin", "mass", "inertia"),
+    "joint": ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic"),
+}
+
+
+@pytest.mark.parametrize(
+    ("holder", "tag"), [(holder, tag) for holder, tags in REPEATED.items() for tag in tags]
+)
+def test_repeated_element_is_refused(holder: str, tag: str) -> None:
+    # The snippets have one already of some.
+    known = tag in ("inertial", "parent", "child")
+    extra = f"<{tag}/>" if known else f"<{tag}/><{tag}/>"
+    bodies = {
+        "link": robot(A, link("b").replace("</link>", f"{extra}</link>"), joint()),
+        "inertial": robot(A, link("b", extra=extra), joint()),
+        "joint": robot(A, B, joint(extra=extra)),
+    }
+    with pytest.raises(RobotError) as error:
+        load_text(bodies[holder])
+    check(error, f"<{tag}>", "'j'" if holder == "joint" else "'b'", "keep one")
+
+
+def test_what_is_no_regular_file_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.urdf"
+    os.mkfifo(pipe)
+    with pytest.raises(RobotError) as error:
+        load(pipe)
+    check(error, "pipe.urdf", "a pipe", "regular file")
+    with pytest.raises(RobotError) as error:
+        load("/dev/zero")
+    check(error, "/dev/zero", "character device")
+    large = tmp_path / "large.urdf"
+    with large.open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(RobotError) as error:
+        load(large)
+    check(error, "large.urdf", "67108865 bytes")
+
+
+def test_comments_may_speak_of_xacro() -> None:
+    assert load_text(robot(A, B, "<!-- <xacro:arm m='${mass}'/> -->", joint())).nq == 1
 
 
 def test_file_behind_a_file_cannot_be_read(tmp_path: Path) -> None:

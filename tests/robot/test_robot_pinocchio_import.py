@@ -132,10 +132,10 @@ def test_bad_models_give_one_sentence() -> None:
         load(pin.Model())
     check(error, "no moving joint")
     other = pin.buildModelFromXML(urdf_text("two_link"))
-    other.inertias[1] = pin.Inertia.Zero()
+    other.inertias[2] = pin.Inertia.Zero()
     with pytest.raises(RobotError) as error:
         load(other)
-    check(error, "'link_1'", "no inertia")
+    check(error, "'link_2'", "no inertia")
 
 
 def test_maps_go_there_and_back() -> None:

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .errors import complain
-from .options import FloatingBase, Json, Lock, Robot, Snap, Tip, interval, load_robot, names
+from .options import (
+    AcceptInertia,
+    FloatingBase,
+    Json,
+    Lock,
+    Robot,
+    Snap,
+    Tip,
+    interval,
+    load_both,
+    names,
+)
 from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
@@ -85,6 +96,7 @@ def command(
     lock: Lock = None,
     tip: Tip = None,
     floating_base: FloatingBase = False,
+    accept_inertia: AcceptInertia = False,
     snap: Snap = True,
     target: Annotated[
         str, typer.Option(metavar="NAME", help="What it is built for: sim, vcu118, u250, ulx3s.")
@@ -113,9 +125,13 @@ def command(
             progress(text)
 
         report(f"Loading {robot}")
-        as_read, model = (
-            load_robot(robot, lock, tip, floating_base=floating_base, snap=wanted)
-            for wanted in (False, snap)
+        as_read, model = load_both(
+            robot,
+            lock,
+            tip,
+            floating_base=floating_base,
+            accept_inertia=accept_inertia,
+            snap=snap,
         )
         manifest = build(
             model,

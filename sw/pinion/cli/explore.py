@@ -13,7 +13,7 @@ import typer
 from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
 
 from .errors import CHECK_FAILED, UsageError, complain
-from .options import Json, Lock, Robot, Snap, Tip, load_robot, names
+from .options import AcceptInertia, Json, Lock, Robot, Snap, Tip, load_both, names
 from .terminal import counted, out, put_json, show
 
 INTERVALS = "1,2,4,8,16,32"
@@ -61,6 +61,7 @@ def command(
     ] = None,
     lock: Lock = None,
     tip: Tip = None,
+    accept_inertia: AcceptInertia = False,
     snap: Snap = True,
     clock: Annotated[
         float | None,
@@ -98,7 +99,7 @@ def command(
         fixed["clock_mhz"] = clock
     if chosen := names(outputs):
         fixed["outputs"] = chosen
-    as_read, model = (load_robot(robot, lock, tip, snap=wanted) for wanted in (False, snap))
+    as_read, model = load_both(robot, lock, tip, accept_inertia=accept_inertia, snap=snap)
     points = grid(model, function, axes, fixed=fixed)
     place = folder or Path("build") / "explore" / f"{model.name}_{function}"
     finished = 0

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .errors import UsageError
-from .options import Json
+from .options import AcceptInertia, Json, load_robot
 from .terminal import out as console
 from .terminal import pairs, put_json, say, steps
 
@@ -53,6 +53,7 @@ def command(
             help="Name of the top module, the library or the header; else robot and function.",
         ),
     ] = None,
+    accept_inertia: AcceptInertia = False,
     json: Json = False,
 ) -> None:
     """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, bench, C header.
@@ -64,13 +65,15 @@ def command(
         raise UsageError("Give --cpu or --cuda, not both: each writes a folder of its own.")
     if not cuda and (force or dtype is not None):
         raise UsageError("Only --cuda has --dtype and --force: leave them out, or add it.")
+    if accept_inertia and not (cpu or cuda):
+        raise UsageError("Only --cpu and --cuda load a robot: leave --accept-inertia out.")
     if snap and not (cpu or cuda):
         raise UsageError("A build has snapped its robot or not: --snap goes with --cpu or --cuda.")
     if cuda:
-        _header(what, out, name, dtype or "float32", force, snap, json)
+        _header(what, out, name, dtype or "float32", force, accept_inertia, snap, json)
         return
     if cpu:
-        _library(what, out, name, snap, json)
+        _library(what, out, name, accept_inertia, snap, json)
         return
     if len(what) != 1:
         raise UsageError(
@@ -101,16 +104,17 @@ def command(
     say(f"Written to {out}. Next: python {out / 'tb' / 'run.py'}")
 
 
-def _library(what: list[str], out: Path, name: str | None, snap: bool, json: bool) -> None:
+def _library(
+    what: list[str], out: Path, name: str | None, accept_inertia: bool, snap: bool, json: bool
+) -> None:
     from pinion.compute.export import export_library
     from pinion.functions import function
-    from pinion.robot import load
 
     if len(what) != 2:
         raise UsageError(f"Give a robot and a function with --cpu, not {' '.join(what)}.")
     robot, wanted = what
+    model = load_robot(robot, None, None, accept_inertia=accept_inertia, snap=snap)
     with steps() as report:
-        model = load(robot, snap=snap)
         result = export_library(model, function(wanted), out, name=name, report=report)
     if json:
         put_json(result)
@@ -130,19 +134,20 @@ def _header(
     name: str | None,
     dtype: str,
     force: bool,
+    accept_inertia: bool,
     snap: bool,
     json: bool,
 ) -> None:
     from pinion.compute.cuda.export import export_header
     from pinion.functions import function
-    from pinion.robot import load
 
     if len(what) != 2:
         raise UsageError(f"Give a robot and a function with --cuda, not {' '.join(what)}.")
     robot, wanted = what
+    model = load_robot(robot, None, None, accept_inertia=accept_inertia, snap=snap)
     with steps() as report:
         result = export_header(
-            load(robot, snap=snap),
+            model,
             function(wanted),
             folder=out,
             dtype=dtype,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import FloatingBase, Json, Lock, Robot, Snap, Tip, load_robot
+from .options import AcceptInertia, FloatingBase, Json, Lock, Robot, Snap, Tip, load_both
 from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def command(
     lock: Lock = None,
     tip: Tip = None,
     floating_base: FloatingBase = False,
+    accept_inertia: AcceptInertia = False,
     snap: Snap = True,
     function: FunctionOption = None,
     json: Json = False,
@@ -44,9 +45,8 @@ def command(
     from pinion.functions import opportunity_sentences, savings, snapping, snapping_sentence
     from pinion.robot import summarise
 
-    as_read, model = (
-        load_robot(robot, lock, tip, floating_base=floating_base, snap=wanted)
-        for wanted in (False, snap)
+    as_read, model = load_both(
+        robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=snap
     )
     summary = summarise(model)
     steps: list[Saving] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from .errors import UsageError
+from .errors import UsageError, complain
 
 if TYPE_CHECKING:
     from pinion.robot import Model
@@ -33,6 +33,12 @@ Tip = Annotated[
 FloatingBase = Annotated[
     bool,
     typer.Option("--floating-base", help="Put a free-flyer between the base and the root link."),
+]
+AcceptInertia = Annotated[
+    bool,
+    typer.Option(
+        "--accept-inertia", help="Keep inertias that no real body can have; each is a warning."
+    ),
 ]
 Snap = Annotated[
     bool,
@@ -62,17 +68,21 @@ def load_robot(
     tip: str | None,
     *,
     floating_base: bool = False,
+    accept_inertia: bool = False,
     snap: bool,
+    quiet: bool = False,
 ) -> Model:
     """A robot by name or file, floating, with joints locked and cut to a chain as options say;
     with ``snap`` as cores have it, else as read.
+
+    Inertias that were accepted because an option asks for it are complained about unless ``quiet``.
 
     Raises
     ------
     UsageError : a joint is locked twice.
     pinion.robot.RobotError : no such robot, joint or link, or a broken file.
     """
-    from pinion.robot import load, parse_lock
+    from pinion.robot import accepted_inertias, load, parse_lock
 
     positions: dict[str, float | None] = {}
     for text in lock or ():
@@ -80,7 +90,43 @@ def load_robot(
         if name in positions:
             raise UsageError(f"The joint '{name}' is locked twice, again by '{text}'.")
         positions[name] = position
-    return load(robot, lock=positions or None, tip=tip, floating_base=floating_base, snap=snap)
+    model = load(
+        robot,
+        lock=positions or None,
+        tip=tip,
+        floating_base=floating_base,
+        accept_inertia=accept_inertia,
+        snap=snap,
+    )
+    if accept_inertia and not quiet:
+        for note in accepted_inertias(model):
+            complain(note)
+    return model
+
+
+def load_both(
+    robot: str,
+    lock: Sequence[str] | None,
+    tip: str | None,
+    *,
+    floating_base: bool = False,
+    accept_inertia: bool = False,
+    snap: bool,
+) -> tuple[Model, Model]:
+    """A robot as read and, with ``snap``, as cores have it; see `load_robot`."""
+    as_read, model = (
+        load_robot(
+            robot,
+            lock,
+            tip,
+            floating_base=floating_base,
+            accept_inertia=accept_inertia,
+            snap=wanted,
+            quiet=quiet,
+        )
+        for wanted, quiet in ((False, True), (snap, False))
+    )
+    return as_read, model
 
 
 def interval(text: str) -> int | None:

@@ -19,6 +19,7 @@ from pinion.dynamics.checks import (
     checked,
     columns_of,
     configurations,
+    needs_inverse,
     split,
     spread,
     vector_of,
@@ -108,6 +109,7 @@ def crba(model: Model, q: ArrayLike, *, joint_terms: bool = False) -> Array:
     return x.matrix(crba_scalars(model, x["q"]))
 
 
+@needs_inverse
 def minv(model: Model, q: ArrayLike, *, method: str = "ltdl", joint_terms: bool = False) -> Array:
     """Inverse of the joint-space inertia matrix, symmetric: (nv, nv) or (n, nv, nv) float64.
 
@@ -123,6 +125,7 @@ def minv(model: Model, q: ArrayLike, *, method: str = "ltdl", joint_terms: bool 
     return x.matrix(minv_scalars(model, x["q"], method=method))
 
 
+@needs_inverse
 def aba(
     model: Model,
     q: ArrayLike,
@@ -241,6 +244,7 @@ def link_states(
     return v, a, f
 
 
+@needs_inverse
 def fd_derivatives(
     model: Model,
     q: ArrayLike,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.dynamics.scalar import Scalar
+from pinion.dynamics.scalar import Scalar, SingularError
+from pinion.robot.faults import idle_accepted
 from pinion.robot.model import JointKind, Model
 
 Array = NDArray[np.float64]
@@ -19,6 +21,10 @@ POSITIONS = ("q", "q0", "q1")
 
 UNIT_TOLERANCE = 1e-6
 """A quaternion (or a cosine and sine) this near to unit length is one, and is normalised."""
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class DynamicsError(ValueError):
@@ -82,6 +88,35 @@ def split(model: Model, f_ext: ArrayLike | None = None, **arguments: ArrayLike) 
     forces = checked_forces(model, f_ext, batch)
     columns = {name: columns_of(array) for name, array in states.items()}
     return Split(columns=columns, f_ext=forces, batch=batch)
+
+
+def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let a function on arrays raise where the joint-space inertia matrix has no inverse."""
+
+    @wraps(function)
+    def answered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        given: Any = args[0] if args else kwargs["model"]
+        if idle := idle_accepted(given):
+            raise DynamicsError(
+                f"The joint-space inertia matrix of {given.name!r} is singular, so that forward "
+                f"dynamics does not exist: {', '.join(map(repr, idle[:8]))} "
+                f"{'move' if len(idle) > 1 else 'moves'} no inertia; lock such joints, or give "
+                "them an armature."
+            )
+        try:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                found: Any = function(*args, **kwargs)
+        except SingularError as error:
+            raise DynamicsError(str(error)) from None
+        parts = found if isinstance(found, tuple) else (found,)
+        if not all(np.isfinite(part).all() for part in parts):
+            raise DynamicsError(
+                "The joint-space inertia matrix is singular in one of these states: the joints "
+                "stand so that they move bodies without inertia; pass other positions."
+            )
+        return cast("_R", found)
+
+    return answered
 
 
 def columns_of(array: Array) -> list[Scalar]:
@@ -223,7 +258,9 @@ def checked(name: str, argument: ArrayLike, shape: tuple[int, ...]) -> Array:
 
 
 def as_numbers(name: str, argument: ArrayLike) -> Array:
-    """Return an argument as float64; text, complex numbers and ragged lists are errors."""
+    """Return an argument as float64; text, masks, complex numbers and ragged lists are errors."""
+    if isinstance(argument, np.ma.MaskedArray) and np.ma.is_masked(argument):
+        raise DynamicsError(f"{name} has masked elements, pass a plain array such as its filled().")
     try:
         array = np.asarray(argument)
     except ValueError as problem:

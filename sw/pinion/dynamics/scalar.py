@@ -55,11 +55,24 @@ def cos(x: Scalar) -> Scalar:
     return cast("Scalar", own() if own is not None else np.cos(cast("Any", x)))
 
 
+class SingularError(ValueError):
+    """A robot has no forward dynamics: one of its joints moves no inertia."""
+
+
 def reciprocal(x: Scalar) -> Scalar:
     """Return ``1 / x``: the element's own ``reciprocal`` method when it has one, else a division.
 
     A tracing symbol has the method, because hardware divides by multiplying with a reciprocal.
+
+    Raises
+    ------
+    SingularError : of the constant zero.
     """
+    if is_zero(x):
+        raise SingularError(
+            "The joint-space inertia matrix is singular: a joint moves bodies without inertia, so "
+            "that forward dynamics does not exist; give them mass, or their joint an armature."
+        )
     own = getattr(x, "reciprocal", None)
     return cast("Scalar", own() if own is not None else 1.0 / cast("Any", x))
 

@@ -122,6 +122,11 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    if _masked(value):
+        raise InputError(
+            f"'{array.name}' has masked elements, which no core and no program knows: give a plain "
+            "array of numbers, such as its filled()."
+        )
     try:
         values = np.asarray(value)
     except ValueError as error:  # rows of different lengths
@@ -134,6 +139,15 @@ def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> N
             f"converted to {np.dtype(dtype).name}."
         )
     return values
+
+
+def _masked(value: ArrayLike) -> bool:
+    """Whether elements are masked, also in a list of masked arrays: NumPy would drop the mask."""
+    if type(value) is np.ndarray:
+        return False
+    if isinstance(value, list | tuple):
+        return any(isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one) for one in value)
+    return bool(np.ma.is_masked(value))
 
 
 def _check_shape(array: Array, shape: tuple[int, ...]) -> None:

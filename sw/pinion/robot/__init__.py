@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pinion.robot.errors import RobotError
+from pinion.robot.faults import accepted_inertias
 from pinion.robot.generated import GENERATED, random_tree
 from pinion.robot.library import builtin_names, load, load_text, urdf_text
 from pinion.robot.locked import lock, parse_lock
@@ -41,6 +42,7 @@ __all__ = [
     "Summary",
     "Transform",
     "Vec3",
+    "accepted_inertias",
     "builtin_names",
     "from_mjcf",
     "from_pinocchio",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from pinion.robot.errors import RobotError
+from pinion.robot.faults import Draft, LinkFigures
 from pinion.robot.inertia import (
     ZERO,
-    check_body,
-    check_link,
     combine,
     place,
+    significant,
     snap_inertia,
     snap_vector,
 )
@@ -85,8 +85,8 @@ class _Moving:
 
 def canonicalise(
     urdf: Urdf, *, gravity: Vec3, floating_base: bool = False, snap: bool = False
-) -> Model:
-    """Build the model of a parsed URDF.
+) -> Draft:
+    """Build the model of a parsed URDF, whose inertias are still to be judged.
 
     Every motion axis, and a planar joint's normal, becomes the z axis of its body's frame, whose
     origin is the URDF child link's; links behind fixed joints join the body (or the base) they are
@@ -96,7 +96,7 @@ def canonicalise(
 
     Errors
     ------
-    RobotError : not a tree, unknown links, no moving joint, or an inertia that is not physical.
+    RobotError : not a tree, unknown links, or no moving joint.
     """
     rounded = rounded_angles(urdf)
     notes = rounded.notes(snap)
@@ -107,21 +107,20 @@ def canonicalise(
     if not moving:
         raise RobotError(
             f"The robot {urdf.name!r} has no moving joint; at least one must be revolute, "
-            "continuous, prismatic, planar or floating."
+            "continuous, prismatic, planar or floating, unless its base floats."
         )
-    inertias, accepted = _merge(urdf, placed, len(moving), residues, notes)
+    inertias, figures = _merge(urdf, placed, len(moving), residues)
     members = {body: _members(placed, body) for body in range(-1, len(moving))}
+    fixed = {joint.name for joint in urdf.joints if joint.type == "fixed"}
     bodies = []
     for number, joint in enumerate(moving):
         name = joint.urdf.child
-        if number not in accepted:
-            check_body(inertias[number], name)
         inertia = snap_inertia(inertias[number], residues, f"the inertia of {name!r}")
         bodies.append(
             Body(
                 name=name,
                 parent=joint.parent,
-                joint=_joint(joint, notes),
+                joint=_joint(joint, fixed, notes),
                 inertia=inertia,
                 links=members[number],
             )
@@ -130,7 +129,7 @@ def canonicalise(
     for joint, body in zip(moving, bodies, strict=True):
         rated += [_rated_velocity(joint.urdf, notes)] * body.joint.kind.nv
     notes += _merge_note(members, moving) + residues.notes()
-    return Model(
+    model = Model(
         name=urdf.name,
         source=urdf.source,
         bodies=tuple(bodies),
@@ -147,6 +146,7 @@ def canonicalise(
         notes=tuple(notes),
         rated_velocity=tuple(rated),
     )
+    return Draft(model=model, figures=figures)
 
 
 def _place_links(
@@ -221,29 +221,30 @@ def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
 
 
 def _merge(
-    urdf: Urdf, placed: dict[str, _Placed], count: int, residues: Residues, notes: list[str]
-) -> tuple[list[Inertia], set[int]]:
-    """Sum the inertias of each body's links; also the bodies whose file accepts odd figures."""
+    urdf: Urdf, placed: dict[str, _Placed], count: int, residues: Residues
+) -> tuple[list[Inertia], tuple[LinkFigures, ...]]:
+    """Sum the inertias of each body's links; also what the file says of each."""
     inertias = [ZERO] * count
-    accepted: set[int] = set()
+    figures: list[LinkFigures] = []
     for link in urdf.links:
-        if link.inertial is None:
-            continue
-        note = check_link(link.inertial, link.name)
         place_in = placed[link.name]
-        if note is not None:
-            notes.append(note)
-        if place_in.body < 0 or link.inertial.mass == 0.0:
+        if link.inertial is None or place_in.body < 0:
             continue
-        if link.inertial.accept:
-            accepted.add(place_in.body)
-        where = f"the inertial of link {link.name!r}"
-        inertia = place(link.inertial, place_in.rotation, place_in.offset, residues, where)
-        inertias[place_in.body] = combine(inertias[place_in.body], inertia)
-    for body in accepted:  # mass is needed even there
-        if not inertias[body].mass > 0.0:
-            accepted.discard(body)
-    return inertias, accepted
+        given, where = link.inertial, f"the inertial of link {link.name!r}"
+        mass, tensor = significant(given.mass, given.tensor, residues, where)
+        inertial = replace(given, mass=mass, tensor=tensor)
+        figures.append(
+            LinkFigures(
+                link=link.name,
+                mass=given.mass,
+                tensor=tensor,
+                accepted="because the file accepts it" if given.accept else "",
+            )
+        )
+        if inertial.mass != 0.0 or any(inertial.tensor):
+            inertia = place(inertial, place_in.rotation, place_in.offset, residues, where)
+            inertias[place_in.body] = combine(inertias[place_in.body], inertia)
+    return inertias, tuple(figures)
 
 
 def _members(placed: dict[str, _Placed], body: int) -> tuple[str, ...]:
@@ -251,8 +252,8 @@ def _members(placed: dict[str, _Placed], body: int) -> tuple[str, ...]:
     return tuple(name for name, link in placed.items() if link.body == body)
 
 
-def _joint(moving: _Moving, notes: list[str]) -> Joint:
-    joint = moving.urdf
+def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:
+    joint, mimic = moving.urdf, moving.urdf.mimic
     kind, continuous = KINDS[joint.type], joint.type == "continuous"
     lower, upper = joint.lower, joint.upper
     # One pair of limits says nothing of several coordinates.
@@ -260,11 +261,11 @@ def _joint(moving: _Moving, notes: list[str]) -> Joint:
         if kind.simple and not continuous:
             notes.append(f"Joint {joint.name!r} gives no position limits: it is unlimited.")
         lower, upper = -math.inf, math.inf
-    if joint.mimic is not None:
-        notes.append(
-            f"Joint {joint.name!r} mimics {joint.mimic.joint!r} in the file; "
-            "it is kept as a joint of its own."
-        )
+    if mimic is not None:
+        still = mimic.joint in fixed
+        leader = f"{mimic.joint!r}, which is fixed" if still else f"{mimic.joint!r} in the file"
+        notes.append(f"Joint {joint.name!r} mimics {leader}; it is kept as a joint of its own.")
+        mimic = None if still else mimic
     return Joint(
         name=joint.name,
         kind=kind,
@@ -277,7 +278,7 @@ def _joint(moving: _Moving, notes: list[str]) -> Joint:
         damping=joint.damping,
         friction=joint.friction,
         armature=joint.armature,
-        mimic=joint.mimic,
+        mimic=mimic,
     )
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pinion.robot.canonical import DEFAULT_RATED_VELOCITY
 from pinion.robot.errors import RobotError
+from pinion.robot.faults import Draft, LinkFigures
 from pinion.robot.inertia import (
     ZERO,
     Tensor,
-    check_body,
     combine,
-    physical_problem,
     place,
+    significant,
     snap_inertia,
     snap_vector,
 )
@@ -109,15 +109,16 @@ def assemble(
     gravity: Vec3,
     notes: Sequence[str] = (),
     snap: bool = False,
-) -> Model:
+) -> Draft:
     """Build the model: every axis turned into z, residues snapped, inertias about the origins.
 
-    Another library's numbers have no digits, so ``snap`` takes larger residues for zeros and leaves
+    Its inertias are still to be judged; odd ones are kept, as the library has kept them. Another
+    library's numbers have no digits, so ``snap`` takes larger residues for zeros and leaves
     rounded angles.
 
     Errors
     ------
-    RobotError : no moving joint, a name used twice, or an inertia that is not positive definite.
+    RobotError : no moving joint, a name used twice, or an inertia that is not finite.
     """
     if not joints:
         raise RobotError(f"The robot {name!r} from {source} has no moving joint; give it one.")
@@ -128,6 +129,7 @@ def assemble(
                 f"The {what} name {twice[0]!r} is used twice; give every {what} its own name."
             )
     state = _State(notes=list(notes), residues=Residues(tolerance=SNAPPED if snap else AS_READ))
+    inertials = [_significant(one, joints[one.joint].link, state) for one in inertials]
     links: dict[int, list[str]] = {number: [] for number in range(-1, len(joints))}
     for frame in frames:
         links[frame.joint].append(frame.name)
@@ -146,7 +148,7 @@ def assemble(
     rated: list[float] = []
     for joint in joints:
         rated += [_rated_velocity(joint, state.notes)] * joint.kind.nv
-    return Model(
+    model = Model(
         name=name,
         source=source,
         bodies=tuple(bodies),
@@ -156,6 +158,16 @@ def assemble(
         notes=(*state.notes, *state.residues.notes()),
         rated_velocity=tuple(rated),
     )
+    figures = tuple(
+        LinkFigures(
+            link=joints[one.joint].link,
+            mass=one.mass,
+            tensor=one.tensor,
+            accepted="as it was given",
+        )
+        for one in inertials
+    )
+    return Draft(model=model, figures=figures)
 
 
 def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
@@ -193,21 +205,11 @@ def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
 def _inertia(
     inertials: Sequence[ImportedInertial], link: str, number: int, state: _State
 ) -> Inertia:
-    total, accepted = ZERO, False
+    total = ZERO
     back = transpose(state.aligns[number])
     for one in inertials:
         if one.joint != number:
             continue
-        numbers = (one.mass, *one.com, *one.tensor)
-        if not all(math.isfinite(value) and abs(value) <= LARGEST for value in numbers):
-            raise RobotError(f"The inertia {numbers!r} of {link!r} is not finite; correct it.")
-        shown, problem = physical_problem(one.tensor)
-        if problem:
-            accepted = True
-            state.notes.append(
-                f"The inertia of link {link!r} is not physical (principal moments {shown} "
-                f"kg m^2 about its centre of mass, {problem}) and was kept as it was given."
-            )
         axes = without_residues(
             multiply(back, one.axes), state.residues, f"the inertial of link {link!r}"
         )
@@ -215,9 +217,16 @@ def _inertia(
             mass=one.mass, xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0), tensor=one.tensor
         )
         total = combine(total, place(inertial, axes, rotate(back, one.com), state.residues))
-    if not (accepted and total.mass > 0.0):
-        check_body(total, link)
     return snap_inertia(total, state.residues, f"the inertia of {link!r}")
+
+
+def _significant(one: ImportedInertial, link: str, state: _State) -> ImportedInertial:
+    numbers = (one.mass, *one.com, *one.tensor)
+    if not all(math.isfinite(value) and abs(value) <= LARGEST for value in numbers):
+        raise RobotError(f"The inertia {numbers!r} of {link!r} is not finite; correct it.")
+    where = f"the inertia of link {link!r}"
+    mass, tensor = significant(one.mass, one.tensor, state.residues, where)
+    return replace(one, mass=mass, tensor=tensor)
 
 
 def _placed(frame: ImportedFrame, aligns: Mapping[int, Mat3], residues: Residues) -> Transform:

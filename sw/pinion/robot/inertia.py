@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinion.robot.errors import RobotError
 from pinion.robot.model import Inertia, Mat3, Transform, Vec3
 from pinion.robot.rotation import (
     Residues,
@@ -24,6 +23,18 @@ INERTIA_TOLERANCE = 1e-9
 
 PHYSICAL_TOLERANCE = 1e-6
 """Relative slack of the triangle inequality, for figures that were rounded when published."""
+
+LIGHTEST = 1e-15
+"""Masses below are zero [kg]: a picogram, which no link has."""
+
+SMALLEST_RADIUS = 1e-8
+"""A tensor whose radius of gyration is smaller is zero [m]: that of a point."""
+
+SMALLEST_MOMENT = 1e-24
+"""Tensors whose largest entry is smaller are zero, whatever the mass [kg m^2]."""
+
+TRIANGLE = " (no moment may exceed the sum of the others)"
+"""What the triangle inequality says, where a message has room for it."""
 
 ZERO: Inertia = Inertia(mass=0.0, h=(0.0, 0.0, 0.0), I=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
 
@@ -45,43 +56,6 @@ def principal_moments(tensor: Tensor) -> tuple[float, float, float]:
     return (float(a), float(b), float(c))
 
 
-def check_link(inertial: UrdfInertial, link: str) -> str | None:
-    """Check that a real body can have this inertia.
-
-    Returns
-    -------
-    None, or a note when the figures are not physical and the file accepts them all the same.
-
-    Errors
-    ------
-    RobotError : negative mass, inertia without mass, a negative principal moment, or principal
-        moments about the centre of mass that break the triangle inequality.
-    """
-    mass = inertial.mass
-    if mass < 0.0:
-        raise RobotError(f"The mass {mass!r} of link {link!r} is negative; correct it.")
-    if mass == 0.0:
-        if any(inertial.tensor):
-            raise RobotError(
-                f"The mass {mass!r} of link {link!r} is zero but its inertia is not; "
-                "give it a positive mass."
-            )
-        return None
-    shown, problem = physical_problem(inertial.tensor)
-    if not problem:
-        return None
-    if inertial.accept:
-        return (
-            f"The inertia of link {link!r} is not physical (principal moments {shown} kg m^2 "
-            f"about its centre of mass, {problem}) and was kept because the file accepts it."
-        )
-    raise RobotError(
-        f"The inertia of link {link!r} is not physical: its principal moments about the centre of "
-        f"mass are {shown} kg m^2, {problem}; correct it, or keep published figures with "
-        '<pinion accept_inertia="true"/> in its <inertial>.'
-    )
-
-
 def physical_problem(tensor: Tensor) -> tuple[str, str]:
     """The principal moments as text, and what no real body can have of them ('' when nothing).
 
@@ -93,32 +67,26 @@ def physical_problem(tensor: Tensor) -> tuple[str, str]:
     if small < -INERTIA_TOLERANCE * max(abs(small), abs(large)):
         return shown, "not positive definite"
     if small + middle < large * (1.0 - PHYSICAL_TOLERANCE):
-        return (
-            shown,
-            "breaking the triangle inequality (no moment may exceed the sum of the others)",
-        )
+        return shown, f"breaking the triangle inequality{TRIANGLE}"
     return shown, ""
 
 
-def check_body(inertia: Inertia, body: str) -> None:
-    """Check that a moving body, fixed links merged, has mass and a positive definite inertia.
+def significant(
+    mass: float, tensor: Tensor, residues: Residues, where: str
+) -> tuple[float, Tensor]:
+    """A link's mass and its tensor about the centre of mass, zero where they are next to nothing.
 
-    Errors
-    ------
-    RobotError : no mass, or a principal moment about the centre of mass that is not positive.
+    Files that programs wrote have moments of 2.4e-35 kg m^2 in place of zeros, of which some are
+    negative.
     """
-    if not inertia.mass > 0.0:
-        raise RobotError(
-            f"The moving link {body!r} has no inertia (mass {inertia.mass!r} after merging the "
-            "links fixed to it); give it an <inertial> with a positive mass."
-        )
-    moments = principal_moments(about_com(inertia))
-    if not (moments[0] > 1e-12 * moments[2] and moments[2] > 0.0):
-        shown = ", ".join(f"{value:.6g}" for value in moments)
-        raise RobotError(
-            f"The inertia of the moving link {body!r} is not positive definite: its principal "
-            f"moments about the centre of mass are {shown} kg m^2; give it three positive ones."
-        )
+    if mass != 0.0 and abs(mass) < LIGHTEST:
+        residues.snapped(abs(mass), where)
+        mass = 0.0
+    size = max(abs(value) for value in tensor)
+    if 0.0 < size <= max(SMALLEST_MOMENT, abs(mass) * SMALLEST_RADIUS**2):
+        residues.snapped(size, where)
+        tensor = (0.0,) * 6
+    return mass, tensor
 
 
 def place(
@@ -183,7 +151,10 @@ def moved(inertia: Inertia, transform: Transform) -> Inertia:
 
 def com(inertia: Inertia) -> Vec3:
     """Centre of mass in the body's frame [m]; the origin when there is no mass."""
-    return _scale(1.0 / inertia.mass, inertia.h) if inertia.mass else (0.0, 0.0, 0.0)
+    if not inertia.mass:
+        return (0.0, 0.0, 0.0)
+    x, y, z = (value / inertia.mass for value in inertia.h)
+    return (x, y, z)
 
 
 def about_com(inertia: Inertia) -> Tensor:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 from xml.etree import ElementTree
 
 from pinion.robot.canonical import canonicalise
 from pinion.robot.errors import RobotError
+from pinion.robot.faults import Draft
 from pinion.robot.generated import GENERATED, generated_text, is_generated
-from pinion.robot.mjcf import from_mjcf
+from pinion.robot.mjcf import read_mjcf
 from pinion.robot.model import Model, Vec3
-from pinion.robot.pinocchio_import import from_pinocchio, is_pinocchio
+from pinion.robot.pinocchio_import import is_pinocchio, read_pinocchio
 from pinion.robot.urdf import parse, read
 
 from . import locked, subchain
@@ -60,6 +62,7 @@ def load(
     lock: Mapping[str, float | None] | None = None,
     tip: str | None = None,
     floating_base: bool = False,
+    accept_inertia: bool = False,
     snap: bool = False,
 ) -> Model:
     """Load a robot.
@@ -67,14 +70,16 @@ def load(
     Parameters
     ----------
     name_or_path : a built-in or generated robot's name, the path of a URDF file or of an MJCF file
-        (``.xml``, through the ``mujoco`` library), or a ``pinocchio.Model``. A name wins; write
-        ``./iiwa14`` for a file of that name.
+        (``.xml``, through the ``mujoco`` library), or a ``pinocchio.Model``. A name with a suffix
+        or a folder is a path; of others the robot's name wins: write ``./iiwa14`` for a file.
     gravity : (3,) acceleration of gravity, base coordinates [m/s^2]; when None (0, 0, -9.81), or
         what the MJCF file or the Pinocchio model says.
     lock : joints to hold still, with their positions [rad | m]; see ``pinion.robot.lock``.
     tip : a link; only the chain from the base to it is kept, after locking; see
         ``pinion.robot.tip``.
     floating_base : put a free-flyer between the base and the root link, whose inertia is kept.
+    accept_inertia : keep inertias that no real body can have, with a note on each, as Pinocchio
+        does; negative masses are refused all the same.
     snap : take angles such as 1.5708 in a URDF for the right angles that their digits stand for,
         and residues up to 1e-9 for zeros, as cores are built; without it the model is as read, but
         for what float64 rounds. See ``docs/angles.md``.
@@ -82,11 +87,13 @@ def load(
     Errors
     ------
     RobotError : unknown robot, or anything wrong with the file; the message is one sentence.
+        Inertias are judged for what is left to move after locking and cutting, all at once.
     """
-    model = _load(name_or_path, gravity, floating_base, snap)
-    if lock:
-        model = locked.lock(model, lock, snap=snap)
-    return model if tip is None else subchain.tip(model, tip)
+    draft = _load(name_or_path, gravity, floating_base, snap)
+    model = locked.held_still(draft.model, lock or {}, snap=snap)
+    if tip is not None:
+        model = subchain.cut_down(model, tip)
+    return replace(draft, model=model).finished(accept_inertia=accept_inertia)
 
 
 def _load(
@@ -94,7 +101,7 @@ def _load(
     gravity: Vec3 | None,
     floating_base: bool,
     snap: bool,
-) -> Model:
+) -> Draft:
     own = None if gravity is None else _gravity(gravity)
     if not isinstance(source, str | os.PathLike):
         if not is_pinocchio(source):
@@ -103,34 +110,35 @@ def _load(
                 "give a name, the path of a file or a pinocchio.Model."
             )
         _refuse_floating(floating_base, "pinocchio.Model", "pinocchio.JointModelFreeFlyer()")
-        return from_pinocchio(source, gravity=own, snap=snap)
+        return read_pinocchio(source, gravity=own, snap=snap)
     name = os.fspath(source)
     if name in builtin_names():
         text, kind = urdf_text(name), "built-in"
-    elif is_generated(name):
+    elif is_generated(name) and not _looks_like_path(name):
         text, kind = generated_text(name), "generated"
     else:
         return _load_file(name, gravity, floating_base, snap)
-    return load_text(
-        text,
-        source=f"{kind} {name}",
-        gravity=gravity,
-        floating_base=floating_base,
-        snap=snap,
-    )
+    urdf = parse(text, source=f"{kind} {name}")
+    return canonicalise(urdf, gravity=_gravity(gravity), floating_base=floating_base, snap=snap)
 
 
-def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool) -> Model:
+def _looks_like_path(name: str) -> bool:
+    """Whether a name has a folder or a suffix; the 5 of chain_1.5 is meant as a number's."""
     path = Path(name)
-    looks_like_path = path.suffix != "" or len(path.parts) > 1
-    if not looks_like_path and not os.path.lexists(name):
+    suffix = path.suffix[1:]
+    return bool(suffix and not suffix.isdecimal()) or len(path.parts) > 1
+
+
+def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool) -> Draft:
+    path = Path(name)
+    if not _looks_like_path(name) and not os.path.lexists(name):
         raise RobotError(
             f"There is no robot {name!r}; {_choices()}, "
             "or give the path of a URDF file that exists."
         )
     if _is_mjcf(path):
         _refuse_floating(floating_base, "MJCF file", "<freejoint/>")
-        return from_mjcf(path, gravity=None if gravity is None else _gravity(gravity), snap=snap)
+        return read_mjcf(path, gravity=None if gravity is None else _gravity(gravity), snap=snap)
     return canonicalise(
         read(name), gravity=_gravity(gravity), floating_base=floating_base, snap=snap
     )
@@ -162,11 +170,17 @@ def load_text(
     source: str = "text",
     gravity: Vec3 | None = None,
     floating_base: bool = False,
+    accept_inertia: bool = False,
     snap: bool = False,
 ) -> Model:
     """Load a robot from URDF text; ``source`` stands for it in the model and in messages."""
-    urdf = parse(text, source=source)
-    return canonicalise(urdf, gravity=_gravity(gravity), floating_base=floating_base, snap=snap)
+    draft = canonicalise(
+        parse(text, source=source),
+        gravity=_gravity(gravity),
+        floating_base=floating_base,
+        snap=snap,
+    )
+    return draft.finished(accept_inertia=accept_inertia)
 
 
 def _gravity(gravity: Vec3 | None) -> Vec3:

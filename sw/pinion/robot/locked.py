@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pinion.robot.errors import RobotError
+from pinion.robot.faults import check_joints
 from pinion.robot.inertia import combine, moved, snap_inertia, snap_vector
 from pinion.robot.lookup import notes_without, unknown
 from pinion.robot.model import Body, Frame, Inertia, Joint, JointKind, Model, Transform
@@ -66,8 +67,13 @@ def lock(model: Model, positions: Mapping[str, float | None], *, snap: bool = Fa
     Errors
     ------
     RobotError : an unknown joint, a position that is not finite or is outside the joint's limits,
-        or no joint left to move.
+        no joint left to move, or one that moves no inertia where the others are held.
     """
+    return check_joints(held_still(model, positions, snap=snap), before=model)
+
+
+def held_still(model: Model, positions: Mapping[str, float | None], *, snap: bool = False) -> Model:
+    """The same, before its joints are judged."""
     if not positions:
         return model
     held, notes = _resolve(model, positions, snap)

@@ -15,17 +15,19 @@ _SHOWN = 8
 
 def unknown(what: str, name: str, names: Iterable[str], robot: str) -> RobotError:
     """The error for a name that is not there, with the nearest names or the first few."""
+    return RobotError(
+        f"There is no {what} {name!r} in the robot {robot!r}; {nearest(name, names)}."
+    )
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """What to write in place of a name that is not there: the nearest names or the first few."""
     known = list(names)
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     if near:
-        shown = " or ".join(map(repr, near))
-        return RobotError(
-            f"There is no {what} {name!r} in the robot {robot!r}; perhaps {shown} is meant."
-        )
+        return f"perhaps {' or '.join(map(repr, near))} is meant"
     listed = ", ".join(map(repr, known[:_SHOWN])) + (", ..." if len(known) > _SHOWN else "")
-    return RobotError(
-        f"There is no {what} {name!r} in the robot {robot!r}; use one of {listed or 'none'}."
-    )
+    return f"use one of {listed or 'none'}"
 
 
 def find_link(model: Model, link: str) -> Frame:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pinion.installation import install_hint
 from pinion.robot.errors import RobotError
+from pinion.robot.faults import Draft
 from pinion.robot.imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
 from pinion.robot.model import JointKind, Mat3, Model, Vec3
 from pinion.robot.rotation import add, multiply, rotate
@@ -47,8 +48,16 @@ def from_mjcf(
 
     Errors
     ------
-    RobotError : no ``mujoco`` library, a file that it refuses, or several joints in one body.
+    RobotError : no ``mujoco`` library, a file that it refuses, several joints in one body, or a
+        joint that moves no inertia.
     """
+    return read_mjcf(path, gravity=gravity, snap=snap).finished()
+
+
+def read_mjcf(
+    path: str | os.PathLike[str], *, gravity: Vec3 | None = None, snap: bool = False
+) -> Draft:
+    """The same, before its inertias are judged."""
     compiled = _compile(os.fspath(path))
     return _from_compiled(compiled, source=os.fspath(path), gravity=gravity, snap=snap)
 
@@ -71,7 +80,7 @@ def _compile(path: str) -> Any:
 
 def _from_compiled(
     compiled: Any, *, source: str, gravity: Vec3 | None, snap: bool = False
-) -> Model:
+) -> Draft:
     names = [str(compiled.body(k).name) or f"body_{k}" for k in range(int(compiled.nbody))]
     carrier: list[int] = [-1]  # the moving joint that carries each body, -1 for the base
     poses: list[Pose] = [Pose()]  # the body's frame in that joint's frame

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pinion.robot.errors import RobotError
+from pinion.robot.faults import Draft
 from pinion.robot.imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
 from pinion.robot.model import JointKind, Mat3, Model, Vec3
 
@@ -54,8 +55,13 @@ def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
 
     Errors
     ------
-    RobotError : not a Pinocchio model, or a joint of another kind.
+    RobotError : not a Pinocchio model, a joint of another kind, or one that moves no inertia.
     """
+    return read_pinocchio(pin_model, gravity=gravity, snap=snap).finished()
+
+
+def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = False) -> Draft:
+    """The same, before its inertias are judged."""
     if not is_pinocchio(pin_model):
         raise RobotError(
             f"The object {pin_model!r} is not a Pinocchio model; give a pinocchio.Model."

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from pinion.robot.errors import RobotError
+from pinion.robot.faults import check_joints
 from pinion.robot.lookup import find_link, notes_without
 from pinion.robot.model import Model
 
@@ -19,8 +20,14 @@ def tip(model: Model, link: str) -> Model:
 
     Errors
     ------
-    RobotError : an unknown link (the message names the nearest ones), or one of the fixed base.
+    RobotError : an unknown link (the message names the nearest ones), one of the fixed base, or a
+        joint that moves no inertia without what was cut off.
     """
+    return check_joints(cut_down(model, link), before=model)
+
+
+def cut_down(model: Model, link: str) -> Model:
+    """The same, before its joints are judged."""
     last = find_link(model, link).body
     if last < 0:
         raise RobotError(

