@@ -9,6 +9,7 @@ import pytest
 
 from pinion.cosim.verify import verify
 from pinion.flow.build import Build, build
+from pinion.flow.objective import ObjectiveError
 from pinion.graph.evaluate import formats
 from pinion.hls.auto import PrecisionError
 from pinion.hls.multiplier import MULT18X18D
@@ -55,3 +56,24 @@ def test_an_error_out_of_reach_says_what_is_in_reach(tmp_path: Path) -> None:
     assert match, caught.value
     assert not (tmp_path / "fine").exists()
     build("two_link", "aba", tmp_path / "ok", ii=4, formats="auto18", max_error=float(match[2]))
+
+
+def test_shorter_words_are_exact_in_their_way(tmp_path: Path) -> None:
+    build("two_link", "rnea", tmp_path / "core", ii=4, formats="auto14", max_error=0.4)
+    made = Build.read(tmp_path / "core")
+    assert {fmt.width for fmt in formats(made.graph)} >= {14}
+    products = [node for node in made.graph.nodes if node.op in ("dot", "mul")]
+    fmts = formats(made.graph)
+    assert {fmts[arg].width for node in products for arg in node.args} == {14}
+    report = verify(tmp_path / "core", samples=500, seed=14)
+    assert report["mismatches"] == 0 and report["budget_held"]
+    assert max(report["rel_err_max"].values()) <= 0.4  # where gravity and motion nearly cancel
+    build("two_link", "rnea", tmp_path / "again", ii=4, formats=str(tmp_path / "core/plan.toml"))
+    assert Build.read(tmp_path / "again").graph == made.graph
+
+
+@pytest.mark.parametrize("name", ["auto11", "auto19", "auto28", "auto0"])
+def test_words_that_no_multiplier_has_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ObjectiveError, match=rf"'{name}' cannot be made: .* give 12 to 18"):
+        build("two_link", "rnea", tmp_path / "no", formats=name)
+    assert not (tmp_path / "no").exists()

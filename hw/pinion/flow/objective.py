@@ -10,6 +10,7 @@ table and a carry chain.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from pinion.graph import Graph
 from pinion.graph.ranges import measure_ranges
 from pinion.hls import FormatPlan
 from pinion.hls.auto import MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
-from pinion.hls.multiplier import DSP48E2, MULT18X18D, Multiplier
+from pinion.hls.multiplier import DSP48E2, Multiplier, multiplier_of
 from pinion.hls.planfile import read_plan
 from pinion.hls.signals import TableFormats
 from pinion.hls.timing import Timing
@@ -31,11 +32,8 @@ from .states import REFERENCE, judged_states, range_states
 
 AUTO = "auto"
 # Words of 18 bits: every product is one multiplier of 18 x 18 bits, as FPGAs without wider ones
-# have.
+# have. Shorter words take less wire and logic.
 AUTO18 = "auto18"
-
-# The formats by signal that are made for a multiplier.
-SIGNAL_FORMATS: Mapping[Multiplier, str] = MappingProxyType({DSP48E2: AUTO, MULT18X18D: AUTO18})
 
 OBJECTIVES = ("area", "latency", "throughput")
 
@@ -51,6 +49,25 @@ _FINE = 2e-4
 
 class ObjectiveError(ValueError):
     """An objective or a precision that cannot be had; the message says what can."""
+
+
+def signal_multiplier(formats: str) -> Multiplier | None:
+    """The multiplier that formats by signal are made for, by their name: ``auto``, or ``auto18``
+    and shorter words (``auto14``); None for other formats.
+
+    Raises
+    ------
+    ObjectiveError
+        For words that no multiplier has.
+    """
+    if formats == AUTO:
+        return DSP48E2
+    if not (found := re.fullmatch(rf"{AUTO}(\d+)", formats)):
+        return None
+    try:
+        return multiplier_of(int(found[1]))
+    except ValueError as error:
+        raise ObjectiveError(f"The formats '{formats}' cannot be made: {error}") from None
 
 
 def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
@@ -96,8 +113,7 @@ def format_plan(
     pinion.hls.planfile.PlanError
         When there is no such plan, or it is not whole.
     """
-    by_signal = formats in SIGNAL_FORMATS.values() or formats.endswith(".toml")
-    if not by_signal:
+    if signal_multiplier(formats) is None and not formats.endswith(".toml"):
         for option, value in (("ranges", ranges), ("a largest error", max_error)):
             if value is not None:
                 raise ObjectiveError(
@@ -118,13 +134,14 @@ def _auto_formats(
     max_error: float | None,
 ) -> AutoFormats:
     """Formats by signal, chosen or saved."""
-    saved = None if formats in SIGNAL_FORMATS.values() else read_plan(Path(formats))
+    chosen = signal_multiplier(formats)
+    saved = None if chosen is not None else read_plan(Path(formats))
     if saved is not None and (ranges is not None or max_error is not None):
         raise ObjectiveError(
             f"The plan '{formats}' already says for which states and which error it was made; "
             "leave ranges and largest error out, or build with 'auto'."
         )
-    multiplier = next((m for m, name in SIGNAL_FORMATS.items() if name == formats), DSP48E2)
+    multiplier = chosen or DSP48E2
     wanted = (
         (MAX_ERROR_SHORT if multiplier.square else MAX_ERROR) if max_error is None else max_error
     )

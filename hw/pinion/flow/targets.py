@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pinion.hls.multiplier import MULT18X18D
 from pinion.link import Manifest
 
-from .objective import SIGNAL_FORMATS
+from .objective import AUTO18
 
 Report = Callable[[str], None]
 
@@ -86,7 +85,7 @@ def _ulx3s() -> Target:
     return Target(
         name="ulx3s",
         clock_mhz=50.0,
-        formats=SIGNAL_FORMATS[MULT18X18D],
+        formats=AUTO18,
         floorplan=True,
         reachable_mhz=reachable_mhz,
         write=lambda folder, manifest, report: write_ulx3s(folder, manifest),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pinion.fixedpoint import Format
 
@@ -57,19 +57,24 @@ DSP48E2 = Multiplier(name="DSP48E2", wide=27, narrow=18, adds=True)
 MULT18X18D = Multiplier(name="MULT18X18D", wide=18, narrow=18, adds=False)
 """ECP5 (Lattice FPGA-TN-02205)."""
 
-MULTIPLIERS = (DSP48E2, MULT18X18D)
+SHORTEST = 12
+"""Bits of the shortest words that formats by signal are made for."""
 
 
 def multiplier_of(wide: int) -> Multiplier:
-    """The multiplier whose words have so many bits.
+    """The multiplier for words of so many bits: the DSP48E2 for its own 27, else the MULT18X18D,
+    with as many bits of its ports as the words have.
 
     Raises
     ------
     ValueError
         When there is none.
     """
-    for multiplier in MULTIPLIERS:
-        if multiplier.wide == wide:
-            return multiplier
-    known = ", ".join(f"{m.wide} ({m.name})" for m in MULTIPLIERS)
-    raise ValueError(f"No multiplier has words of {wide} bits; there are {known}.")
+    if wide == DSP48E2.wide:
+        return DSP48E2
+    if SHORTEST <= wide <= MULT18X18D.wide:
+        return replace(MULT18X18D, wide=wide, narrow=wide)
+    raise ValueError(
+        f"No multiplier has words of {wide} bits: give {SHORTEST} to {MULT18X18D.wide} "
+        f"({MULT18X18D.name}) or {DSP48E2.wide} ({DSP48E2.name})."
+    )

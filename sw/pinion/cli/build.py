@@ -50,7 +50,8 @@ def command(
         typer.Option(
             metavar="NAME|auto|FILE",
             help="Number formats: one for all signals (q16.16, q12.20), one for each (auto; auto18 "
-            "in words of 18 bits), or a plan.toml of an earlier build (q16.16; auto18 for ulx3s).",
+            "in words of 18 bits, auto12 to auto17 in shorter ones), or a plan.toml of an earlier "
+            "build (q16.16; auto18 for ulx3s).",
         ),
     ] = None,
     max_error: Annotated[
