@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from pinion import driver, installation
 from pinion.driver import Device, DriverError, find_transport
 from pinion.driver.transport import split_device
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions import (
     Backend,
     BuiltFunction,
@@ -118,6 +119,8 @@ def backend(
     device: str = "sim",
     derivatives: str = "composite",
     outputs: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
     **options: Any,
 ) -> Backend:
     """Pick a way to compute a function by name.
@@ -130,7 +133,7 @@ def backend(
         ``float`` (the float model on the host), ``sim`` (the simulated card) or another transport
         of the driver with its address, such as ``xdma:0``. Other packages add devices by entry
         points of the group ``pinion.backends``.
-    derivatives, outputs : as of :func:`pinion.functions.function`.
+    derivatives, outputs, joint_terms, friction_width : as of :func:`pinion.functions.function`.
     options : of the device. ``cpu``: those of :func:`pinion.compute.backend.open_backend`, among
         them ``dtype`` and ``threads``. ``cuda``: those of
         :func:`pinion.compute.cuda.backend.open_backend`. Cards: ``ii`` and ``formats`` of the
@@ -144,7 +147,13 @@ def backend(
         Subclasses with a sentence: an unknown robot, function, format, device or option.
     """
     name, address = split_device(device)
-    row = row_of(function, derivatives=derivatives, outputs=outputs)
+    row = row_of(
+        function,
+        derivatives=derivatives,
+        outputs=outputs,
+        joint_terms=joint_terms,
+        friction_width=friction_width,
+    )
     point = _entry_point(name)
     if point is not None:
         opener = _loaded(point)

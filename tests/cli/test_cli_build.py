@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from pinion.cli import bench
+from pinion.cli import bench, options
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.flow.build import make_design
 from pinion.flow.measure import measure
 from pinion.functions import FUNCTIONS, function
 from pinion.link import Manifest
 from pinion.robot import load
 from tests.cli.conftest import Built, Done, Pinion
+from tests.dynamics.test_joint_terms import HINGE
 
 BUILD_KEYS = {
     *("robot", "function", "formats", "ii", "latency_cycles", "total_latency_cycles"),
@@ -109,6 +111,23 @@ def test_build_takes_variants(pinion: Pinion, tmp_path: Path) -> None:
     done = pinion("build", "two_link", "fd_derivatives", *options, "-o", tmp_path / "b", "--json")
     assert done.json["options"] == {"derivatives": "column", "outputs": "minv"}
     assert [a["name"] for a in done.json["outputs"]] == ["qdd", "dqdd_dq", "dqdd_dqd", "minv"]
+
+
+def test_build_takes_joint_terms(pinion: Pinion, tmp_path: Path) -> None:
+    assert options.FRICTION_WIDTH == FRICTION_WIDTH  # written twice: help pages load no mechanics
+    path = tmp_path / "hinge.urdf"
+    path.write_text(HINGE)
+    given = ("--joint-terms", "damping,friction", "--friction-width", 0.125, "--ii", 4)
+    done = pinion("build", path, "rnea", *given, "-o", tmp_path / "b", "--json")
+    wanted = {"joint_terms": "damping,friction", "friction_width": "0.125"}
+    assert done.json["options"] == wanted and done.json["units"]["clamp"] == 1
+    assert done.json["savings"][0]["mul"] > 0
+    for wrong, needle in (("lift", "'lift' is no"), ("armature", "in every function")):
+        refused = pinion("build", path, "rnea", "--joint-terms", wrong, "-o", tmp_path / "c")
+        refused.refused(needle, "damping, friction, stiffness")
+    pinion("build", "hyq", "rnea", "--joint-terms", "all", "-o", tmp_path / "c").refused(
+        "No joint of the robot 'hyq' has damping or friction or stiffness"
+    )
 
 
 def test_build_for_a_part_of_a_robot(pinion: Pinion, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pinion.flow.build import build
 from pinion.functions.table import FunctionError
 from pinion.robot import builtin_names, load
 from tests.cli.conftest import Pinion
+from tests.dynamics.test_joint_terms import HINGE
 from tests.robot.snippets import A, B, joint, link, robot, tensor
 from tests.robot.test_robot_errors import BAD
 
@@ -126,6 +127,22 @@ def test_info_reads_a_file(pinion: Pinion, tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf"
     path.write_text(robot(A, B, joint()))
     assert pinion("info", path, "--json").json["nq"] == 1
+
+
+def test_info_shows_what_joints_add(pinion: Pinion, tmp_path: Path) -> None:
+    path = tmp_path / "hinge.urdf"
+    path.write_text(HINGE)
+    shown = pinion("info", path).out
+    assert "armature" in shown and "0.25" in shown and "--joint-terms" in shown
+    pin = pinion("info", path, "--json").json["joints"][0]
+    assert (pin["armature"], pin["damping"], pin["friction"]) == (0.5, 0.3, 0.2)
+    assert (pin["stiffness"], pin["rest"]) == (4.0, 0.25)
+    assert "armature" not in pinion("info", "hyq").out
+    bare, full = (
+        pinion("info", path, "--function", "rnea", *more, "--json").json["savings"][-1]["mul_const"]
+        for more in ((), ("--joint-terms", "all"))
+    )
+    assert full > bare
 
 
 @pytest.mark.parametrize("case", BAD)

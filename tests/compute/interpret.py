@@ -22,6 +22,7 @@ RULES: Mapping[Kind, Any] = {
     Kind.FNMA: lambda a, b, c: c - a * b,
     Kind.FNMS: lambda a, b, c: -(a * b) - c,
     Kind.NEG: lambda a: -a,
+    Kind.CLAMP: np.clip,
 }
 
 

@@ -69,6 +69,8 @@ def test_every_operation_has_instructions_and_every_instruction_an_expression() 
             continue
         arity = {"sum": 3, "dot": 4}.get(name, row.arity or 0)
         params = {"sum": (1, -1, 1), "dot": (1, -1), "const": (2.5,)}.get(name, ())
+        if name == "clamp":
+            params = (-0.5, 0.25)
         if name == "quantize":
             params = (32, 16, "nearest", "saturate")
         graph = Graph((x, Node(name, (0,) * arity, params)), (("y", 1),))
@@ -102,6 +104,11 @@ def test_an_unknown_operation_is_refused() -> None:
         # -(a - c) is c - a; -(a + c) takes an instruction of its own.
         ([Node("sub", (0, 2)), Node("neg", (3,))], [Kind.SUB]),
         ([Node("add", (0, 2)), Node("neg", (3,))], [Kind.ADD, Kind.NEG]),
+        # The clamp of -a, negated, is one of a with the ends mirrored.
+        (
+            [Node("neg", (0,)), Node("clamp", (3,), (-0.5, 1.0)), Node("neg", (4,))],
+            [Kind.CONST, Kind.CONST, Kind.CLAMP],
+        ),
         # A product that two sums read goes into both.
         (
             [Node("mul", (0, 1)), Node("add", (3, 2)), Node("sub", (3, 0)), Node("mul", (4, 5))],

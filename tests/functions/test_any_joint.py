@@ -251,21 +251,16 @@ def own(name: str) -> Function:
     )
 
 
-def without_friction(model: Model) -> Model:
-    bodies = [replace(b, joint=replace(b.joint, friction=0.0)) for b in model.bodies]
-    return replace(model, bodies=tuple(bodies))
-
-
 @pytest.mark.parametrize("name", ["rnea", "aba", "fd_derivatives"])
 @pytest.mark.parametrize("base", ["cart", "tree 9", "tree 24"])
-def test_armature_and_damping_are_traced(base: str, name: str) -> None:
-    model = without_friction(with_terms(robot(base), np.random.default_rng(5)))
+def test_armature_damping_and_friction_are_traced(base: str, name: str) -> None:
+    model = with_terms(robot(base), np.random.default_rng(5))
     row = own(name)
     check(row, model, row.trace(model, any_joint=True), drawn(row, model, 35))
 
 
 def test_they_are_traced_for_cores_too() -> None:
-    model = without_friction(with_terms(load("iiwa14"), np.random.default_rng(6)))
+    model = with_terms(load("iiwa14"), np.random.default_rng(6))
     row = own("aba")
     check(row, model, row.trace(model), drawn(row, model, 36))
 
@@ -315,7 +310,10 @@ def test_the_gradient_by_columns_is_refused() -> None:
         row.trace(robot("hyq"), any_joint=True)
 
 
-def test_dry_friction_is_refused() -> None:
+def test_friction_that_jumps_is_refused() -> None:
     model = with_terms(robot("hyq"), np.random.default_rng(7))
-    with pytest.raises(FunctionError, match=r"'root_joint' of 'hyq' has a dry friction of 0\.\d+"):
-        own("rnea").trace(model, any_joint=True)
+    row = replace(function("rnea"), joint_terms=("friction",), friction_width=0.0)
+    with pytest.raises(
+        FunctionError, match=r"'rnea' cannot be traced: .* a friction_width above 0"
+    ):
+        row.trace(model, any_joint=True)

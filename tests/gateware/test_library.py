@@ -35,6 +35,7 @@ def uniform_kinds(formats: str) -> list[UnitKind]:
     return [
         *dots,
         *adding,
+        UnitKind("clamp", 0, (fmt.width,), 0, 0, fmt.width, 0, low=-77, high=300),
         UnitKind("add", 0, (fmt.width,) * 2, 0, 0, *shape, *quantized),
         UnitKind("align", 0, (fmt.width + 2,), 2, 0, *shape, *quantized),
         UnitKind("sincos", 0, (fmt.width,), 0, fmt.frac, *shape),
@@ -53,6 +54,7 @@ def test_every_kind_has_the_latency_of_the_timing(formats: str, stages: int, add
             "dot": timing.port + stages + kind.products + 1,
             "add": timing.add,
             "align": timing.align,
+            "clamp": timing.clamp,
             "sincos": timing.sincos,
             "reciprocal": timing.reciprocal,
         }[kind.name]
@@ -85,9 +87,9 @@ def test_formats_too_fine_for_a_reciprocal_serve_functions_without_one() -> None
 
 
 def test_multipliers_are_counted() -> None:
-    *dots, add, align, sincos, reciprocal = uniform_kinds("q16.16")
+    *dots, clamp, add, align, sincos, reciprocal = uniform_kinds("q16.16")
     assert [multiplier_count(kind) for kind in dots] == [1, 2, 3, 4, 5, 8] * 2
-    assert multiplier_count(add) == multiplier_count(align) == 0
+    assert multiplier_count(add) == multiplier_count(align) == multiplier_count(clamp) == 0
     assert multiplier_count(sincos) > 0
     assert multiplier_count(reciprocal) == 3  # linear, quadratic, square of the remainder
 

@@ -12,6 +12,7 @@ from pinion.fixedpoint.format import Format, Overflow, Rounding
 from pinion.fixedpoint.sincos import SinCos
 from pinion.gateware.add import AddUnit
 from pinion.gateware.align import AlignUnit
+from pinion.gateware.clamp import ClampUnit
 from pinion.gateware.dot import DotUnit
 from pinion.gateware.float32 import FixedToFloat, FloatToFixed
 from pinion.gateware.sincos import SinCosUnit
@@ -45,6 +46,7 @@ UNITS: dict[str, Callable[[], Unit]] = {
     "align": lambda: AlignUnit(
         source=Q16, target=Format(27, 18), rounding=Rounding.FLOOR, overflow=Overflow.WRAP
     ),
+    "clamp": lambda: ClampUnit(width=27, low=-1000, high=70000),
     "sincos": lambda: SinCosUnit(SinCos(source=Q16, target=Q16)),
     "float_to_fixed": lambda: FloatToFixed(target=Q16),
     "fixed_to_float": lambda: FixedToFloat(source=Q16),

@@ -172,6 +172,8 @@ def magnitudes(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
                 sizes.append(x[0] + x[1])
             case "neg" | "quantize":
                 sizes.append(x[0])
+            case "clamp":
+                sizes.append(x[0] + max(abs(float(end)) for end in node.params[:2]))
             case "sin" | "cos" | "reciprocal":
                 # Of a reciprocal this is right where the operand is 1 or more, as in `graphs`.
                 sizes.append(1.0 + x[0])
@@ -208,6 +210,7 @@ def insert(graph: Graph, i: int, make: Any) -> Graph:
 
 
 _CONSTANTS = (0.0, -0.0, 1.0, -1.0, 2.0, -0.5, 0.75, 3.125, -1.7)
+_ENDS = ((-1.0, 1.0), (-0.25, 0.8125), (0.5, 3.0))
 _REGIONS = (None, Region("forward", 0), Region("backward", 12), Region("whole"))
 _LINES = ("", "rnea.py:57", "a-b_c.py:1")
 _DEGREE = 6  # no value is a higher power of the inputs, so that floats never overflow
@@ -223,7 +226,7 @@ def graphs(draw: st.DrawFn, *, trig: bool = True, dots: bool = False) -> Graph:
     nodes = [Node("input", (), (f"x[{k}]",)) for k in range(count)]
     degree = [1] * count
     ops = ["const", "add", "sub", "mul", "neg"]
-    ops += ["sin", "cos", "reciprocal"] * trig + ["dot"] * dots
+    ops += ["sin", "cos", "reciprocal", "clamp"] * trig + ["dot"] * dots
 
     def pick(limit: int = _DEGREE) -> int:
         # Recent nodes more often: deep graphs, not wide ones.
@@ -248,6 +251,8 @@ def graphs(draw: st.DrawFn, *, trig: bool = True, dots: bool = False) -> Graph:
             args = (len(nodes) - 1,)
         elif op == "const":
             params = (draw(st.sampled_from(_CONSTANTS)),)
+        elif op == "clamp":
+            args, params = (pick(),), draw(st.sampled_from(_ENDS))
         elif op in ("neg", "sin", "cos"):
             args = (pick(),)
             grade = degree[args[0]] if op == "neg" else 0

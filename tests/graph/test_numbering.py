@@ -67,6 +67,29 @@ def both(robot: str, name: str) -> tuple[Graph, Graph, Graph]:
     return before, middle, resubstitute(middle, search, check, costs=COSTS)
 
 
+def test_a_clamp_that_is_constant_in_all_states_is_none() -> None:
+    """Every rate is outside of the clamp, where its square is one and it is its own cube."""
+    tracer = Tracer()
+    rate, other = tracer.input("x[0]"), tracer.input("x[1]")
+    x = rate.clamp(-0.05, 0.05) * 20.0
+    y = other.clamp(-0.05, 0.05) * 20.0
+    tracer.output("y[0]", x * (15.0 - 10.0 * (x * x) + 3.0 * (x * x) * (x * x)))
+    tracer.output("y[1]", x * x - y * y)
+    tracer.output("y[2]", (-rate).clamp(-0.05, 0.05) + rate.clamp(-0.05, 0.05))
+    graph = fold(tracer.finish())
+    rng = np.random.default_rng(1)
+    outside = [{w: rng.uniform(1.0, 2.0, 24) for w in graph.inputs} for _ in range(2)]
+    made = resubstitute(
+        number_values(graph, *outside, costs=COSTS), *outside, costs=COSTS
+    )  # fmt: skip
+    inside = {word: rng.uniform(-0.08, 0.08, 50) for word in graph.inputs}
+    before, after = evaluate_floats(graph, inside), evaluate_floats(made, inside)
+    for word, value in before.items():
+        np.testing.assert_allclose(after[word], value, rtol=0, atol=1e-12)
+    assert np.ptp(before["y[1]"]) > 0.5
+    assert made.count("clamp") == 2 and np.all(after["y[2]"] == 0.0)
+
+
 def last(graph: Graph) -> int:
     ready = arrivals(graph, COSTS)
     return max(ready[node] for _, node in graph.outputs)

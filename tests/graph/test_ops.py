@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,7 @@ EXAMPLES = {
     "sin": Node("sin", (0,), (16, 12)),
     "cos": Node("cos", (0,), (16, 12)),
     "reciprocal": Node("reciprocal", (0,), (16, 12)),
+    "clamp": Node("clamp", (0,), (-1.25, 0.75, 16, 8)),
     "quantize": Node("quantize", (0,), QUANTIZE),
 }
 # A dot that adds something to its products: one operand more, and the first sign is free.
@@ -41,7 +44,7 @@ WITH_OPERANDS = sorted(name for name, node in CASES.items() if node.args)
 def real(node: Node) -> Node:
     """The node without its format."""
     tables = dict.fromkeys(("sin", "cos", "reciprocal"), 0)
-    keep = {"input": 1, "const": 1, **tables}.get(node.op, len(node.params))
+    keep = {"input": 1, "const": 1, "clamp": 2, **tables}.get(node.op, len(node.params))
     return Node(node.op, node.args, node.params[:keep])
 
 
@@ -201,6 +204,29 @@ def table_graph() -> Graph:
     return verify(Graph(tuple(nodes), tuple(outputs)))
 
 
+@pytest.mark.parametrize("width", [16, 36])
+def test_a_clamp_is_pythons_own_between_its_rounded_ends(width: int) -> None:
+    fmt = Format(width, 8)
+    print("seed 13")
+    x = np.random.default_rng(13).integers(fmt.min_int, fmt.max_int + 1, 200)
+    x[:100] = np.arange(-400, 400, 8)
+    for low, high in ((-1.25, 0.75), (-0.0041, 0.0061), (0.5, 1e9), (-1e9, -1e8)):
+        node = Node("clamp", (0,), (low, high, width, 8))
+        ends = [min(max(math.floor(e * 256 + 0.5), fmt.min_int), fmt.max_int) for e in (low, high)]
+        got, flags = OPS["clamp"].integers(node, [x], [fmt])
+        assert flags is None
+        assert [int(v) for v in np.asarray(got)] == [sorted((*ends, int(v)))[1] for v in x]
+    with pytest.raises(ValueError, match=r"format of its operand, q8.8, not q7.9"):
+        OPS["clamp"].fmt(Node("clamp", (0,), (0.0, 1.0, 16, 9)), [Format(16, 8)])
+
+
+@pytest.mark.parametrize("ends", [(1.0, -1.0), (float("nan"), 1.0), (-1.0, float("inf")), ("a", 1)])
+def test_ends_of_a_clamp_that_are_none_are_said(ends: tuple[float, float]) -> None:
+    graph = Graph((Node("input", (), ("x",)), Node("clamp", (0,), ends)), (("y", 1),))
+    with pytest.raises(GraphError, match=r"%1"):
+        verify(graph)
+
+
 def test_every_kind_of_unit_exists_in_hardware() -> None:
     fixed = lower(table_graph(), Q16)
     wanted = {row.unit for row in OPS.values()} - {""}
@@ -220,7 +246,7 @@ def test_formats_of_the_fixed_dialect_are_derived_by_the_rows() -> None:
     for node, fmt in zip(fixed.nodes, formats(fixed), strict=True):
         want = {
             **dict.fromkeys(("input", "const", "quantize"), Format(32, 16)),
-            **dict.fromkeys(("sin", "cos", "reciprocal"), Format(32, 16)),
+            **dict.fromkeys(("sin", "cos", "reciprocal", "clamp"), Format(32, 16)),
             **dict.fromkeys(("add", "sub", "neg"), Format(33, 16)),
             "sum": Format(34, 16),
             "mul": Format(64, 32),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pinion.gateware.library import timing_for
-from pinion.graph import Graph
+from pinion.graph import Graph, Node
+from pinion.graph.check import verify
 from pinion.graph.evaluate import formats
 from pinion.hls import (
     Binding,
@@ -24,7 +25,7 @@ from pinion.hls import (
     schedule,
 )
 from pinion.hls.check import check_operation
-from tests.graph.helpers import auto_robot, designed, offsets
+from tests.graph.helpers import Q16, auto_robot, designed, offsets
 
 II = 3
 
@@ -463,6 +464,20 @@ def test_a_unit_that_rounds_otherwise_is_found(
     wrong = replace(damaged(plan, i, kind=kind), units={**plan.units, kind: 1})
     with pytest.raises(CheckError, match=rf"%{plan.operations[i].node} "):
         check_schedule(fixed, wrong)
+
+
+@pytest.mark.parametrize("changes", [{"low": -101}, {"high": 201}, {"width": 15}], ids=str)
+def test_a_clamp_to_other_ends_is_found(changes: dict[str, int]) -> None:
+    x = Node("input", (), ("x", 16, 8))
+    fixed = verify(Graph((x, Node("clamp", (0,), (-0.39, 0.78, 16, 8))), (("y", 1),)))
+    plan = schedule(operations(fixed, timing_for(Q16)), ii=2, timing=timing_for(Q16))
+    kind = plan.operations[0].kind
+    assert (kind.low, kind.high) == (-100, 200) and kind.label == "clamp"
+    check_schedule(fixed, plan)
+    check_binding(fixed, bind(fixed, plan))
+    wrong = replace(kind, **changes)
+    with pytest.raises(CheckError, match=r"%1 \(clamp\)"):
+        check_schedule(fixed, replace(damaged(plan, 0, kind=wrong), units={wrong: 1}))
 
 
 def test_the_formats_of_a_graph_are_derived_once(

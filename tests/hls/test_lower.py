@@ -72,6 +72,11 @@ def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fract
         elif node.op == "reciprocal":
             value, flagged = _reciprocal(graph, node, x[0])
             saturated |= flagged
+        elif node.op == "clamp":
+            own = Format(*_shape(node))
+            ends = (floor(Fraction(e) * 2**own.frac + Fraction(1, 2)) for e in node.params[:2])
+            low, high = (min(max(end, own.min_int), own.max_int) for end in ends)
+            value = min(max(x[0], Fraction(low) / 2**own.frac), Fraction(high) / 2**own.frac)
         else:
             width, frac, rounding, overflow = node.params
             half = Fraction(1, 2) if rounding == "nearest" else 0

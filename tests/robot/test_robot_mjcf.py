@@ -117,15 +117,37 @@ def test_limits_and_merged_bodies(tmp_path: Path) -> None:
 
 
 @needs_mujoco
+def test_springs_damping_and_armature_are_mujocos(tmp_path: Path) -> None:
+    import mujoco
+
+    terms = 'damping="0.3" armature="0.1" stiffness="5" springref="0.4"'
+    path = written(tmp_path, ARM.replace('damping="0"', terms))
+    model = load(path)
+    assert model.bodies[-1].joint.rest == pytest.approx(0.4)
+    compiled = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(compiled)
+    rng = np.random.default_rng(4)
+    for _ in range(5):
+        q = rng.uniform((-1.5, -0.2, -1.0, -3.0), (2.0, 0.3, 1.0, 3.0))
+        qd, qdd = rng.uniform(-2.0, 2.0, (2, model.nv))
+        data.qpos[:], data.qvel[:], data.qacc[:] = q, qd, qdd
+        mujoco.mj_inverse(compiled, data)
+        want = np.array(data.qfrc_inverse)
+        got = rnea(model, q, qd, qdd, joint_terms=True)
+        assert np.max(np.abs(got - want)) <= 1e-10 * np.max(np.abs(want))
+
+
+@needs_mujoco
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     text = ARM.replace('damping="0"', 'damping="0.3" frictionloss="0.2" armature="0.1" '
                        'stiffness="5"').replace("</worldbody>", '</worldbody><equality>'
                        '<joint joint1="rail" joint2="spin"/></equality>')  # fmt: skip
     model = load(written(tmp_path, text))
     assert "The file has equality constraints, left out of the model." in model.notes
-    assert "The file has joint springs, left out of the model." in model.notes
     spin = model.bodies[-1].joint
     assert (spin.damping, spin.friction, spin.armature) == (0.3, 0.2, 0.1)
+    assert (spin.stiffness, spin.rest) == (5.0, 0.0)
+    assert not any("spring" in note for note in model.notes)
     assert not any("left out" in note for note in load(written(tmp_path, ARM)).notes)
 
 

@@ -103,6 +103,12 @@ def test_a_model_made_joint_by_joint() -> None:
     other.armature = np.zeros(2)
     plain = load(other, gravity=(0.0, -3.7, 0.0))
     assert rnea_error(plain, other, np.random.default_rng(0)) < 1e-12
+    other.rotorInertia, other.rotorGearRatio = np.array([0.0, 2e-4]), np.array([1.0, 50.0])
+    (note,) = (n for n in load(other, gravity=None).notes if "rotor" in n)
+    assert "'b' has a rotor of 0.5 kg m^2" in note and "as in Pinocchio" in note
+    assert (
+        rnea_error(load(other, gravity=(0.0, -3.7, 0.0)), other, np.random.default_rng(0)) < 1e-12
+    )
     assert load(other, gravity=(0.0, 0.0, 1.0)).gravity == (0.0, 0.0, 1.0)
     assert load(other, lock={"b": 0.5}).joint_names == ("a",)
 

@@ -162,6 +162,18 @@ def test_armature_is_read_stored_and_shown() -> None:
         with pytest.raises(RobotError) as error:
             load_text(robot(A, B, joint(extra=extra)))
         check(error, "armature", "'j'", needle)
+    geared = Z + '<pinion rotor_inertia="2e-5" gear_ratio="-100" stiffness="40" rest="-0.1"/>'
+    pin = load_text(robot(A, B, joint(extra=geared))).bodies[0].joint
+    assert (pin.armature, pin.stiffness, pin.rest) == (pytest.approx(0.2), 40.0, -0.1)
+    again = json.loads(json.dumps(model_to_dict(load_text(robot(A, B, joint(extra=geared))))))
+    assert model_from_dict(again).bodies[0].joint == pin
+    for extra in ('<pinion gear_ratio="3"/>', '<pinion armature="1" rotor_inertia="1"/>'):
+        with pytest.raises(RobotError) as error:
+            load_text(robot(A, B, joint(extra=extra)))
+        check(error, "'j'", "armature, or a rotor_inertia with a gear_ratio")
+    with pytest.raises(RobotError) as error:
+        load_text(robot(A, B, joint(extra='<pinion stiffness="-4"/>')))
+    check(error, "stiffness", "'j'", "-4.0")
     with pytest.raises(RobotError) as error:
         load_text(robot(A, B, joint(extra="<mimic/>")))
     check(error, "mimic", "'j'", "names no joint")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions import BuiltFunction, Function, reduced_graph, snapping
 from pinion.functions import function as named_function
 from pinion.functions.table import DERIVATIVES
@@ -177,6 +178,8 @@ def build(
     outputs: Sequence[str] = (),
     snap: bool = True,
     as_read: Model | None = None,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
     report: Callable[[str], None] = _quiet,
 ) -> Manifest:
     """Build a core and write its folder.
@@ -209,6 +212,8 @@ def build(
     as_read : the same robot as its file has it, where ``robot`` is a model with snapped angles: the
         manifest says what the snapping changed. A build's own float model, which ``verify`` and
         error budgets refer to, is that of ``robot``.
+    joint_terms, friction_width : what joints add besides their armature, to any function
+        (:meth:`pinion.functions.Function.with_terms`).
     report : called with a short line at each step.
 
     Raises
@@ -217,6 +222,8 @@ def build(
         Subclasses with a sentence, for everything that the caller can correct.
     """
     row = _row(function, derivatives, outputs)
+    if joint_terms:
+        row = row.with_terms(joint_terms, friction_width)
     board = find_target(target)
     formats = board.formats if formats is None else formats
     clock_mhz = board.clock_mhz if clock_mhz is None else clock_mhz

@@ -25,6 +25,9 @@ from .build import build
 # What `build` takes besides options: no axis of a sweep.
 _NO_OPTIONS = ("robot", "function", "folder", "snap", "as_read", "report")
 
+# Options of `build` that a function's row knows.
+_VARIANTS = ("derivatives", "outputs", "joint_terms", "friction_width")
+
 # Packages that decide what a point's figures are: their sources are part of a point's version.
 _PACKAGES = (
     *("fixedpoint", "robot", "dynamics", "graph", "functions", "link"),
@@ -134,7 +137,7 @@ def grid(
             raise ExploreError(f"The option '{name}' is swept and fixed; give it once.")
         if not values:
             raise ExploreError(f"The option '{name}' has no values to try.")
-    variant = {key: fixed[key] for key in ("derivatives", "outputs") if key in fixed}
+    variant = {key: fixed[key] for key in _VARIANTS if key in fixed}
     function(function_name, **variant)
     distinct = [list(dict.fromkeys(values)) for values in axes.values()]
     return [

@@ -23,6 +23,7 @@ from pinion.hls.timing import Timing
 
 from .add import AddUnit
 from .align import AlignUnit
+from .clamp import ClampUnit
 from .dot import DotUnit
 from .reciprocal import ReciprocalUnit
 from .sincos import SinCosUnit
@@ -153,6 +154,9 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
             overflow=Overflow(kind.overflow),
         )
         expected = timing.align
+    elif kind.name == "clamp":
+        unit = ClampUnit(width=kind.width, low=kind.low, high=kind.high)
+        expected = timing.clamp
     elif kind.name == "sincos":
         source = Format(kind.widths[0], kind.source_frac)
         unit = SinCosUnit(SinCos(source=source, target=target), port_stages=timing.port)
@@ -195,7 +199,7 @@ def operand_ports(kind: UnitKind) -> list[str]:
         return [f"{letter}{i}" for i in range(kind.products) for letter in "ab"] + ["c"] * kind.adds
     if kind.name == "add":
         return ["a", "b", "c"][: len(kind.widths)]
-    return {"align": ["i"], "sincos": ["x"], "reciprocal": ["x"]}[kind.name]
+    return {"align": ["i"], "clamp": ["i"], "sincos": ["x"], "reciprocal": ["x"]}[kind.name]
 
 
 def control_ports(kind: UnitKind) -> list[str]:
@@ -205,7 +209,7 @@ def control_ports(kind: UnitKind) -> list[str]:
         return [f"neg{i}" for i in range(first, kind.products)] + ["add"] * kind.adds
     if kind.name == "add":
         return ["sub", "sub_c"][: len(kind.widths) - 1]
-    return {"align": [], "sincos": ["cosine"], "reciprocal": []}[kind.name]
+    return {"align": [], "clamp": [], "sincos": ["cosine"], "reciprocal": []}[kind.name]
 
 
 def multiplier_count(kind: UnitKind) -> int:

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from pinion.fixedpoint.sincos import SinCos
 from pinion.graph import Graph, names, node_floats
 from pinion.graph.evaluate import Floats, adjoints, formats
-from pinion.graph.ops import constant_format, constant_integer, quantizer, reciprocal_unit
+from pinion.graph.ops import (
+    clamp_ends,
+    constant_format,
+    constant_integer,
+    quantizer,
+    reciprocal_unit,
+)
 
 # Largest relative error of the conversion of a result to float32.
 FLOAT32_EPS = 2.0**-24
@@ -38,6 +44,11 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
             errors[i] = SinCos(source=fmts[node.args[0]], target=constant_format(node)).error_bound
         elif node.op == names.RECIPROCAL:
             errors[i] = reciprocal_unit(node, fmts[node.args[0]]).error_bound
+        elif node.op == names.CLAMP:
+            # An end that is rounded; one that the format does not reach is none.
+            for end, integer in zip(node.params[:2], clamp_ends(node), strict=True):
+                if abs(float(end)) <= fmts[i].max:
+                    errors[i] = max(errors[i], abs(integer * fmts[i].lsb - float(end)))
         elif node.op == names.QUANTIZE:
             target, rounding, _ = quantizer(node)
             if fmts[node.args[0]].frac > target.frac:

@@ -6,6 +6,7 @@ scheduler.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pinion.fixedpoint import Format
@@ -156,6 +157,11 @@ def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> N
         smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
         want = (target.width, source.width, source.frac + target.frac, smallest * 2.0**source.frac)
         have = (kind.width, kind.widths[0], kind.source_frac + kind.frac, kind.minimum)
+    elif node.op == names.CLAMP:
+        ends = (math.floor(float(end) * 2.0**source.frac + 0.5) for end in node.params[:2])
+        inside = (min(max(end, source.min_int), source.max_int) for end in ends)
+        want = (target.width, target.frac, source.width, *inside)
+        have = (kind.width, source.frac, kind.widths[0], kind.low, kind.high)
     else:
         want = (target.width, source.width, source.frac, target.frac)
         have = (kind.width, kind.widths[0], kind.source_frac, kind.frac)

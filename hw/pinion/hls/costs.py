@@ -33,4 +33,4 @@ class DatapathCosts:
         row = OPS[op]
         if row.family is Family.PRODUCT:
             return _MULTIPLE if constant else _PRODUCT
-        return {Family.SUM: _SUM, Family.TABLE: _TABLE}.get(row.family, 0.0)
+        return {Family.SUM: _SUM, Family.LIMIT: _SUM, Family.TABLE: _TABLE}.get(row.family, 0.0)

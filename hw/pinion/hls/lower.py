@@ -58,7 +58,8 @@ class FormatPlan:
 def lower(graph: Graph, plan: FormatPlan) -> Graph:
     """Rewrite a real graph in the fixed dialect.
 
-    Each input, constant, sine and cosine takes its format; each product, dot and sum becomes the
+    Each input, constant, sine and cosine takes its format, and a clamp that of its operand; each
+    product, dot and sum becomes the
     exact operation followed by a ``quantize`` to its format. Operands of a sum whose binary points
     differ are aligned first, which is exact (to the finer one); what a dot adds to its products is
     brought to the binary point of its result.
@@ -91,6 +92,9 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         if node.op == names.RECIPROCAL:
             smallest = (plan.smallest_pivot,) if plan.smallest_pivot else ()
             return to.emit(node.op, args, (*shape(fmt), *smallest), like=node)
+        if OPS[node.op].family is Family.LIMIT:
+            own = _own_format(to.nodes[args[0]])
+            return to.emit(node.op, args, (*node.params, *shape(own)), like=node)
         if node.op in (*names.LEAVES, *names.TRIG):
             return to.emit(node.op, args, (*node.params, *shape(fmt)), like=node)
         if OPS[node.op].family is Family.SUM:

@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 from pinion.fixedpoint import Format, Overflow
 from pinion.graph import OPS, Graph, GraphError, Node, Region, names
 from pinion.graph.evaluate import formats
-from pinion.graph.ops import constant_integer, quantizer
+from pinion.graph.ops import clamp_ends, constant_integer, quantizer
 
 from .timing import Timing
 
-# Units that round to their own target: no quantize node stands behind their operations.
+# Units that multiply inside, to look a value up.
 TABLES = ("sincos", "reciprocal")
+
+# Units whose results have their format already: no quantize node stands behind their operations.
+_FINAL = (*TABLES, "clamp")
 
 _ZERO = -1  # no node: the constant 0, or nothing at all
 
@@ -28,7 +31,7 @@ class UnitKind:
 
     Members
     -------
-    name : ``dot``, ``add``, ``align``, ``sincos`` or ``reciprocal``.
+    name : ``dot``, ``add``, ``align``, ``clamp``, ``sincos`` or ``reciprocal``.
     products : products of a dot, else 0.
     widths : width of each operand port; a dot with an odd number of them has an addend.
     shift : bits dropped by the quantization.
@@ -37,6 +40,7 @@ class UnitKind:
         operand and result together for a reciprocal.
     rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
     minimum : integers below this raise a reciprocal's flag, 0 for none but zero itself.
+    low, high : ends of a clamp as integers, else 0.
     cluster : only operations of this cluster share the unit (:mod:`pinion.hls.clusters`), "" for
         all. It changes nothing in the unit.
     """
@@ -51,6 +55,8 @@ class UnitKind:
     rounding: str = ""
     overflow: str = ""
     minimum: float = 0.0
+    low: int = 0
+    high: int = 0
     cluster: str = ""
 
     @property
@@ -66,7 +72,7 @@ class UnitKind:
     @property
     def saturates(self) -> bool:
         """Whether the unit has an overflow flag."""
-        return self.name != "sincos"
+        return self.name not in ("sincos", "clamp")
 
     @property
     def rounds(self) -> bool:
@@ -180,7 +186,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             continue
         if i not in outputs and port_source(graph, i) is not None:
             continue  # done by the ports that read it
-        if node.op != names.QUANTIZE and OPS[node.op].unit not in TABLES:
+        if node.op != names.QUANTIZE and OPS[node.op].unit not in _FINAL:
             quantized = all(graph.nodes[u].op == names.QUANTIZE for u in users[i])
             if i in outputs or not quantized:
                 raise GraphError(
@@ -190,7 +196,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
         args = node.args
         products = 0
         control: tuple[int, ...] = ()
-        if OPS[node.op].unit in TABLES:
+        if OPS[node.op].unit in _FINAL:
             source, unit = fmts[args[0]], OPS[node.op].unit
             kind = UnitKind(unit, 0, (source.width,), 0, source.frac, fmts[i].width, fmts[i].frac)
             if unit == "reciprocal":
@@ -200,6 +206,9 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
                 kind = replace(
                     kind, source_frac=0, frac=together, minimum=smallest * 2.0**source.frac
                 )
+            if unit == "clamp":
+                low, high = clamp_ends(node)
+                kind = replace(kind, source_frac=0, frac=0, low=low, high=high)
             control = (int(node.op == names.COS),) if unit == "sincos" else ()
             latency = timing.latency(node.op)
         else:
@@ -207,7 +216,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             exact = graph.nodes[args[0]]
             shift = fmts[args[0]].frac - target.frac
             unit = OPS[exact.op].unit
-            if unit in ("", *TABLES) or exact.op == names.QUANTIZE:
+            if unit in ("", *_FINAL) or exact.op == names.QUANTIZE:
                 unit = "align"
             elif exact.op == names.NEG:
                 args, control = (_ZERO, exact.args[0]), (1,)  # 0 - x
@@ -289,7 +298,7 @@ def port_source(graph: Graph, node_id: int) -> int | None:
     if node.op != names.QUANTIZE or quantizer(node)[2] is not Overflow.WRAP:
         return None
     source = graph.nodes[node.args[0]]
-    if source.op == names.INPUT or OPS[source.op].unit in TABLES:
+    if source.op == names.INPUT or OPS[source.op].unit in _FINAL:
         return node.args[0]
     if source.op != names.QUANTIZE:
         return None

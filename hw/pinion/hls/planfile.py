@@ -107,6 +107,9 @@ class SavedPlan:
                         f"a reciprocal and its port have {stored} bits each and `together` "
                         "fraction bits in all"
                     )
+            case names.CLAMP:
+                if {*ports, value} != {value} or value.width != stored:
+                    return f"port and value of a clamp have one format of {stored} bits"
             case names.ADD | names.SUB | names.SUM | names.NEG:
                 if {*ports, value} != {value} or value.width != stored:
                     return f"ports and value of an addition have one format of {stored} bits"

@@ -170,6 +170,10 @@ class _Planner:
                     frac = _inverse(self.ranges, node.args[0], self.margin, self.stored)[0]
                     self.ports[i] = (Format(self.stored, frac),)
                     self.values[i] = Format(self.stored, self.tables.together - frac)
+                case names.CLAMP:
+                    fmt = self.tables.angle if i in angles else self.values[node.args[0]]
+                    self.ports[i] = (fmt,)
+                    self.values[i] = fmt
                 case names.ADD | names.SUB | names.SUM | names.NEG:
                     # Each operand must fit as well: a small result may be a difference.
                     fine = [self.summand(a) for a in node.args]
@@ -286,6 +290,10 @@ def lower_signals(
         reads = [read(a, f, node) for a, f in zip(node.args, plan.ports[i], strict=True)]
         if OPS[node.op].family is Family.TABLE:
             place[i] = to.emit(node.op, tuple(reads), (fmt.width, fmt.frac), like=node)
+            continue
+        if OPS[node.op].family is Family.LIMIT:
+            own = (*node.params, fmt.width, fmt.frac)
+            place[i] = to.emit(node.op, tuple(reads), own, like=node)
             continue
         op, signs = node.op, node.params
         if OPS[op].family is Family.PRODUCT:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pinion.graph import OPS, Graph, Node, Output, names
+from pinion.graph.ops import mirrored
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.passes.simplify import common_subexpressions, dead_code
 
@@ -191,16 +192,18 @@ class _Builder:
             if node.op in _SUMS:
                 self.new[i] = self.sum(i)
                 continue
-            sign, args = 1, tuple(self.new[a][1] for a in node.args)
+            sign, args, params = 1, tuple(self.new[a][1] for a in node.args), node.params
             signs = [self.new[a][0] for a in node.args]
             if node.op == names.MUL:
                 sign = signs[0] * signs[1]
             elif node.op == names.NEG:
                 self.new[i] = (-signs[0], args[0])
                 continue
+            elif node.op == names.CLAMP and signs[0] < 0:
+                sign, params = -1, mirrored(params)
             elif signs and signs[0] < 0:
                 sign = OPS[node.op].parity
-            self.new[i] = (sign, self.emit(node.op, args, node.params, node))
+            self.new[i] = (sign, self.emit(node.op, args, params, node))
         outputs: list[Output] = []
         for name, old in self.graph.outputs:
             sign, number = self.new[old]

@@ -26,6 +26,7 @@ class Timing:
     chained : additions that an adder makes one behind the other in that time, 1 or 2.
     add : an addition, saturation included.
     align : a quantization on its own.
+    clamp : a clamp to two constants.
     sincos : a sine or cosine; it depends on the formats, the default is that of q16.16.
     reciprocal : a reciprocal; likewise.
     """
@@ -38,6 +39,7 @@ class Timing:
     chained: int = 1
     add: int = 1
     align: int = 1
+    clamp: int = 1
     sincos: int = 7
     reciprocal: int = 8
 
@@ -51,6 +53,7 @@ class Timing:
             or self.chained not in (1, 2)
             or self.add not in (1, 2)
             or self.align != 1
+            or self.clamp != 1
         ):
             raise ValueError(
                 "Unit latencies are out of range: a product has 1 or more stages (got "
@@ -59,7 +62,7 @@ class Timing:
                 f"and for rounding (got {self.rounding}); a reciprocal's table has 1 or 2 (got "
                 f"{self.table}); an addition takes 1 or 2 cycles (got "
                 f"{self.add}) for 1 or 2 additions (got {self.chained}); an alignment takes 1 (got "
-                f"{self.align})."
+                f"{self.align}), and so does a clamp (got {self.clamp})."
             )
 
     def stages(self, wide: bool) -> int:
@@ -93,4 +96,6 @@ class Timing:
                 return self.reciprocal
             case names.QUANTIZE:
                 return self.align
+            case names.CLAMP:
+                return self.clamp
         return 0

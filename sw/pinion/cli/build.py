@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .errors import complain
 from .options import (
+    FRICTION_WIDTH,
     AcceptInertia,
     FloatingBase,
+    FrictionWidth,
+    JointTerms,
     Json,
     Lock,
     Robot,
@@ -94,6 +97,8 @@ def command(
             metavar="NAME", help="A result that comes only when asked for: fd_derivatives has minv."
         ),
     ] = None,
+    joint_terms: JointTerms = None,
+    friction_width: FrictionWidth = FRICTION_WIDTH,
     lock: Lock = None,
     tip: Tip = None,
     floating_base: FloatingBase = False,
@@ -116,7 +121,8 @@ def command(
     from pinion.functions import opportunity_sentences, savings, snapping_sentence
     from pinion.hls.costs import DatapathCosts
 
-    cycles_apart, made = interval(ii), row(function)
+    terms: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
+    cycles_apart, made = interval(ii), row(function, **terms)
     reasons: list[str] = []
     with steps() as progress:
 
@@ -149,6 +155,7 @@ def command(
             derivatives=derivatives,
             outputs=names(outputs),
             as_read=as_read,
+            **terms,
             report=report,
         )
     if clock is not None and abs(manifest.clock_mhz - clock) > 1e-3:

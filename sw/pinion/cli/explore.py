@@ -13,7 +13,19 @@ import typer
 from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
 
 from .errors import CHECK_FAILED, UsageError, complain
-from .options import AcceptInertia, Json, Lock, Robot, Snap, Tip, load_both, names
+from .options import (
+    FRICTION_WIDTH,
+    AcceptInertia,
+    FrictionWidth,
+    JointTerms,
+    Json,
+    Lock,
+    Robot,
+    Snap,
+    Tip,
+    load_both,
+    names,
+)
 from .terminal import counted, out, put_json, show
 
 INTERVALS = "1,2,4,8,16,32"
@@ -59,6 +71,8 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME", help="A result that comes only when asked for."),
     ] = None,
+    joint_terms: JointTerms = None,
+    friction_width: FrictionWidth = FRICTION_WIDTH,
     lock: Lock = None,
     tip: Tip = None,
     accept_inertia: AcceptInertia = False,
@@ -99,6 +113,8 @@ def command(
         fixed["clock_mhz"] = clock
     if chosen := names(outputs):
         fixed["outputs"] = chosen
+    if wanted := names(joint_terms):
+        fixed |= {"joint_terms": wanted, "friction_width": friction_width}
     as_read, model = load_both(robot, lock, tip, accept_inertia=accept_inertia, snap=snap)
     points = grid(model, function, axes, fixed=fixed)
     place = folder or Path("build") / "explore" / f"{model.name}_{function}"

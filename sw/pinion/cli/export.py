@@ -8,7 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from .errors import UsageError
-from .options import AcceptInertia, Json, load_robot
+from .options import (
+    FRICTION_WIDTH,
+    AcceptInertia,
+    FrictionWidth,
+    JointTerms,
+    Json,
+    load_robot,
+    names,
+)
 from .terminal import out as console
 from .terminal import pairs, put_json, say, steps
 
@@ -54,6 +62,8 @@ def command(
         ),
     ] = None,
     accept_inertia: AcceptInertia = False,
+    joint_terms: JointTerms = None,
+    friction_width: FrictionWidth = FRICTION_WIDTH,
     json: Json = False,
 ) -> None:
     """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, bench, C header.
@@ -69,11 +79,17 @@ def command(
         raise UsageError("Only --cpu and --cuda load a robot: leave --accept-inertia out.")
     if snap and not (cpu or cuda):
         raise UsageError("A build has snapped its robot or not: --snap goes with --cpu or --cuda.")
+    if joint_terms and not (cpu or cuda):
+        raise UsageError(
+            "A build has its joint terms already: leave --joint-terms out, or build it anew."
+        )
+    loading = {"accept_inertia": accept_inertia, "snap": snap}
+    added: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     if cuda:
-        _header(what, out, name, dtype or "float32", force, accept_inertia, snap, json)
+        _header(what, out, name, dtype or "float32", force, json, loading, added)
         return
     if cpu:
-        _library(what, out, name, accept_inertia, snap, json)
+        _library(what, out, name, json, loading, added)
         return
     if len(what) != 1:
         raise UsageError(
@@ -105,7 +121,12 @@ def command(
 
 
 def _library(
-    what: list[str], out: Path, name: str | None, accept_inertia: bool, snap: bool, json: bool
+    what: list[str],
+    out: Path,
+    name: str | None,
+    json: bool,
+    loading: dict[str, bool],
+    added: dict[str, Any],
 ) -> None:
     from pinion.compute.export import export_library
     from pinion.functions import function
@@ -113,9 +134,9 @@ def _library(
     if len(what) != 2:
         raise UsageError(f"Give a robot and a function with --cpu, not {' '.join(what)}.")
     robot, wanted = what
-    model = load_robot(robot, None, None, accept_inertia=accept_inertia, snap=snap)
+    model = load_robot(robot, None, None, **loading)
     with steps() as report:
-        result = export_library(model, function(wanted), out, name=name, report=report)
+        result = export_library(model, function(wanted, **added), out, name=name, report=report)
     if json:
         put_json(result)
         return
@@ -134,9 +155,9 @@ def _header(
     name: str | None,
     dtype: str,
     force: bool,
-    accept_inertia: bool,
-    snap: bool,
     json: bool,
+    loading: dict[str, bool],
+    added: dict[str, Any],
 ) -> None:
     from pinion.compute.cuda.export import export_header
     from pinion.functions import function
@@ -144,11 +165,11 @@ def _header(
     if len(what) != 2:
         raise UsageError(f"Give a robot and a function with --cuda, not {' '.join(what)}.")
     robot, wanted = what
-    model = load_robot(robot, None, None, accept_inertia=accept_inertia, snap=snap)
+    model = load_robot(robot, None, None, **loading)
     with steps() as report:
         result = export_header(
             model,
-            function(wanted),
+            function(wanted, **added),
             folder=out,
             dtype=dtype,
             name=name,

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import AcceptInertia, FloatingBase, Json, Lock, Robot, Snap, Tip, load_both
+from .options import (
+    FRICTION_WIDTH,
+    AcceptInertia,
+    FloatingBase,
+    FrictionWidth,
+    JointTerms,
+    Json,
+    Lock,
+    Robot,
+    Snap,
+    Tip,
+    load_both,
+    names,
+)
 from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
@@ -38,6 +51,8 @@ def command(
     accept_inertia: AcceptInertia = False,
     snap: Snap = True,
     function: FunctionOption = None,
+    joint_terms: JointTerms = None,
+    friction_width: FrictionWidth = FRICTION_WIDTH,
     json: Json = False,
 ) -> None:
     """Show a robot as cores have it: joints, limits, inertias, notes."""
@@ -53,7 +68,8 @@ def command(
     if function is not None:
         from pinion.hls.costs import DatapathCosts
 
-        steps = savings(model, row(function), costs=DatapathCosts())
+        wanted = row(function, joint_terms=names(joint_terms), friction_width=friction_width)
+        steps = savings(model, wanted, costs=DatapathCosts())
     measured = function or MEASURED
     changed = snapping(as_read, model, row(measured))
     if json:
@@ -116,6 +132,7 @@ def _show(summary: Summary) -> None:
             left=2,
         )
     )
+    _show_terms(summary)
     console.print(
         table(
             "link",
@@ -147,6 +164,25 @@ def _show(summary: Summary) -> None:
         say("Canonicalisation", style="bold")
         for note in summary["notes"]:
             say(f"- {note}")
+
+
+def _show_terms(summary: Summary) -> None:
+    """What joints add to rigid bodies, for those that add anything."""
+    rows = [
+        (j["name"], j["armature"], j["damping"], j["friction"], j["stiffness"], j["rest"])
+        for j in summary["joints"]
+        if any((j["armature"], j["damping"], j["friction"], j["stiffness"]))
+    ]
+    if rows:
+        out().print(
+            table(
+                "joint",
+                *("armature", "damping", "friction", "stiffness", "rest"),
+                rows=rows,
+                title="Joint terms (kg m^2, N m s/rad, N m, N m/rad, rad; prismatic: kg, N s/m, N, "
+                "N/m, m); armature counts always, the others by --joint-terms",
+            )
+        )
 
 
 def _show_savings(function: str, steps: Sequence[Saving]) -> None:

@@ -47,6 +47,22 @@ Snap = Annotated[
         help="Take rounded right angles, such as 1.5708, for the right angles they stand for.",
     ),
 ]
+JointTerms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--joint-terms",
+        metavar="NAME,...",
+        help="What joints add besides their armature: damping, friction, stiffness, or all.",
+    ),
+]
+FrictionWidth = Annotated[
+    float,
+    typer.Option(
+        metavar="RATE", help="Within it dry friction changes sign smoothly, in rad/s or m/s."
+    ),
+]
+FRICTION_WIDTH = 0.05
+"""As :mod:`pinion.dynamics.joint_terms` has it, which help pages do not load."""
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 

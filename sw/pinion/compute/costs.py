@@ -9,7 +9,7 @@ from pinion.graph.ops import OPS, Family
 
 # A sine and a cosine, or a division, in instructions of a vector unit: a division of 16 numbers
 # occupies its unit for some 10 cycles, the polynomials take 24 instructions a pair.
-_TABLE = {names.SIN: 12.0, names.COS: 12.0, names.RECIPROCAL: 10.0}
+_TABLE = {names.SIN: 12.0, names.COS: 12.0, names.RECIPROCAL: 10.0, names.CLAMP: 2.0}
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions import (
     Function,
     InputError,
@@ -66,12 +67,20 @@ def source(
     dtype: str = "float64",
     derivatives: str = "composite",
     outputs: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
     isa: str | None = None,
     comments: bool = False,
 ) -> Source:
     """The C++ source that `compile` compiles, and counts of it; the arguments are the same."""
     model = load(model) if isinstance(model, str) else model
-    row = row_of(function, derivatives=derivatives, outputs=outputs)
+    row = row_of(
+        function,
+        derivatives=derivatives,
+        outputs=outputs,
+        joint_terms=joint_terms,
+        friction_width=friction_width,
+    )
     return kernel_of(
         model,
         row,
@@ -90,6 +99,8 @@ def compile(
     layout: str = "aos",
     derivatives: str = "composite",
     outputs: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
     finite: bool = False,
     threads: int = 0,
     isa: str | None = None,
@@ -106,7 +117,7 @@ def compile(
         traced anew.
     dtype : of the numbers it computes with, ``float32`` or ``float64``.
     layout : of inputs and results, one of `LAYOUTS` (:mod:`pinion.compute.layouts`).
-    derivatives, outputs : as of :func:`pinion.functions.function`.
+    derivatives, outputs, joint_terms, friction_width : as of :func:`pinion.functions.function`.
     finite : whether NaN and infinities in the request are refused; otherwise they go through to
         what depends on them.
     threads : that compute at most; 0 for as many as there are processors.
@@ -127,7 +138,13 @@ def compile(
     if threads < 0:
         raise ComputeError(f"A kernel cannot use {threads} threads: give 0 for all, or a number.")
     model = load(model) if isinstance(model, str) else model
-    row = row_of(function, derivatives=derivatives, outputs=outputs)
+    row = row_of(
+        function,
+        derivatives=derivatives,
+        outputs=outputs,
+        joint_terms=joint_terms,
+        friction_width=friction_width,
+    )
     machine = isas.named(isa) if isa else isas.best()
     command = find_compiler(compiler)
     store = Cache(default_folder(os.environ) if cache is None else cache)
@@ -485,6 +502,8 @@ def _is_built_in(row: Function) -> bool:
             row.name,
             derivatives=options.get("derivatives", "composite"),
             outputs=row.added,
+            joint_terms=row.joint_terms,
+            friction_width=row.friction_width,
         )
     except InputError:
         return False

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pinion.graph import Graph, Node, Word, names
-from pinion.graph.ops import OPS, Family
+from pinion.graph.ops import OPS, Family, mirrored
 from pinion.graph.rules import addend, pairs
 
 from .errors import ComputeError
@@ -35,6 +35,7 @@ class Kind(Enum):
     FNMA = "c - a * b"
     FNMS = "-a * b - c"
     NEG = "-a"
+    CLAMP = "a between b and c, else the nearer one"
 
 
 GIVEN = (Kind.INPUT, Kind.CONST)
@@ -179,6 +180,11 @@ def _values(graph: Graph) -> tuple[list[_Value], list[Signed]]:
             refs.append((-x[0][0], x[0][1]))
         elif family is Family.ROUNDING:
             refs.append(x[0])
+        elif family is Family.LIMIT:
+            sign, at = x[0]
+            ends = node.params[:2] if sign > 0 else mirrored(node.params[:2])
+            kept = [(1, make(Kind.CONST, node=i, given=float(end))) for end in ends]
+            refs.append((sign, make(Kind.CLAMP, (1, at), *kept, node=i)))
         elif family is Family.TABLE:
             refs.append(_table(make, node, x[0], i))
         elif family in (Family.SUM, Family.PRODUCT):
@@ -298,6 +304,13 @@ def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
         elif value.kind in (Kind.SIN, Kind.RECIPROCAL):
             sign, a = place[value.args[0][1]]
             place[i] = sign, put(value.kind, (a,), None, value.node)
+        elif value.kind is Kind.CLAMP:
+            sign, a = place[value.args[0][1]]
+            low, high = (place[at][1] for _, at in value.args[1:])
+            if sign < 0:  # of -a: minus the clamp with the ends mirrored
+                ends = mirrored([float(made[end].value or 0.0) for end in (low, high)])
+                low, high = (put(Kind.CONST, (), end, value.node) for end in ends)
+            place[i] = sign, put(Kind.CLAMP, (a, low, high), None, value.node)
         elif value.kind is Kind.COS:
             place[i] = 1, put(value.kind, (place[value.args[0][1]][1],), None, value.node)
         else:

@@ -39,6 +39,7 @@ EXPRESSIONS: Mapping[Kind, str] = MappingProxyType(
         Kind.FNMA: "fnma({0}, {1}, {2})",
         Kind.FNMS: "fnms({0}, {1}, {2})",
         Kind.NEG: "-{0}",
+        Kind.CLAMP: "clamp({0}, {1}, {2})",
     }
 )
 """How each kind is written; those of no expression are read through an accessor."""

@@ -35,9 +35,9 @@ from pinion.dynamics.articulated import (
     yielding,
 )
 from pinion.dynamics.axis import axis_effort, numbered_axes
-from pinion.dynamics.joint_terms import joint_terms_of
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
 from pinion.dynamics.rnea import Region, forward_pass, no_region
-from pinion.dynamics.scalar import Scalar, mul, sub
+from pinion.dynamics.scalar import Scalar, sub
 from pinion.dynamics.spatial import NOTHING, Spatial, plus
 from pinion.robot.model import Model
 
@@ -50,7 +50,8 @@ def aba_scalars(
     f_ext: Sequence[Sequence[Scalar]] | None = None,
     region: Region = no_region,
     *,
-    joint_terms: bool = False,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
 ) -> list[Scalar]:
     """Return the joint accelerations ``qdd = M(q)^-1 (tau - C(q, qd) qd - g(q))``.
 
@@ -62,7 +63,7 @@ def aba_scalars(
         about its origin [N m, N].
     region : as for :func:`.rnea.rnea_scalars`; the passes are ``bias``, ``backward`` and
         ``forward``.
-    joint_terms : add the joints' armature and damping (:mod:`.joint_terms`).
+    joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`.
 
     Returns
     -------
@@ -70,7 +71,7 @@ def aba_scalars(
     """
     bodies = model.bodies
     n = model.nv
-    terms = joint_terms_of(model, joint_terms)
+    terms = joint_terms_of(model, joint_terms, friction_width)
     states = forward_pass(model, q, qd, [0.0] * n, f_ext, region, name="bias")
     p = [state.f for state in states]
     inertias: list[Articulated] = [own_articulated(body.inertia) for body in bodies]
@@ -83,7 +84,7 @@ def aba_scalars(
             behind, f = inertias[i], p[i]
             for k, axis in reversed(joints[i]):
                 pivots[k], behind = eliminate(axis, behind, terms.armature[k])
-                given = sub(tau[k], mul(terms.damping[k], qd[k]))
+                given = sub(tau[k], terms.effort(k, q, qd))
                 efforts[k] = sub(given, axis_effort(axis, f))
                 if k > joints[i][0][0]:
                     f = yielding(axis, pivots[k], f, efforts[k], given)

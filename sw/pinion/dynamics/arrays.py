@@ -1,13 +1,14 @@
 """The functions of this package on NumPy arrays: shapes and values are checked here, once.
 
-A robot with a joint that is neither revolute nor prismatic, and a call with ``joint_terms``, goes
-to :mod:`pinion.dynamics.general`. Shapes then differ between positions (nq) and velocities (nv),
+A robot with a joint that is neither revolute nor prismatic goes to :mod:`pinion.dynamics.general`.
+Shapes then differ between positions (nq) and velocities (nv),
 and derivatives by q are by the tangent of ``integrate``, so that they too have nv columns.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +32,7 @@ from pinion.dynamics.fd_derivatives import (
     fd_derivatives_scalars,
 )
 from pinion.dynamics.general import arrays as general
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.dynamics.link_states import link_states_scalars
 from pinion.dynamics.minv import MINV_METHODS, minv_scalars
 from pinion.dynamics.rnea import rnea_scalars
@@ -62,8 +64,8 @@ def rnea(
     qdd: ArrayLike,
     f_ext: ArrayLike | None = None,
     *,
-    joint_terms: bool = False,
-    friction_width: float = 0.0,
+    joint_terms: bool | Sequence[str] = False,
+    friction_width: float = FRICTION_WIDTH,
 ) -> Array:
     """Inverse dynamics: the joint efforts that produce the accelerations ``qdd``.
 
@@ -77,8 +79,9 @@ def rnea(
     qdd : (nv,) or (n, nv) float, joint accelerations [rad/s^2 | m/s^2].
     f_ext : (bodies, 6) or (n, bodies, 6) float, external force on each body, ``[angular; linear]``
         in the body's coordinates about its origin [N m, N].
-    joint_terms : add the joints' armature, damping and friction (:mod:`.general.terms`).
-    friction_width : rate [rad/s | m/s] over which friction changes sign smoothly, 0 for a jump.
+    joint_terms : what joints add besides their armature, which always counts: True, or names of
+        ``damping``, ``friction`` and ``stiffness`` (:mod:`.joint_terms`).
+    friction_width : rate [rad/s | m/s] within which friction changes sign smoothly, 0 for a jump.
 
     Returns
     -------
@@ -89,38 +92,38 @@ def rnea(
     DynamicsError : a shape does not fit the model or the other arguments, or a number is not
         finite.
     """
-    if joint_terms or not model.single_dof:
+    if not model.single_dof:
         return general.rnea(
             model, q, qd, qdd, f_ext, joint_terms=joint_terms, friction_width=friction_width
         )
     x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
-    return x.vector(rnea_scalars(model, x["q"], x["qd"], x["qdd"], x.f_ext))
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    return x.vector(rnea_scalars(model, x["q"], x["qd"], x["qdd"], x.f_ext, **terms))
 
 
-def crba(model: Model, q: ArrayLike, *, joint_terms: bool = False) -> Array:
+def crba(model: Model, q: ArrayLike) -> Array:
     """Joint-space inertia matrix M(q), symmetric: (nv, nv) or (n, nv, nv) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Source: :mod:`pinion.dynamics.crba`.
-    ``joint_terms`` adds armature to the diagonal. Raises :class:`DynamicsError` like :func:`rnea`.
+    The joints' armature is on its diagonal. Raises :class:`DynamicsError` like :func:`rnea`.
     """
-    if joint_terms or not model.single_dof:
-        return general.crba(model, q, joint_terms=joint_terms)
+    if not model.single_dof:
+        return general.crba(model, q)
     x = split(model, q=q)
     return x.matrix(crba_scalars(model, x["q"]))
 
 
 @needs_inverse
-def minv(model: Model, q: ArrayLike, *, method: str = "ltdl", joint_terms: bool = False) -> Array:
+def minv(model: Model, q: ArrayLike, *, method: str = "ltdl") -> Array:
     """Inverse of the joint-space inertia matrix, symmetric: (nv, nv) or (n, nv, nv) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. ``method`` is ``ltdl`` (factorise
     CRBA's matrix) or ``aba`` (articulated bodies), see :mod:`pinion.dynamics.minv`. Raises
-    :class:`DynamicsError` like :func:`rnea`, and for a method that does not exist. ``joint_terms``
-    as for :func:`crba`.
+    :class:`DynamicsError` like :func:`rnea`, and for a method that does not exist.
     """
     check_choice("method", method, MINV_METHODS)
-    if joint_terms or not model.single_dof:
-        return general.minv(model, q, method=method, joint_terms=joint_terms)
+    if not model.single_dof:
+        return general.minv(model, q, method=method)
     x = split(model, q=q)
     return x.matrix(minv_scalars(model, x["q"], method=method))
 
@@ -133,8 +136,8 @@ def aba(
     tau: ArrayLike,
     f_ext: ArrayLike | None = None,
     *,
-    joint_terms: bool = False,
-    friction_width: float = 0.0,
+    joint_terms: bool | Sequence[str] = False,
+    friction_width: float = FRICTION_WIDTH,
 ) -> Array:
     """Forward dynamics: the joint accelerations that the efforts ``tau`` produce.
 
@@ -154,12 +157,13 @@ def aba(
     ------
     DynamicsError : as for :func:`rnea`.
     """
-    if joint_terms or not model.single_dof:
+    if not model.single_dof:
         return general.aba(
             model, q, qd, tau, f_ext, joint_terms=joint_terms, friction_width=friction_width
         )
     x = split(model, f_ext, q=q, qd=qd, tau=tau)
-    return x.vector(aba_scalars(model, x["q"], x["qd"], x["tau"], x.f_ext))
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    return x.vector(aba_scalars(model, x["q"], x["qd"], x["tau"], x.f_ext, **terms))
 
 
 def rnea_derivatives(
@@ -170,8 +174,8 @@ def rnea_derivatives(
     f_ext: ArrayLike | None = None,
     *,
     method: str = "composite",
-    joint_terms: bool = False,
-    friction_width: float = 0.0,
+    joint_terms: bool | Sequence[str] = False,
+    friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
     """Gradient of inverse dynamics by positions and by rates.
 
@@ -194,7 +198,7 @@ def rnea_derivatives(
     DynamicsError : as for :func:`rnea`, and for a method that does not exist.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
-    if joint_terms or not model.single_dof:
+    if not model.single_dof:
         return general.rnea_derivatives(
             model,
             q,
@@ -206,7 +210,10 @@ def rnea_derivatives(
             friction_width=friction_width,
         )
     x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
-    by_q, by_qd = rnea_derivatives_scalars(model, x["q"], x["qd"], x["qdd"], x.f_ext, method=method)
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    by_q, by_qd = rnea_derivatives_scalars(
+        model, x["q"], x["qd"], x["qdd"], x.f_ext, method=method, **terms
+    )
     return x.matrix(by_q), x.matrix(by_qd)
 
 
@@ -253,8 +260,8 @@ def fd_derivatives(
     f_ext: ArrayLike | None = None,
     *,
     method: str = "composite",
-    joint_terms: bool = False,
-    friction_width: float = 0.0,
+    joint_terms: bool | Sequence[str] = False,
+    friction_width: float = FRICTION_WIDTH,
 ) -> ForwardDerivatives:
     """Forward dynamics with its gradient, from positions, rates and efforts alone.
 
@@ -272,7 +279,7 @@ def fd_derivatives(
     DynamicsError : as for :func:`rnea_derivatives`.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
-    if joint_terms or not model.single_dof:
+    if not model.single_dof:
         parts = general.fd_derivatives(
             model,
             q,
@@ -285,7 +292,10 @@ def fd_derivatives(
         )
         return ForwardDerivatives(*parts)
     x = split(model, f_ext, q=q, qd=qd, tau=tau)
-    found = fd_derivatives_scalars(model, x["q"], x["qd"], x["tau"], x.f_ext, method=method)
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    found = fd_derivatives_scalars(
+        model, x["q"], x["qd"], x["tau"], x.f_ext, method=method, **terms
+    )
     return ForwardDerivatives(
         qdd=x.vector(found.qdd),
         dqdd_dq=x.matrix(found.dqdd_dq),
@@ -303,8 +313,8 @@ def fd_derivatives_from_minv(
     f_ext: ArrayLike | None = None,
     *,
     method: str = "composite",
-    joint_terms: bool = False,
-    friction_width: float = 0.0,
+    joint_terms: bool | Sequence[str] = False,
+    friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
     """Gradient of forward dynamics where accelerations and M^-1 are known already.
 
@@ -326,7 +336,7 @@ def fd_derivatives_from_minv(
     DynamicsError : as for :func:`rnea_derivatives`.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
-    if joint_terms or not model.single_dof:
+    if not model.single_dof:
         return general.fd_derivatives_from_minv(
             model,
             q,
@@ -341,14 +351,15 @@ def fd_derivatives_from_minv(
     x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
     inverse = checked("minv", minv, (*x.batch, model.nv, model.nv))
     rows = [columns_of(inverse[..., i, :]) for i in range(model.nv)]
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     by_q, by_qd = fd_derivatives_from_minv_scalars(
-        model, x["q"], x["qd"], x["qdd"], rows, x.f_ext, method=method
+        model, x["q"], x["qd"], x["qdd"], rows, x.f_ext, method=method, **terms
     )
     return x.matrix(by_q), x.matrix(by_qd)
 
 
 def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
-    """Kinetic energy [J]: () or (n,) float64.
+    """Kinetic energy with that of the joints' armature [J]: () or (n,) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]; ``qd`` : (nv,) or (n, nv) float,
     joint rates [rad/s | m/s]. Raises :class:`DynamicsError` like :func:`rnea`.

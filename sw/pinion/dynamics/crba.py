@@ -29,16 +29,13 @@ def crba_scalars(
     model: Model,
     q: Sequence[Scalar],
     region: Region = no_region,
-    *,
-    joint_terms: bool = False,
 ) -> list[list[Scalar]]:
-    """Return the joint-space inertia matrix M(q), over any scalar.
+    """Return the joint-space inertia matrix M(q) with the armature, over any scalar.
 
     Arguments
     ---------
     q : (nq,) scalars, joint positions [rad | m].
     region : as for :func:`.rnea.rnea_scalars`; the passes are ``composite`` and ``column``.
-    joint_terms : add the joints' armature to the diagonal (:mod:`.joint_terms`).
 
     Returns
     -------
@@ -53,7 +50,7 @@ def crba_scalars(
             transforms.append(joint_transform(body.joint, q[at]))
     M = empty_square(model.nv)
     joints = numbered_axes(model)
-    armature = joint_terms_of(model, joint_terms).armature
+    armature = joint_terms_of(model).armature
     for i in reversed(range(len(bodies))):
         parent = bodies[i].parent
         if parent >= 0:

@@ -23,8 +23,9 @@ over any scalar, so that it can be traced.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,7 +57,7 @@ from pinion.dynamics.general.discrete import (
     step_derivatives,
 )
 from pinion.dynamics.general.state import pose_of
-from pinion.dynamics.general.terms import terms_of
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
 from pinion.dynamics.scalar import Scalar, add, mul
 from pinion.robot.model import Model
 
@@ -78,6 +79,8 @@ def discrete_dynamics_scalars(
     f_ext: Sequence[Sequence[Scalar]] | None = None,
     *,
     method: StepMethod = "semi_implicit",
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
 ) -> tuple[list[Scalar], list[Scalar]]:
     """Return the positions and the rates after one step, over any scalar.
 
@@ -88,6 +91,7 @@ def discrete_dynamics_scalars(
     f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
         about its origin [N m, N], held in those coordinates.
     method : one of ``STEP_METHODS``.
+    joint_terms, friction_width : as for :func:`.joint_terms.joint_terms_of`.
 
     Raises
     ------
@@ -96,8 +100,9 @@ def discrete_dynamics_scalars(
     """
     check_choice("method", method, STEP_METHODS)
     check_single_dof(model)
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     if method == "semi_implicit":
-        qd_next = _moved(qd, dt, aba_scalars(model, q, qd, tau, f_ext))
+        qd_next = _moved(qd, dt, aba_scalars(model, q, qd, tau, f_ext, **terms))
         return _moved(q, dt, qd_next), qd_next
     q_next, qd_next = list(q), list(qd)
     rates: Sequence[Scalar] = [0.0] * model.nv
@@ -105,7 +110,7 @@ def discrete_dynamics_scalars(
     for node, weight in zip(RK4_NODES, RK4_WEIGHTS, strict=True):
         q_stage = _moved(q, node * dt, rates)
         rates = _moved(qd, node * dt, accelerations)
-        accelerations = aba_scalars(model, q_stage, rates, tau, f_ext)
+        accelerations = aba_scalars(model, q_stage, rates, tau, f_ext, **terms)
         q_next = _moved(q_next, weight * dt, rates)
         qd_next = _moved(qd_next, weight * dt, accelerations)
     return q_next, qd_next
@@ -120,6 +125,8 @@ def discrete_dynamics(
     *,
     method: StepMethod = "semi_implicit",
     f_ext: ArrayLike | None = None,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
     """Simulate one step with the efforts held constant.
 
@@ -132,6 +139,9 @@ def discrete_dynamics(
     method : ``semi_implicit`` (order 1, one forward dynamics) or ``rk4`` (order 4, four).
     f_ext : (bodies, 6) or (n, bodies, 6) float, external force on each body, ``[angular; linear]``
         in the body's coordinates about its origin [N m, N], constant there over the step.
+    joint_terms, friction_width : what joints add besides their armature, as for
+        :func:`.joint_terms.joint_terms_of`. Steps are explicit in them: keep ``dt`` times damping,
+        or times the slope of friction, below the joint's inertia.
 
     Returns
     -------
@@ -145,7 +155,8 @@ def discrete_dynamics(
     """
     check_choice("method", method, STEP_METHODS)
     h = _checked_step(dt)
-    x = _start(model, q, qd, tau, f_ext)
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    x = _start(model, q, qd, tau, f_ext, terms)
     with np.errstate(over="ignore", invalid="ignore"):
         ends = step(model, x.forward, x.q, x.qd, h, method)
     return _shaped(h, x, *ends)
@@ -160,12 +171,15 @@ def discrete_derivatives(
     *,
     method: StepMethod = "semi_implicit",
     f_ext: ArrayLike | None = None,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
     """Gradient of :func:`discrete_dynamics` by the state ``x = [q; qd]`` and by the input ``tau``.
 
     Arguments
     ---------
-    model, q, qd, tau, dt, method, f_ext : as for :func:`discrete_dynamics`.
+    model, q, qd, tau, dt, method, f_ext, joint_terms, friction_width : as for
+        :func:`discrete_dynamics`.
 
     Returns
     -------
@@ -179,7 +193,8 @@ def discrete_derivatives(
     """
     check_choice("method", method, STEP_METHODS)
     h = _checked_step(dt)
-    x = _start(model, q, qd, tau, f_ext)
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    x = _start(model, q, qd, tau, f_ext, terms)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = step_derivatives(model, x.gradient, x.q, x.qd, h, method)
     return _shaped(h, x, *parts)
@@ -200,18 +215,27 @@ class _Start:
 
 
 def _start(
-    model: Model, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None
+    model: Model,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None,
+    terms: Mapping[str, Any],
 ) -> _Start:
     states = configurations(model, q=q, qd=qd, tau=tau)
     batch = states["q"].shape[:-1]
     x = {name: array.reshape(-1, array.shape[-1]) for name, array in states.items()}
     make = _scalar_dynamics if model.single_dof else _general_dynamics
-    forward, gradient = make(model, x["tau"], f_ext, batch)
+    forward, gradient = make(model, x["tau"], f_ext, batch, terms)
     return _Start(q=x["q"], qd=x["qd"], forward=forward, gradient=gradient, batch=batch)
 
 
 def _scalar_dynamics(
-    model: Model, tau: Array, f_ext: ArrayLike | None, batch: tuple[int, ...]
+    model: Model,
+    tau: Array,
+    f_ext: ArrayLike | None,
+    batch: tuple[int, ...],
+    terms: Mapping[str, Any],
 ) -> tuple[Forward, Gradient]:
     """Return the scalar algorithms on arrays (n, nv); one state goes through them as plain floats,
     which are several times as fast as arrays of length 1.
@@ -225,11 +249,11 @@ def _scalar_dynamics(
         return matrix_of(rows, batch).reshape(*tau.shape, model.nv)
 
     def forward(q: Array, qd: Array) -> Array:
-        qdd = aba_scalars(model, split(q), split(qd), split(tau), forces)
+        qdd = aba_scalars(model, split(q), split(qd), split(tau), forces, **terms)
         return vector_of(qdd, batch).reshape(tau.shape)
 
     def gradient(q: Array, qd: Array) -> tuple[Array, Array, Array, Array]:
-        found = fd_derivatives_scalars(model, split(q), split(qd), split(tau), forces)
+        found = fd_derivatives_scalars(model, split(q), split(qd), split(tau), forces, **terms)
         qdd = vector_of(found.qdd, batch).reshape(tau.shape)
         return qdd, whole(found.dqdd_dq), whole(found.dqdd_dqd), whole(found.minv)
 
@@ -237,18 +261,22 @@ def _scalar_dynamics(
 
 
 def _general_dynamics(
-    model: Model, tau: Array, f_ext: ArrayLike | None, batch: tuple[int, ...]
+    model: Model,
+    tau: Array,
+    f_ext: ArrayLike | None,
+    batch: tuple[int, ...],
+    terms: Mapping[str, Any],
 ) -> tuple[Forward, Gradient]:
     """Return the dense algorithms for joints of any kind."""
     given = wrenches(model, f_ext, batch)
     forces = None if given is None else given.reshape(len(tau), *given.shape[-2:])
-    terms = terms_of(model, False, 0.0)
+    chosen = joint_terms_of(model, **terms)
 
     def forward(q: Array, qd: Array) -> Array:
-        return recursion.aba(pose_of(model, q), qd, tau, forces, terms)
+        return recursion.aba(pose_of(model, q), qd, tau, forces, chosen)
 
     def gradient(q: Array, qd: Array) -> tuple[Array, Array, Array, Array]:
-        return derivatives.fd_derivatives(pose_of(model, q), qd, tau, forces, terms)
+        return derivatives.fd_derivatives(pose_of(model, q), qd, tau, forces, chosen)
 
     return forward, gradient
 

@@ -16,7 +16,7 @@ from pinion.robot.model import Model
 
 
 def kinetic_energy_scalars(model: Model, q: Sequence[Scalar], qd: Sequence[Scalar]) -> Scalar:
-    """Return the sum of ``1/2 v^T I v`` over the bodies [J].
+    """Return the sum of ``1/2 v^T I v`` over the bodies, and of what rotors have [J].
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``qd`` : (nv,) scalars, rates. Velocities are
     spatial, by ``v_i = Xup v_parent + S qd`` (Featherstone 2008, the first line of his RNEA).
@@ -30,6 +30,8 @@ def kinetic_energy_scalars(model: Model, q: Sequence[Scalar], qd: Sequence[Scala
         velocities.append(v)
         moment, momentum = inertia_times(body.inertia, angular, linear)
         twice = add(twice, add(dot(angular, moment), dot(linear, momentum)))
+        for rate in qd[own] if body.joint.armature != 0.0 else ():
+            twice = add(twice, mul(float(body.joint.armature), mul(rate, rate)))
     return mul(0.5, twice)
 
 

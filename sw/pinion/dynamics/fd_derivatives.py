@@ -27,9 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pinion.dynamics.axis import joint_transform, numbered_axes
 from pinion.dynamics.crba import crba_scalars
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, JointTerms, joint_terms_of
 from pinion.dynamics.ltdl import ancestors, factors, inverse, scaled_rows, solve
 from pinion.dynamics.rnea import Region, base_motion, forward_step, no_region, rnea_scalars
 from pinion.dynamics.rnea_derivatives import Rows, columns, rnea_derivatives_scalars
@@ -63,7 +65,8 @@ def fd_derivatives_scalars(
     region: Region = no_region,
     *,
     method: str = "composite",
-    joint_terms: bool = False,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
 ) -> ForwardGradient:
     """Return forward dynamics and its gradient from positions, rates and efforts.
 
@@ -71,23 +74,22 @@ def fd_derivatives_scalars(
     ---------
     q : (nq,) scalars, joint positions [rad | m].
     qd, tau : (nv,) scalars, joint rates and efforts [N m | N].
-    f_ext, region, method, joint_terms : as for
+    f_ext, region, method, joint_terms, friction_width : as for
         :func:`.rnea_derivatives.rnea_derivatives_scalars`; passes are those of the algorithms used
         and ``solve``.
     """
     n = model.nv
-    M = crba_scalars(model, q, region=region, joint_terms=joint_terms)
+    M = crba_scalars(model, q, region=region)
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     factored = factors(model.v_parents, M, region)
     with region("solve", 1):
         scaled = scaled_rows(factored)
-    bias = rnea_scalars(model, q, qd, [0.0] * n, f_ext, region, joint_terms=joint_terms)
+    bias = rnea_scalars(model, q, qd, [0.0] * n, f_ext, region, **terms)
     with region("solve", 1):
         qdd = solve(factored, scaled, [sub(tau[k], bias[k]) for k in range(n)])
-    by_q, by_qd = rnea_derivatives_scalars(
-        model, q, qd, qdd, f_ext, region, method=method, joint_terms=joint_terms
-    )
+    by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method, **terms)
     found: list[Rows] = []
-    known = [{}, {}] if joint_terms else answers_of_bases(model, q, qd)
+    known = answers_of_bases(model, q, qd, joint_terms_of(model, joint_terms, friction_width))
     for gradient, of_bases in zip((by_q, by_qd), known, strict=True):
         solved: Rows = []
         for j in range(n):
@@ -103,17 +105,20 @@ def fd_derivatives_scalars(
 
 
 def answers_of_bases(
-    model: Model, q: Sequence[Scalar], qd: Sequence[Scalar]
+    model: Model, q: Sequence[Scalar], qd: Sequence[Scalar], terms: JointTerms
 ) -> tuple[dict[int, list[Scalar]], dict[int, list[Scalar]]]:
     """Return the columns of dqdd/dq and of dqdd/dqd that a joint at the base answers to alone.
 
     They are those whose change of motion is an acceleration along the joint's own axes: of a
-    free-flyer, and of a planar joint, all positions and the rates of its shifts.
+    free-flyer, and of a planar joint, all positions and the rates of its shifts. A base with terms
+    of its own, which hold on to the ground, answers to none alone.
     """
     found: tuple[dict[int, list[Scalar]], dict[int, list[Scalar]]] = ({}, {})
     slices = zip(model.bodies, model.q_slices, model.v_slices, numbered_axes(model), strict=True)
     for body, at, own, numbered in slices:
         if body.parent >= 0 or body.joint.kind.simple:
+            continue
+        if any(terms.acts_on(k) for k, _ in numbered):
             continue
         X = joint_transform(body.joint, q[at])
         still = [0.0] * len(numbered)
@@ -141,7 +146,8 @@ def fd_derivatives_from_minv_scalars(
     region: Region = no_region,
     *,
     method: str = "composite",
-    joint_terms: bool = False,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Rows, Rows]:
     """Return ``dqdd/dq`` and ``dqdd/dqd`` from accelerations and M^-1 (Algorithm 3).
 
@@ -151,12 +157,20 @@ def fd_derivatives_from_minv_scalars(
     qd, qdd : (nv,) scalars, joint rates and accelerations.
     minv : (nv, nv) scalars, the inverse of the joint-space inertia matrix at q. Only its lower
         triangle is read, and no entry of two joints that share no joint on their ways to the base.
-    f_ext, region, method, joint_terms : as for
+    f_ext, region, method, joint_terms, friction_width : as for
         :func:`.rnea_derivatives.rnea_derivatives_scalars`; ``solve`` is the pass of the product, by
         rows.
     """
     by_q, by_qd = rnea_derivatives_scalars(
-        model, q, qd, qdd, f_ext, region, method=method, joint_terms=joint_terms
+        model,
+        q,
+        qd,
+        qdd,
+        f_ext,
+        region,
+        method=method,
+        joint_terms=joint_terms,
+        friction_width=friction_width,
     )
     known = structured(model, minv)
     first = minus_product(model, known, by_q, region)

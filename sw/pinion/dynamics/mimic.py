@@ -71,13 +71,13 @@ class MimicMap:
         states = self.positions(q), self.rates(qd), self.rates(qdd)
         return self.efforts(arrays.rnea(self.model, *states, f_ext, **options))
 
-    def crba(self, q: ArrayLike, *, joint_terms: bool = False) -> Array:
+    def crba(self, q: ArrayLike) -> Array:
         """Inertia matrix of the free joints, (nr, nr) or (n, nr, nr)."""
-        return self._square(arrays.crba(self.model, self.positions(q), joint_terms=joint_terms))
+        return self._square(arrays.crba(self.model, self.positions(q)))
 
-    def minv(self, q: ArrayLike, *, joint_terms: bool = False) -> Array:
+    def minv(self, q: ArrayLike) -> Array:
         """Its inverse."""
-        M = self.crba(q, joint_terms=joint_terms)
+        M = self.crba(q)
         try:
             root = np.linalg.inv(np.linalg.cholesky(M))
         except np.linalg.LinAlgError:
@@ -99,7 +99,7 @@ class MimicMap:
         still = np.zeros(np.shape(qd))
         bias = self.rnea(q, qd, still, f_ext, **options)
         free = self._checked("tau", tau, self.G.shape[1]) - bias
-        inverse = self.minv(q, joint_terms=bool(options.get("joint_terms", False)))
+        inverse = self.minv(q)
         return np.asarray((inverse @ free[..., None])[..., 0])
 
     def rnea_derivatives(
@@ -126,7 +126,7 @@ class MimicMap:
         """Forward dynamics with its gradient."""
         terms = {k: v for k, v in options.items() if k != "method"}
         qdd = self.aba(q, qd, tau, f_ext, **terms)
-        inverse = self.minv(q, joint_terms=bool(options.get("joint_terms", False)))
+        inverse = self.minv(q)
         by_q, by_qd = self.rnea_derivatives(q, qd, qdd, f_ext, **options)
         return ForwardDerivatives(
             qdd=qdd, dqdd_dq=-inverse @ by_q, dqdd_dqd=-inverse @ by_qd, minv=inverse

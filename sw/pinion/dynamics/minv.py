@@ -25,7 +25,7 @@ from pinion.dynamics.articulated import (
 )
 from pinion.dynamics.axis import axis_effort, joint_transform, numbered_axes
 from pinion.dynamics.crba import crba_scalars, empty_square
-from pinion.dynamics.joint_terms import JointTerms, joint_terms_of
+from pinion.dynamics.joint_terms import joint_terms_of
 from pinion.dynamics.ltdl import ancestors, factors, inverse
 from pinion.dynamics.rnea import Region, no_region
 from pinion.dynamics.scalar import Scalar, sub
@@ -41,9 +41,8 @@ def minv_scalars(
     region: Region = no_region,
     *,
     method: str = "ltdl",
-    joint_terms: bool = False,
 ) -> list[list[Scalar]]:
-    """Return the inverse of the joint-space inertia matrix, over any scalar.
+    """Return the inverse of the joint-space inertia matrix with the armature, over any scalar.
 
     Arguments
     ---------
@@ -51,7 +50,6 @@ def minv_scalars(
     region : as for :func:`.rnea.rnea_scalars`; the passes are those of the algorithms used:
         ``composite``, ``column``, ``factor``, ``inverse``; or ``articulated`` and ``column``.
     method : ``ltdl`` or ``aba``.
-    joint_terms : add the joints' armature to the inertia matrix's diagonal.
 
     Returns
     -------
@@ -59,17 +57,17 @@ def minv_scalars(
         joint on their ways to the base have the constant zero.
     """
     if method == "ltdl":
-        M = crba_scalars(model, q, region=region, joint_terms=joint_terms)
+        M = crba_scalars(model, q, region=region)
         return inverse(model.v_parents, factors(model.v_parents, M, region), region)
     if method == "aba":
-        return minv_by_articulated_bodies(model, q, region, joint_terms_of(model, joint_terms))
+        return minv_by_articulated_bodies(model, q, region)
     raise ValueError(
         f"minv has no method {method!r}: choose one of {', '.join(map(repr, MINV_METHODS))}."
     )
 
 
 def minv_by_articulated_bodies(
-    model: Model, q: Sequence[Scalar], region: Region, terms: JointTerms
+    model: Model, q: Sequence[Scalar], region: Region
 ) -> list[list[Scalar]]:
     """Return M^-1 column by column through the articulated inertias."""
     n = model.nv
@@ -77,7 +75,7 @@ def minv_by_articulated_bodies(
     for i, (body, at) in enumerate(zip(model.bodies, model.q_slices, strict=True)):
         with region("articulated", i + 1):
             transforms.append(joint_transform(body.joint, q[at]))
-    pivots = articulated_pivots(model, transforms, region, terms)
+    pivots = articulated_pivots(model, transforms, region)
     minv = empty_square(n)
     for i, own in enumerate(model.v_slices):
         with region("column", i + 1):
@@ -89,18 +87,19 @@ def minv_by_articulated_bodies(
 
 
 def articulated_pivots(
-    model: Model, transforms: Sequence[JointTransform], region: Region, terms: JointTerms
+    model: Model, transforms: Sequence[JointTransform], region: Region
 ) -> dict[int, Pivot]:
     """Return each axis's pivot of the articulated inertias, equation (7) of the scan paper."""
     inertias: list[Articulated] = [own_articulated(body.inertia) for body in model.bodies]
     pivots: dict[int, Pivot] = {}
     joints = numbered_axes(model)
+    armature = joint_terms_of(model).armature
     for i in reversed(range(len(model.bodies))):
         body = model.bodies[i]
         with region("articulated", i + 1):
             behind = inertias[i]
             for k, axis in reversed(joints[i]):
-                pivots[k], behind = eliminate(axis, behind, terms.armature[k])
+                pivots[k], behind = eliminate(axis, behind, armature[k])
             if body.parent >= 0:
                 carried = articulated_to_parent(transforms[i], behind)
                 inertias[body.parent] = joined_articulated(inertias[body.parent], carried)

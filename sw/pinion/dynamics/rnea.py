@@ -63,7 +63,7 @@ from pinion.dynamics.axis import (
     joint_motion,
     joint_transform,
 )
-from pinion.dynamics.joint_terms import joint_terms_of
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
 from pinion.dynamics.scalar import Scalar, add, mul, scaled_sum, sub
 from pinion.dynamics.spatial import (
     ZERO,
@@ -362,9 +362,11 @@ def rnea_scalars(
     f_ext: Sequence[Sequence[Scalar]] | None = None,
     region: Region = no_region,
     *,
-    joint_terms: bool = False,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
 ) -> list[Scalar]:
-    """Return the joint efforts ``tau = M(q) qdd + C(q, qd) qd + g(q)``, over any scalar.
+    """Return the joint efforts ``tau = M(q) qdd + C(q, qd) qd + g(q)``, over any scalar; M has
+    the armature.
 
     Arguments
     ---------
@@ -375,15 +377,19 @@ def rnea_scalars(
     region : called with the name of a pass and the number of a body, 1 for the first; returns a
         context manager around that step of the algorithm. The passes are ``forward`` and
         ``backward``.
-    joint_terms : add the joints' armature and damping (:mod:`.joint_terms`).
+    joint_terms, friction_width : what joints add besides their armature, as for
+        :func:`.joint_terms.joint_terms_of`.
 
     Returns
     -------
     tau : (nv,) scalars [N m | N].
     """
     tau, _ = backward_pass(model, forward_pass(model, q, qd, qdd, f_ext, region), region)
-    terms = joint_terms_of(model, joint_terms)
-    for k in range(model.nv):
-        own_terms = add(mul(terms.armature[k], qdd[k]), mul(terms.damping[k], qd[k]))
-        tau[k] = add(tau[k], own_terms)
+    terms = joint_terms_of(model, joint_terms, friction_width)
+    for i, own in enumerate(model.v_slices):
+        acting = [k for k in range(own.start, own.stop) if terms.acts_on(k)]
+        with region("backward", i + 1) if acting else nullcontext():
+            for k in acting:
+                passive = terms.effort(k, q, qd)
+                tau[k] = add(tau[k], add(mul(terms.armature[k], qdd[k]), passive))
     return tau

@@ -53,6 +53,7 @@ with 6x6 matrices in base axes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from pinion.dynamics.axis import (
@@ -82,7 +83,7 @@ from pinion.dynamics.composite import (
     own_coriolis,
 )
 from pinion.dynamics.crba import empty_square
-from pinion.dynamics.joint_terms import joint_terms_of
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, add_slopes, joint_terms_of
 from pinion.dynamics.link_states import Links, given_body
 from pinion.dynamics.rnea import BodyMotion, BodyState, Region, forward_body, no_region
 from pinion.dynamics.scalar import Scalar, add
@@ -355,7 +356,8 @@ def rnea_derivatives_scalars(
     region: Region = no_region,
     *,
     method: str = "composite",
-    joint_terms: bool = False,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Rows, Rows]:
     """Return the gradient of inverse dynamics by position and by rate, over any scalar.
 
@@ -369,7 +371,7 @@ def rnea_derivatives_scalars(
         ``column``.
     method : ``composite`` for the closed form of this module, ``column`` for Algorithm 2 of
         Plancher et al. 2021 (revolute and prismatic joints alone).
-    joint_terms : add the joints' damping (:mod:`.joint_terms`); armature has no part in it.
+    joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`; armature has no part in it.
 
     Returns
     -------
@@ -382,8 +384,12 @@ def rnea_derivatives_scalars(
         dtau_dq, dtau_dqd, _ = composite_derivatives_scalars(model, q, qd, qdd, f_ext, region)
     else:
         dtau_dq, dtau_dqd = column_derivatives_scalars(model, q, qd, qdd, f_ext, region)
-    for k, damping in enumerate(joint_terms_of(model, joint_terms).damping):
-        dtau_dqd[k][k] = add(dtau_dqd[k][k], damping)
+    terms = joint_terms_of(model, joint_terms, friction_width)
+    for i, own in enumerate(model.v_slices):
+        acting = [k for k in range(own.start, own.stop) if terms.acts_on(k)]
+        with region("column", i + 1) if acting else nullcontext():
+            for k in acting:
+                add_slopes(terms, dtau_dq, dtau_dqd, k, qd)
     return dtau_dq, dtau_dqd
 
 

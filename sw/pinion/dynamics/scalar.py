@@ -1,9 +1,9 @@
 """The numbers that mechanics is written over: floats, batches, complex steps, tracing symbols.
 
-Everything in this package touches its numbers through ``+``, ``-``, ``*``, ``sin``, ``cos`` and
-``reciprocal`` alone and never asks for a value, so the same source computes one robot state, a
-batch of states (an element is an array of shape ``(n,)``), a complex-step derivative, or the graph
-of operations that becomes hardware.
+Everything in this package touches its numbers through ``+``, ``-``, ``*``, ``sin``, ``cos``,
+``reciprocal`` and ``clamp`` alone and never asks for a value, so the same source computes one robot
+state, a batch of states (an element is an array of shape ``(n,)``), a complex-step derivative, or
+the graph of operations that becomes hardware.
 
 The functions here leave out what cannot change a result: a term whose factor is the *Python float*
 ``0.0`` is dropped and a factor of the Python float ``1.0`` is not multiplied. The robot's constants
@@ -75,6 +75,15 @@ def reciprocal(x: Scalar) -> Scalar:
         )
     own = getattr(x, "reciprocal", None)
     return cast("Scalar", own() if own is not None else 1.0 / cast("Any", x))
+
+
+def clamp(x: Scalar, low: float, high: float) -> Scalar:
+    """Return ``x`` where it is between two constants, else the nearer one.
+
+    The element's own ``clamp`` method when it has one, else NumPy's ``clip``.
+    """
+    own = getattr(x, "clamp", None)
+    return cast("Scalar", own(low, high) if own is not None else np.clip(cast("Any", x), low, high))
 
 
 def is_zero(x: Scalar) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.graph import Graph, GraphError, evaluate_floats
 from pinion.graph.interchange import graph_from_json, graph_to_json
 from pinion.robot import Model
@@ -48,6 +49,16 @@ class BuiltFunction:
     inputs: tuple[Block, ...]
     results: tuple[Block, ...]
     graph: Graph
+
+    @property
+    def joint_terms(self) -> tuple[str, ...]:
+        """What joints add besides their armature."""
+        return tuple(name for name in self.options.get("joint_terms", "").split(",") if name)
+
+    @property
+    def friction_width(self) -> float:
+        """Rate within which friction changes sign [rad/s | m/s]."""
+        return float(self.options.get("friction_width", FRICTION_WIDTH))
 
     @classmethod
     def of(cls, row: Function, model: Model) -> BuiltFunction:

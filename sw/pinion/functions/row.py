@@ -6,6 +6,7 @@ literature stand in :mod:`.table`; CONTRIBUTING.md says how to add one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
 from pinion.dynamics.rnea import no_region
 from pinion.graph import Graph, Tracer
 from pinion.robot import Model
@@ -25,7 +27,7 @@ Floats = NDArray[np.float64]
 Scalars = Callable[..., Sequence[Any]]
 
 # Helpers whose source lines say nothing about the algorithm.
-_HELPERS = ("spatial.py", "scalar.py", "tensor.py", "axis.py")
+_HELPERS = ("spatial.py", "scalar.py", "tensor.py", "axis.py", "joint_terms.py")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,12 @@ class Function:
     joint_space : results depend on the robot only through its equations of motion in the joints'
         coordinates. False for a row that takes or gives anything of a link: external forces,
         poses, energies.
+    passive : whether damping, friction and springs change the results. True: the algorithm and the
+        float model take them as ``joint_terms`` and ``friction_width``
+        (:mod:`pinion.dynamics.joint_terms`); False: they have no part in the results; None: nothing
+        is known of them. Armature is in every function.
+    joint_terms, friction_width : the terms that were asked for, and the rate within which friction
+        changes sign [rad/s | m/s].
     """
 
     name: str
@@ -81,6 +89,9 @@ class Function:
     added: tuple[str, ...] = ()
     variant: Variant | None = None
     joint_space: bool = True
+    passive: bool | None = None
+    joint_terms: tuple[str, ...] = ()
+    friction_width: float = FRICTION_WIDTH
 
     def __post_init__(self) -> None:
         names = [block.name for block in (*self.inputs, *self.outputs)]
@@ -110,7 +121,18 @@ class Function:
         options = {} if self.variant is None else {"derivatives": self.variant.name}
         if self.added:
             options["outputs"] = ",".join(self.added)
+        if self.joint_terms:
+            options["joint_terms"] = ",".join(self.joint_terms)
+            if "friction" in self.joint_terms:
+                options["friction_width"] = repr(self.friction_width)
         return options
+
+    @property
+    def _terms(self) -> dict[str, Any]:
+        """What the algorithm is told of passive terms."""
+        if not self.joint_terms:
+            return {}
+        return {"joint_terms": self.joint_terms, "friction_width": self.friction_width}
 
     def formulated(self, name: str) -> Function:
         """The same function in another formulation.
@@ -147,6 +169,39 @@ class Function:
                 )
         return replace(self, added=tuple(name for name in self.optional if name in outputs))
 
+    def with_terms(
+        self, joint_terms: bool | Sequence[str], friction_width: float = FRICTION_WIDTH
+    ) -> Function:
+        """The same function with what joints add besides their armature.
+
+        Parameters
+        ----------
+        joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
+        friction_width : rate above zero within which friction changes sign [rad/s | m/s].
+
+        Raises
+        ------
+        FunctionError
+            When there is no such term, the width is not above zero, or the function knows no terms.
+        """
+        try:
+            names = wanted_terms(joint_terms)
+        except dynamics.DynamicsError as error:
+            raise FunctionError(str(error)) from None
+        if not 0.0 < friction_width < math.inf:
+            raise FunctionError(
+                f"The friction_width is {friction_width!r}: give a finite rate above 0, within "
+                "which friction changes sign [rad/s | m/s]."
+            )
+        if self.passive is None and names:
+            raise FunctionError(
+                f"The function '{self.name}' does not say what {', '.join(names)} of joints do to "
+                "it: leave joint_terms out, or set the row's `passive`."
+            )
+        if not self.passive:
+            return self
+        return replace(self, joint_terms=names, friction_width=float(friction_width))
+
     def trace(self, model: Model, *, minimal: bool = True, any_joint: bool = False) -> Graph:
         """Run the algorithm on symbols for one robot: a graph with its constants inside.
 
@@ -165,6 +220,7 @@ class Function:
         """
         if not any_joint:
             check_traceable(model)
+        self._check_terms(model)
         if minimal and self.joint_space:
             model = dynamics.minimal_model(model)
         tracer = Tracer(skip=_HELPERS)
@@ -174,7 +230,7 @@ class Function:
         ]
         algorithm = self.scalars if self.variant is None else self.variant.scalars
         try:
-            results = algorithm(model, *arguments, region=tracer.region)
+            results = algorithm(model, *arguments, region=tracer.region, **self._terms)
         except dynamics.DynamicsError as error:
             raise FunctionError(f"'{self.name}' cannot be traced: {error}") from None
         coming = self.results
@@ -185,13 +241,23 @@ class Function:
                     tracer.output(word, flat[position])
         return tracer.finish()
 
+    def _check_terms(self, model: Model) -> None:
+        """Raise for terms of which the robot has none: a build would keep quiet about them."""
+        joints = [body.joint for body in model.bodies]
+        missing = [n for n in self.joint_terms if not any(getattr(j, n) for j in joints)]
+        if self.joint_terms and missing == list(self.joint_terms):
+            raise FunctionError(
+                f"No joint of the robot '{model.name}' has {' or '.join(missing)}: leave "
+                "joint_terms out, or give the joints such figures."
+            )
+
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
         """The float model in float64 on a batch of arrays (n, ...), by block name."""
         given = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
         if self.floats is None:
             results: Sequence[Floats] = self._on_arrays(model, given)
         else:
-            results = self.floats(model, *given)
+            results = self.floats(model, *given, **self._terms)
         named = zip(self.outputs, results, strict=True)
         coming = self.results
         return {block.name: result for block, result in named if block in coming}
@@ -203,7 +269,7 @@ class Function:
         for block, array in zip(self.inputs, given, strict=True):
             columns = array.reshape(count, -1)
             arguments.append(block.nested(dict(enumerate(columns.T)), model))
-        results = self.scalars(model, *arguments, region=no_region)
+        results = self.scalars(model, *arguments, region=no_region, **self._terms)
         made = []
         for block, values in zip(self.outputs, results, strict=True):
             flat = [np.broadcast_to(np.asarray(x, np.float64), (count,)) for x in _flat(values)]

@@ -24,6 +24,8 @@ DISTRIBUTIONS = ("reference", "stress", "beyond")
 
 QDD_RANGE = 10.0  # rad/s^2 | m/s^2 of the reference distribution
 
+SLOW = 0.25  # share of rates within twice the width of friction's step, for functions with friction
+
 
 def position_limits(model: Model) -> tuple[Floats, Floats]:
     """Ranges of q, each (nq,); a revolute joint with no limits, or with limits of more than two
@@ -89,6 +91,14 @@ def sample(
     def unit() -> Floats:
         return rng.choice([-1.0, 1.0], shape) if corners else rng.uniform(-1.0, 1.0, shape)
 
+    def rates() -> Floats:
+        drawn = unit() * speed
+        if "friction" in function.joint_terms:
+            # Friction changes within a small part of the speeds, which few states would meet.
+            slow = rng.uniform(size=shape) < SLOW
+            drawn = np.where(slow, rng.uniform(-2.0, 2.0, shape) * function.friction_width, drawn)
+        return drawn
+
     positions = rng.uniform(low, high, (count, model.nq)) * scale
     for own, _ in rotation_slices(model):
         direction = rng.normal(size=(count, own.stop - own.start))
@@ -99,7 +109,7 @@ def sample(
         array.astype(np.float32).astype(np.float64)
         for array in (
             positions,
-            unit() * speed,
+            rates(),
             unit() * QDD_RANGE * scale,
         )
     )
@@ -113,7 +123,14 @@ def sample(
             case Quantity.ACCELERATION:
                 return qdd
             case Quantity.EFFORT:
-                return dynamics.rnea(model, q, qd, qdd)
+                return dynamics.rnea(
+                    model,
+                    q,
+                    qd,
+                    qdd,
+                    joint_terms=function.joint_terms,
+                    friction_width=function.friction_width,
+                )
             case Quantity.INVERSE_INERTIA:
                 return dynamics.minv(model, q)
             case Quantity.LINK_VELOCITY:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pinion import dynamics
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.robot import Model
 
 from .blocks import Block, Quantity
@@ -41,23 +42,32 @@ def _column(scalars: Any) -> tuple[Variant, ...]:
 
 
 def _rnea_derivatives(method: str) -> Any:
-    return lambda model, q, qd, qdd, *, region: dynamics.rnea_derivatives_scalars(
-        model, q, qd, qdd, region=region, method=method
+    return lambda model, q, qd, qdd, *, region, **terms: dynamics.rnea_derivatives_scalars(
+        model, q, qd, qdd, region=region, method=method, **terms
     )
 
 
 def _fd_derivatives(method: str) -> Any:
-    def scalars(model: Model, q: Any, qd: Any, tau: Any, *, region: Any) -> Sequence[Any]:
-        full = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region, method=method)
+    def scalars(
+        model: Model, q: Any, qd: Any, tau: Any, *, region: Any, **terms: Any
+    ) -> Sequence[Any]:
+        full = dynamics.fd_derivatives_scalars(
+            model, q, qd, tau, region=region, method=method, **terms
+        )
         return full.qdd, full.dqdd_dq, full.dqdd_dqd, full.minv
 
     return scalars
 
 
 def _fd_derivatives_from_minv(method: str) -> Any:
-    return lambda model, q, qd, qdd, minv, *, region: dynamics.fd_derivatives_from_minv_scalars(
-        model, q, qd, qdd, minv, region=region, method=method
-    )
+    def scalars(
+        model: Model, q: Any, qd: Any, qdd: Any, minv: Any, *, region: Any, **terms: Any
+    ) -> Sequence[Any]:
+        return dynamics.fd_derivatives_from_minv_scalars(
+            model, q, qd, qdd, minv, region=region, method=method, **terms
+        )
+
+    return scalars
 
 
 _ROWS = (
@@ -66,10 +76,11 @@ _ROWS = (
         doc="inverse dynamics: tau from q, qd, qdd (recursive Newton-Euler algorithm)",
         inputs=(_Q, _QD, _QDD),
         outputs=(_TAU,),
-        scalars=lambda model, q, qd, qdd, *, region: (
-            dynamics.rnea_scalars(model, q, qd, qdd, region=region),
+        scalars=lambda model, q, qd, qdd, *, region, **terms: (
+            dynamics.rnea_scalars(model, q, qd, qdd, region=region, **terms),
         ),
-        floats=lambda model, *x: (dynamics.rnea(model, *x),),
+        floats=lambda model, *x, **terms: (dynamics.rnea(model, *x, **terms),),
+        passive=True,
     ),
     Function(
         name="rnea_derivatives",
@@ -78,6 +89,7 @@ _ROWS = (
         outputs=(_DTAU_DQ, _DTAU_DQD),
         scalars=_rnea_derivatives(DERIVATIVES[0]),
         floats=dynamics.rnea_derivatives,
+        passive=True,
         formulation=DERIVATIVES[0],
         variants=_column(_rnea_derivatives(DERIVATIVES[1])),
     ),
@@ -88,6 +100,7 @@ _ROWS = (
         outputs=(_M,),
         scalars=lambda model, q, *, region: (dynamics.crba_scalars(model, q, region=region),),
         floats=lambda model, q: (dynamics.crba(model, q),),
+        passive=False,
     ),
     Function(
         name="minv",
@@ -96,16 +109,18 @@ _ROWS = (
         outputs=(_MINV,),
         scalars=lambda model, q, *, region: (dynamics.minv_scalars(model, q, region=region),),
         floats=lambda model, q: (dynamics.minv(model, q),),
+        passive=False,
     ),
     Function(
         name="aba",
         doc="forward dynamics: qdd from q, qd, tau (articulated-body algorithm)",
         inputs=(_Q, _QD, _TAU),
         outputs=(_QDD,),
-        scalars=lambda model, q, qd, tau, *, region: (
-            dynamics.aba_scalars(model, q, qd, tau, region=region),
+        scalars=lambda model, q, qd, tau, *, region, **terms: (
+            dynamics.aba_scalars(model, q, qd, tau, region=region, **terms),
         ),
-        floats=lambda model, *x: (dynamics.aba(model, *x),),
+        floats=lambda model, *x, **terms: (dynamics.aba(model, *x, **terms),),
+        passive=True,
     ),
     Function(
         name="fd_derivatives",
@@ -114,6 +129,7 @@ _ROWS = (
         outputs=(_QDD, _DQDD_DQ, _DQDD_DQD, _MINV),
         scalars=_fd_derivatives(DERIVATIVES[0]),
         floats=dynamics.fd_derivatives,
+        passive=True,
         formulation=DERIVATIVES[0],
         variants=_column(_fd_derivatives(DERIVATIVES[1])),
         optional=("minv",),
@@ -125,6 +141,7 @@ _ROWS = (
         outputs=(_DQDD_DQ, _DQDD_DQD),
         scalars=_fd_derivatives_from_minv(DERIVATIVES[0]),
         floats=dynamics.fd_derivatives_from_minv,
+        passive=True,
         formulation=DERIVATIVES[0],
         variants=_column(_fd_derivatives_from_minv(DERIVATIVES[1])),
     ),
@@ -133,7 +150,14 @@ _ROWS = (
 FUNCTIONS: Mapping[str, Function] = MappingProxyType({row.name: row for row in _ROWS})
 
 
-def function(name: str, *, derivatives: str = "composite", outputs: Sequence[str] = ()) -> Function:
+def function(
+    name: str,
+    *,
+    derivatives: str = "composite",
+    outputs: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
+) -> Function:
     """A row by name.
 
     Parameters
@@ -141,6 +165,8 @@ def function(name: str, *, derivatives: str = "composite", outputs: Sequence[str
     derivatives : ``composite`` (closed form, fewest operations) or ``column`` (one chain a joint,
         the formulation of Plancher et al. 2021), for the functions that contain a gradient.
     outputs : optional results to add, such as ``minv`` for ``fd_derivatives``.
+    joint_terms, friction_width : what joints add besides their armature, as for
+        :meth:`.row.Function.with_terms`.
 
     Raises
     ------
@@ -163,11 +189,16 @@ def function(name: str, *, derivatives: str = "composite", outputs: Sequence[str
                 f"functions that do are {', '.join(gradients)}."
             )
         row = row.formulated(derivatives)
-    return row.asked(outputs)
+    return row.asked(outputs).with_terms(joint_terms, friction_width)
 
 
 def row_of(
-    wanted: str | Function, *, derivatives: str = "composite", outputs: Sequence[str] = ()
+    wanted: str | Function,
+    *,
+    derivatives: str = "composite",
+    outputs: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
 ) -> Function:
     """A row by its name, or a row as it is.
 
@@ -176,6 +207,7 @@ def row_of(
     wanted : a name in the table, or a row, whose formulation is its own.
     derivatives : of a row by its name, as of :func:`function`.
     outputs : optional results to add.
+    joint_terms, friction_width : as of :func:`function`.
 
     Raises
     ------
@@ -183,5 +215,12 @@ def row_of(
         As :func:`function`.
     """
     if isinstance(wanted, str):
-        return function(wanted, derivatives=derivatives, outputs=outputs)
-    return wanted.asked(outputs) if outputs else wanted
+        return function(
+            wanted,
+            derivatives=derivatives,
+            outputs=outputs,
+            joint_terms=joint_terms,
+            friction_width=friction_width,
+        )
+    row = wanted.asked(outputs) if outputs else wanted
+    return row.with_terms(joint_terms, friction_width) if joint_terms else row

@@ -15,6 +15,7 @@ DOT: Final = "dot"
 SIN: Final = "sin"
 COS: Final = "cos"
 RECIPROCAL: Final = "reciprocal"
+CLAMP: Final = "clamp"
 QUANTIZE: Final = "quantize"
 
 # What is given, not computed; functions of an angle.

@@ -30,7 +30,7 @@ from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 
 from . import names
-from .graph import Node
+from .graph import Node, Param
 from .rules import (
     NARROW,
     Exact,
@@ -66,6 +66,7 @@ class Family(Enum):
     NEGATION = "negation"
     PRODUCT = "product"
     TABLE = "table"
+    LIMIT = "limit"
     ROUNDING = "rounding"
 
 
@@ -132,6 +133,23 @@ def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
     return Reciprocal(source=source, target=Format(int(width), int(frac)), minimum=minimum or None)
 
 
+def mirrored(ends: Sequence[Param]) -> tuple[float, float]:
+    """Ends of the clamp of -a that is minus the clamp of a."""
+    low, high = ends
+    return 0.0 - float(high), 0.0 - float(low)
+
+
+def clamp_ends(node: Node) -> tuple[int, int]:
+    """Ends of a fixed-dialect clamp as integers: the constants rounded to nearest.
+
+    Where they do not fit the format, nothing that is clamped reaches them.
+    """
+    fmt = constant_format(node)
+    ends = np.array([float(end) for end in node.params[:2]])
+    found, _ = from_float(ends, fmt, rounding=Rounding.NEAREST, overflow=Overflow.SATURATE)
+    return int(found[0]), int(found[1])
+
+
 def constant_integer(node: Node) -> int:
     """Integer that stands for a fixed-dialect constant: its value rounded to nearest."""
     fmt = constant_format(node)
@@ -174,6 +192,34 @@ def _reciprocal_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
     return reciprocal_unit(node, fmts[0]).compute(np.asarray(x[0]))
+
+
+def _clamp_format(node: Node, f: Sequence[Format]) -> Format:
+    """The operand's own: what is clamped was there before, or is an end rounded to its grid."""
+    own = constant_format(node)
+    if own != f[0]:
+        raise ValueError(f"A clamp has the format of its operand, {f[0].name}, not {own.name}.")
+    return own
+
+
+def _clamp_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    low, high = clamp_ends(node)
+    return np.clip(np.asarray(x[0]), low, high), None
+
+
+def _clamp_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
+    low, high = map(float, node.params[:2])
+    return (np.where((x[0] >= low) & (x[0] <= high), 1.0, 0.0),)
+
+
+def _clamp_check(node: Node) -> str:
+    low, high, *fmt = node.params
+    wrong = number_complaint(low) or number_complaint(high)
+    if not wrong and not float(low) <= float(high):
+        wrong = f"The ends of a clamp are in order, not {shown(low)} and {shown(high)}."
+    return wrong or (format_complaint(*fmt) if fmt else "")
 
 
 def _no_integers(
@@ -362,6 +408,20 @@ _ROWS = (
         unit="reciprocal",
         parity=-1,
         check=_table_check,
+    ),
+    Op(
+        name=names.CLAMP,
+        family=Family.LIMIT,
+        doc="a where it is between two constants, else the nearer one; params: low, high[, width, "
+        "frac]",
+        arity=1,
+        params=(2, 4),
+        floats=lambda node, x: np.clip(x[0], float(node.params[0]), float(node.params[1])),
+        fmt=_clamp_format,
+        integers=_clamp_integers,
+        derivative=_clamp_derivative,
+        unit="clamp",
+        check=_clamp_check,
     ),
     Op(
         name=names.QUANTIZE,

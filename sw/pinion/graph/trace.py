@@ -21,8 +21,8 @@ class TraceError(TypeError):
 class Symbol:
     """A scalar that stands for a node of the graph under construction.
 
-    It adds, subtracts, multiplies, divides, and has ``sin()``, ``cos()`` and ``reciprocal()``;
-    asking for its value raises.
+    It adds, subtracts, multiplies, divides, and has ``sin()``, ``cos()``, ``reciprocal()`` and
+    ``clamp()``; asking for its value raises.
     """
 
     __slots__ = ("_tracer", "node")
@@ -76,6 +76,10 @@ class Symbol:
     def reciprocal(self) -> Symbol:
         """One divided by this; hardware has a unit for it."""
         return self._tracer.emit(names.RECIPROCAL, (self.node,))
+
+    def clamp(self, low: float, high: float) -> Symbol:
+        """This where it is between two constants, else the nearer one."""
+        return self._tracer.emit(names.CLAMP, (self.node,), (float(low), float(high)))
 
     def __truediv__(self, other: object) -> Symbol:
         if isinstance(other, Symbol):

@@ -22,7 +22,7 @@ from matplotlib.patches import Patch
 from .palette import DPI, FAINT, INK, NO_LINK, OTHERS, Colour, link_colours
 
 # Top to bottom: in the order in which a request meets them first.
-_KINDS = ("sincos", "reciprocal", "dot1", "dot2", "dot3", "dot4", "align", "add")
+_KINDS = ("sincos", "reciprocal", "dot1", "dot2", "dot3", "dot4", "align", "clamp", "add")
 _WORDS = {"sincos": "sine\ncosine", "add": "add", "align": "align", "dot1": "multiply"}
 
 # How the passes of an algorithm are told apart: the colour says the link.

@@ -206,6 +206,8 @@ def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
         damping=0.0,
         friction=0.0,
         armature=0.0,
+        stiffness=0.0,
+        rest=0.0,
         mimic=None,
         rated_velocity=None,
     )
@@ -278,6 +280,8 @@ def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:
         damping=joint.damping,
         friction=joint.friction,
         armature=joint.armature,
+        stiffness=joint.stiffness,
+        rest=joint.rest,
         mimic=mimic,
     )
 

@@ -79,6 +79,8 @@ class ImportedJoint:
     friction: float = 0.0
     armature: float = 0.0
     pitch: float = 0.0
+    stiffness: float = 0.0
+    rest: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +201,8 @@ def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
         friction=joint.friction,
         armature=joint.armature,
         pitch=joint.pitch,
+        stiffness=joint.stiffness,
+        rest=joint.rest,
     )
 
 

@@ -43,8 +43,9 @@ def from_mjcf(
     -------
     The model; its positions are MuJoCo's qpos, in MuJoCo's order, but for quaternions, which are
     (x, y, z, w) here and (w, x, y, z) there; and the linear velocity of a free joint is in the
-    body's axes here and in the world's there. Contacts, actuators, tendons,
-    equality constraints and springs are not part of a model; the notes say what was left out.
+    body's axes here and in the world's there. Armature, damping, dry friction and
+    springs of joints are read. Contacts, actuators, tendons and equality constraints are not part
+    of a model; the notes say what was left out.
 
     Errors
     ------
@@ -139,6 +140,9 @@ def _joint(
     limited = bool(compiled.jnt_limited[first]) and kind.nv == 1
     lower, upper = (float(value) for value in compiled.jnt_range[first])
     effort = math.inf
+    # A spring of several positions draws to a pose, not to a number: it stays out of the model.
+    stiffness = float(compiled.jnt_stiffness[first]) if kind.nq == 1 else 0.0
+    at_rest = float(compiled.qpos_spring[int(compiled.jnt_qposadr[first])])
     if bool(compiled.jnt_actfrclimited[first]):
         effort = max(abs(float(value)) for value in compiled.jnt_actfrcrange[first])
     dof = int(compiled.jnt_dofadr[first])
@@ -156,6 +160,8 @@ def _joint(
         damping=float(compiled.dof_damping[dof]),
         friction=float(compiled.dof_frictionloss[dof]),
         armature=float(compiled.dof_armature[dof]),
+        stiffness=stiffness,
+        rest=at_rest if stiffness else 0.0,
     )
     x, y, z = anchor
     return joint, Pose(offset=(-x, -y, -z))
@@ -181,7 +187,10 @@ def _left_out(compiled: Any) -> list[str]:
     found = {
         "equality constraints": int(compiled.neq),
         "tendons": int(compiled.ntendon),
-        "joint springs": sum(bool(value) for value in compiled.jnt_stiffness),
+        "springs at free and ball joints": sum(
+            bool(value) and _KINDS[int(kind)].nq > 1
+            for value, kind in zip(compiled.jnt_stiffness, compiled.jnt_type, strict=True)
+        ),
         "gravity compensation of bodies": sum(bool(value) for value in compiled.body_gravcomp),
         "a fluid": int(bool(compiled.opt.density) or bool(compiled.opt.viscosity)),
     }

@@ -124,12 +124,15 @@ class Joint:
     damping : viscous, effort for each unit of rate [N m s/rad | N s/m].
     friction : Coulomb's, the effort that opposes any motion [N m | N].
     armature : rotor inertia reflected to the joint, on M's diagonal [kg m^2 | kg].
+    stiffness, rest : a spring's effort for each unit of position [N m/rad | N/m], and the position
+        at which it gives none [rad | m]; for joints of one position.
     mimic : the joint that this one follows, or None.
     pitch : shift along z for each radian of a helical joint [m/rad], 0 for any other.
 
     Limits, damping, friction and armature of a joint with several velocities are those of each of
-    them. Damping, friction, armature and mimic are kept from the file; no algorithm uses them
-    unless it says so.
+    them. Armature is a part of the inertia matrix everywhere; damping, friction and springs count
+    where ``joint_terms`` asks for them (:mod:`pinion.dynamics.joint_terms`). Mimic is kept from
+    the file; no algorithm uses it unless it says so.
     """
 
     name: str
@@ -145,6 +148,8 @@ class Joint:
     armature: float = 0.0
     mimic: Mimic | None = None
     pitch: float = 0.0
+    stiffness: float = 0.0
+    rest: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,6 +100,8 @@ def _body_to(body: Body) -> dict[str, Any]:
             "armature": joint.armature,
             "mimic": None if joint.mimic is None else asdict(joint.mimic),
             **({"pitch": joint.pitch} if joint.pitch else {}),
+            **({"stiffness": joint.stiffness} if joint.stiffness else {}),
+            **({"rest": joint.rest} if joint.rest else {}),
         },
         "inertia": {
             "mass": body.inertia.mass,
@@ -127,10 +129,12 @@ def _body_from(data: Mapping[str, Any]) -> Body:
             effort=_number_from(joint["effort"]),
             damping=float(joint["damping"]),
             friction=float(joint["friction"]),
-            # Absent from models stored before these two existed.
+            # Absent from models stored before these existed, or where they are zero.
             armature=float(joint.get("armature", 0.0)),
             mimic=_mimic_from(joint.get("mimic")),
             pitch=float(joint.get("pitch", 0.0)),
+            stiffness=float(joint.get("stiffness", 0.0)),
+            rest=float(joint.get("rest", 0.0)),
         ),
         inertia=Inertia(
             mass=float(inertia["mass"]), h=_vec3(inertia["h"]), I=(xx, xy, xz, yy, yz, zz)

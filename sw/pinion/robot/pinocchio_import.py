@@ -84,7 +84,26 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
         frames=frames,
         gravity=own,
         snap=snap,
+        notes=_unused_rotors(pin_model),
     )
+
+
+def _unused_rotors(pin_model: Any) -> list[str]:
+    """A sentence for each joint with a rotor that Pinocchio's own functions leave out."""
+    notes = []
+    for number in range(1, int(pin_model.njoints)):
+        at = slice(int(pin_model.joints[number].idx_v), None)
+        rotor, ratio, armature = (
+            _entries(pin_model, (key,), at)[:1]
+            for key in ("rotorInertia", "rotorGearRatio", "armature")
+        )
+        seen = sum(r * g**2 for r, g in zip(rotor, ratio, strict=False))
+        if seen and armature == [0.0]:
+            notes.append(
+                f"Joint {str(pin_model.names[number])!r} has a rotor of {seen:g} kg m^2 behind its "
+                "gear and no armature: it is left out, as in Pinocchio; set pin_model.armature."
+            )
+    return notes
 
 
 def _joint(pin_model: Any, number: int, link: str | None) -> ImportedJoint:

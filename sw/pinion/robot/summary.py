@@ -56,6 +56,8 @@ class JointSummary(TypedDict):
     damping: float
     friction: float
     armature: float
+    stiffness: float
+    rest: float
     mimic: MimicSummary | None
     tree: TreeTransform
 
@@ -130,6 +132,8 @@ def _joint(model: Model, number: int) -> JointSummary:
         "damping": joint.damping,
         "friction": joint.friction,
         "armature": joint.armature,
+        "stiffness": joint.stiffness,
+        "rest": joint.rest,
         "mimic": None if joint.mimic is None else _mimic(joint.mimic),
         "tree": {"E": [list(row) for row in joint.tree.E], "r": list(joint.tree.r)},
     }

@@ -2,7 +2,10 @@
 
 Only the kinematic and inertial content is read. Elements of our own may appear, which other tools
 ignore: in a joint ``<pinion rated_velocity="1.48" armature="0.2"/>``, the speed [rad/s | m/s] of
-the reference distribution and the rotor's inertia reflected to the joint [kg m^2 | kg]; in an
+the reference distribution and the rotor's inertia reflected to the joint [kg m^2 | kg], or in its
+place ``rotor_inertia="2e-5" gear_ratio="100"``, the rotor's own inertia and its turns for one of
+the joint; ``stiffness="40" rest="0.1"``, a spring [N m/rad | N/m] and where it gives no effort
+[rad | m]; in an
 ``<inertial>`` ``<pinion accept_inertia="true"/>``, which keeps published figures that no real body
 can have.
 """
@@ -79,6 +82,8 @@ class UrdfJoint:
     damping: float
     friction: float
     armature: float
+    stiffness: float
+    rest: float
     mimic: Mimic | None
     rated_velocity: float | None
     rpy_rounding: Vec3 = EXACT
@@ -206,11 +211,30 @@ def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
         effort=_not_negative(_optional(limit, "effort", where), "effort limit", where),
         damping=_not_negative(_optional(dynamics, "damping", where), "damping", where) or 0.0,
         friction=_not_negative(_optional(dynamics, "friction", where), "friction", where) or 0.0,
-        armature=_not_negative(_optional(own, "armature", where), "armature", where) or 0.0,
+        armature=_armature(own, where),
+        stiffness=_not_negative(_optional(own, "stiffness", where), "stiffness", where) or 0.0,
+        rest=_optional(own, "rest", where) or 0.0,
         mimic=None if mimic is None else _mimic(mimic, where),
         rated_velocity=rated,
         rpy_rounding=rounding,
     )
+
+
+def _armature(own: ElementTree.Element | None, where: str) -> float:
+    """What a rotor's inertia is at the joint: as given, or by its own figures and its gear's."""
+    keys = ("armature", "rotor_inertia", "gear_ratio")
+    armature, rotor, ratio = (_optional(own, key, where) for key in keys)
+    armature, rotor = (
+        _not_negative(x, key, where) for x, key in zip((armature, rotor), keys, strict=False)
+    )
+    if rotor is None and ratio is None:
+        return armature or 0.0
+    if armature is not None or rotor is None:
+        raise RobotError(
+            f"The <pinion> of {where} needs an armature, or a rotor_inertia with a gear_ratio (1 "
+            "without one), and not both; leave one of them out."
+        )
+    return rotor * (1.0 if ratio is None else ratio) ** 2
 
 
 def _mimic(element: ElementTree.Element, where: str) -> Mimic:

@@ -211,6 +211,20 @@ def test_a_robot_of_the_library_as_a_chain(built: Built) -> None:
         assert_exact(built, chain, function, given(function, random_state(chain, 1, 20)))
 
 
+@pytest.mark.parametrize("function", ["rnea", "aba", "jsiia"])
+def test_armature_is_that_of_the_float_model(built: Built, function: str) -> None:
+    """At some joints of every kind, and at a robot's with side branches."""
+    robots = [random_chain(9, 5, inertias="arm", joints=j) for j in ("mixed", "helical")]
+    for bare in (*robots, Chain.of(load("hyq"))):
+        armature = np.zeros((bare.bodies, 6))
+        armature[::2, 0] = np.linspace(0.05, 0.4, len(armature[::2]))
+        chain = replace(bare, armature=armature)
+        arguments = given(function, random_state(chain, 1, 20))
+        assert_exact(built, chain, function, arguments)
+        wrong = error(built(bare, function)(**arguments), expected(chain, function, arguments))
+        assert wrong.max() > 1e-3
+
+
 @pytest.mark.parametrize("scale", [2.0, 1e-3])
 def test_motion_subspaces_of_any_length_and_place(built: Built, scale: float) -> None:
     """Turns about axes that pass the origin at a distance; columns not of length 1."""
@@ -302,6 +316,9 @@ def test_chains_that_kernels_do_not_take(built: Built) -> None:
         "no joint that moves": random_chain(2, 1, joints=[0, 0]),
         "joint 1 .* is not that of a rigid body": replace(chain, I=bent),
         "joint 2 .* is singular": replace(chain, I=massless),
+        "Joint 1 .* an armature of 0.5, which the kernel 'cfa'": replace(
+            chain, armature=np.eye(3, 6, -1) * 0.5
+        ),
     }.items():
         with pytest.raises(ComputeError, match=message):
             built(bad, "cfa")

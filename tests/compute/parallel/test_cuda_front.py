@@ -77,6 +77,13 @@ def test_canonical_frames_change_no_effort(joints: str) -> None:
     np.testing.assert_allclose(numbers[-3:], -chain.gravity, rtol=1e-7)
 
 
+def test_armature_is_refused() -> None:
+    chain = random_chain(3, 1)
+    chain = replace(chain, armature=np.eye(3, 6))
+    with pytest.raises(ComputeError, match=r"has armature, which the kernels of a device do not"):
+        canonical(chain)
+
+
 def test_what_is_no_chain_of_kernels_is_said() -> None:
     with pytest.raises(ComputeError, match="has 1 bodies in side branches"):
         canonical(_with_a_branch())

@@ -14,14 +14,17 @@ from pinion.dynamics.parallel import (
     Chain,
     Count,
     aba,
+    cfa,
     hybrid,
     hybrid_aba,
     jsiia,
     random_chain,
     random_state,
+    rnea,
     rnea_scan,
 )
 from pinion.dynamics.parallel.chain import Array
+from pinion.dynamics.parallel.inverse import FORMS
 from pinion.dynamics.parallel.jsiia import inertia_and_bias
 from pinion.dynamics.parallel.scan import METHODS
 from pinion.dynamics.parallel.state import state_of
@@ -52,6 +55,45 @@ def test_forward_dynamics_are_those_of_the_recursion(name: str, algorithm: str) 
     chain = CHAINS[name]()
     for method in METHODS:
         assert error(ALGORITHMS[algorithm], chain, method=method) < 1e-12, method
+
+
+def with_armature(chain: Chain) -> Chain:
+    """Rotors at every other joint, of its own at each velocity."""
+    armature = np.random.default_rng(2).uniform(0.05, 0.5, (chain.bodies, 6))
+    armature *= np.arange(6) < chain.dof[:, None]
+    armature[1::2] = 0.0
+    return replace(chain, armature=armature)
+
+
+@pytest.mark.parametrize("name", ["oblique", "kinds", "atlas"])
+def test_armature_is_in_every_algorithm_or_refused(name: str) -> None:
+    chain = with_armature(CHAINS[name]())
+    s = random_state(chain, 1, 2)
+    bare = rnea(replace(chain, armature=None), s.q, s.qd, s.qdd)
+    found = rnea(chain, s.q, s.qd, s.qdd)
+    assert chain.armature is not None
+    rotors = chain.flat(chain.armature[None, :, : chain.width] * chain.padded(s.qdd))
+    assert relative(found, bare + rotors) < 1e-13
+    for form in FORMS:
+        assert relative(rnea_scan(chain, s.q, s.qd, s.qdd, form=form), found) < 1e-11, form
+    assert relative(aba(chain, s.q, s.qd, found), s.qdd) < 1e-9
+    for algorithm in ALGORITHMS.values():
+        assert error(algorithm, chain) < 1e-11
+    with pytest.raises(
+        dynamics.DynamicsError, match=r"has armature, which ties its links in a way"
+    ):
+        cfa(chain, s.q, s.qd, s.tau)
+
+
+def test_a_robots_armature_is_that_of_its_chain() -> None:
+    model = load("iiwa14")
+    joints = [replace(b.joint, armature=0.1 * (k + 1)) for k, b in enumerate(model.bodies)]
+    bodies = [replace(b, joint=j) for b, j in zip(model.bodies, joints, strict=True)]
+    model = replace(model, bodies=tuple(bodies))
+    q, qd, qdd = np.random.default_rng(3).normal(size=(3, 2, 7))
+    tau = rnea(Chain.of(model), q, qd, qdd)
+    assert relative(tau, dynamics.rnea(model, q, qd, qdd)) < 1e-13
+    assert relative(jsiia(Chain.of(model), q, qd, tau), qdd) < 1e-10
 
 
 @pytest.mark.parametrize("form", ["matrix", "lie", "quaternion", "linear"])

@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions import Function, row_of
 from pinion.robot import Model, load
 
@@ -51,6 +52,8 @@ def source(
     layout: str = "aos",
     derivatives: str = "composite",
     outputs: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
     comments: bool = False,
 ) -> ThreadSource:
     """The CUDA source of a function; the arguments are those of `compile`.
@@ -60,7 +63,13 @@ def source(
     comments : every line tells which line of the mechanics made it.
     """
     model = load(model) if isinstance(model, str) else model
-    row = row_of(function, derivatives=derivatives, outputs=outputs)
+    row = row_of(
+        function,
+        derivatives=derivatives,
+        outputs=outputs,
+        joint_terms=joint_terms,
+        friction_width=friction_width,
+    )
     return thread_source(
         cpu.graph_of(model, row),
         inputs=[b.resolved(model) for b in row.inputs],
@@ -81,6 +90,8 @@ def compile(
     layout: str = "aos",
     derivatives: str = "composite",
     outputs: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
     finite: bool = False,
     graphs: bool = True,
     device: int | Device = 0,
@@ -95,7 +106,7 @@ def compile(
     dtype : of the numbers it computes with, ``float32`` or ``float64``.
     layout : ``aos``: elements of a sample follow each other; ``soa``: arrays of the device may have
         any strides (:class:`CudaKernel`).
-    derivatives, outputs : as of :func:`pinion.functions.function`.
+    derivatives, outputs, joint_terms, friction_width : as of :func:`pinion.functions.function`.
     finite : whether NaN and infinities in arrays of the host are refused.
     graphs : whether small batches of the host are queued as CUDA graphs (:class:`CudaKernel`).
     device : the number of a GPU, or a device.
@@ -109,7 +120,13 @@ def compile(
         When a kernel does not compile or load.
     """
     model = load(model) if isinstance(model, str) else model
-    row = row_of(function, derivatives=derivatives, outputs=outputs)
+    row = row_of(
+        function,
+        derivatives=derivatives,
+        outputs=outputs,
+        joint_terms=joint_terms,
+        friction_width=friction_width,
+    )
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
         raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")

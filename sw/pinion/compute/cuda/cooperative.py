@@ -304,6 +304,11 @@ def source(
                 "block compute robots of joints with one degree of freedom: take the kernel of one "
                 "thread a sample."
             )
+        if body.joint.armature != 0.0:
+            raise ComputeError(
+                f"The joint '{body.joint.name}' has an armature of {body.joint.armature:g}, which "
+                "the threads of a block do not know: take the kernel of one thread a sample."
+            )
     if not model.bodies:
         raise ComputeError(f"The robot '{model.name}' has no joint: give one that moves.")
     steps = list(_STEPS[row.name])

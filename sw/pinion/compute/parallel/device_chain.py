@@ -115,8 +115,13 @@ def canonical(chain: Chain) -> Chain:
     Raises
     ------
     ComputeError
-        When a body is in a side branch or a joint has not one velocity.
+        When a body is in a side branch, or a joint has not one velocity, or armature.
     """
+    if chain.has_armature:
+        raise ComputeError(
+            f"The chain '{chain.name}' has armature, which the kernels of a device do not know: "
+            "compute it by pinion.dynamics.parallel, or set it to 0."
+        )
     if chain.bodies != chain.n:
         raise ComputeError(
             f"The chain '{chain.name}' has {chain.bodies - chain.n} bodies in side branches: the "

@@ -39,7 +39,7 @@ def body_type(dtype: str) -> np.dtype[np.void]:
             *((name, np.int32) for name in ("parent", "kind", "kept", "branch")),
             *((name, dtype) for name in ("cg", "sg", "ca", "sa", "c0", "s0")),
             *((name, dtype, 3) for name in ("r", "axis")),
-            *((name, dtype) for name in ("turn", "shift", "mass")),
+            *((name, dtype) for name in ("turn", "shift", "mass", "armature")),
             ("lever", dtype, 3),
             ("J", dtype, 6),
             ("second", dtype, 6),
@@ -71,6 +71,7 @@ class Frames:
     I : (n, 6, 6) inertia about the frame's origin, with that of bodies that are fixed to it.
     S : (n, 2) angular and linear part of the motion subspace, along z.
     gravity : (3,) in the base's frame.
+    armature : (n,) inertia of rotors seen at the joints.
     """
 
     parent: NDArray[np.int64]
@@ -78,6 +79,7 @@ class Frames:
     I: Array  # noqa: E741 - the field's name for it
     S: Array
     gravity: Array
+    armature: Array
 
     @classmethod
     def of(cls, chain: Chain) -> Frames:
@@ -119,6 +121,7 @@ class Frames:
             I=transposed(back[:-1]) @ lumped @ back[:-1],
             S=_rounded(along, np.abs(S).max(axis=-1)),
             gravity=place[-1, :3, :3] @ chain.gravity,
+            armature=np.zeros(len(moving)) if chain.armature is None else chain.armature[moving, 0],
         )
 
     def bodies(self, name: str, dtype: str) -> NDArray[np.void]:
@@ -149,8 +152,11 @@ class Frames:
         made["axis"] = E[:, 2]
         made["turn"], made["shift"] = self.S[:, 0], self.S[:, 1]
         made["kind"] = SCREW
-        made["kind"][np.all(self.S == (1, 0), axis=-1)] = TURN
-        made["kind"][np.all(self.S == (0, 1), axis=-1)] = SHIFT
+        made["armature"] = self.armature
+        # Behind a joint with armature no row of an articulated inertia is zero, as behind a screw.
+        bare = self.armature == 0
+        made["kind"][np.all(self.S == (1, 0), axis=-1) & bare] = TURN
+        made["kind"][np.all(self.S == (0, 1), axis=-1) & bare] = SHIFT
         mass, lever, others = rigid_parts(self.I)
         for i in others:
             raise ComputeError(
@@ -170,9 +176,14 @@ class Frames:
         Raises
         ------
         ComputeError
-            When there are side branches, or a body's inertia has no inverse.
+            When there are side branches, a joint has armature, or a body's inertia has no inverse.
         """
         n = len(self.parent)
+        for i in np.flatnonzero(self.armature):
+            raise ComputeError(
+                f"Joint {i} of the chain {name!r} has an armature of {self.armature[i]:g}, which "
+                "the kernel 'cfa' does not know: choose 'aba' or 'jsiia', or set it to 0."
+            )
         for i in np.flatnonzero(self.parent != np.arange(-1, n - 1)):
             raise ComputeError(
                 f"Joint {i} of the chain {name!r} begins a side branch: the kernel 'cfa' takes "

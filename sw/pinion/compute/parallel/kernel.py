@@ -14,7 +14,8 @@ into a vector are computed at once, and batches are spread over the processors, 
 rnea      inverse dynamics, the recursive Newton-Euler algorithm (Luh, Walker and Paul 1980)
 aba       forward dynamics by articulated bodies (Featherstone 2008, table 7.1)
 jsiia     forward dynamics by the inertia matrix and its factors L D L^T
-cfa       forward dynamics by constraint forces, solved by L D L^T of blocks (chains alone)
+cfa       forward dynamics by constraint forces, solved by L D L^T of blocks (chains alone,
+          without armature)
 ========  ===================================================================================
 """
 

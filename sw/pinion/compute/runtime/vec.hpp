@@ -180,6 +180,11 @@ template <> PINION_INLINE double select<double>(int64_t mask, double a, double b
   return mask ? a : b;
 }
 
+// x between two ends, else the nearer one; NaN stays.
+template <class V> PINION_INLINE V clamp(V x, V low, V high) {
+  return select<V>(x < low, low, select<V>(x > high, high, x));
+}
+
 // The bits of a vector as integers, and back.
 template <class V> PINION_INLINE Ints<V> bits(V x) {
   Ints<V> i;

@@ -5,6 +5,7 @@ Arguments, results and errors are those of the functions of the same names there
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,12 @@ from numpy.typing import ArrayLike
 
 from pinion.dynamics.checks import Array, DynamicsError, checked, configurations, wrenches
 from pinion.dynamics.general.state import Pose, pose_of
-from pinion.dynamics.general.terms import Terms, terms_of
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, JointTerms, joint_terms_of
 from pinion.robot.model import Model
 
 from . import derivatives, energy, recursion
+
+Wanted = bool | Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,7 @@ class Request:
     pose: Pose
     states: dict[str, Array]
     f_ext: Array | None
-    terms: Terms
+    terms: JointTerms
     batch: tuple[int, ...]
 
     def shaped(self, result: Array) -> Array:
@@ -35,13 +38,13 @@ class Request:
 
 def request(
     model: Model,
-    joint_terms: bool = False,
-    friction_width: float = 0.0,
+    joint_terms: Wanted = (),
+    friction_width: float = FRICTION_WIDTH,
     f_ext: ArrayLike | None = None,
     **arguments: ArrayLike,
 ) -> Request:
     """Check arguments by name and place the bodies."""
-    terms = terms_of(model, joint_terms, friction_width)
+    terms = joint_terms_of(model, joint_terms, friction_width)
     states = configurations(model, **arguments)
     batch = states["q"].shape[:-1]
     forces = wrenches(model, f_ext, batch)
@@ -59,7 +62,7 @@ def rnea(
     qdd: ArrayLike,
     f_ext: ArrayLike | None,
     *,
-    joint_terms: bool,
+    joint_terms: Wanted,
     friction_width: float,
 ) -> Array:
     """Inverse dynamics."""
@@ -68,15 +71,15 @@ def rnea(
     return given.shaped(recursion.rnea(given.pose, x["qd"], x["qdd"], given.f_ext, given.terms))
 
 
-def crba(model: Model, q: ArrayLike, *, joint_terms: bool) -> Array:
+def crba(model: Model, q: ArrayLike) -> Array:
     """Joint-space inertia matrix."""
-    given = request(model, joint_terms, q=q)
+    given = request(model, q=q)
     return given.shaped(recursion.crba(given.pose, given.terms))
 
 
-def minv(model: Model, q: ArrayLike, *, method: str, joint_terms: bool) -> Array:
+def minv(model: Model, q: ArrayLike, *, method: str) -> Array:
     """Inverse of the joint-space inertia matrix."""
-    given = request(model, joint_terms, q=q)
+    given = request(model, q=q)
     return given.shaped(recursion.minv(given.pose, given.terms, method))
 
 
@@ -87,7 +90,7 @@ def aba(
     tau: ArrayLike,
     f_ext: ArrayLike | None,
     *,
-    joint_terms: bool,
+    joint_terms: Wanted,
     friction_width: float,
 ) -> Array:
     """Forward dynamics."""
@@ -104,11 +107,11 @@ def rnea_derivatives(
     f_ext: ArrayLike | None,
     *,
     method: str,
-    joint_terms: bool,
+    joint_terms: Wanted,
     friction_width: float,
 ) -> tuple[Array, Array]:
     """Gradient of inverse dynamics."""
-    check_method(model, method, joint_terms)
+    check_method(model, method)
     given = request(model, joint_terms, friction_width, f_ext, q=q, qd=qd, qdd=qdd)
     x = given.states
     by_q, by_qd = derivatives.rnea_derivatives(
@@ -125,11 +128,11 @@ def fd_derivatives(
     f_ext: ArrayLike | None,
     *,
     method: str,
-    joint_terms: bool,
+    joint_terms: Wanted,
     friction_width: float,
 ) -> tuple[Array, Array, Array, Array]:
     """Forward dynamics with its gradient: qdd, dqdd_dq, dqdd_dqd, minv."""
-    check_method(model, method, joint_terms)
+    check_method(model, method)
     given = request(model, joint_terms, friction_width, f_ext, q=q, qd=qd, tau=tau)
     x = given.states
     qdd, by_q, by_qd, inverse = derivatives.fd_derivatives(
@@ -147,11 +150,11 @@ def fd_derivatives_from_minv(
     f_ext: ArrayLike | None,
     *,
     method: str,
-    joint_terms: bool,
+    joint_terms: Wanted,
     friction_width: float,
 ) -> tuple[Array, Array]:
     """Gradient of forward dynamics with accelerations and M^-1 given."""
-    check_method(model, method, joint_terms)
+    check_method(model, method)
     given = request(model, joint_terms, friction_width, f_ext, q=q, qd=qd, qdd=qdd)
     x = given.states
     nv = model.nv
@@ -175,9 +178,10 @@ def potential_energy(model: Model, q: ArrayLike) -> Array:
     return given.shaped(energy.potential_energy(model, given.states["q"]))
 
 
-def check_method(model: Model, method: str, joint_terms: bool) -> None:
-    """Raise for the column recursion, which knows neither other joints nor joints' terms."""
+def check_method(model: Model, method: str) -> None:
+    """Raise for the column recursion, which knows no other joints."""
     if method == "composite":
         return
-    why = "with joint_terms" if joint_terms else f"for the joints of {model.name!r}"
-    raise DynamicsError(f"method is {method!r}, but {why} there is 'composite' alone.")
+    raise DynamicsError(
+        f"method is {method!r}, but for the joints of {model.name!r} there is 'composite' alone."
+    )

@@ -38,11 +38,12 @@ from pinion.dynamics.general.state import (
     motion_of,
     weight,
 )
-from pinion.dynamics.general.terms import Terms
+from pinion.dynamics.general.terms import slopes
+from pinion.dynamics.joint_terms import JointTerms
 
 
 def rnea_derivatives(
-    pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: Terms
+    pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTerms
 ) -> tuple[Array, Array]:
     """Return dtau/dq and dtau/dqd, (n, nv, nv) each; columns of dq are tangent directions."""
     motion = motion_of(pose, qd, qdd)
@@ -70,12 +71,13 @@ def rnea_derivatives(
         pull = drag @ S[:, :, own] + inertia @ V[:, :, own]
         by_qd[:, *to_column] = transposed(S[:, :, above]) @ pull
     diagonal = np.arange(nv)
-    by_qd[:, diagonal, diagonal] += terms.slopes(qd)
+    by_q[:, diagonal, diagonal] += np.array(terms.stiffness)
+    by_qd[:, diagonal, diagonal] += slopes(terms, qd)
     return by_q, by_qd
 
 
 def fd_derivatives(
-    pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: Terms
+    pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerms
 ) -> tuple[Array, Array, Array, Array]:
     """Return qdd (n, nv), dqdd/dq, dqdd/dqd and M^-1 (n, nv, nv)."""
     qdd = aba(pose, qd, tau, f_ext, terms)
@@ -84,7 +86,7 @@ def fd_derivatives(
 
 
 def fd_derivatives_from_minv(
-    pose: Pose, qd: Array, qdd: Array, inverse: Array, f_ext: Array | None, terms: Terms
+    pose: Pose, qd: Array, qdd: Array, inverse: Array, f_ext: Array | None, terms: JointTerms
 ) -> tuple[Array, Array]:
     """Return dqdd/dq and dqdd/dqd, which are ``-M^-1`` times RNEA's gradient at qdd."""
     by_q, by_qd = rnea_derivatives(pose, qd, qdd, f_ext, terms)

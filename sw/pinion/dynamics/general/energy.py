@@ -13,8 +13,11 @@ from pinion.robot.model import Model
 
 
 def kinetic_energy(pose: Pose, qd: Array) -> Array:
-    """Return the sum of ``1/2 v^T I v`` over the bodies [J]: (n,)."""
-    energy = np.zeros(pose.n)
+    """Return the sum of ``1/2 v^T I v`` over the bodies, and of what rotors have [J]: (n,)."""
+    armature = [
+        body.joint.armature for body in pose.model.bodies for _ in range(body.joint.kind.nv)
+    ]
+    energy: Array = 0.5 * np.sum(np.array(armature) * qd**2, axis=-1)
     for inertia, v in zip(pose.I, velocities(pose, qd), strict=True):
         energy += 0.5 * np.sum(v * times(inertia, v), axis=-1)
     return energy

@@ -33,19 +33,20 @@ from pinion.dynamics.general.state import (
     velocities,
     weight,
 )
-from pinion.dynamics.general.terms import Terms
+from pinion.dynamics.general.terms import armature_of, efforts
+from pinion.dynamics.joint_terms import JointTerms
 
 
-def rnea(pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: Terms) -> Array:
+def rnea(pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTerms) -> Array:
     """Inverse dynamics: tau (n, nv)."""
     forces = gathered(pose, body_forces(pose, motion_of(pose, qd, qdd), f_ext))
-    tau = terms.armature * qdd + terms.efforts(qd)
+    tau = armature_of(terms) * qdd + efforts(terms, pose.q, qd)
     for i, force in enumerate(forces):
         tau[:, pose.slices[i]] += times(transposed(pose.S[i]), force)
     return tau
 
 
-def crba(pose: Pose, terms: Terms) -> Array:
+def crba(pose: Pose, terms: JointTerms) -> Array:
     """Joint-space inertia matrix with the armature on its diagonal, (n, nv, nv), symmetric."""
     nv = pose.model.nv
     M = np.zeros((pose.n, nv, nv))
@@ -60,11 +61,11 @@ def crba(pose: Pose, terms: Terms) -> Array:
         M[:, above[i][:, None], own] = side
         M[:, own[:, None], above[i]] = transposed(side)
     diagonal = np.arange(nv)
-    M[:, diagonal, diagonal] += terms.armature
+    M[:, diagonal, diagonal] += armature_of(terms)
     return M
 
 
-def minv(pose: Pose, terms: Terms, method: str) -> Array:
+def minv(pose: Pose, terms: JointTerms, method: str) -> Array:
     """Inverse of the joint-space inertia matrix, (n, nv, nv): ``ltdl`` or ``aba``.
 
     ``ltdl`` factorises CRBA's matrix (here densely, by Cholesky), ``aba`` lets the articulated
@@ -91,16 +92,17 @@ class Articulated:
     Dinv: list[Array]
 
 
-def articulated(pose: Pose, terms: Terms) -> Articulated:
+def articulated(pose: Pose, terms: JointTerms) -> Articulated:
     """Return the articulated inertias; armature adds to the diagonal of ``S^T I^A S``."""
     count = len(pose.I)
     IA = list(pose.I)
     U: list[Array] = [np.zeros(0)] * count
     Dinv: list[Array] = [np.zeros(0)] * count
+    armature = armature_of(terms)
     for i in reversed(range(count)):
         S, parent = pose.S[i], pose.parents[i]
         U[i] = IA[i] @ S
-        D = transposed(S) @ U[i] + np.diag(terms.armature[pose.slices[i]])
+        D = transposed(S) @ U[i] + np.diag(armature[pose.slices[i]])
         try:
             Dinv[i] = np.asarray(np.linalg.inv(D), dtype=np.float64)
         except np.linalg.LinAlgError:
@@ -156,15 +158,15 @@ def response(
     return qdd
 
 
-def aba(pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: Terms) -> Array:
+def aba(pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerms) -> Array:
     """Forward dynamics by articulated bodies: qdd (n, nv)."""
     v = velocities(pose, qd)
     bias = [force[..., None] for force in less_external(pose, gyroscopic(pose, v), f_ext)]
     drift = [own[..., None] for own in drifts(pose, v, qd)]
-    efforts = (tau - terms.efforts(qd))[..., None]
+    acting = (tau - efforts(terms, pose.q, qd))[..., None]
     bodies = articulated(pose, terms)
     base = weight(pose)[:, None]
-    return response(pose, bodies, efforts, bias=bias, drift=drift, base=base)[..., 0]
+    return response(pose, bodies, acting, bias=bias, drift=drift, base=base)[..., 0]
 
 
 def _singular(pose: Pose) -> DynamicsError:

@@ -36,6 +36,7 @@ class Pose:
     Members
     -------
     model : the robot.
+    q : (n, nq) its positions.
     R, p : for each body (n, 3, 3) body to base axes, and (n, 3) its origin in the base [m].
     S : for each body (n, 6, k), its joint's motion subspace in base axes about the point.
     to_base : for each body (n, 6, 6), forces from body coordinates to base axes about the point.
@@ -44,6 +45,7 @@ class Pose:
     """
 
     model: Model
+    q: Array
     R: list[Array]
     p: list[Array]
     S: list[Array]
@@ -111,7 +113,7 @@ def pose_of(model: Model, q: Array) -> Pose:
         X = force_to_base(R[i], from_point)
         to_base.append(X)
         inertias.append(X @ inertia_matrix(body.inertia) @ transposed(X))
-    return Pose(model=model, R=R, p=p, S=S, to_base=to_base, I=inertias, slices=model.v_slices)
+    return Pose(model=model, q=q, R=R, p=p, S=S, to_base=to_base, I=inertias, slices=model.v_slices)
 
 
 def weight(pose: Pose) -> Array:

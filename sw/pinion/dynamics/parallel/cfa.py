@@ -154,7 +154,7 @@ def cfa(
     Raises
     ------
     DynamicsError
-        When an argument does not do, or a link's inertia has no inverse.
+        When an argument does not do, a link's inertia has no inverse, or a joint has armature.
     """
     if refine < 0:
         raise DynamicsError(f"refine is {refine}: pass how many times, 0 or more.")
@@ -181,6 +181,11 @@ def free_bodies(
     check_choice("solver", solver, METHODS)
     check_choice("variant", variant, VARIANTS)
     chain, k = at.chain, at.chain.width
+    if chain.has_armature:
+        raise DynamicsError(
+            f"The chain {chain.name!r} has armature, which ties its links in a way that the "
+            "constraint force algorithm does not know: use aba or hybrid_aba, or set it to 0."
+        )
     main = chain.main
     nothing = np.zeros((at.count, chain.bodies, k), at.dtype)
     at = replace(at, velocities={"tau": nothing}, wrenches={}, base=np.zeros_like(at.base))

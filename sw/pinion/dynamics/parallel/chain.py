@@ -47,6 +47,8 @@ class Chain:
     kinds : of each joint; None is one whose displacement is the exponential of ``S q``.
     main : (n,) numbers of the links, from the base to the tip.
     gravity : (3,) base coordinates [m/s^2].
+    armature : (bodies, 6) inertia of rotors seen at each velocity, zeros from the joint's `dof` on
+        [kg m^2 | kg]; None for none.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Chain:
     kinds: tuple[JointKind | None, ...]
     main: NDArray[np.int64]
     gravity: Array
+    armature: Array | None = None
 
     def __post_init__(self) -> None:
         count = len(self.dof)
@@ -69,7 +72,7 @@ class Chain:
             "S": (count, 6, 6),
             "parent": (count,),
             "gravity": (3,),
-        }
+        } | ({} if self.armature is None else {"armature": (count, 6)})
         if count == 0 or len(self.main) == 0:
             raise DynamicsError(f"The chain {self.name!r} has no links: give it one at least.")
         for name, shape in shapes.items():
@@ -120,6 +123,11 @@ class Chain:
                     f"Joint {i} of the chain {self.name!r} is {kind.value} and has {dof} "
                     f"velocities, not {kind.nv}."
                 )
+
+    @property
+    def has_armature(self) -> bool:
+        """Whether any joint has a rotor."""
+        return self.armature is not None and bool(np.any(self.armature))
 
     @property
     def n(self) -> int:
@@ -211,8 +219,10 @@ class Chain:
         joints = [body.joint for body in model.bodies]
         count = len(joints)
         S = np.zeros((count, 6, 6))
+        armature = np.zeros((count, 6))
         for i, joint in enumerate(joints):
             S[i, :, : joint.kind.nv] = subspace(joint)
+            armature[i, : joint.kind.nv] = joint.armature
         return cls(
             name=model.name,
             E=np.array([joint.tree.E for joint in joints]).reshape(count, 3, 3),
@@ -224,6 +234,7 @@ class Chain:
             kinds=tuple(joint.kind if joint.kind.nq != joint.kind.nv else None for joint in joints),
             main=np.array(path[::-1], np.int64),
             gravity=np.array(model.gravity),
+            armature=armature,
         )
 
 

@@ -75,7 +75,8 @@ def rnea_scan(
     tip = {} if f_tip is None else {"f_tip": f_tip}
     at = state_of(chain, q, wrenches=tip, qd=qd, qdd=qdd, **tip)
     f = forces(at, method=method, form=form, count=count)
-    return at.flat(efforts(at, f, method=method, form=form, count=count))
+    rotors = at.armature * at["qdd"]
+    return at.flat(efforts(at, f, method=method, form=form, count=count) + rotors)
 
 
 def resting(at: State) -> State:

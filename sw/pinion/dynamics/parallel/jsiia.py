@@ -102,4 +102,6 @@ def inertia_and_bias(
         f[:, main[-1], :, 0] += at.wrenches["f_tip"]
     note_branches(chain, count)
     efforts = chain.flat(columns_of_efforts(at, f, method=method, count=count))
-    return efforts[..., 1:], efforts[..., 0]
+    M, diagonal = np.array(efforts[..., 1:]), np.arange(chain.nv)
+    M[:, diagonal, diagonal] += at.armature[bodies, columns]
+    return M, efforts[..., 0]

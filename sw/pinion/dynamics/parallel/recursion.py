@@ -8,6 +8,8 @@ They are what the parallel algorithms are measured against, step by step from on
     U_i = IA_i S_i      D_i = S_i^T U_i       u_i = tau_i - S_i^T p_i
     IA_p += X_i^T (IA_i - U_i D_i^-1 U_i^T) X_i
     p_p += X_i^T (p_i + Ia_i c_i + U_i D_i^-1 u_i)
+
+A joint's armature adds itself to D, and its product with qdd to tau.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def rnea(
     if tip:
         f[:, chain.main[-1]] += at.wrenches["f_tip"]
     inwards(at, f[..., None], reversed(range(chain.bodies)))
-    return at.flat(times(transposed(at.S), f))
+    return at.flat(times(transposed(at.S), f) + at.armature * at["qdd"])
 
 
 def velocities(at: State) -> Array:
@@ -142,7 +144,8 @@ def articulated(at: State, bias: Array, c: Array, which: Iterable[int]) -> Artic
     for i in which:
         U[:, i] = IA[:, i] @ S[i]
         try:
-            L[:, i], d[:, i] = factorise(transposed(S[i]) @ U[:, i] + at.unused[i])
+            D = transposed(S[i]) @ U[:, i] + np.diag(at.armature[i])
+            L[:, i], d[:, i] = factorise(D + at.unused[i])
         except np.linalg.LinAlgError:
             raise DynamicsError(
                 f"Joint {i} of the chain {chain.name!r} moves no inertia in one of its directions: "

@@ -50,6 +50,7 @@ class State:
     velocities : the other arguments by name, (B, bodies, k) with zeros in unused columns.
     wrenches : (B, 6) of the tip by name.
     base : (6,) acceleration of the base that stands for gravity.
+    armature : (bodies, k) inertia of rotors.
     """
 
     chain: Chain
@@ -60,6 +61,7 @@ class State:
     velocities: dict[str, Array]
     wrenches: dict[str, Array]
     base: Array
+    armature: Array
     batch: tuple[int, ...]
 
     def __getitem__(self, name: str) -> Array:
@@ -137,6 +139,7 @@ def state_of(
     used = np.arange(k) < chain.dof[:, None]
     base = np.zeros(6, dtype)
     base[3:] = -chain.gravity
+    rotors = np.zeros((chain.bodies, 6)) if chain.armature is None else chain.armature
     return State(
         chain=chain,
         X=transforms(chain, positions),
@@ -146,6 +149,7 @@ def state_of(
         velocities={name: chain.padded(x) for name, x in given.items() if name not in wrenches},
         wrenches={name: given[name] for name in wrenches if name in given},
         base=base,
+        armature=rotors[:, :k].astype(dtype),
         batch=batch,
     )
 

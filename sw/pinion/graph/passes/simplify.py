@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from .. import names
 from ..check import verify
 from ..graph import Graph, Node, Output
-from ..ops import OPS
+from ..ops import OPS, mirrored
 from .rewrite import Rewriter, rebuild
 
 Signed = tuple[int, int]  # sign, node
@@ -53,6 +53,8 @@ class Folder:
                 if value is not None:
                     return self.constant(x[0][0] / value, node)
                 return x[0][0], self.to.emit(names.RECIPROCAL, (x[0][1],), like=node)
+            case names.CLAMP:
+                return self.clamp(node, x[0])
             case names.INPUT:
                 return 1, self.to.emit(names.INPUT, (), node.params, like=node)
         raise ValueError(f"Folding knows traced operations; '{node.op}' comes from a later pass.")
@@ -107,6 +109,22 @@ class Folder:
             return self.constant(math.sin(angle) if node.op == names.SIN else math.cos(angle), node)
         sign = x[0] if OPS[node.op].parity < 0 else 1
         return sign, self.to.emit(node.op, (x[1],), like=node)
+
+    def clamp(self, node: Node, x: Signed) -> Signed:
+        """A clamp of a rebuilt node: one of -a is minus one of a with the ends mirrored."""
+        low, high = map(float, node.params)
+        value = self.value(x[1])
+        if value is not None:
+            return self.constant(min(max(x[0] * value, low), high), node)
+        if low == high:
+            return self.constant(low, node)
+        ends = (low, high) if x[0] > 0 else mirrored(node.params)
+        inner = self.to.nodes[x[1]]
+        if inner.op == names.CLAMP:
+            first, last = map(float, inner.params)
+            if ends[0] <= first and last <= ends[1]:
+                return x
+        return x[0], self.to.emit(names.CLAMP, (x[1],), ends, like=node)
 
     def finish(self, graph: Graph, new: Sequence[Signed]) -> Graph:
         """The new graph, without dead code.

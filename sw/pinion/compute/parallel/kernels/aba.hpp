@@ -191,7 +191,7 @@ PINION_INLINE void eliminate(const Body<Scalar<V>> &b, V tau, Articulated<V> &I,
     const V a = dup<V>(b.turn), l = dup<V>(b.shift);
     n = {fma(a, I.A.xz, l * I.xz), fma(a, I.A.yz, l * I.yz), fma(a, I.A.zz, l * I.zz)};
     f = {fma(a, I.zx, l * I.M.xz), fma(a, I.zy, l * I.M.yz), fma(a, I.zz, l * I.M.zz)};
-    D = fma(a, n.z, l * f.z);
+    D = fma(a, n.z, fma(l, f.z, dup<V>(b.armature)));
   }
   j.Un = n, j.Uf = f;
   j.inverse = recip(D);

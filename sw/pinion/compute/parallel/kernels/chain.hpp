@@ -31,6 +31,7 @@ template <class T> struct Body {
   T axis[3];      // z of the frame in the parent's
   T turn, shift;
   T mass;
+  T armature;  // not 0: the kind is SCREW, whose elimination leaves no zeros
   T lever[3];  // mass times centre of mass
   T J[6];      // rotational inertia about the origin: xx, xy, xz, yy, yz, zz
   T second[6]; // second moments of the mass, tr(J)/2 - J

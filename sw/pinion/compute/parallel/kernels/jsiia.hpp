@@ -107,6 +107,7 @@ template <class V> struct Function_jsiia {
 #define PINION_STEP(KIND) w = pushed<V, KIND>(b, I), row[j] = along<V, KIND>(b, w)
       PINION_BY_KIND(b.kind, PINION_STEP)
 #undef PINION_STEP
+      row[j] = row[j] + dup<V>(b.armature);
       for (int i = j; chain.body[i].parent >= 0;) {
         pass_on(chain.body[i], room.angle[i], place[i], w);
         i = chain.body[i].parent;

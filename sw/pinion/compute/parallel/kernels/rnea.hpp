@@ -98,6 +98,7 @@ void efforts(const Chain<Scalar<V>> &chain, const Scalar<V> *q, const Scalar<V> 
 #define PINION_STEP(KIND) effort = along<V, KIND>(b, w), r = origin<V, KIND>(b, position)
     PINION_BY_KIND(b.kind, PINION_STEP)
 #undef PINION_STEP
+    if (qdd && b.armature != 0) effort = fma(dup<V>(b.armature), at<V>(qdd, i), effort);
     Scalar<V> *const to = tau + PINION_BLOCK * i;
     store<V>(to, LESS ? load<V>(to) - effort : effort);
     if (i == 0) break;

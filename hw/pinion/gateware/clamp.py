@@ -1,0 +1,49 @@
+"""Clamping a word to two constants."""
+
+from __future__ import annotations
+
+from amaranth.hdl import C, Module, Mux, Signal, signed
+
+from pinion.gateware.unit import Unit
+
+
+class ClampUnit(Unit):
+    """A word where it is between two constants, else the nearer one.
+
+    Parameters
+    ----------
+    width : int
+        Width of operand and result, which have one binary point.
+    low, high : int
+        The ends, words of that width.
+
+    Members
+    -------
+    i : In(signed(width))
+    o : Out(signed(width))
+
+    Latency: 1.
+    Throughput: one result per cycle.
+    """
+
+    def __init__(self, *, width: int, low: int, high: int) -> None:
+        if width < 2:
+            raise ValueError(f"A word to clamp has at least 2 bits; got {width}.")
+        if not -(1 << (width - 1)) <= low <= high < 1 << (width - 1):
+            raise ValueError(
+                f"The ends of a clamp are in order and fit {width} bits; got {low} and {high}."
+            )
+        self.width = width
+        self.low = low
+        self.high = high
+        super().__init__({"i": signed(width)}, {"o": signed(width)}, latency=1)
+
+    def elaborate(self, platform: object) -> Module:
+        """Two comparisons, a choice of three and the result's register."""
+        m = Module()
+        shape = signed(self.width)
+        low, high = C(self.low, shape), C(self.high, shape)
+        o = Signal(shape, reset_less=True)
+        m.d.sync += o.eq(Mux(self.i < low, low, Mux(self.i > high, high, self.i)))
+        m.d.comb += self.o.eq(o)
+        return m
