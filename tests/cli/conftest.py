@@ -1,4 +1,7 @@
-"""The command, run in this process or in one of its own, and one small build for all tests."""
+"""The command, run in this process or in one of its own, and one small build for all tests.
+
+What a job that takes its time says of its progress is left out of what was printed.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,10 @@ class Done:
             assert needle in self.err, f"{needle!r} is not in {self.err!r}"
 
 
+PROGRESS = re.compile(r"^ *[0-9]+ s  .*\n", re.MULTILINE)
+"""A line of progress as a pipe gets it."""
+
+
 def _refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is no JSON")
 
@@ -60,7 +67,7 @@ def pinion(capfd: pytest.CaptureFixture[str]) -> Pinion:
             main([str(argument) for argument in arguments])
         printed = capfd.readouterr()
         assert isinstance(left.value.code, int)
-        return Done(left.value.code, printed.out, printed.err)
+        return Done(left.value.code, printed.out, PROGRESS.sub("", printed.err))
 
     return run
 
@@ -83,7 +90,7 @@ def process() -> Pinion:
             check=False,
             timeout=1800,
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return Done(done.returncode, done.stdout, PROGRESS.sub("", done.stderr))
 
     return run
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pinion.gateware import datapath as storage
 from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
 from pinion.gateware.emit import TOP, core_rtlil
+from pinion.gateware.shift import LENGTHS
 from pinion.graph import Graph, Node, Tracer, evaluate_floats
 from pinion.graph.check import verify
 from pinion.hls import Design, bind, lower, operations, schedule
@@ -62,6 +64,30 @@ def test_units_chosen_for_short_wires_are_bit_exact(tmp_path: Path) -> None:
     bits = request_bits("chain_3", 500, seed=63)
     bits[::50, 3] = np.float32(500.0).view(np.uint32)
     Bench.build(graph, other, tmp_path).agree(bits)
+
+
+def test_words_that_wait_long_in_a_large_core_are_bit_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "LARGE", 0)
+    monkeypatch.setattr(storage, "LENGTHS", (4, 2))
+    graph, binding = bound(rnea("two_link"), ii=2)
+    found = instances(core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH)))
+    assert found["pinion_shift4x32"] > 0 and found["pinion_shift2x32"] > 0
+    Bench.build(graph, binding, tmp_path).agree(request_bits("two_link", 300, seed=65))
+
+
+@pytest.mark.parametrize("taps", [{3}, {0, 17, 60, 61}, {40, 99}, {299}])
+def test_chains_are_cut_at_the_registers_that_are_read(taps: set[int]) -> None:
+    stages = max(taps) + 1
+    alone = list(storage._pieces(stages, None))
+    assert alone == [(stage, stage) for stage in range(stages)]
+    pieces = list(storage._pieces(stages, taps))
+    assert [first for first, _ in pieces] == [0, *(last + 1 for _, last in pieces[:-1])]
+    ends = {last for _, last in pieces}
+    assert taps <= ends and pieces[-1][1] == stages - 1
+    assert {last - first + 1 for first, last in pieces} <= {1, *LENGTHS}
+    assert len(pieces) <= 15 * len(taps) + stages // 16
 
 
 def test_ports_state_widths_and_flag_stages() -> None:

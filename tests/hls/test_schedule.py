@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -31,6 +33,7 @@ from pinion.hls import (
     schedule,
 )
 from pinion.hls.binding import lanes
+from pinion.hls.schedule import _Room
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import (
     Q16,
@@ -129,6 +132,20 @@ def test_the_iiwa14_at_8_meets_its_targets() -> None:
     assert made.binding.schedule.latency_cycles <= 110
     assert made.multipliers <= 60
     assert made.binding.lanes_in * 8 >= 21 and made.binding.lanes_out * 8 >= 7
+
+
+@pytest.mark.parametrize("count", [1, 23, 24, 300])
+def test_many_operations_are_looked_at_together_as_they_are_one_by_one(count: int) -> None:
+    here = array("q", np.random.default_rng(count).permutation(400)[:count].tolist())
+    room = _Room([0] * 400, [k % 11 for k in range(400)])
+    for i in here[::2]:
+        room.shrink(i)
+    one, other = Random(7), Random(7)
+    for _ in range(20):
+        chosen = min(here, key=lambda v: (room.price[v], one.random()))
+        assert room.victim(here, other) == chosen
+        assert one.getstate() == other.getstate()
+        room.shrink(chosen)
 
 
 UNITS_OF_OPS = {"sincos": "trig", "reciprocal": "reciprocal"}

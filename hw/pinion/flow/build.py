@@ -21,6 +21,7 @@ from pinion.gateware.emit import RTLIL, core_rtlil
 from pinion.gateware.verilog import emit_verilog
 from pinion.graph import Graph, format_graph, parse_graph
 from pinion.graph.passes import fold
+from pinion.graph.progress import Advance, portion, unheard
 from pinion.hls import Design, design
 from pinion.hls.auto import AutoFormats
 from pinion.hls.clusters import NONE, link_parents
@@ -37,6 +38,9 @@ from .interval import choose_interval
 from .objective import PATIENCE, format_plan, objective_timing
 from .states import REFERENCE, budget_states
 from .targets import SIM, find_target
+
+# About the share of the time of elaboration after which all units are there, but not their text.
+_ELABORATED = 0.3
 
 FUNCTION, GRAPH, VERILOG = "function.json", "graph.txt", "core.v"
 
@@ -114,6 +118,7 @@ def make_design(
     clock_mhz: float = 250.0,
     floorplan: bool = False,
     report: Callable[[str], None] = _quiet,
+    advance: Advance = unheard,
 ) -> Design:
     """Trace, schedule and bind a function of a robot.
 
@@ -122,6 +127,7 @@ def make_design(
     ii : cycles between results, or None to choose (:mod:`pinion.flow.interval`).
     formats, max_error, ranges, objective, clusters : as in :func:`build`.
     floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
+    report, advance : as in :func:`build`.
 
     Raises
     ------
@@ -135,7 +141,7 @@ def make_design(
         traced = row.trace(model, minimal=False)
     else:
         report("Taking out superfluous operations")
-        traced = reduced_graph(model, row, costs=DatapathCosts())
+        traced = reduced_graph(model, row, costs=DatapathCosts(), advance=advance)
     matrices = [block for block in row.inputs if len(block.shape) > 1]
     droppable = {word for block in matrices for word in block.words(model)}
     folded = known_words(fold(traced), droppable)[0]
@@ -158,6 +164,7 @@ def make_design(
         link_parents=parents,
         floorplan=floorplan,
         report=report,
+        advance=advance,
     )
 
 
@@ -181,6 +188,7 @@ def build(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
     report: Callable[[str], None] = _quiet,
+    advance: Advance = unheard,
 ) -> Manifest:
     """Build a core and write its folder.
 
@@ -215,6 +223,7 @@ def build(
     joint_terms, friction_width : what joints add besides their armature, to any function
         (:meth:`pinion.functions.Function.with_terms`).
     report : called with a short line at each step.
+    advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
 
     Raises
     ------
@@ -252,6 +261,7 @@ def build(
         clock_mhz=clock_mhz,
         floorplan=board.floorplan,
         report=report,
+        advance=advance,
     )
     report("Elaborating the gateware")
     # The hash covers the latencies of the core that will hold it.
@@ -263,7 +273,12 @@ def build(
         content=content_digest(computed, plan.fixed, rows),
         snapping=snapping(as_read, model, row) if as_read else None,
     )  # fmt: skip
-    core = Core(graph=plan.fixed, binding=plan.binding, build_hash=manifest.hash)
+    core = Core(
+        graph=plan.fixed,
+        binding=plan.binding,
+        build_hash=manifest.hash,
+        advance=portion(advance, 0.0, _ELABORATED),
+    )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
         parts = Path(scratch) / "build"
@@ -276,6 +291,7 @@ def build(
         if plan.saved is not None:
             (parts / PLAN).write_text(plan_text(plan.saved, plan.real, plan.reach))
         (parts / RTLIL).write_text(core_rtlil(core))
+        advance(1.0)
         if blocks := explicit_modules(core.datapath.blocks):
             (parts / DSP48E2).write_text(blocks)
         report("Writing Verilog")

@@ -23,7 +23,7 @@ from pinion.robot import Model, model_to_dict
 from .build import build
 
 # What `build` takes besides options: no axis of a sweep.
-_NO_OPTIONS = ("robot", "function", "folder", "snap", "as_read", "report")
+_NO_OPTIONS = ("robot", "function", "folder", "snap", "as_read", "report", "advance")
 
 # Options of `build` that a function's row knows.
 _VARIANTS = ("derivatives", "outputs", "joint_terms", "friction_width")

@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from pinion.fixedpoint import Format
 from pinion.graph import Graph
+from pinion.graph.progress import Advance, unheard
 from pinion.hls.binding import Binding
 
 from .copies import MARK, Copies
@@ -32,6 +33,7 @@ class Core(wiring.Component):
     graph : the fixed graph.
     binding : of its schedule.
     build_hash : 64 bits that identify the build; the driver compares them with its manifest.
+    advance : called while it is elaborated, with the share that is done.
 
     Members
     -------
@@ -56,11 +58,13 @@ class Core(wiring.Component):
     # A core that is only asked for its latency is no mistake.
     _MustUse__silence = True
 
-    def __init__(self, *, graph: Graph, binding: Binding, build_hash: int) -> None:
+    def __init__(
+        self, *, graph: Graph, binding: Binding, build_hash: int, advance: Advance = unheard
+    ) -> None:
         self.graph = graph
         self.binding = binding
         self.hash = build_hash
-        self.datapath = Datapath(graph=graph, binding=binding)
+        self.datapath = Datapath(graph=graph, binding=binding, advance=advance)
         self.ii = binding.schedule.ii
         super().__init__(
             {

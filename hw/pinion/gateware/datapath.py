@@ -15,7 +15,7 @@ Structure (docs/adr/0003 has the measurements behind it):
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from amaranth.hdl import (
     C,
@@ -35,6 +35,7 @@ from amaranth.lib.wiring import In, Out
 from pinion.graph import Graph, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer
+from pinion.graph.progress import Advance, unheard
 from pinion.hls.binding import Binding
 from pinion.hls.operations import Operand, UnitKind, kind_names
 
@@ -42,10 +43,14 @@ from .copies import LOADS, MARK, Copies
 from .dot import DotUnit
 from .library import Selector, control_ports, make_unit, operand_ports
 from .mac import Mac
+from .shift import LENGTHS, ShiftRegister
 from .unit import delay, look_up
 
 # Cycles between a unit's overflow output and the request's flag holding it.
 FLAG_DELAY = 2
+
+LARGE = 20_000
+"""Words of storage from which on a core is large."""
 
 FUNCTIONS = 24
 """Functions of the slot that one register of it serves: synthesis shares logic among more of them
@@ -59,6 +64,7 @@ class Datapath(wiring.Component):
     ----------
     graph : the fixed graph.
     binding : of its schedule.
+    advance : called while it is elaborated, with the share of the units that is done.
 
     Members
     -------
@@ -81,8 +87,9 @@ class Datapath(wiring.Component):
     # A datapath that is only asked for its ports is no mistake.
     _MustUse__silence = True
 
-    def __init__(self, *, graph: Graph, binding: Binding) -> None:
+    def __init__(self, *, graph: Graph, binding: Binding, advance: Advance = unheard) -> None:
         self.graph = graph
+        self.advance = advance
         self.binding = binding
         self.ii = binding.schedule.ii
         self.formats = formats(graph)
@@ -117,6 +124,12 @@ class Datapath(wiring.Component):
             self.modules[name] = unit.to_rtlil(name)
             if isinstance(unit, DotUnit):
                 self.blocks.update({f"{name}.{part}": mac for part, mac in unit.blocks().items()})
+        return name
+
+    def _shift_module(self, stages: int, width: int) -> str:
+        name = f"pinion_shift{stages}x{width}"
+        if name not in self.modules:
+            self.modules[name] = ShiftRegister(stages=stages, width=width).to_rtlil(name)
         return name
 
     def _select(self, m: Module, choice: dict[int, int], inputs: list[Value], name: str) -> Signal:
@@ -227,16 +240,26 @@ class Datapath(wiring.Component):
         for name, cluster in sorted(clusters.items()):
             m.submodules[name] = cluster
         self._registers()
-        for (kind, unit), members in uses.items():
+        for done, ((kind, unit), members) in enumerate(uses.items(), 1):
             self._unit(self._cells[kind, unit], kind, unit, members)
+            self.advance(done / len(uses))
         self._lanes(m)
         self._flags(m, uses)
         return m
 
     def _registers(self) -> None:
-        """Storage: one chain a value, loaded in the value's slot, in the cell of its unit."""
+        """Storage: one chain a value, loaded in the value's slot, in the cell of its unit.
+
+        In a large core words wait for hundreds of cycles in registers that nothing reads; there
+        they are components, which saves most of the time and memory of elaboration.
+        """
+        taps: dict[int, set[int]] | None = None
+        if self.binding.registers >= LARGE:
+            taps = defaultdict(set)
+            for read in self.binding.reads():
+                taps[read.node].add(read.stage)
         position = {node: k for k, node in enumerate(self.binding.inputs)}
-        self._stored: dict[int, list[Signal]] = {}
+        self._stored: dict[int, dict[int, Signal]] = {}  # by node and stage
         enables: dict[tuple[Module, int], Copies] = {}
         for node, stages in sorted(self.binding.stages.items()):
             if node in position:
@@ -245,22 +268,34 @@ class Datapath(wiring.Component):
             else:
                 name, source = f"v{node}", self._outputs[node]
                 slot = self.binding.ready[node] % self.ii
-            self._stored[node] = []
-            statements = []
-            for stage in range(stages):
-                register = Signal(source.shape(), name=f"{name}_s{stage}", reset_less=True)
-                statements.append(register.eq(source))
-                self._stored[node].append(register)
-                source = register
+            self._stored[node] = {}
             cell = self._home[node]
+            enable: Value = C(1)
+            if self.ii > 1:
+                if (cell, slot) not in enables:
+                    now = self._next_slot_of(cell) == slot
+                    enables[cell, slot] = Copies(cell, now, name=f"slot{slot}_load")
+                # One enable for the whole chain, so that it can be a shift register in memory.
+                enable = enables[cell, slot].to(stages * len(source))
+            statements = []
+            for first, stage in _pieces(stages, taps[node] if taps is not None else None):
+                register = Signal(source.shape(), name=f"{name}_s{stage}", reset_less=True)
+                if first == stage:
+                    statements.append(register.eq(source))
+                else:
+                    cell.submodules[f"{name}_wait{first}"] = Instance(
+                        self._shift_module(stage - first + 1, len(source)),
+                        i_clk=ClockSignal(),
+                        i_i=source,
+                        i_move=enable,
+                        o_o=register,
+                    )
+                self._stored[node][stage] = register
+                source = register
             if self.ii == 1:
                 cell.d.sync += statements
                 continue
-            if (cell, slot) not in enables:
-                now = self._next_slot_of(cell) == slot
-                enables[cell, slot] = Copies(cell, now, name=f"slot{slot}_load")
-            # One enable for the whole chain, so that it can be a shift register in memory.
-            with cell.If(enables[cell, slot].to(stages * len(source))):
+            with cell.If(enable):
                 cell.d.sync += statements
 
     def _source(self, node: int, cycle: int) -> Signal:
@@ -426,6 +461,23 @@ class Datapath(wiring.Component):
             rows = [slot in chosen for slot in range(self.ii)]
             m.d.sync += register.eq(look_up(rows, 1, self._next_slot_of(m)))
         return self._within[m, chosen]
+
+
+def _pieces(stages: int, taps: Collection[int] | None) -> Iterator[tuple[int, int]]:
+    """First and last register of each piece of a chain: alone, or many that are not read.
+
+    Parameters
+    ----------
+    taps : registers that are read; None where each is to be alone.
+    """
+    first = 0
+    while first < stages:
+        length = 1
+        if taps is not None:
+            run = min(stage for stage in (*taps, stages - 1) if stage >= first) - first + 1
+            length = next((length for length in LENGTHS if length <= run), 1)
+        yield first, first + length - 1
+        first += length
 
 
 def _any(bits: list[Value]) -> Value:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints
 from pinion.graph.ops import OPS, Family
-from pinion.graph.ranges import Ranges, measure_ranges, rounded_floats
+from pinion.graph.progress import Advance, unheard
+from pinion.graph.ranges import Ranges, chunks, measure_ranges, rounded_floats
 
 from .planfile import SavedPlan
 from .signals import MARGIN, SignalPlan, TableFormats, lower_signals, plan_signals
@@ -83,10 +85,11 @@ class AutoFormats:
         for _ in range(_WIDENINGS):
             plan = plan_signals(real, ranges, self.tables, margin=self.margin, precise=precise)
             fixed, place = lower_signals(real, plan, stored=self.tables.stored)
-            values = rounded_floats(fixed, few)
             largest = ranges.largest.copy()
-            for i, node in place.items():
-                largest[i] = np.maximum(largest[i], np.max(np.abs(values[node])))
+            for part in chunks(few):
+                values = rounded_floats(fixed, part)
+                for i, node in place.items():
+                    largest[i] = np.maximum(largest[i], np.max(np.abs(values[node])))
             # What rounding adds to a value of some size is inside the margin.
             small = ~(largest <= ranges.largest * (1 + (self.margin - 1) / 4))
             if not small.any():
@@ -100,24 +103,33 @@ class AutoFormats:
 
     def error(self, real: Graph, fixed: Graph) -> float:
         """Largest error of a result block over the judged states, relative to its largest word."""
-        exact = node_floats(real, self.judged)
-        rounded = rounded_floats(fixed, self.judged)
+        exact: list[Floats] = []
+        rounded: list[Floats] = []
+        for part in chunks(self.judged):
+            count = np.size(next(iter(part.values())))
+            exact.append(_results(real, node_floats(real, part), count))
+            rounded.append(_results(fixed, rounded_floats(fixed, part), count))
+        all_exact, all_rounded = np.concatenate(exact, axis=1), np.concatenate(rounded, axis=1)
         worst = 0.0
         for words in _blocks(real).values():
-            want = np.stack(np.broadcast_arrays(*(exact[real.outputs[w][1]] for w in words)))
-            have = np.stack(np.broadcast_arrays(*(rounded[fixed.outputs[w][1]] for w in words)))
+            want, have = all_exact[words], all_rounded[words]
             scale = block_scale(np.abs(want).max(axis=0))
             worst = float(np.maximum(worst, np.max(np.abs(have - want).max(axis=0) / scale)))
         return worst
 
     def refine(
-        self, real: Graph, ii: int, report: Callable[[str], None] = lambda text: None
+        self,
+        real: Graph,
+        ii: int,
+        report: Callable[[str], None] = lambda text: None,
+        advance: Advance = unheard,
     ) -> tuple[Graph, SignalPlan]:
         """Give the products that matter most two wide ports until the results are exact enough.
 
         Parameters
         ----------
         ii : units are shared by so many products: whole units are added.
+        report, advance : as for :func:`pinion.hls.design`.
 
         Returns
         -------
@@ -156,6 +168,7 @@ class AutoFormats:
                     f"bits in every product it is {error:.2g}. Ask for "
                     f"{1.05 * error / _HEADROOM:.2g}, or for q12.20."
                 )
+            advance(count / len(groups))
             count = max(count + 1, int(count * 1.5))
 
     def _weights(self, real: Graph, plan: SignalPlan) -> dict[int, float]:
@@ -191,6 +204,11 @@ def block_scale(largest: Floats) -> Floats:
     """
     usual = float(np.sqrt(np.mean(np.square(largest))))
     return np.maximum(largest, _FLOOR * usual if usual > 0 else 1.0)
+
+
+def _results(graph: Graph, values: Sequence[Any], count: int) -> Floats:
+    """Values (outputs, count) of a graph's results, from those of its nodes."""
+    return np.stack([np.broadcast_to(values[node], (count,)) for _, node in graph.outputs])
 
 
 def _unit_loads(graph: Graph, weights: Mapping[int, float], ii: int) -> list[list[int]]:

@@ -9,7 +9,7 @@ taps becomes part of a shift-register primitive.)
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -142,21 +142,27 @@ def lanes(words: int, ii: int) -> tuple[int, int]:
 def _assign(plan: Schedule) -> tuple[int, ...]:
     """Give each operation a unit of its kind, preferring one that already reads its operands."""
     unit = [-1] * len(plan.operations)
-    by_slot: dict[tuple[object, int], list[int]] = defaultdict(list)
+    kinds = {kind: k for k, kind in enumerate(plan.units)}
+    by_slot: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, operation in enumerate(plan.operations):
-        by_slot[operation.kind, plan.start[i] % plan.ii].append(i)
-    seen: dict[tuple[object, int], set[tuple[int, int]]] = defaultdict(set)
+        by_slot[kinds[operation.kind], plan.start[i] % plan.ii].append(i)
+    # Units of a kind that read a value at a port.
+    seen: dict[tuple[int, int, int], set[int]] = defaultdict(set)
     for (kind, _), members in sorted(by_slot.items(), key=lambda item: (-len(item[1]), item[1])):
-        count = plan.units[plan.operations[members[0]].kind]
-        open_units = set(range(count))
+        taken: set[int] = set()
+        lowest = 0  # unit that is open
         for i in members:
             ports = {
-                (port, operand.node if operand.constant is None else -1)
+                (kind, port, operand.node if operand.constant is None else -1)
                 for port, operand in enumerate(plan.operations[i].operands)
                 if not operand.unused
             }
-            best = max(open_units, key=lambda u: (len(ports & seen[kind, u]), -u))
-            open_units.remove(best)
-            seen[kind, best] |= ports
+            common = Counter(u for port in ports for u in seen[port] if u not in taken)
+            while lowest in taken:
+                lowest += 1
+            best = max(common, key=lambda u: (common[u], -u), default=lowest)
+            taken.add(best)
+            for port in ports:
+                seen[port].add(best)
             unit[i] = best
     return tuple(unit)

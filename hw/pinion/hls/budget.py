@@ -24,6 +24,7 @@ from pinion.graph.ops import (
     quantizer,
     reciprocal_unit,
 )
+from pinion.graph.progress import Advance, unheard
 
 # Largest relative error of the conversion of a result to float32.
 FLOAT32_EPS = 2.0**-24
@@ -56,12 +57,15 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
     return errors
 
 
-def state_budgets(graph: Graph, inputs: Mapping[str, Floats]) -> dict[str, Floats]:
+def state_budgets(
+    graph: Graph, inputs: Mapping[str, Floats], advance: Advance = unheard
+) -> dict[str, Floats]:
     """First-order bound of each result's error at each state, by output name, (n,).
 
     Parameters
     ----------
     inputs : states (n,) by input word.
+    advance : called with the share of the results that is done.
     """
     errors = introduced_errors(graph)
     values = node_floats(graph, inputs)
@@ -73,11 +77,13 @@ def state_budgets(graph: Graph, inputs: Mapping[str, Floats]) -> dict[str, Float
             if error:
                 total = total + np.abs(bar) * error
         bounds[name] = total + FLOAT32_EPS * np.abs(values[node])
+        advance(len(bounds) / len(graph.outputs))
     return bounds
 
 
-def error_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[str, float]:
+def error_budget(
+    graph: Graph, inputs: Mapping[str, Floats], advance: Advance = unheard
+) -> dict[str, float]:
     """Error budget of each result word over a set of states, in the result's unit."""
-    return {
-        name: float(np.max(bound)) * MARGIN for name, bound in state_budgets(graph, inputs).items()
-    }
+    bounds = state_budgets(graph, inputs, advance)
+    return {name: float(np.max(bound)) * MARGIN for name, bound in bounds.items()}

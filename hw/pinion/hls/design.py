@@ -12,6 +12,7 @@ from pinion.graph import Graph, names, node_floats, op_counts
 from pinion.graph.evaluate import Floats
 from pinion.graph.passes import fold
 from pinion.graph.passes.simplify import without_inputs
+from pinion.graph.progress import Advance, portion, unheard
 from pinion.graph.ranges import measure_ranges
 
 from .auto import AutoFormats, PrecisionError
@@ -32,6 +33,9 @@ from .timing import Timing
 # which set finishes first depends on function and interval. Beyond four products the operands of
 # most sums arrive too far apart.
 DOT_WIDTHS = ((4, 3, 2), (3, 2), (2,))
+
+# About the share of scheduling that trying these takes.
+_TRIED = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +101,7 @@ def design(
     link_parents: Sequence[int] = (),
     floorplan: bool = False,
     report: Callable[[str], None] = lambda text: None,
+    advance: Advance = unheard,
 ) -> Design:
     """Fold, gather, lower, schedule, bind and check a traced function.
 
@@ -113,7 +118,8 @@ def design(
         (:func:`pinion.hls.clusters.clustered`); empty to share all units.
     floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`) instead of for few inputs
         of selectors (:mod:`pinion.hls.sharing`).
-    report : called with a short line where there is something to say.
+    report : called with a short line where a step begins, or where there is something to say.
+    advance : called with the share of the step that is done; the first one is scheduling.
 
     Raises
     ------
@@ -144,17 +150,21 @@ def design(
                     widths,
                 )  # fmt: skip
 
+    tried = 1.0 if isinstance(plan, AutoFormats) else _TRIED
+
     def fastest(addends: bool) -> tuple[Graph, Graph, tuple[int, ...]]:
         """The real graph with the shortest schedule, the fixed one, and its dot widths."""
         best: tuple[int, Graph, Graph, tuple[int, ...]] | None = None
-        for real, widths in gathered(addends):
+        tries = len(DOT_WIDTHS) * len(patience)
+        for number, (real, widths) in enumerate(gathered(addends)):
+            part = portion(advance, tried * number / tries, tried * (number + 1) / tries)
             fixed = plan.lower(real) if isinstance(plan, AutoFormats) else lower(real, plan)
             found = unit_operations(fixed)
             # All use the same number of multipliers; the first of equals has the fewest adders.
             if best is None:
-                plain = schedule(found, ii=ii, timing=timing, effort=1)
+                plain = schedule(found, ii=ii, timing=timing, effort=1, advance=part)
                 best = plain.length, real, fixed, widths
-            elif better := shorter(found, ii=ii, timing=timing, length=best[0]):
+            elif better := shorter(found, ii=ii, timing=timing, length=best[0], advance=part):
                 best = better.length, real, fixed, widths
         assert best is not None
         return best[1:]
@@ -162,28 +172,31 @@ def design(
     saved: SavedPlan | None = None
     reach: dict[int, float] = {}
     if isinstance(plan, AutoFormats):
-        real, fixed, saved = _with_formats(plan, gathered, fastest, ii, report)
+        real, fixed, saved = _with_formats(plan, gathered, fastest, ii, report, advance)
         reach = dict(enumerate(measure_ranges(real, plan.states).largest))
     else:
         real, fixed, _ = fastest(True)
-    modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=effort)
+    rest = portion(advance, tried % 1.0, 1.0)
+    modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=effort, advance=rest)
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
     if floorplan:
         report("Choosing units for short wires")
-        binding = replace(binding, unit=arrange(binding))
+        binding = replace(binding, unit=arrange(binding, advance=advance))
     else:
         report("Choosing units and cycles for few inputs of selectors")
-        fixed, binding = share(fixed, binding, effort=effort)
+        fixed, binding = share(fixed, binding, effort=effort, advance=advance)
         check_schedule(fixed, binding.schedule)
     check_binding(fixed, binding)
+    report("Bounding the errors")
+    budget = error_budget(fixed, states, advance)
     return Design(
         traced=traced,
         real=real,
         fixed=fixed,
         binding=binding,
         constants=constants,
-        budget=error_budget(fixed, states),
+        budget=budget,
         saved=saved,
         reach=reach,
     )
@@ -195,6 +208,7 @@ def _with_formats(
     fastest: Callable[[bool], tuple[Graph, Graph, tuple[int, ...]]],
     ii: int,
     report: Callable[[str], None],
+    advance: Advance,
 ) -> tuple[Graph, Graph, SavedPlan]:
     """A real graph, the fixed one with formats as exact as asked for, and these as a plan.
 
@@ -208,16 +222,20 @@ def _with_formats(
         # One that is not there is refused by its plan.
         same = (pair for pair in chain([first], every) if graph_digest(pair[0]) == digest)
         real, widths = next(same, first)
-        fixed, signals = plan.refine(real, ii, report)
+        fixed, signals = plan.refine(real, ii, report, advance)
     else:
         real, _, widths = fastest(True)
+        report("Choosing the formats of signals")
         try:
-            fixed, signals = plan.refine(real, ii, report)
+            fixed, signals = plan.refine(real, ii, report, advance)
         except PrecisionError:
             if not plan.tables.multiplier.square:
                 raise
+            report("Scheduling without sums of products that add")
             real, _, widths = fastest(False)
-            fixed, signals = plan.refine(real, ii, report)
+            report("Choosing the formats of signals")
+            fixed, signals = plan.refine(real, ii, report, advance)
+    report("Scheduling in the formats chosen")
     saved = SavedPlan(
         signals=signals,
         tables=plan.tables,

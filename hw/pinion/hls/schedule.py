@@ -10,10 +10,16 @@ from __future__ import annotations
 
 import heapq
 import math
+from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+
+import numpy as np
+
+from pinion.graph.evaluate import Floats
+from pinion.graph.progress import Advance, unheard
 
 from .operations import Operation, UnitKind
 from .timing import Timing
@@ -86,22 +92,29 @@ class _Problem:
             for p, delay in self.preds[-1]:
                 self.succs[p].append((i, delay))
         self.latency = [operation.latency for operation in operations]
-        self.kinds = [operation.kind for operation in operations]
-        self.units = units
+        # Kinds by number: to look one up by itself is to hash all that it says.
+        number = {kind: k for k, kind in enumerate(units)}
+        self.kinds = [number[operation.kind] for operation in operations]
+        self.units = list(units.values())
         self.ii = ii
+        self._first, self._last = self._ends()
 
-    def free(self) -> dict[UnitKind, list[int]]:
+    def free(self) -> list[list[int]]:
         """Free units of each kind in each slot of an empty schedule."""
-        return {kind: [count] * self.ii for kind, count in self.units.items()}
+        return [[count] * self.ii for count in self.units]
 
     def windows(self, length: int) -> tuple[list[int], list[int]]:
         """First and last cycle in which each operation may start for a schedule of some length."""
+        return self._first, [length + cycle for cycle in self._last]
+
+    def _ends(self) -> tuple[list[int], list[int]]:
+        """First cycle of each operation, and its last for a schedule of no length."""
         first = [0] * len(self.latency)
         order = self.order()
         for i in order:
             first[i] = max((first[p] + delay for p, delay in self.preds[i]), default=0)
             first[i] = max(first[i], 0)
-        last = [length - latency for latency in self.latency]
+        last = [-latency for latency in self.latency]
         for i in reversed(order):
             last[i] = min([last[i], *(last[s] - delay for s, delay in self.succs[i])])
         return first, last
@@ -119,11 +132,16 @@ class _Problem:
 
 
 def shorter(
-    operations: tuple[Operation, ...], *, ii: int, timing: Timing, length: int
+    operations: tuple[Operation, ...],
+    *,
+    ii: int,
+    timing: Timing,
+    length: int,
+    advance: Advance = unheard,
 ) -> Schedule | None:
     """A schedule with the fewest units, shorter than a length, or None where one try finds none."""
     units = unit_counts(operations, ii)
-    start = _search(_Problem(operations, units, ii), 1, length)
+    start = _search(_Problem(operations, units, ii), 1, length, advance)
     return None if start is None else _finish(operations, start, ii, timing, units)
 
 
@@ -134,6 +152,7 @@ def schedule(
     timing: Timing,
     units: Mapping[UnitKind, int] | None = None,
     effort: int = 3,
+    advance: Advance = unheard,
 ) -> Schedule:
     """Schedule operations at an initiation interval.
 
@@ -141,6 +160,7 @@ def schedule(
     ----------
     units : units of each kind, at least ``ceil(operations / ii)`` (the default).
     effort : tries of each length (fixed seeds: the result is reproducible).
+    advance : called with the share that is done.
     """
     if ii < 1:
         raise ScheduleError(f"The initiation interval is at least 1 cycle, not {ii}.")
@@ -155,33 +175,44 @@ def schedule(
     if not operations:
         return Schedule(ii, timing, operations, (), available, 0, 0)
     problem = _Problem(operations, available, ii)
-    start = _search(problem, effort)
+    start = _search(problem, effort, advance=advance)
     assert start is not None
     return _finish(operations, _tighten(problem, start), ii, timing, available)
 
 
-def _search(problem: _Problem, effort: int, limit: int | None = None) -> list[int] | None:
+def _search(
+    problem: _Problem, effort: int, limit: int | None = None, advance: Advance = unheard
+) -> list[int] | None:
     """The shortest schedule that is found: longer and longer ones are tried, then the gap halved.
 
     Parameters
     ----------
     effort : tries of each length.
     limit : only schedules that are shorter count; None where none is found.
+    advance : called with the share that is done. How many lengths have to be tried shows in the
+        end: each takes a part of what is left.
     """
     _, last = problem.windows(0)
     shortest = max((-cycle for cycle in last), default=0)  # the longest path
 
+    left = 1.0
+
     def place(length: int) -> list[int] | None:
+        nonlocal left
+        found = None
         for attempt in range(max(1, effort)):
-            if start := _placed(problem, length, Random(attempt)):
-                return start
-        return None
+            if found := _placed(problem, length, Random(attempt)):
+                break
+        left *= _LEFT
+        advance(1.0 - left)
+        return found
 
     low = step = 0
     most = math.inf if limit is None else limit - shortest
     while step < most and (best := place(shortest + step)) is None:
         low, step = step + 1, step + 1 + step // 3
     if step >= most:
+        advance(1.0)
         return None
     assert best is not None
     high = step  # lengths below `low` were tried
@@ -191,8 +222,12 @@ def _search(problem: _Problem, effort: int, limit: int | None = None) -> list[in
             best, high = found, middle
         else:
             low = middle + 1
+    advance(1.0)
     return best
 
+
+# What is left to do of a search after a length was tried.
+_LEFT = 0.85
 
 # Placements tried for each operation before a length counts as out of reach.
 _PATIENCE = 12
@@ -209,10 +244,9 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
     first, last = problem.windows(length)
     count, ii = len(first), problem.ii
     start = [_NOWHERE] * count
-    held: dict[UnitKind, list[list[int]]] = {
-        kind: [[] for _ in range(ii)] for kind in problem.units
-    }
+    held = [[array("q") for _ in range(ii)] for _ in problem.units]
     moved = [0] * count
+    room = _Room(first, last)
     noise = [random.random() for _ in range(count)]
     heap = [(last[i] + noise[i], i) for i in range(count)]
     heapq.heapify(heap)
@@ -221,6 +255,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
         held[problem.kinds[i]][start[i] % ii].remove(i)
         start[i] = _NOWHERE
         moved[i] += 1  # the more urgent the next time
+        room.shrink(i)
         heapq.heappush(heap, (last[i] - moved[i] / 2 + noise[i], i))
 
     def waiting(i: int, cycle: int) -> list[int]:
@@ -240,7 +275,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
         if cycle == _NOWHERE:
             if not window:
                 return None
-            cycle, out = _cheapest(window, slots, units, first, last, moved, random, i, waiting)
+            cycle, out = _cheapest(window, slots, units, moved, room, random, i, waiting)
             for other in out:
                 take_out(other)
         start[i] = cycle
@@ -248,27 +283,68 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
     return None if heap else start
 
 
+class _Room:
+    """Who goes most easily: operations with room to move, moved least.
+
+    Members
+    -------
+    price : of each operation; the lower, the more easily it goes.
+    """
+
+    def __init__(self, first: Sequence[int], last: Sequence[int]) -> None:
+        self.price = [-min(late - early, 8) / 2 for early, late in zip(first, last, strict=True)]
+        self._prices = np.array(self.price)
+
+    def shrink(self, i: int) -> None:
+        """An operation was moved."""
+        self.price[i] += 1
+        self._prices[i] += 1
+
+    def victim(self, here: array[int], random: Random) -> int:
+        """The operation of the lowest price; of equals any one.
+
+        Each operation draws a number, in both ways the same: in a large core hundreds hold a slot,
+        and are looked at together.
+        """
+        if len(here) < _FEW:
+            return min(here, key=lambda v: (self.price[v], random.random()))
+        members = np.array(here)
+        prices = self._prices[members]
+        lowest = np.flatnonzero(prices == prices.min())
+        drawn = _draws(random, len(here))
+        return int(members[lowest[np.argmin(drawn[lowest])]])
+
+
+# From so many on operations are looked at together: NumPy's calls have a price, too.
+_FEW = 24
+
+
+def _draws(random: Random, count: int) -> Floats:
+    """What so many calls of ``random.random()`` return: 53 bits of two words each."""
+    words = random.getrandbits(64 * count).to_bytes(8 * count, "little")
+    high, low = np.frombuffer(words, dtype="<u4").reshape(count, 2).T
+    return ((high >> 5) * 2.0**26 + (low >> 6)) * 2.0**-53
+
+
 def _cheapest(
     window: range,
-    slots: Sequence[Sequence[int]],
+    slots: Sequence[array[int]],
     units: int,
-    first: Sequence[int],
-    last: Sequence[int],
     moved: Sequence[int],
+    room: _Room,
     random: Random,
     i: int,
     waiting: Callable[[int, int], list[int]],
 ) -> tuple[int, list[int]]:
-    """A cycle for an operation, and who has to go for it: those with room to move, moved least."""
+    """A cycle for an operation, and who has to go for it."""
     found: list[tuple[float, int, list[int]]] = []
     for cycle in window:
         out = waiting(i, cycle)
         price = float(sum(1 + moved[s] for s in out)) + random.random()
         here = slots[cycle % len(slots)]
         if len(here) >= units:
-            room = {v: moved[v] - min(last[v] - first[v], 8) / 2 for v in here}
-            victim = min(here, key=lambda v: (room[v], random.random()))
-            price += 1 + room[victim]
+            victim = room.victim(here, random)
+            price += 1 + room.price[victim]
             out = [*out, *({victim} - set(out))]
         found.append((price, cycle, out))
     _, cycle, out = min(found)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from random import Random
 
 from pinion.graph import Graph, Node, names
+from pinion.graph.progress import Advance, unheard
 
 from .binding import Binding
 from .operations import Operation
@@ -25,6 +26,9 @@ from .sources import CONSTANT, Moved, Sources
 # Tried moves for each operation and effort in a core of so many operations, fewer
 # in proportion in smaller ones, where less will do; and most in all: half a minute.
 MOVES, FULL, MOST_MOVES = 160, 600, 1_000_000
+
+# Moves from one telling of what is done to the next.
+_TOLD = 4096
 
 # Temperatures, in lookup tables: from most changes being taken to hardly any for the worse.
 HOT, COLD = 2.5, 0.25
@@ -38,7 +42,7 @@ _TERM = {names.ADD: 1, names.SUM: 1, names.MUL: 2, names.DOT: 2}
 
 
 def share(
-    graph: Graph, binding: Binding, *, seed: int = 0, effort: int = 3
+    graph: Graph, binding: Binding, *, seed: int = 0, effort: int = 3, advance: Advance = unheard
 ) -> tuple[Graph, Binding]:
     """Choose units, cycles and orders of operands for few inputs of selectors.
 
@@ -48,6 +52,7 @@ def share(
     binding : a legal one, to start from.
     seed : the same gives the same.
     effort : how many moves to try: as many times more.
+    advance : called with the share that is done.
 
     Returns
     -------
@@ -58,7 +63,7 @@ def share(
     before = search.estimate().cost
     count = len(binding.schedule.operations)
     moves = MOVES * effort * count * min(count, FULL) // FULL
-    search.anneal(min(MOST_MOVES, moves), seed)
+    search.anneal(min(MOST_MOVES, moves), seed, advance)
     if search.estimate().cost >= before:
         return graph, binding
     return search.result()
@@ -211,12 +216,14 @@ class _Search(Sources):
                         return self.unit[value]
         return self.first[i] + int(self.random() * self.units[i])
 
-    def anneal(self, moves: int, seed: int) -> None:
-        """Try moves at falling temperatures."""
+    def anneal(self, moves: int, seed: int, advance: Advance = unheard) -> None:
+        """Try moves at falling temperatures; ``advance`` is told the share that is done."""
         self.random = random = Random(seed).random
         trading = [i for i, trades in enumerate(self.trades) if trades]
         temperature, cooling = HOT, (COLD / HOT) ** (1 / max(1, moves))
-        for _ in range(moves):
+        for number in range(moves):
+            if number % _TOLD == 0:
+                advance(number / moves)
             temperature *= cooling
             # Taken with the probability exp(-grown / temperature): the limit is drawn beforehand.
             limit = -temperature * math.log(1.0 - random())
@@ -234,6 +241,7 @@ class _Search(Sources):
                 else:
                     start = first + int(random() * (last - first + 1))
             self._move(i, self._guess(i), start, limit)
+        advance(1.0)
 
     def result(self) -> tuple[Graph, Binding]:
         """The graph and the binding with operations, cycles and units as they are now."""

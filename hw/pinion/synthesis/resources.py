@@ -25,7 +25,7 @@ _LUTRAM = {
     "RAM64M8": 8, "RAM64X8SW": 8, "RAM32X16DR8": 8,
 }  # fmt: skip
 
-_UNIT, _MUX = "pinion_", "pinion_mux"
+_UNIT, _MUX, _SHIFT = "pinion_", "pinion_mux", "pinion_shift"
 _DATAPATH = "datapath"
 
 # What a cell of a unit consists of.
@@ -127,6 +127,8 @@ class Resources:
                     visit(child)
                 elif child.startswith(_MUX):
                     add(row, "muxes", self.total(child), number)
+                elif child.startswith(_SHIFT):
+                    add(row, "registers", self.total(child), number)
                 elif child == held:
                     add(row, "units", self.total(child), number)
                 else:  # a conversion or the like, beside the units

@@ -124,7 +124,7 @@ def command(
     terms: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     cycles_apart, made = interval(ii), row(function, **terms)
     reasons: list[str] = []
-    with steps() as progress:
+    with steps(lines=True) as progress:
 
         def report(text: str) -> None:
             if cycles_apart is None and text.startswith(CHOSEN):
@@ -157,7 +157,12 @@ def command(
             as_read=as_read,
             **terms,
             report=report,
+            advance=progress.advance,
         )
+        saved = []
+        if json:
+            report("Counting what each reduction saves")
+            saved = savings(model, made, costs=DatapathCosts())
     if clock is not None and abs(manifest.clock_mhz - clock) > 1e-3:
         complain(
             f"A {target} makes no clock of {clock:g} MHz for the core: it is built for "
@@ -168,7 +173,7 @@ def command(
         extra: dict[str, object] = {"ii_reason": " ".join(reasons)} if reasons else {}
         if kept:
             extra["opportunity"] = " ".join(kept)
-        steps_saved = [asdict(step) for step in savings(model, made, costs=DatapathCosts())]
+        steps_saved = [asdict(step) for step in saved]
         put_json({**manifest.to_dict(), **extra, "savings": steps_saved, "folder": str(folder)})
         return
     for text in reasons:

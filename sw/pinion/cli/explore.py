@@ -119,7 +119,7 @@ def command(
     points = grid(model, function, axes, fixed=fixed)
     place = folder or Path("build") / "explore" / f"{model.name}_{function}"
     finished = 0
-    with counted("Exploring", total=len(points)) as advance:
+    with counted("Exploring", total=len(points), lines=True) as advance:
 
         def one_more(row: Mapping[str, Any]) -> None:
             nonlocal finished

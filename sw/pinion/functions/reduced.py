@@ -16,6 +16,7 @@ from pinion.dynamics.minimal import regrouped_model, slid_model
 from pinion.graph import Graph, op_counts
 from pinion.graph.costs import Costs
 from pinion.graph.passes import fold, number_values, resubstitute
+from pinion.graph.progress import Advance, portion, unheard
 from pinion.robot import JointKind, Model
 
 from .blocks import Quantity
@@ -24,6 +25,9 @@ from .samples import sample
 
 # An identity holds everywhere; that many states of each batch tell it from a coincidence.
 STATES = 24
+
+# About the share of the time that tracing takes.
+_TRACED = 0.2
 
 # Seeds of the states to search in and of those to check with.
 SEEDS = (20_190, 4_711)
@@ -85,7 +89,12 @@ def independent_states(
 
 
 def reduced_graph(
-    model: Model, function: Function, *, costs: Costs, any_joint: bool = False
+    model: Model,
+    function: Function,
+    *,
+    costs: Costs,
+    any_joint: bool = False,
+    advance: Advance = unheard,
 ) -> Graph:
     """Trace a function of a robot and take out every operation that is known to be superfluous.
 
@@ -97,9 +106,12 @@ def reduced_graph(
     costs : what operations cost on the machine that the graph is for; no result becomes later by
         its latencies.
     any_joint : as for :meth:`Function.trace`.
+    advance : called with the share that is done.
     """
     graph = fold(function.trace(model, any_joint=any_joint))
-    return _numeric(graph, model, function, costs, any_joint)[-1]
+    advance(_TRACED)
+    rest = portion(advance, _TRACED, 1.0)
+    return _numeric(graph, model, function, costs, any_joint, rest)[-1]
 
 
 def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
@@ -137,7 +149,12 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
 
 
 def _numeric(
-    graph: Graph, model: Model, function: Function, costs: Costs, any_joint: bool = False
+    graph: Graph,
+    model: Model,
+    function: Function,
+    costs: Costs,
+    any_joint: bool = False,
+    advance: Advance = unheard,
 ) -> tuple[Graph, Graph]:
     """A folded graph after each of the passes that look at values."""
     search, check = (
@@ -145,4 +162,4 @@ def _numeric(
         for seed in SEEDS
     )
     numbered = number_values(graph, search, check, costs=costs)
-    return numbered, resubstitute(numbered, search, check, costs=costs)
+    return numbered, resubstitute(numbered, search, check, costs=costs, advance=advance)

@@ -8,7 +8,7 @@ a value that leaves its range in operation raises its request's flag.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,16 @@ class Ranges:
     rms: Floats
 
 
+def _count(states: Mapping[str, Floats]) -> int:
+    return max(np.size(column) for column in states.values())
+
+
+def chunks(states: Mapping[str, Floats]) -> Iterator[dict[str, Floats]]:
+    """The states a few at a time."""
+    for start in range(0, _count(states), CHUNK):
+        yield {name: column[start : start + CHUNK] for name, column in states.items()}
+
+
 def measure_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
     """Ranges of every node.
 
@@ -46,13 +56,12 @@ def measure_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
     ----------
     states : a column (n,) for each input word.
     """
-    total = max(np.size(column) for column in states.values())
+    total = _count(states)
     count = len(graph.nodes)
     largest, smallest = np.zeros(count), np.full(count, np.inf)
     squares = np.zeros(count)
-    for start in range(0, total, CHUNK):
-        part = {name: column[start : start + CHUNK] for name, column in states.items()}
-        size = min(CHUNK, total - start)
+    for part in chunks(states):
+        size = _count(part)
         for i, value in enumerate(node_floats(graph, part)):
             magnitude = np.abs(value)
             largest[i] = np.maximum(largest[i], np.max(magnitude))  # keeps NaN

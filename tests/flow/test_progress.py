@@ -1,0 +1,57 @@
+"""A build says what it does and how far it is, to who asked, and prints nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pinion.flow.build import build
+from pinion.graph.progress import portion
+
+MEASURED = {
+    "Taking out superfluous operations",
+    "Scheduling at one result every 4 cycles",
+    "Choosing units and cycles for few inputs of selectors",
+    "Bounding the errors",
+    "Elaborating the gateware",
+}
+"""Steps that know how far they are."""
+
+
+def test_steps_come_in_order_and_each_rises_to_the_whole(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    told: list[tuple[str, list[float]]] = []
+    build(
+        "two_link",
+        "rnea",
+        tmp_path / "core",
+        ii=4,
+        report=lambda text: told.append((text, [])),
+        advance=lambda done: told[-1][1].append(done),
+    )
+    assert capfd.readouterr() == ("", "")
+    assert [step for step, _ in told] == [
+        "Loading two_link",
+        "Tracing rnea for two_link",
+        "Taking out superfluous operations",
+        "Scheduling at one result every 4 cycles",
+        "Choosing units and cycles for few inputs of selectors",
+        "Bounding the errors",
+        "Elaborating the gateware",
+        "Writing Verilog",
+    ]
+    for step, shares in told:
+        assert shares == sorted(shares), step
+        assert all(0.0 <= share <= 1.0 for share in shares), step
+        if step in MEASURED:
+            assert shares and shares[-1] == 1.0, step
+
+
+def test_a_part_takes_the_whole_from_one_share_to_another() -> None:
+    shares: list[float] = []
+    part = portion(shares.append, 0.25, 0.75)
+    for done in (0.0, 0.5, 1.0):
+        part(done)
+    assert shares == [0.25, 0.5, 0.75]
