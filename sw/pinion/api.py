@@ -28,7 +28,7 @@ from pinion.functions import (
     check_arrays,
     row_of,
 )
-from pinion.robot import Model, load, model_to_dict
+from pinion.robot import Model, coupled, load, model_to_dict
 
 from .link.manifest import ManifestError
 
@@ -127,7 +127,7 @@ def backend(
 
     Parameters
     ----------
-    robot : a built-in name or a URDF path; for the host's devices also a model.
+    robot : a built-in name, a URDF path, or a model that was loaded (with a floating base, say).
     function : a row of the table of functions by its name, or a row of your own.
     device : ``cpu`` (compiled for this machine), ``cuda`` or ``cuda:1`` (compiled for a GPU),
         ``float`` (the float model on the host), ``sim`` (the simulated card) or another transport
@@ -162,11 +162,6 @@ def backend(
         made: Backend = opener(model, row, address, **options)
         return made
     _check_options(name, _card, options)
-    if isinstance(robot, Model):
-        raise InputError(
-            f"A core for the device '{device}' is built from a robot's name or file: give that "
-            f"instead of the model '{robot.name}'."
-        )
     return _card(robot, row, device, **options)
 
 
@@ -221,7 +216,7 @@ def open_float(model: Model, function: Function, address: str) -> FloatBackend:
 
 
 def _card(
-    robot: str,
+    robot: str | Model,
     row: Function,
     device: str,
     *,
@@ -249,7 +244,9 @@ def _card(
     return CardBackend(device=opened, folder=path, temporary=folder is None)
 
 
-def _holds(folder: Path, *, robot: str, row: Function, ii: int, formats: str, snap: bool) -> bool:
+def _holds(
+    folder: Path, *, robot: str | Model, row: Function, ii: int, formats: str, snap: bool
+) -> bool:
     """Whether a folder holds an intact build of exactly this, the robot's numbers included."""
     from .flow.build import Build
 
@@ -257,9 +254,10 @@ def _holds(folder: Path, *, robot: str, row: Function, ii: int, formats: str, sn
         found = Build.read(folder)
     except ManifestError:
         return False
-    m, model = found.manifest, load(robot, snap=snap)
+    m = found.manifest
+    model = load(robot, snap=snap) if isinstance(robot, str) else robot
     if (m.function, m.ii, m.formats) != (row.name, ii, formats):
         return False
-    if model_to_dict(found.model) != model_to_dict(model):
+    if model_to_dict(coupled(found.model)) != model_to_dict(coupled(model)):
         return False
     return found.function == BuiltFunction.of(row, model)

@@ -113,15 +113,6 @@ def test_build_refuses_a_plan_with_one_sentence(
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
-def test_build_of_a_floating_robot_is_refused(pinion: Pinion, tmp_path: Path) -> None:
-    options = ("--floating-base", "-o", tmp_path / "b", "--json")
-    done = pinion("build", "hyq", "rnea", "--formats", "auto", *options)
-    done.refused("'hyq'", "free_flyer", "revolute and prismatic", "fixed base")
-    # A root link without inertia cannot float at all, which is said first.
-    pinion("build", "two_link", "rnea", *options).refused("'base'", "no inertia")
-    assert not list(tmp_path.iterdir())
-
-
 STEPS = ["traced", "folded", "slid", "regrouped", "rescaled", "numbered", "resubstituted"]
 
 

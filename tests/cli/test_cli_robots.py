@@ -6,22 +6,25 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pinion.flow.build import build
-from pinion.functions.table import FunctionError
-from pinion.robot import builtin_names, load
+from pinion import dynamics
+from pinion.functions import function, sample
+from pinion.robot import builtin_names, coupled, load
 from tests.cli.conftest import Pinion
 from tests.dynamics.test_joint_terms import HINGE
 from tests.robot.snippets import A, B, joint, link, robot, tensor
 from tests.robot.test_robot_errors import BAD
+
+GRIPPER = Path(__file__).parents[2] / "examples" / "gripper.urdf"
 
 
 def test_robots_lists_all_with_their_joints_and_source(pinion: Pinion) -> None:
     rows = {row["name"]: row for row in pinion("robots", "--json").json["robots"]}
     assert set(rows) == {*builtin_names(), "pendulum", "two_link", "chain_N"}
     for name in builtin_names():
-        assert rows[name]["dof"] == load(name).nv
+        assert rows[name]["dof"] == coupled(load(name)).nv
         assert rows[name]["kind"] == "built-in"
         assert rows[name]["source"].startswith("https://")
         assert len(rows[name]["what"]) > 3
@@ -39,7 +42,8 @@ def test_robots_prints_a_table(pinion: Pinion) -> None:
 def test_info_has_joints_links_and_notes(pinion: Pinion, name: str) -> None:
     summary = pinion("info", name, "--json").json
     model = load(name)
-    assert summary["nq"] == len(summary["joints"]) == len(summary["links"]) == model.nq
+    assert len(summary["joints"]) == len(summary["links"]) == model.nq
+    assert summary["nq"] == sum(j["nq"] for j in summary["joints"]) == coupled(model).nq
     assert [j["name"] for j in summary["joints"]] == list(model.joint_names)
     assert summary["notes"] == list(model.notes)
     for each in summary["links"]:
@@ -108,19 +112,42 @@ def test_accepted_inertias_are_warnings(pinion: Pinion, tmp_path: Path) -> None:
     pinion("export", folder, "-o", tmp_path / "x", "--accept-inertia").refused("--cpu and --cuda")
 
 
-@pytest.mark.parametrize("ii", ["8", "auto"])
-def test_a_core_of_a_joint_with_more_degrees_is_refused(
-    pinion: Pinion, tmp_path: Path, ii: str
+def test_a_core_of_a_floating_body_is_built_with_formats_by_signal(
+    pinion: Pinion, tmp_path: Path
 ) -> None:
-    path = tmp_path / "free.urdf"
+    path, folder = tmp_path / "free.urdf", tmp_path / "made"
     path.write_text(robot(A, B, joint(kind="floating")))
     assert pinion("info", path, "--json").json["nv"] == 6
-    needles = ("'j' (free_flyer)", "load it with a fixed base", "the float models")
-    folder = tmp_path / "made"
-    pinion("build", path, "rnea", "--ii", ii, "-o", folder).refused(*needles)
-    with pytest.raises(FunctionError, match=r"'root_joint' \(free_flyer\): load it with a fixed"):
-        build(load("hyq", floating_base=True), "aba", folder)
-    assert not folder.exists()
+    options = ("--ii", "auto", "--formats", "auto", "-o", folder, "--json")
+    made = pinion("build", path, "rnea", *options).json
+    assert {a["name"]: a["shape"] for a in made["inputs"]} == {"q": [7], "qd": [6], "qdd": [6]}
+    sent = sample(load(path), function("rnea"), 20, distribution="reference", seed=1)
+    np.savez(tmp_path / "in.npz", **sent)
+    arguments = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+    assert pinion("run", folder, *arguments).code == 0
+    wide = (sent[name].astype(float) for name in ("q", "qd", "qdd"))
+    want = dynamics.rnea(load(path), *wide)
+    with np.load(tmp_path / "out.npz") as found:
+        assert np.abs(found["tau"] - want).max() < 2e-3 * np.abs(want).max()
+
+
+def test_a_floating_base_is_an_option_of_every_verb_that_computes(
+    pinion: Pinion, tmp_path: Path
+) -> None:
+    out = ("--floating-base", "-o", tmp_path / "out")
+    for verb in (("build",), ("explore",), ("export", "--cpu"), ("export", "--cuda")):
+        pinion(*verb, "pendulum", "rnea", *out).refused("'base' has no inertia")
+    pinion("export", tmp_path, *out).refused("has its base already")
+
+
+def test_info_shows_what_a_coupled_joint_has(pinion: Pinion) -> None:
+    summary = pinion("info", GRIPPER, "--json").json
+    assert (summary["nq"], summary["nv"], len(summary["joints"])) == (3, 3, 6)
+    assert [j["nv"] for j in summary["joints"]] == [1, 1, 1, 0, 0, 0]
+    assert [j["rated_velocity"] for j in summary["joints"]] == [2, 3, 0.2, 4, 0.2, 4]
+    assert any("'left_tip' mimics 'grip': functions are" in note for note in summary["notes"])
+    short = pinion("info", GRIPPER, "--lock", "grip=0.01", "--json").json
+    assert (short["nv"], len(short["joints"])) == (2, 2)
 
 
 def test_info_reads_a_file(pinion: Pinion, tmp_path: Path) -> None:

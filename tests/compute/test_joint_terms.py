@@ -47,7 +47,7 @@ SETS = [found.name for found in isa.available()]
 def test_programs_have_all_terms(chosen: str, name: str, kept: Path) -> None:
     model = robot(chosen)
     row = function(name, joint_terms=True)
-    given = sample(model, row, 100, distribution="reference", seed=6, any_joint=True)
+    given = sample(model, row, 100, distribution="reference", seed=6)
     wide = {key: value.astype(np.float64) for key, value in given.items()}
     if chosen.startswith("floating"):
         wide["q"][:, 3:7] /= np.linalg.norm(wide["q"][:, 3:7], axis=1, keepdims=True)

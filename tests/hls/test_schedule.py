@@ -33,7 +33,7 @@ from pinion.hls import (
     schedule,
 )
 from pinion.hls.binding import lanes
-from pinion.hls.schedule import _Room
+from pinion.hls.schedule import _Problem, _Room
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import (
     Q16,
@@ -107,6 +107,7 @@ def test_units_are_as_few_as_the_interval_allows(robot: str, ii: int) -> None:
 def test_latency_is_at_least_the_longest_path_and_little_more(robot: str, ii: int) -> None:
     made = designed(robot, ii)
     plan = made.binding.schedule
+    assert _Problem(plan.operations, plan.units, ii).shortest() <= plan.length
     ready: dict[int, int] = {}
     for operation in plan.operations:
         late = unit_offsets(operation)

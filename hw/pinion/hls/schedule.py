@@ -119,6 +119,23 @@ class _Problem:
             last[i] = min([last[i], *(last[s] - delay for s, delay in self.succs[i])])
         return first, last
 
+    def shortest(self) -> int:
+        """A length that no schedule is below: the longest path, or where units are the limit, the
+        cycles that all the operations of a kind take which cannot start earlier, after that and
+        before the rest of the way.
+        """
+        first, last = self.windows(0)
+        length = max((-cycle for cycle in last), default=0)
+        by_kind: list[list[int]] = [[] for _ in self.units]
+        for i, kind in enumerate(self.kinds):
+            by_kind[kind].append(i)
+        for kind, members in enumerate(by_kind):
+            late = -math.inf
+            for count, i in enumerate(sorted(members, key=lambda i: -first[i]), 1):
+                late = max(late, last[i])
+                length = max(length, first[i] + -(-count // self.units[kind]) - 1 - int(late))
+        return length
+
     def order(self) -> list[int]:
         """Producers before users."""
         missing = [len(p) for p in self.preds]
@@ -194,11 +211,14 @@ def _search(
     """
     _, last = problem.windows(0)
     shortest = max((-cycle for cycle in last), default=0)  # the longest path
+    least = problem.shortest()
 
     left = 1.0
 
     def place(length: int) -> list[int] | None:
         nonlocal left
+        if length < least:
+            return None
         found = None
         for attempt in range(max(1, effort)):
             if found := _placed(problem, length, Random(attempt)):

@@ -276,9 +276,9 @@ def row(robot: str, ii: int) -> dict[str, Any]:
     from pinion.flow.build import make_design
     from pinion.flow.measure import hardware
     from pinion.functions import function
-    from pinion.robot import load
+    from pinion.robot import coupled, load
 
-    model = load(robot, snap=True)
+    model = coupled(load(robot, snap=True))
     made = make_design(model, function(FUNCTION), ii=ii, formats=FORMATS)
     return {"robot": robot, "dof": model.nv, "ii": ii, **hardware(made)}
 

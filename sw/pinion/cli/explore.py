@@ -16,6 +16,7 @@ from .errors import CHECK_FAILED, UsageError, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
+    FloatingBase,
     FrictionWidth,
     JointTerms,
     Json,
@@ -75,6 +76,7 @@ def command(
     friction_width: FrictionWidth = FRICTION_WIDTH,
     lock: Lock = None,
     tip: Tip = None,
+    floating_base: FloatingBase = False,
     accept_inertia: AcceptInertia = False,
     snap: Snap = True,
     clock: Annotated[
@@ -115,7 +117,9 @@ def command(
         fixed["outputs"] = chosen
     if wanted := names(joint_terms):
         fixed |= {"joint_terms": wanted, "friction_width": friction_width}
-    as_read, model = load_both(robot, lock, tip, accept_inertia=accept_inertia, snap=snap)
+    as_read, model = load_both(
+        robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=snap
+    )
     points = grid(model, function, axes, fixed=fixed)
     place = folder or Path("build") / "explore" / f"{model.name}_{function}"
     finished = 0

@@ -11,6 +11,7 @@ from .errors import UsageError
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
+    FloatingBase,
     FrictionWidth,
     JointTerms,
     Json,
@@ -44,6 +45,7 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="With --cuda: replace files that were changed by hand.")
     ] = False,
+    floating_base: FloatingBase = False,
     snap: Annotated[
         bool,
         typer.Option(
@@ -79,11 +81,16 @@ def command(
         raise UsageError("Only --cpu and --cuda load a robot: leave --accept-inertia out.")
     if snap and not (cpu or cuda):
         raise UsageError("A build has snapped its robot or not: --snap goes with --cpu or --cuda.")
+    if floating_base and not (cpu or cuda):
+        raise UsageError(
+            "A build folder has its base already: give --floating-base to 'pinion build', or with "
+            "--cpu or --cuda."
+        )
     if joint_terms and not (cpu or cuda):
         raise UsageError(
             "A build has its joint terms already: leave --joint-terms out, or build it anew."
         )
-    loading = {"accept_inertia": accept_inertia, "snap": snap}
+    loading = {"floating_base": floating_base, "accept_inertia": accept_inertia, "snap": snap}
     added: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     if cuda:
         _header(what, out, name, dtype or "float32", force, json, loading, added)

@@ -93,12 +93,14 @@ def load_robot(
 
     Inertias that were accepted because an option asks for it are complained about unless ``quiet``.
 
+    Joints that mimic others are coupled to them, as in every function.
+
     Raises
     ------
     UsageError : a joint is locked twice.
     pinion.robot.RobotError : no such robot, joint or link, or a broken file.
     """
-    from pinion.robot import accepted_inertias, load, parse_lock
+    from pinion.robot import accepted_inertias, coupled, load, parse_lock
 
     positions: dict[str, float | None] = {}
     for text in lock or ():
@@ -117,7 +119,7 @@ def load_robot(
     if accept_inertia and not quiet:
         for note in accepted_inertias(model):
             complain(note)
-    return model
+    return coupled(model)
 
 
 def load_both(

@@ -32,7 +32,7 @@ def command(*, json: Json = False) -> None:
 
 def _builtin(name: str) -> dict[str, Any]:
     """Name, degrees of freedom, and what the comment at the head of the URDF says of the source."""
-    from pinion.robot import load, urdf_text
+    from pinion.robot import coupled, load, urdf_text
 
     comment = re.search(r"<!--(.*?)-->", urdf_text(name), flags=re.DOTALL)
     words = " ".join(comment[1].split()) if comment else ""
@@ -40,7 +40,7 @@ def _builtin(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "kind": "built-in",
-        "dof": load(name).nv,
+        "dof": coupled(load(name)).nv,
         "what": words.partition(":")[0],
         "source": source[0] if source else "",
     }

@@ -511,10 +511,10 @@ def _is_built_in(row: Function) -> bool:
 
 def graph_of(model: Model, row: Function) -> Graph:
     """The graph of a row as processors compute it."""
-    folded = fold(row.trace(model, any_joint=True))
+    folded = fold(row.trace(model))
     if row.published or len(folded.nodes) > _REDUCED_NODES:
         return folded
-    return reduced_graph(model, row, costs=ProcessorCosts(), any_joint=True)
+    return reduced_graph(model, row, costs=ProcessorCosts())
 
 
 def kernel_of(

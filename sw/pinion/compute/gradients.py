@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pinion.functions import InputError
-from pinion.robot import Model, load
+from pinion.robot import Model, coupled, load
 
 from . import cpu
 
@@ -101,7 +101,7 @@ class Differentiable:
             raise InputError(
                 f"'{function}' has no gradient here: choose one of {', '.join(RULES)}."
             )
-        self.model = load(model) if isinstance(model, str) else model
+        self.model = coupled(load(model) if isinstance(model, str) else model)
         self.function = function
         self.rule = RULES[function]
         if self.model.nq != self.model.nv:

@@ -215,7 +215,7 @@ def record_bytes(kernel: Kernel) -> tuple[int, int]:
 
 def states_of(model: Model, function: Function, *, seed: int) -> dict[str, NDArray[Any]]:
     """1,000 states of the reference distribution."""
-    return dict(sample(model, function, 1000, distribution="reference", seed=seed, any_joint=True))
+    return dict(sample(model, function, 1000, distribution="reference", seed=seed))
 
 
 def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:

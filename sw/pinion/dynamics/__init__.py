@@ -10,7 +10,6 @@ tracing symbols alike.
 core or in a compiled program, so that it is written for the fewest of them: bodies' own
 coordinates, axes that are unit vectors, classical accelerations without linear velocities,
 rotations and levers one after the other in place of 6x6 matrices, constants zero and one left out.
-Cores take it for revolute and prismatic joints alone.
 
 *The general one* is :mod:`pinion.dynamics.general`: textbook spatial algebra with dense matrices in
 base axes, batched in NumPy. The functions on arrays take it for robots with a joint that is neither
@@ -18,24 +17,16 @@ revolute nor prismatic. Traced, it would cost several times the operations.
 
 They share what a robot is and how arguments are checked, but no recursion: each is the other's
 check.
+
+A joint that mimics another is one of its own, as in Pinocchio's models by default, unless the model
+is coupled (:func:`pinion.robot.coupled`): then q, qd, qdd and tau are those of the free joints.
 """
 
 from __future__ import annotations
 
+from pinion.dynamics import arrays, kinematics
 from pinion.dynamics.aba import aba_scalars
-from pinion.dynamics.arrays import (
-    ForwardDerivatives,
-    aba,
-    crba,
-    fd_derivatives,
-    fd_derivatives_from_minv,
-    kinetic_energy,
-    link_states,
-    minv,
-    potential_energy,
-    rnea,
-    rnea_derivatives,
-)
+from pinion.dynamics.arrays import ForwardDerivatives
 from pinion.dynamics.checks import DynamicsError
 from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.discrete import (
@@ -59,19 +50,14 @@ from pinion.dynamics.general.manifold import (
 )
 from pinion.dynamics.general.tangent import integrate_jacobians
 from pinion.dynamics.kinematics import (
-    centre_of_mass,
     centre_of_mass_scalars,
-    com_jacobian,
     com_jacobian_scalars,
-    frame_jacobian,
     frame_jacobian_scalars,
-    frame_placement,
     frame_placement_scalars,
-    frame_velocity,
     frame_velocity_scalars,
 )
 from pinion.dynamics.link_states import link_states_scalars
-from pinion.dynamics.mimic import MimicMap, reduce_mimic
+from pinion.dynamics.mimic import MimicMap, also_coupled, reduce_mimic
 from pinion.dynamics.minimal import minimal_model
 from pinion.dynamics.minv import minv_scalars
 from pinion.dynamics.rnea import Region, rnea_scalars
@@ -80,6 +66,23 @@ from pinion.dynamics.rnea_derivatives import (
     rnea_derivatives_scalars,
 )
 from pinion.dynamics.scalar import Scalar
+
+aba = also_coupled(arrays.aba)
+crba = also_coupled(arrays.crba)
+fd_derivatives = also_coupled(arrays.fd_derivatives)
+fd_derivatives_from_minv = also_coupled(arrays.fd_derivatives_from_minv)
+kinetic_energy = also_coupled(arrays.kinetic_energy)
+link_states = also_coupled(arrays.link_states)
+minv = also_coupled(arrays.minv)
+potential_energy = also_coupled(arrays.potential_energy)
+rnea = also_coupled(arrays.rnea)
+rnea_derivatives = also_coupled(arrays.rnea_derivatives)
+
+centre_of_mass = also_coupled(kinematics.centre_of_mass)
+com_jacobian = also_coupled(kinematics.com_jacobian)
+frame_jacobian = also_coupled(kinematics.frame_jacobian)
+frame_placement = also_coupled(kinematics.frame_placement)
+frame_velocity = also_coupled(kinematics.frame_velocity)
 
 __all__ = [
     "DynamicsError",

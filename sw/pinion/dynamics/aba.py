@@ -23,6 +23,7 @@ an instruction. The textbook's is in :mod:`.general.recursion`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pinion.dynamics.articulated import (
     Articulated,
@@ -35,8 +36,11 @@ from pinion.dynamics.articulated import (
     yielding,
 )
 from pinion.dynamics.axis import axis_effort, numbered_axes
+from pinion.dynamics.coupled import elimination_parents
+from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
-from pinion.dynamics.rnea import Region, forward_pass, no_region
+from pinion.dynamics.ltdl import by_velocity, factors, scaled_rows, solve
+from pinion.dynamics.rnea import Region, forward_pass, no_region, rnea_scalars
 from pinion.dynamics.scalar import Scalar, sub
 from pinion.dynamics.spatial import NOTHING, Spatial, plus
 from pinion.robot.model import Model
@@ -68,7 +72,19 @@ def aba_scalars(
     Returns
     -------
     qdd : (nv,) scalars [rad/s^2 | m/s^2].
+
+    Articulated bodies know no ties between branches. Of a coupled robot the accelerations are
+    ``M^-1 (tau - RNEA(q, qd, 0))`` by :mod:`.ltdl`, in the passes of these.
     """
+    if model.coupled:
+        M = crba_scalars(model, q, region)
+        factored = factors(elimination_parents(model), M, by_velocity(model, region))
+        still = [0.0] * model.nv
+        terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+        bias = rnea_scalars(model, q, qd, still, f_ext, region, **terms_of)
+        with region("solve", 1):
+            left = [sub(given, own) for given, own in zip(tau, bias, strict=True)]
+            return solve(factored, scaled_rows(factored), left)
     bodies = model.bodies
     n = model.nv
     terms = joint_terms_of(model, joint_terms, friction_width)

@@ -11,7 +11,6 @@ The operators select, negate and exchange components; no product is spent on a u
 ``S`` is made of the Python floats 0.0 and 1.0, so that a product with it costs nothing either
 (:mod:`.scalar`), and an algorithm that is linear in S needs no branch of its own.
 
-Cores have revolute and prismatic joints alone; the others are for graphs that become programs.
 :mod:`.general.joints` has the same as arrays.
 """
 
@@ -21,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pinion.dynamics.scalar import Scalar, add, cos, mul, reciprocal, sin, sub
+from pinion.dynamics.scalar import Scalar, add, cos, mul, sin, sub
 from pinion.dynamics.spatial import (
     ZERO,
     JointTransform,
@@ -109,10 +108,17 @@ def joint_transform(joint: Joint, q: Sequence[Scalar]) -> JointTransform:
 
 
 def quaternion_matrix(quaternion: Sequence[Scalar]) -> Matrix:
-    """Return the rotation (3, 3) of a quaternion (x, y, z, w), whatever its length is."""
+    """Return the rotation (3, 3) of a quaternion (x, y, z, w) that is near to unit length.
+
+    That of the direction it has takes ``1 / L`` with L the square of its length. Here stands one
+    Newton step towards it from 1, ``2 - L``, which needs no division: a rotation by an angle comes
+    out as R with ``R - 1`` too small by the factor ``1 - (L - 1)^2``. For the 2e-6 that L may be
+    off the entries are within 8e-12; for 2^-15, which rounding to 16 fractional bits can make of
+    it, within 2e-9.
+    """
     x, y, z, w = quaternion
     length = add(add(mul(x, x), mul(y, y)), add(mul(z, z), mul(w, w)))
-    twice = scale(mul(2.0, reciprocal(length)), (x, y, z))
+    twice = scale(sub(4.0, add(length, length)), (x, y, z))
     xx, xy, xz = (mul(x, factor) for factor in twice)
     yy, yz, zz = mul(y, twice[1]), mul(y, twice[2]), mul(z, twice[2])
     wx, wy, wz = (mul(w, factor) for factor in twice)

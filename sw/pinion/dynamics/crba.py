@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from pinion.dynamics.axis import axis_effort, axis_motion, joint_transform, numbered_axes
 from pinion.dynamics.composite import composite_to_parent, joined, own_composite
+from pinion.dynamics.coupled import coupling_of
 from pinion.dynamics.joint_terms import joint_terms_of
 from pinion.dynamics.rnea import Region, no_region
 from pinion.dynamics.scalar import Scalar, add
@@ -40,8 +41,12 @@ def crba_scalars(
     Returns
     -------
     M : (nv, nv) scalars [kg m^2 | kg m | kg], symmetric: the two triangles are the same objects.
-        Joints on different branches have the constant zero.
+        Joints on different branches have the constant zero, unless ties couple them.
     """
+    if model.coupled:
+        tied = coupling_of(model, region)
+        every = crba_scalars(tied.model, tied.positions(q), region)
+        return tied.square(every, symmetric=True)
     bodies = model.bodies
     composites = [own_composite(body.inertia) for body in bodies]
     transforms: list[JointTransform] = []

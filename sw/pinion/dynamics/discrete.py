@@ -225,7 +225,8 @@ def _start(
     states = configurations(model, q=q, qd=qd, tau=tau)
     batch = states["q"].shape[:-1]
     x = {name: array.reshape(-1, array.shape[-1]) for name, array in states.items()}
-    make = _scalar_dynamics if model.single_dof else _general_dynamics
+    scalars = model.single_dof or model.coupled
+    make = _scalar_dynamics if scalars else _general_dynamics
     forward, gradient = make(model, x["tau"], f_ext, batch, terms)
     return _Start(q=x["q"], qd=x["qd"], forward=forward, gradient=gradient, batch=batch)
 

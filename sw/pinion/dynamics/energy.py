@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinion.dynamics.axis import joint_motion, joint_transform
+from pinion.dynamics.coupled import coupling_of
 from pinion.dynamics.scalar import Scalar, add, mul, sub
 from pinion.dynamics.spatial import NOTHING, Spatial, Vector, dot, inertia_times, plus
 from pinion.robot.model import Model
@@ -21,6 +22,9 @@ def kinetic_energy_scalars(model: Model, q: Sequence[Scalar], qd: Sequence[Scala
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``qd`` : (nv,) scalars, rates. Velocities are
     spatial, by ``v_i = Xup v_parent + S qd`` (Featherstone 2008, the first line of his RNEA).
     """
+    if model.coupled:
+        tied = coupling_of(model)
+        return kinetic_energy_scalars(tied.model, tied.positions(q), tied.rates(qd))
     velocities: list[Spatial] = []
     twice: Scalar = 0.0
     for body, at, own in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
@@ -41,6 +45,9 @@ def potential_energy_scalars(model: Model, q: Sequence[Scalar]) -> Scalar:
     ``q`` : (nq,) scalars, joint positions [rad | m]. Gravity is carried into each body's frame
     together with ``g . p``, its product with the frame's position p: no pose is needed.
     """
+    if model.coupled:
+        tied = coupling_of(model)
+        return potential_energy_scalars(tied.model, tied.positions(q))
     carried: list[tuple[Vector, Scalar]] = []
     energy: Scalar = 0.0
     for body, at in zip(model.bodies, model.q_slices, strict=True):

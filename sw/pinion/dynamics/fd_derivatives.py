@@ -29,13 +29,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.dynamics.axis import joint_transform, numbered_axes
+from pinion.dynamics.axis import axes, joint_transform
+from pinion.dynamics.coupled import elimination_parents
 from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, JointTerms, joint_terms_of
-from pinion.dynamics.ltdl import ancestors, factors, inverse, scaled_rows, solve
+from pinion.dynamics.ltdl import ancestors, by_velocity, factors, inverse, scaled_rows, solve
 from pinion.dynamics.rnea import Region, base_motion, forward_step, no_region, rnea_scalars
 from pinion.dynamics.rnea_derivatives import Rows, columns, rnea_derivatives_scalars
 from pinion.dynamics.scalar import Scalar, add, is_zero, mul, sub
+from pinion.robot.coupling import uncoupled
 from pinion.robot.model import Model
 
 
@@ -81,7 +83,8 @@ def fd_derivatives_scalars(
     n = model.nv
     M = crba_scalars(model, q, region=region)
     terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
-    factored = factors(model.v_parents, M, region)
+    parents, at_body = elimination_parents(model), by_velocity(model, region)
+    factored = factors(parents, M, at_body)
     with region("solve", 1):
         scaled = scaled_rows(factored)
     bias = rnea_scalars(model, q, qd, [0.0] * n, f_ext, region, **terms)
@@ -89,18 +92,19 @@ def fd_derivatives_scalars(
         qdd = solve(factored, scaled, [sub(tau[k], bias[k]) for k in range(n)])
     by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method, **terms)
     found: list[Rows] = []
-    known = answers_of_bases(model, q, qd, joint_terms_of(model, joint_terms, friction_width))
+    every = uncoupled(model)
+    known = answers_of_bases(model, q, qd, joint_terms_of(every, joint_terms, friction_width))
     for gradient, of_bases in zip((by_q, by_qd), known, strict=True):
         solved: Rows = []
         for j in range(n):
-            with region("solve", j + 1):
+            with at_body("solve", j + 1):
                 if j in of_bases:
                     solved.append(of_bases[j])
                     continue
                 column = solve(factored, scaled, [gradient[k][j] for k in range(n)])
                 solved.append([sub(0.0, entry) for entry in column])
         found.append([[solved[j][i] for j in range(n)] for i in range(n)])
-    minv = inverse(model.v_parents, factored, region)
+    minv = inverse(parents, factored, at_body)
     return ForwardGradient(qdd=qdd, dqdd_dq=found[0], dqdd_dqd=found[1], minv=minv)
 
 
@@ -114,12 +118,14 @@ def answers_of_bases(
     of its own, which hold on to the ground, answers to none alone.
     """
     found: tuple[dict[int, list[Scalar]], dict[int, list[Scalar]]] = ({}, {})
-    slices = zip(model.bodies, model.q_slices, model.v_slices, numbered_axes(model), strict=True)
-    for body, at, own, numbered in slices:
+    places = uncoupled(model).v_slices  # of the terms: every joint has its own
+    slices = zip(model.bodies, model.q_slices, model.v_slices, places, strict=True)
+    for body, at, own, place in slices:
         if body.parent >= 0 or body.joint.kind.simple:
             continue
-        if any(terms.acts_on(k) for k, _ in numbered):
+        if any(terms.acts_on(k) for k in range(place.start, place.stop)):
             continue
+        numbered = list(zip(range(own.start, own.stop), axes(body.joint), strict=True))
         X = joint_transform(body.joint, q[at])
         still = [0.0] * len(numbered)
         motion, before = forward_step(body.joint, base_motion(model), X, qd[own], still)
@@ -195,7 +201,8 @@ def minus_minv_times_scalars(
     region : ``solve`` is the pass.
     """
     known, n = structured(model, minv), model.nv
-    on_the_way = [{i, *ancestors(model.v_parents, i)} for i in range(n)]
+    parents = elimination_parents(model)
+    on_the_way = [{i, *ancestors(parents, i)} for i in range(n)]
 
     def in_line(gradient: Sequence[Sequence[Scalar]]) -> Rows:
         return [
@@ -210,7 +217,7 @@ def minus_minv_times_scalars(
 def trees(model: Model) -> list[int]:
     """Return for each velocity the first of its tree: of the joint that hangs on the base."""
     first: list[int] = []
-    for i, parent in enumerate(model.v_parents):
+    for i, parent in enumerate(elimination_parents(model)):
         first.append(i if parent < 0 else first[parent])
     return first
 
@@ -228,9 +235,10 @@ def structured(model: Model, minv: Sequence[Sequence[Scalar]]) -> Rows:
 def minus_product(model: Model, minv: Rows, gradient: Rows, region: Region) -> Rows:
     """Return ``-minv gradient``, (nv, nv), leaving out what is constant zero in either."""
     n = model.nv
+    at_body = by_velocity(model, region)
     result: Rows = []
     for i in range(n):
-        with region("solve", i + 1):
+        with at_body("solve", i + 1):
             row: list[Scalar] = []
             for j in range(n):
                 total: Scalar = 0.0

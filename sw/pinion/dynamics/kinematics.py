@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike
 
 from pinion.dynamics.axis import axis_motion, joint_motion, joint_transform, numbered_axes
 from pinion.dynamics.checks import Array, DynamicsError, check_choice, split, vector_of
+from pinion.dynamics.coupled import coupling_of
 from pinion.dynamics.general import kinematics as general
 from pinion.dynamics.general.arrays import request
 from pinion.dynamics.scalar import Scalar
@@ -115,6 +116,9 @@ def body_poses_scalars(
     q : (nq,) scalars, joint positions [rad | m].
     bodies : which ones, parents first and with all their ancestors; every body when left out.
     """
+    if model.coupled:
+        tied = coupling_of(model)
+        return body_poses_scalars(tied.model, tied.positions(q), bodies)
     poses = {-1: BASE_POSE}
     slices = model.q_slices
     for i in range(len(model.bodies)) if bodies is None else bodies:
@@ -147,6 +151,10 @@ def frame_jacobian_scalars(
     constant zero.
     """
     check_choice("reference", reference, REFERENCES)
+    if model.coupled:
+        tied = coupling_of(model)
+        every = frame_jacobian_scalars(tied.model, tied.positions(q), frame, reference=reference)
+        return tied.of_columns(every)
     named = frame_of(model, frame)
     path = path_to(model, named.body)
     poses = body_poses_scalars(model, q, path)
@@ -180,6 +188,10 @@ def frame_velocity_scalars(
     scalars; ``frame`` : the name of a link; ``reference`` : one of ``REFERENCES``.
     """
     check_choice("reference", reference, REFERENCES)
+    if model.coupled:
+        tied = coupling_of(model)
+        states = tied.positions(q), tied.rates(qd)
+        return frame_velocity_scalars(tied.model, *states, frame, reference=reference)
     named = frame_of(model, frame)
     path = path_to(model, named.body)
     v = NOTHING
@@ -218,6 +230,9 @@ def com_jacobian_scalars(model: Model, q: Sequence[Scalar]) -> list[list[Scalar]
     ``q`` : (nq,) scalars, joint positions [rad | m]. Joint j moves the mass of its whole subtree:
     a column is ``z_j x (h - m p_j) / total`` with the subtree's mass m and first moment h.
     """
+    if model.coupled:
+        tied = coupling_of(model)
+        return tied.of_columns(com_jacobian_scalars(tied.model, tied.positions(q)))
     poses = body_poses_scalars(model, q)
     share = 1.0 / _total_mass(model)
     masses = [body.inertia.mass for body in model.bodies]

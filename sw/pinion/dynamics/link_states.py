@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinion.dynamics.axis import joint_motion, joint_transform
+from pinion.dynamics.coupled import coupling_of
 from pinion.dynamics.rnea import (
     BodyMotion,
     BodyState,
@@ -57,6 +58,10 @@ def link_states_scalars(
     a : (bodies, 6) scalars, spatial accelerations, gravity as an upward one [rad/s^2, m/s^2].
     f : (bodies, 6) scalars, moments and forces through the joints [N m, N].
     """
+    if model.coupled:
+        tied = coupling_of(model, region)
+        every = tied.positions(q), tied.rates(qd), tied.rates(qdd)
+        return link_states_scalars(tied.model, *every, f_ext, region)
     states = forward_pass(model, q, qd, qdd, f_ext, region)
     linear: list[Vector] = []
     v: list[list[Scalar]] = []

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pinion.dynamics.coupled import owners
 from pinion.dynamics.rnea import Region, no_region
 from pinion.dynamics.scalar import Scalar, add, mul, reciprocal, sub
+from pinion.robot.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +31,16 @@ class Factors:
     D_inverse: list[Scalar]
 
 
+def by_velocity(model: Model, region: Region) -> Region:
+    """Return a region that takes the number of a velocity, 1 for the first, in place of a body's:
+    a joint of several velocities is one body's.
+    """
+    bodies = owners(model)
+    return lambda name, k: region(name, bodies[k - 1])
+
+
 def ancestors(parents: Sequence[int], i: int) -> list[int]:
-    """Return the bodies between body ``i`` and the base, nearest first, without ``i``."""
+    """Return what is between ``i`` and the root, nearest first, without ``i``."""
     found: list[int] = []
     while parents[i] >= 0:
         i = parents[i]
@@ -45,9 +55,10 @@ def factors(
 
     Arguments
     ---------
-    parents : (nv,) parent of each joint, -1 for the base.
+    parents : (nv,) parent of each joint, -1 for the base (:func:`.coupled.elimination_parents`).
     M : (nv, nv) scalars; only the entries ``M[i][j]`` with j an ancestor of i or i itself are read.
-    region : called with ``factor`` and ``inverse`` and the number of a body, 1 for the first.
+    region : called with ``factor`` and ``inverse`` and the number of a velocity, 1 for the first
+        (:func:`by_velocity`).
 
     The inverse of L is made row by row while the elimination runs, not after it: row i of X needs
     L's rows of the joints above it in the order in which the elimination finishes them.
@@ -83,7 +94,7 @@ def inverse(
     """Return ``M^-1 = X D^-1 X^T``, (nv, nv) scalars, symmetric.
 
     Joints that share no joint on their ways to the base have the constant zero. ``region`` is
-    called with ``inverse`` and the number of a body.
+    called with ``inverse`` and the number of a velocity.
     """
     n = len(parents)
     X = factored.X

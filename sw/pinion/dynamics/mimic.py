@@ -1,7 +1,8 @@
 r"""Dynamics of a robot whose mimicking joints are tied to the joints they follow.
 
-A ``Model`` keeps a joint that mimics another as a joint of its own. Here the ties hold: with the
-positions q_r of the joints that are free,
+A ``Model`` is loaded with a joint that mimics another as a joint of its own, as by Pinocchio's
+reader. Here the ties hold, with dense matrices on arrays; the functions of :mod:`pinion.dynamics`
+come here for coupled models. With the positions q_r of the joints that are free,
 
     q = G q_r + c        qd = G qd_r        qdd = G qdd_r        tau_r = G^T tau
 
@@ -13,17 +14,31 @@ all that they move.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.arrays import ForwardDerivatives
-from pinion.dynamics.checks import Array, DynamicsError, as_numbers, check_finite
+from pinion.dynamics.checks import (
+    Array,
+    DynamicsError,
+    as_numbers,
+    check_choice,
+    check_finite,
+    checked,
+)
+from pinion.robot.coupling import coupled, ties, uncoupled
+from pinion.robot.errors import RobotError
 from pinion.robot.model import Model
 
-from . import arrays
+from . import arrays, kinematics
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +90,11 @@ class MimicMap:
         """Inertia matrix of the free joints, (nr, nr) or (n, nr, nr)."""
         return self._square(arrays.crba(self.model, self.positions(q)))
 
-    def minv(self, q: ArrayLike) -> Array:
-        """Its inverse."""
+    def minv(self, q: ArrayLike, *, method: str = "ltdl") -> Array:
+        """Its inverse, by Cholesky's factors; ``method`` is ``ltdl``, articulated bodies have no
+        ties.
+        """
+        check_choice("method", method, ("ltdl",))
         M = self.crba(q)
         try:
             root = np.linalg.inv(np.linalg.cholesky(M))
@@ -132,6 +150,55 @@ class MimicMap:
             qdd=qdd, dqdd_dq=-inverse @ by_q, dqdd_dqd=-inverse @ by_qd, minv=inverse
         )
 
+    def fd_derivatives_from_minv(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        minv: ArrayLike,
+        f_ext: ArrayLike | None = None,
+        **options: Any,
+    ) -> tuple[Array, Array]:
+        """Gradient of forward dynamics with accelerations and M^-1 given."""
+        by_q, by_qd = self.rnea_derivatives(q, qd, qdd, f_ext, **options)
+        lower = np.tril(checked("minv", minv, by_q.shape))
+        inverse = lower + np.swapaxes(np.tril(lower, -1), -1, -2)
+        return -inverse @ by_q, -inverse @ by_qd
+
+    def link_states(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> tuple[Array, ...]:
+        """Velocity, acceleration and force of every link, each (bodies, 6) or (n, bodies, 6)."""
+        return arrays.link_states(self.model, self.positions(q), self.rates(qd), self.rates(qdd))
+
+    def kinetic_energy(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """Kinetic energy [J]."""
+        return arrays.kinetic_energy(self.model, self.positions(q), self.rates(qd))
+
+    def potential_energy(self, q: ArrayLike) -> Array:
+        """Potential energy [J]."""
+        return arrays.potential_energy(self.model, self.positions(q))
+
+    def frame_placement(self, q: ArrayLike, frame: str) -> tuple[Array, Array]:
+        """Where a link stands."""
+        return kinematics.frame_placement(self.model, self.positions(q), frame)
+
+    def frame_jacobian(self, q: ArrayLike, frame: str, **options: Any) -> Array:
+        """Jacobian of a link's frame, (6, nr) or (n, 6, nr)."""
+        every = kinematics.frame_jacobian(self.model, self.positions(q), frame, **options)
+        return np.asarray(every @ self.G)
+
+    def frame_velocity(self, q: ArrayLike, qd: ArrayLike, frame: str, **options: Any) -> Array:
+        """Velocity of a link's frame."""
+        states = self.positions(q), self.rates(qd)
+        return kinematics.frame_velocity(self.model, *states, frame, **options)
+
+    def centre_of_mass(self, q: ArrayLike) -> Array:
+        """Centre of mass of the moving bodies [m]."""
+        return kinematics.centre_of_mass(self.model, self.positions(q))
+
+    def com_jacobian(self, q: ArrayLike) -> Array:
+        """Jacobian of the centre of mass, (3, nr) or (n, 3, nr)."""
+        return np.asarray(kinematics.com_jacobian(self.model, self.positions(q)) @ self.G)
+
     def _square(self, matrix: Array) -> Array:
         return np.asarray(self.G.T @ matrix @ self.G)
 
@@ -154,55 +221,36 @@ def reduce_mimic(model: Model) -> MimicMap:
     DynamicsError : a joint follows one that is not there, that follows it in turn, or that has
         several positions.
     """
-    bodies = {body.joint.name: k for k, body in enumerate(model.bodies)}
-    free = [k for k, body in enumerate(model.bodies) if body.joint.mimic is None]
-    full_q, full_v = model.q_slices, model.v_slices
-    Gq = np.zeros((model.nq, sum(model.bodies[k].joint.kind.nq for k in free)))
-    G = np.zeros((model.nv, sum(model.bodies[k].joint.kind.nv for k in free)))
-    c = np.zeros(model.nq)
-    columns: dict[int, tuple[int, int]] = {}
-    at_q = at_v = 0
-    for k in free:
-        kind = model.bodies[k].joint.kind
-        columns[k] = at_q, at_v
-        Gq[full_q[k], at_q : at_q + kind.nq] = np.eye(kind.nq)
-        G[full_v[k], at_v : at_v + kind.nv] = np.eye(kind.nv)
-        at_q, at_v = at_q + kind.nq, at_v + kind.nv
-    for k, body in enumerate(model.bodies):
-        if body.joint.mimic is None:
-            continue
-        leader, ratio, offset = _leader(model, bodies, k)
-        q_column, v_column = columns[leader]
-        Gq[full_q[k], q_column] = ratio
-        G[full_v[k], v_column] = ratio
-        c[full_q[k]] = offset
-    joints = tuple(model.bodies[k].joint.name for k in free)
+    try:
+        tied = coupled(model)
+    except RobotError as error:
+        raise DynamicsError(str(error)) from None
+    model = uncoupled(model)
+    Gq, G, c = np.zeros((model.nq, tied.nq)), np.zeros((model.nv, tied.nv)), np.zeros(model.nq)
+    places = list(zip(model.q_slices, model.v_slices, strict=True))
+    columns = list(zip(tied.q_slices, tied.v_slices, strict=True))
+    for (at, own), tie in zip(places, ties(model), strict=True):
+        q_column, v_column = columns[tie.leader]
+        Gq[at, q_column] = tie.ratio * np.eye(at.stop - at.start)
+        G[own, v_column] = tie.ratio * np.eye(own.stop - own.start)
+        c[at] = tie.offset
+    joints = tuple(body.joint.name for body in tied.bodies if not tied.follows(body))
     return MimicMap(model=model, joints=joints, G=G, Gq=Gq, c=c)
 
 
-def _leader(model: Model, bodies: dict[str, int], follower: int) -> tuple[int, float, float]:
-    """Return the free joint that a joint follows in the end, and its ratio and offset to it."""
-    ratio, offset = 1.0, 0.0
-    seen: list[str] = []
-    k = follower
-    while True:
-        joint = model.bodies[k].joint
-        if joint.kind.nq != 1:
-            raise DynamicsError(
-                f"The joint {joint.name!r} of {model.name!r} is {joint.kind.value} and part of a "
-                "mimic: only joints of one position can follow or lead."
-            )
-        if joint.mimic is None:
-            return k, ratio, offset
-        if joint.name in seen:
-            shown = " -> ".join(map(repr, [*seen, joint.name]))
-            raise DynamicsError(f"The mimics {shown} of {model.name!r} form a circle; open it.")
-        seen.append(joint.name)
-        offset += ratio * joint.mimic.offset
-        ratio *= joint.mimic.multiplier
-        if joint.mimic.joint not in bodies:
-            raise DynamicsError(
-                f"The joint {joint.name!r} of {model.name!r} mimics {joint.mimic.joint!r}, which "
-                "does not move: there is no such joint."
-            )
-        k = bodies[joint.mimic.joint]
+def also_coupled(
+    function: Callable[Concatenate[Model, Given], Result],
+) -> Callable[Concatenate[Model, Given], Result]:
+    """Give a function of a robot with every joint as one of its own the coupled robots too.
+
+    Those go to the method of :class:`MimicMap` that has its name.
+    """
+
+    @wraps(function)
+    def of_any(model: Model, /, *args: Given.args, **options: Given.kwargs) -> Result:
+        if not model.coupled:
+            return function(model, *args, **options)
+        method = getattr(reduce_mimic(model), function.__name__)
+        return cast("Result", method(*args, **options))
+
+    return of_any

@@ -24,9 +24,11 @@ from pinion.dynamics.articulated import (
     yielding,
 )
 from pinion.dynamics.axis import axis_effort, joint_transform, numbered_axes
+from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics.coupled import elimination_parents
 from pinion.dynamics.crba import crba_scalars, empty_square
 from pinion.dynamics.joint_terms import joint_terms_of
-from pinion.dynamics.ltdl import ancestors, factors, inverse
+from pinion.dynamics.ltdl import ancestors, by_velocity, factors, inverse
 from pinion.dynamics.rnea import Region, no_region
 from pinion.dynamics.scalar import Scalar, sub
 from pinion.dynamics.spatial import NOTHING, JointTransform, Spatial
@@ -58,8 +60,14 @@ def minv_scalars(
     """
     if method == "ltdl":
         M = crba_scalars(model, q, region=region)
-        return inverse(model.v_parents, factors(model.v_parents, M, region), region)
+        parents, at_body = elimination_parents(model), by_velocity(model, region)
+        return inverse(parents, factors(parents, M, at_body), at_body)
     if method == "aba":
+        if model.coupled:
+            raise DynamicsError(
+                f"Joints of {model.name!r} mimic others, and articulated bodies have no ties: take "
+                "the method 'ltdl'."
+            )
         return minv_by_articulated_bodies(model, q, region)
     raise ValueError(
         f"minv has no method {method!r}: choose one of {', '.join(map(repr, MINV_METHODS))}."

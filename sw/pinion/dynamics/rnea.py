@@ -55,6 +55,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from pinion.dynamics.axis import (
     Axis,
@@ -63,6 +64,7 @@ from pinion.dynamics.axis import (
     joint_motion,
     joint_transform,
 )
+from pinion.dynamics.coupled import coupling_of
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
 from pinion.dynamics.scalar import Scalar, add, mul, scaled_sum, sub
 from pinion.dynamics.spatial import (
@@ -384,6 +386,11 @@ def rnea_scalars(
     -------
     tau : (nv,) scalars [N m | N].
     """
+    if model.coupled:
+        tied = coupling_of(model, region)
+        every = tied.positions(q), tied.rates(qd), tied.rates(qdd)
+        terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+        return tied.efforts(rnea_scalars(tied.model, *every, f_ext, region, **terms_of))
     tau, _ = backward_pass(model, forward_pass(model, q, qd, qdd, f_ext, region), region)
     terms = joint_terms_of(model, joint_terms, friction_width)
     for i, own in enumerate(model.v_slices):

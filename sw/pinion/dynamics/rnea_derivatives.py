@@ -55,6 +55,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from pinion.dynamics.axis import (
     Axis,
@@ -82,6 +83,7 @@ from pinion.dynamics.composite import (
     own_composite,
     own_coriolis,
 )
+from pinion.dynamics.coupled import coupling_of
 from pinion.dynamics.crba import empty_square
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, add_slopes, joint_terms_of
 from pinion.dynamics.link_states import Links, given_body
@@ -267,6 +269,13 @@ def rnea_derivatives_from_links_scalars(
     dtau_dq, dtau_dqd : as of :func:`rnea_derivatives_scalars`, without the joints' own terms.
     """
     check_method(method)
+    if model.coupled:
+        tied = coupling_of(model, region)
+        every = tied.positions(q), tied.rates(qd)
+        found = rnea_derivatives_from_links_scalars(
+            tied.model, *every, v, a, f, region, method=method
+        )
+        return tied.square(found[0]), tied.square(found[1])
     if method == "column":
         return column_derivatives_from_links_scalars(model, q, qd, v, a, f, region)
     at = model.q_slices
@@ -380,6 +389,14 @@ def rnea_derivatives_scalars(
         different branches have the constant zero.
     """
     check_method(method)
+    if model.coupled:
+        tied = coupling_of(model, region)
+        every = tied.positions(q), tied.rates(qd), tied.rates(qdd)
+        terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+        found = rnea_derivatives_scalars(
+            tied.model, *every, f_ext, region, method=method, **terms_of
+        )
+        return tied.square(found[0]), tied.square(found[1])
     if method == "composite":
         dtau_dq, dtau_dqd, _ = composite_derivatives_scalars(model, q, qd, qdd, f_ext, region)
     else:

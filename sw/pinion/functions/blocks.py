@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 
 from pinion.graph import Word
-from pinion.robot import Model
+from pinion.robot import Model, coupled
 
 from .errors import FunctionError
 
-# Names of axes, and their lengths for a robot.
+# Names of axes, and their lengths for a robot: of the joints that follow no other.
 DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
-    {"nq": lambda m: m.nq, "nv": lambda m: m.nv, "bodies": lambda m: len(m.bodies)}
+    {
+        "nq": lambda m: coupled(m).nq,
+        "nv": lambda m: coupled(m).nv,
+        "bodies": lambda m: len(m.bodies),
+    }
 )
 
 
@@ -73,7 +77,7 @@ class Block:
     -------
     name : such as ``q`` or ``dtau_dq``.
     shape : its axes without the batch: numbers, or names of dimensions of the robot (``nq``,
-        ``nv``, ``bodies``); empty for a scalar.
+        ``nv``, where joints that mimic others have none, and ``bodies``); empty for a scalar.
     unit : SI unit of an element, revolute | prismatic.
     symmetric : a symmetric matrix, of which only the lower triangle travels.
     sampling : how an input is drawn for tests, budgets and ranges; results have none.

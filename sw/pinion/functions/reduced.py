@@ -17,7 +17,7 @@ from pinion.graph import Graph, op_counts
 from pinion.graph.costs import Costs
 from pinion.graph.passes import fold, number_values, resubstitute
 from pinion.graph.progress import Advance, portion, unheard
-from pinion.robot import JointKind, Model
+from pinion.robot import JointKind, Model, coupled
 
 from .blocks import Quantity
 from .row import Function
@@ -53,22 +53,22 @@ class Saving:
 
 
 def independent_states(
-    model: Model, function: Function, count: int, *, seed: int, any_joint: bool = False
+    model: Model, function: Function, count: int, *, seed: int
 ) -> dict[str, NDArray[np.float64]]:
     """Draw input words (n,) in float64 that know nothing of each other, as large as requests'.
 
     Angles are from the whole circle. A caller's M^-1 follows from q, to rounding, and what a link
     does from all of the state, zeros included; here their entries do not, so that no operation is
     saved by a relation that a request may break; nor are quaternions, and planar joints' cosine
-    and sine, of unit length. ``any_joint`` as for
-    :func:`.samples.sample`.
+    and sine, of unit length.
     """
+    model = coupled(model)
     rng = np.random.default_rng(seed)
-    drawn = sample(model, function, count, distribution="reference", seed=seed, any_joint=any_joint)
+    drawn = sample(model, function, count, distribution="reference", seed=seed)
     turns = [
         body.joint.kind in (JointKind.REVOLUTE, JointKind.HELICAL)
         for body in model.bodies
-        for _ in range(body.joint.kind.nq)
+        for _ in range(0 if model.follows(body) else body.joint.kind.nq)
     ]
     states: dict[str, NDArray[np.float64]] = {}
     for block in function.inputs:
@@ -89,29 +89,23 @@ def independent_states(
 
 
 def reduced_graph(
-    model: Model,
-    function: Function,
-    *,
-    costs: Costs,
-    any_joint: bool = False,
-    advance: Advance = unheard,
+    model: Model, function: Function, *, costs: Costs, advance: Advance = unheard
 ) -> Graph:
     """Trace a function of a robot and take out every operation that is known to be superfluous.
 
-    Equal to ``function.trace(model, any_joint=any_joint)`` in real arithmetic, with the same words
+    Equal to ``function.trace(model)`` in real arithmetic, with the same words
     in the same order.
 
     Parameters
     ----------
     costs : what operations cost on the machine that the graph is for; no result becomes later by
         its latencies.
-    any_joint : as for :meth:`Function.trace`.
     advance : called with the share that is done.
     """
-    graph = fold(function.trace(model, any_joint=any_joint))
+    graph = fold(function.trace(model))
     advance(_TRACED)
     rest = portion(advance, _TRACED, 1.0)
-    return _numeric(graph, model, function, costs, any_joint, rest)[-1]
+    return _numeric(graph, model, function, costs, rest)[-1]
 
 
 def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
@@ -134,7 +128,7 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
         ("folded", "constants, signs and equal expressions folded", fold(traced)),
     ]
     if function.joint_space:
-        slid = slid_model(model)
+        slid = slid_model(coupled(model))
         regrouped = regrouped_model(slid)
         for step, doc, moved in (
             ("slid", "frames slid along their axes", slid),
@@ -149,17 +143,9 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
 
 
 def _numeric(
-    graph: Graph,
-    model: Model,
-    function: Function,
-    costs: Costs,
-    any_joint: bool = False,
-    advance: Advance = unheard,
+    graph: Graph, model: Model, function: Function, costs: Costs, advance: Advance = unheard
 ) -> tuple[Graph, Graph]:
     """A folded graph after each of the passes that look at values."""
-    search, check = (
-        independent_states(model, function, STATES, seed=seed, any_joint=any_joint)
-        for seed in SEEDS
-    )
+    search, check = (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
     numbered = number_values(graph, search, check, costs=costs)
     return numbered, resubstitute(numbered, search, check, costs=costs, advance=advance)

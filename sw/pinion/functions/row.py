@@ -18,7 +18,7 @@ from pinion import dynamics
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
 from pinion.dynamics.rnea import no_region
 from pinion.graph import Graph, Tracer
-from pinion.robot import Model
+from pinion.robot import Model, coupled
 
 from .blocks import Block
 from .errors import FunctionError
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 Scalars = Callable[..., Sequence[Any]]
 
 # Helpers whose source lines say nothing about the algorithm.
-_HELPERS = ("spatial.py", "scalar.py", "tensor.py", "axis.py", "joint_terms.py")
+_HELPERS = ("spatial.py", "scalar.py", "tensor.py", "axis.py", "coupled.py", "joint_terms.py")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,25 +202,23 @@ class Function:
             return self
         return replace(self, joint_terms=names, friction_width=float(friction_width))
 
-    def trace(self, model: Model, *, minimal: bool = True, any_joint: bool = False) -> Graph:
+    def trace(self, model: Model, *, minimal: bool = True) -> Graph:
         """Run the algorithm on symbols for one robot: a graph with its constants inside.
+
+        Joints that mimic others are coupled to them (:func:`pinion.robot.coupled`).
 
         Parameters
         ----------
         minimal : trace :func:`pinion.dynamics.minimal_model`, which has the same joint-space
             dynamics and fewer constants, where the row allows it; else the robot as it is.
-        any_joint : take joints of every kind, for graphs that become programs; cores take revolute
-            and prismatic ones.
 
         Raises
         ------
         FunctionError
-            When the robot has a joint that is neither revolute nor prismatic and ``any_joint`` is
-            not set, or the algorithm has no place for one of its joints.
+            When the algorithm has no place for one of the robot's joints.
         """
-        if not any_joint:
-            check_traceable(model)
         self._check_terms(model)
+        model = coupled(model)
         if minimal and self.joint_space:
             model = dynamics.minimal_model(model)
         tracer = Tracer(skip=_HELPERS)
@@ -252,7 +250,11 @@ class Function:
             )
 
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The float model in float64 on a batch of arrays (n, ...), by block name."""
+        """The float model in float64 on a batch of arrays (n, ...), by block name.
+
+        Joints that mimic others are coupled to them.
+        """
+        model = coupled(model)
         given = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
         if self.floats is None:
             results: Sequence[Floats] = self._on_arrays(model, given)
@@ -275,20 +277,6 @@ class Function:
             flat = [np.broadcast_to(np.asarray(x, np.float64), (count,)) for x in _flat(values)]
             made.append(np.stack(flat, axis=1).reshape(count, *block.dims(model)))
         return made
-
-
-def check_traceable(model: Model) -> None:
-    """Raise for a robot with joints that no core has, naming the joints."""
-    odd = [body.joint for body in model.bodies if not body.joint.kind.simple]
-    if not odd:
-        return
-    shown = ", ".join(f"'{joint.name}' ({joint.kind.value})" for joint in odd[:4])
-    more = f" and {len(odd) - 4} more" if len(odd) > 4 else ""
-    raise FunctionError(
-        f"Cores take revolute and prismatic joints alone, but the robot '{model.name}' has "
-        f"{shown}{more}: load it with a fixed base and without such joints, or use the float "
-        "models of pinion.dynamics."
-    )
 
 
 def _flat(values: Any) -> list[Any]:

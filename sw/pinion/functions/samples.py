@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.dynamics.checks import rotation_slices
-from pinion.robot import JointKind, Model
+from pinion.robot import JointKind, Model, coupled, ties, uncoupled
 
 from .blocks import Block, Quantity, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
-from .row import Floats, Function, check_traceable
+from .row import Floats, Function
 
 DISTRIBUTIONS = ("reference", "stress", "beyond")
 
@@ -30,28 +30,52 @@ SLOW = 0.25  # share of rates within twice the width of friction's step, for fun
 def position_limits(model: Model) -> tuple[Floats, Floats]:
     """Ranges of q, each (nq,); a revolute joint with no limits, or with limits of more than two
     turns (placeholders in many URDFs), counts as -pi to pi, an unlimited slide as -1 m to 1 m, and
-    so does each position of a joint that has several.
+    so does each position of a joint that has several. Joints that mimic others narrow the range of
+    the one they follow to what keeps them within their own limits.
     """
-    lower, upper = [], []
-    for body in model.bodies:
+    model = coupled(model)
+    lower, upper = np.zeros(model.nq), np.zeros(model.nq)
+    for body, own in zip(model.bodies, model.q_slices, strict=True):
         joint = body.joint
         turns = joint.kind in (JointKind.REVOLUTE, JointKind.HELICAL)
         low, high = (joint.lower, joint.upper) if joint.kind.nq == 1 else (-1.0, 1.0)
         if not high - low <= (4 * math.pi if turns else 100.0):
             high = math.pi if turns else 1.0
             low = -high
-        lower += [low] * joint.kind.nq
-        upper += [high] * joint.kind.nq
-    return np.array(lower), np.array(upper)
+        lower[own], upper[own] = low, high
+    for body, tie in zip(model.bodies, ties(model), strict=True):
+        if not model.follows(body) or tie.ratio == 0.0:
+            continue
+        ends = sorted(
+            (end - tie.offset) / tie.ratio for end in (body.joint.lower, body.joint.upper)
+        )
+        own = model.q_slices[tie.leader]
+        narrow = np.maximum(lower[own], ends[0]), np.minimum(upper[own], ends[1])
+        if narrow[0] <= narrow[1]:  # else the file contradicts itself, and the leader decides
+            lower[own], upper[own] = narrow
+    return lower, upper
 
 
 def velocity_limits(model: Model, distribution: str) -> Floats:
-    """Ranges of qd, (nv,): rated speeds (twice those for ``beyond``), or the URDF's limits."""
-    rated = np.array(model.rated_velocity, dtype=np.float64)
-    if distribution == "stress":
-        urdf = np.array([b.joint.velocity for b in model.bodies for _ in range(b.joint.kind.nv)])
-        return np.where(np.isfinite(urdf) & (urdf > 0), urdf, rated)
-    return rated * (2.0 if distribution == "beyond" else 1.0)
+    """Ranges of qd, (nv,): rated speeds (twice those for ``beyond``), or the URDF's limits, of each
+    joint and of those that follow it.
+    """
+    model = coupled(model)
+    slices = model.v_slices
+    speeds = np.full(model.nv, np.inf)
+    every = uncoupled(model).v_slices
+    for body, place, tie in zip(model.bodies, every, ties(model), strict=True):
+        speed = np.array(model.rated_velocity[place], dtype=np.float64)
+        if (
+            distribution == "stress"
+            and math.isfinite(body.joint.velocity)
+            and body.joint.velocity > 0
+        ):
+            speed[:] = body.joint.velocity
+        if tie.ratio != 0.0:
+            own = slices[tie.leader]
+            speeds[own] = np.minimum(speeds[own], speed / abs(tie.ratio))
+    return speeds * (2.0 if distribution == "beyond" else 1.0)
 
 
 def sample(
@@ -62,9 +86,10 @@ def sample(
     distribution: str,
     seed: int,
     corners: bool = False,
-    any_joint: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
     """Draw request arrays of a function, float32 as they travel, by block name, (count, ...).
+
+    Joints that mimic others are coupled to them, and stay within their limits and speeds.
 
     Parameters
     ----------
@@ -73,15 +98,15 @@ def sample(
         speeds and accelerations).
     corners : draw every velocity and acceleration at one end of its range, where the sensitivities
         of dynamics are largest: for bounds that shall hold inside the ranges.
-    any_joint : take robots with joints of every kind, as :meth:`Function.trace` does; quaternions,
-        and planar joints' cosine and sine, are of any direction and of unit length.
+
+    Quaternions, and planar joints' cosine and sine, are of any direction and of unit length in all
+    of them.
     """
     if distribution not in DISTRIBUTIONS:
         raise FunctionError(
             f"There is no distribution '{distribution}'; choose one of {', '.join(DISTRIBUTIONS)}."
         )
-    if not any_joint:
-        check_traceable(model)
+    model = coupled(model)
     rng = np.random.default_rng(seed)
     scale = 2.0 if distribution == "beyond" else 1.0
     low, high = position_limits(model)

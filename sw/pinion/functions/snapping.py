@@ -172,18 +172,18 @@ def _with_ones(E: Floats) -> Mat3:
 
 def _positions(model: Model) -> NDArray[np.float64]:
     row = named_function("crba")
-    states = sample(model, row, STATES, distribution="reference", seed=SEED, any_joint=True)
+    states = sample(model, row, STATES, distribution="reference", seed=SEED)
     return states["q"].astype(np.float64)
 
 
 def _products(model: Model, function: Function) -> int:
-    graph = fold(function.trace(model, minimal=not function.published, any_joint=True))
+    graph = fold(function.trace(model, minimal=not function.published))
     counts = op_counts(graph)
     return counts["mul"] + counts["mul_const"]
 
 
 def _results(as_read: Model, snapped: Model, function: Function) -> dict[str, float]:
-    drawn = sample(as_read, function, STATES, distribution="reference", seed=SEED, any_joint=True)
+    drawn = sample(as_read, function, STATES, distribution="reference", seed=SEED)
     states = {name: array.astype(np.float64) for name, array in drawn.items()}
     before, after = (function.evaluate(model, states) for model in (as_read, snapped))
     return {

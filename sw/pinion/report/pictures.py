@@ -53,7 +53,7 @@ def draw_schedule_of(folder: Path, path: Path) -> None:
     from .schedule_picture import draw_schedule
 
     manifest, schedule, model = Manifest.read(folder), SCHEDULE.read(folder), _model(folder)
-    draw_schedule(path, title=_title(manifest), schedule=schedule, links=model.nv)
+    draw_schedule(path, title=_title(manifest), schedule=schedule, links=len(model.bodies))
 
 
 def draw_errors_of(folder: Path, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pinion.robot.coupling import Tie, coupled, ties, uncoupled
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import accepted_inertias
 from pinion.robot.generated import GENERATED, random_tree
@@ -40,10 +41,12 @@ __all__ = [
     "Model",
     "RobotError",
     "Summary",
+    "Tie",
     "Transform",
     "Vec3",
     "accepted_inertias",
     "builtin_names",
+    "coupled",
     "from_mjcf",
     "from_pinocchio",
     "load",
@@ -58,7 +61,9 @@ __all__ = [
     "q_to_pinocchio",
     "random_tree",
     "summarise",
+    "ties",
     "tip",
+    "uncoupled",
     "urdf_text",
     "v_permutation",
 ]

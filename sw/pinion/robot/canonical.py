@@ -263,11 +263,17 @@ def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:
         if kind.simple and not continuous:
             notes.append(f"Joint {joint.name!r} gives no position limits: it is unlimited.")
         lower, upper = -math.inf, math.inf
-    if mimic is not None:
-        still = mimic.joint in fixed
-        leader = f"{mimic.joint!r}, which is fixed" if still else f"{mimic.joint!r} in the file"
-        notes.append(f"Joint {joint.name!r} mimics {leader}; it is kept as a joint of its own.")
-        mimic = None if still else mimic
+    if mimic is not None and mimic.joint in fixed:
+        notes.append(
+            f"Joint {joint.name!r} mimics {mimic.joint!r}, which is fixed: it is a joint of its "
+            "own."
+        )
+        mimic = None
+    elif mimic is not None:
+        notes.append(
+            f"Joint {joint.name!r} mimics {mimic.joint!r}: functions are computed with the two "
+            "coupled, in the coordinates of the joints that follow no other."
+        )
     return Joint(
         name=joint.name,
         kind=kind,

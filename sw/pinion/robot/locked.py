@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pinion.robot.coupling import uncoupled
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import check_joints
 from pinion.robot.inertia import combine, moved, snap_inertia, snap_vector
@@ -108,7 +109,7 @@ def held_still(model: Model, positions: Mapping[str, float | None], *, snap: boo
         notes=(*notes_without(model.notes, held), *notes.values(), *residues.notes()),
         rated_velocity=tuple(
             rate
-            for body, own in zip(model.bodies, model.v_slices, strict=True)
+            for body, own in zip(model.bodies, uncoupled(model).v_slices, strict=True)
             if body.joint.name not in held
             for rate in model.rated_velocity[own]
         ),

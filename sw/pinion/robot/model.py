@@ -62,7 +62,7 @@ class JointKind(Enum):
 
     @property
     def simple(self) -> bool:
-        """Revolute or prismatic: the kinds that cores know."""
+        """Revolute or prismatic."""
         return self in (JointKind.REVOLUTE, JointKind.PRISMATIC)
 
 
@@ -100,7 +100,8 @@ class Inertia:
 class Mimic:
     """A joint's tie to another: ``q = multiplier * q[joint] + offset``.
 
-    Kept as data: the joint stays one of its own in ``q``, and no algorithm enforces the tie.
+    Data alone as a robot is loaded, where the joint is one of its own in ``q``; it holds in a
+    coupled model (:func:`pinion.robot.coupled`), in which every function is computed.
     """
 
     joint: str
@@ -191,7 +192,10 @@ class Model:
     frames : every URDF link's frame.
     notes : what canonicalisation did, one sentence each (axes turned, joints merged, residues
         snapped).
-    rated_velocity : (nv,) speeds of the reference distribution [rad/s | m/s].
+    rated_velocity : speeds of the reference distribution [rad/s | m/s], one a velocity of each
+        joint; of joints that mimic others too, where they are coupled.
+    coupled : joints that mimic others follow them and have no coordinates of their own: q, qd, qdd
+        and tau are the free joints' (:mod:`.coupling`).
     """
 
     name: str
@@ -202,42 +206,37 @@ class Model:
     frames: tuple[Frame, ...] = ()
     notes: tuple[str, ...] = ()
     rated_velocity: tuple[float, ...] = field(default=())
+    coupled: bool = False
 
     @property
     def nq(self) -> int:
         """Number of position coordinates of the whole robot."""
-        return sum(body.joint.kind.nq for body in self.bodies)
+        return sum(body.joint.kind.nq for body in self.bodies if not self.follows(body))
 
     @property
     def nv(self) -> int:
         """Number of velocity coordinates of the whole robot."""
-        return sum(body.joint.kind.nv for body in self.bodies)
+        return sum(body.joint.kind.nv for body in self.bodies if not self.follows(body))
+
+    def follows(self, body: Body) -> bool:
+        """Whether a body's joint has no coordinates, since it follows another."""
+        return self.coupled and body.joint.mimic is not None
 
     @property
     def q_slices(self) -> tuple[slice, ...]:
-        """Where each body's joint has its positions in ``q``."""
-        return _slices([body.joint.kind.nq for body in self.bodies])
+        """Where each body's joint has its positions in ``q``; nowhere where it follows another."""
+        return _slices([0 if self.follows(b) else b.joint.kind.nq for b in self.bodies])
 
     @property
     def v_slices(self) -> tuple[slice, ...]:
-        """Where each body's joint has its velocities in ``qd``, and its efforts in ``tau``."""
-        return _slices([body.joint.kind.nv for body in self.bodies])
-
-    @property
-    def v_parents(self) -> tuple[int, ...]:
-        """For each velocity the one before it on the way to the base, -1 for none: that before it
-        in its own joint, or the last of the parent's.
+        """Where each body's joint has its velocities in ``qd``, and its efforts in ``tau``; nowhere
+        where it follows another.
         """
-        slices = self.v_slices
-        found: list[int] = []
-        for body, own in zip(self.bodies, slices, strict=True):
-            found.append(-1 if body.parent < 0 else slices[body.parent].stop - 1)
-            found.extend(range(own.start, own.stop - 1))
-        return tuple(found)
+        return _slices([0 if self.follows(b) else b.joint.kind.nv for b in self.bodies])
 
     @property
     def single_dof(self) -> bool:
-        """Whether every joint is revolute or prismatic: what cores need."""
+        """Whether every joint is revolute or prismatic."""
         return all(body.joint.kind.simple for body in self.bodies)
 
     @property

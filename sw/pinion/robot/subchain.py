@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from pinion.robot.coupling import uncoupled
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import check_joints
 from pinion.robot.lookup import find_link, notes_without
@@ -55,6 +56,7 @@ def cut_down(model: Model, link: str) -> Model:
             )
             body = replace(body, joint=replace(body.joint, mimic=None))
         bodies.append(replace(body, parent=new - 1))
+    places = uncoupled(model).v_slices
     mass = math.fsum(body.inertia.mass for body in cut)
     plural = "ies" if len(cut) > 1 else "y"
     notes.append(
@@ -70,7 +72,5 @@ def cut_down(model: Model, link: str) -> Model:
             if frame.body < 0 or frame.body in numbers
         ),
         notes=tuple(notes),
-        rated_velocity=tuple(
-            rate for k in chain for rate in model.rated_velocity[model.v_slices[k]]
-        ),
+        rated_velocity=tuple(rate for k in chain for rate in model.rated_velocity[places[k]]),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TypedDict
 
+from pinion.robot.coupling import uncoupled
 from pinion.robot.inertia import about_com, com
 from pinion.robot.model import Body, Mimic, Model
 
@@ -27,7 +28,7 @@ class LinkSummary(TypedDict):
 
 
 class MimicSummary(TypedDict):
-    """A joint's tie to another: ``q = multiplier * q[joint] + offset``; not enforced."""
+    """A joint's tie to another: ``q = multiplier * q[joint] + offset``."""
 
     joint: str
     multiplier: float
@@ -37,7 +38,8 @@ class MimicSummary(TypedDict):
 class JointSummary(TypedDict):
     """A joint: limits [rad | m], rates [rad/s | m/s], effort [N m | N]; None where unlimited.
 
-    ``nq`` and ``nv`` are the numbers of its positions and velocities.
+    ``nq`` and ``nv`` are the numbers of its positions and velocities, 0 of a joint that is coupled
+    to the one it mimics.
     """
 
     name: str
@@ -118,8 +120,8 @@ def _joint(model: Model, number: int) -> JointSummary:
     return {
         "name": joint.name,
         "kind": joint.kind.value,
-        "nq": joint.kind.nq,
-        "nv": joint.kind.nv,
+        "nq": 0 if model.follows(body) else joint.kind.nq,
+        "nv": 0 if model.follows(body) else joint.kind.nv,
         "continuous": joint.continuous,
         "parent": "base" if body.parent < 0 else model.bodies[body.parent].name,
         "child": body.name,
@@ -127,7 +129,7 @@ def _joint(model: Model, number: int) -> JointSummary:
         "lower": _finite(joint.lower),
         "upper": _finite(joint.upper),
         "velocity": _finite(joint.velocity),
-        "rated_velocity": model.rated_velocity[model.v_slices[number].start],
+        "rated_velocity": model.rated_velocity[uncoupled(model).v_slices[number].start],
         "effort": _finite(joint.effort),
         "damping": joint.damping,
         "friction": joint.friction,

@@ -64,9 +64,7 @@ class Compiled:
     host: HostKernels
 
     def states(self, count: int) -> Arrays:
-        drawn = sample(
-            self.model, self.row, count, distribution="reference", seed=7, any_joint=True
-        )
+        drawn = sample(self.model, self.row, count, distribution="reference", seed=7)
         if self.row.name == LINKS.name:
             # Formulations differ as much as v, a and f contradict each other: not by roundings to
             # float32 here.
@@ -76,7 +74,6 @@ class Compiled:
                 count,
                 distribution="reference",
                 seed=7,
-                any_joint=True,
             )
             wide = (x.astype(np.float64) for x in state.values())
             links = dynamics.link_states(self.model, *wide)

@@ -281,8 +281,8 @@ def source(
 
     Parameters
     ----------
-    model : a robot, or the name or path of one; joints of one degree of freedom in a tree. As for
-        every function of the table, a joint that mimics another is one of its own.
+    model : a robot, or the name or path of one; joints of one degree of freedom in a tree, none of
+        which mimics another.
     function : a row of the table of functions or of :mod:`pinion.functions.partitions`, or its
         name. Both formulations of a gradient have the same kernel.
     dtype : ``float32`` or ``float64``.
@@ -298,6 +298,11 @@ def source(
         raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(SCALARS)}.")
     row = _row(function, outputs)
     for body in model.bodies:
+        if body.joint.mimic is not None:
+            raise ComputeError(
+                f"The joint '{body.joint.name}' mimics '{body.joint.mimic.joint}', and the threads "
+                "of a block compute robots of free joints: take the kernel of one thread a sample."
+            )
         if body.joint.kind not in _KINDS:
             raise ComputeError(
                 f"The joint '{body.joint.name}' is {body.joint.kind.value}, and the threads of a "
