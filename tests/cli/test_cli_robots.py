@@ -136,7 +136,7 @@ def test_a_floating_base_is_an_option_of_every_verb_that_computes(
 ) -> None:
     out = ("--floating-base", "-o", tmp_path / "out")
     for verb in (("build",), ("explore",), ("export", "--cpu"), ("export", "--cuda")):
-        pinion(*verb, "pendulum", "rnea", *out).refused("'base' has no inertia")
+        pinion(*verb, "pendulum", "rnea", *out).refused("'root_joint' moves no inertia")
     pinion("export", tmp_path, *out).refused("has its base already")
 
 

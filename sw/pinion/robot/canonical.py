@@ -265,8 +265,8 @@ def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:
         lower, upper = -math.inf, math.inf
     if mimic is not None and mimic.joint in fixed:
         notes.append(
-            f"Joint {joint.name!r} mimics {mimic.joint!r}, which is fixed: it is a joint of its "
-            "own."
+            f"Joint {joint.name!r} mimics {mimic.joint!r}, which is fixed; it is kept as a joint "
+            "of its own."
         )
         mimic = None
     elif mimic is not None:

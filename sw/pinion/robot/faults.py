@@ -12,9 +12,9 @@ from enum import Enum
 
 from pinion.robot.errors import RobotError
 from pinion.robot.inertia import LIGHTEST, TRIANGLE, Tensor, about_com, physical_problem
+from pinion.robot.loose_ties import loose_ties
 from pinion.robot.model import Body, JointKind, Model
 from pinion.robot.pivots import Idle, idle_joints
-from pinion.robot.ties import loose_ties
 
 _SHOWN = 8
 """Faults and links that a message lists at most."""
