@@ -93,7 +93,8 @@ An error is, of {survey.states} random states within the joints' limits, the lar
 any entry of a block (tau, M, dqdd_dq, ...) over the largest entry of Pinocchio's block for that
 state; a gradient's scale is at least {FLOOR:g} of the largest effort or acceleration, for some
 vanish. Pinocchio takes mimic joints for joints of their own unless it is told otherwise, and so do
-the float functions. Errors above {GOAL:g} are in bold. By the condition number of M, the last
+the functions of `pinion.dynamics` on a robot as it is loaded. Errors above {GOAL:g} are in bold.
+By the condition number of M, the last
 column but one, rounding grows in M^-1, with either library: the iCub's head is a point, so that in
 some states the three joints of its neck hardly move any inertia.
 

@@ -272,6 +272,54 @@ def test_followers_stay_within_their_limits_and_speeds() -> None:
     assert velocity_limits(fast, "reference")[2] == pytest.approx(0.25)
 
 
+def test_a_follower_whose_limits_were_left_at_zero_does_not_hold_its_leader() -> None:
+    model = gripper()
+    *others, last = model.bodies
+    unset = replace(last.joint, lower=0.0, upper=0.0)
+    bodies = (*others, replace(last, joint=unset))
+    low, high = position_limits(replace(model, bodies=bodies))
+    wanted = position_limits(replace(model, bodies=tuple(others)))
+    np.testing.assert_array_equal((low, high), wanted)
+    assert low[2] < high[2]
+
+
+@pytest.mark.parametrize("floating_base", [False, True])
+def test_a_coupled_robot_takes_steps_with_their_gradient(floating_base: bool) -> None:
+    heavy = (
+        '<link name="base"><inertial><mass value="5"/>'
+        '<inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/></inertial></link>'
+    )
+    text = GRIPPER.read_text(encoding="utf-8").replace('<link name="base"/>', heavy)
+    model = coupled(load_text(text, floating_base=floating_base))
+    rng = np.random.default_rng(3)
+    q = dynamics.random_configuration(model, rng)
+    qd, tau = rng.uniform(-0.2, 0.2, (2, model.nv))
+    dt = 1e-3
+    rates = qd + dt * dynamics.aba(model, q, qd, tau)
+    after = dynamics.discrete_dynamics(model, q, qd, tau, dt)
+    np.testing.assert_allclose(after[1], rates, rtol=1e-12)
+    np.testing.assert_allclose(after[0], dynamics.integrate(model, q, dt * rates), rtol=1e-12)
+    A, B = dynamics.discrete_derivatives(model, q, qd, tau, dt)
+    for k in range(model.nv):
+        d = 1e-6 * np.eye(model.nv)[k]
+        moved = [
+            dynamics.discrete_dynamics(model, dynamics.integrate(model, q, u), qd, tau, dt)
+            for u in (d, -d)
+        ]
+        by_q = np.concatenate(
+            [dynamics.difference(model, moved[1][0], moved[0][0]), moved[0][1] - moved[1][1]]
+        )
+        np.testing.assert_allclose(A[:, k], by_q / 2e-6, rtol=1e-5, atol=1e-5)
+    assert B.shape == (2 * model.nv, model.nv)
+
+
+def test_scalars_of_a_coupled_robot_may_be_entries_of_an_array() -> None:
+    model = coupled(gripper())
+    q, qd, qdd = np.random.default_rng(5).uniform(-0.1, 0.1, (3, model.nv))
+    from_arrays = dynamics.rnea_scalars(model, q, qd, qdd)
+    assert from_arrays == dynamics.rnea_scalars(model, q.tolist(), qd.tolist(), qdd.tolist())
+
+
 def test_a_coupled_model_is_made_once_and_undone() -> None:
     model = gripper()
     tied = coupled(model)

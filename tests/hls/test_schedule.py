@@ -33,7 +33,8 @@ from pinion.hls import (
     schedule,
 )
 from pinion.hls.binding import lanes
-from pinion.hls.schedule import _Problem, _Room
+from pinion.hls.operations import Operand, UnitKind
+from pinion.hls.schedule import _placed, _Problem, _Room, unit_counts
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import (
     Q16,
@@ -147,6 +148,57 @@ def test_many_operations_are_looked_at_together_as_they_are_one_by_one(count: in
         assert room.victim(here, other) == chosen
         assert one.getstate() == other.getstate()
         room.shrink(chosen)
+
+
+def _fits(problem: _Problem, length: int) -> bool:
+    """Whether there is a schedule of at most a length: every one is tried."""
+    order, start = problem.order(), [0] * len(problem.latency)
+    free = problem.free()
+
+    def place(at: int) -> bool:
+        if at == len(order):
+            return True
+        i = order[at]
+        slots = free[problem.kinds[i]]
+        early = max((start[p] + delay for p, delay in problem.preds[i]), default=0)
+        for cycle in range(max(early, 0), length - problem.latency[i] + 1):
+            if slots[cycle % problem.ii]:
+                slots[cycle % problem.ii] -= 1
+                start[i] = cycle
+                if place(at + 1):
+                    return True
+                slots[cycle % problem.ii] += 1
+        return False
+
+    return place(0)
+
+
+@pytest.mark.parametrize("seeds", [range(0, 150), range(150, 300)])
+def test_no_schedule_is_shorter_than_the_bound_says(seeds: range) -> None:
+    for draw in map(Random, seeds):
+        _no_schedule_is_shorter(draw)
+
+
+def _no_schedule_is_shorter(draw: Random) -> None:
+    kinds = [UnitKind(name, 0, (18, 18), 9, 0, 18, 9) for name in ("dot", "add")]
+    made: list[Operation] = []
+    for node in range(draw.randint(4, 7)):
+        read = draw.sample(range(node), min(node, draw.choice((0, 1, 1, 2))))
+        operands = tuple(Operand(node=p, offset=draw.randint(0, 1)) for p in read)
+        kind, latency = draw.choice(kinds), draw.randint(1, 3)
+        made.append(Operation(node, kind, operands, (), latency, None, ""))
+    ii = draw.randint(1, 4)
+    units = {
+        kind: count + draw.randint(0, 1) for kind, count in unit_counts(tuple(made), ii).items()
+    }
+    problem = _Problem(tuple(made), units, ii)
+    least = problem.shortest()
+    assert not _fits(problem, least - 1)
+    found = schedule(tuple(made), ii=ii, timing=TIMING, units=units)
+    assert found.length >= least
+    # Lengths below the bound are not tried; trying them changes nothing.
+    tries = [_placed(problem, least - 1, Random(attempt)) for attempt in range(3)]
+    assert tries == [None, None, None]
 
 
 UNITS_OF_OPS = {"sincos": "trig", "reciprocal": "reciprocal"}

@@ -111,7 +111,7 @@ class Coupling:
         for k, tie in enumerate(self.ties):
             given = free[places[tie.leader]]
             if tie.leader == k:
-                every += given
+                every.extend(given)  # a sum of a list and an array is an array
             else:
                 with self.region("tie", k + 1):
                     moved = scaled_sum((tie.ratio,), (given[0],))

@@ -244,7 +244,7 @@ def _scalar_dynamics(
     forces = checked_forces(model, f_ext, batch)
 
     def split(array: Array) -> list[Scalar]:
-        return columns_of(array.reshape(*batch, model.nv))
+        return columns_of(array.reshape(*batch, array.shape[-1]))
 
     def whole(rows: Sequence[Sequence[Scalar]]) -> Array:
         return matrix_of(rows, batch).reshape(*tau.shape, model.nv)

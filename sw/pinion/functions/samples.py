@@ -51,7 +51,8 @@ def position_limits(model: Model) -> tuple[Floats, Floats]:
         )
         own = model.q_slices[tie.leader]
         narrow = np.maximum(lower[own], ends[0]), np.minimum(upper[own], ends[1])
-        if narrow[0] <= narrow[1]:  # else the file contradicts itself, and the leader decides
+        # Else the file contradicts itself or left a follower's limits at 0: the leader decides.
+        if narrow[0] < narrow[1]:
             lower[own], upper[own] = narrow
     return lower, upper
 

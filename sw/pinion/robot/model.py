@@ -132,8 +132,8 @@ class Joint:
 
     Limits, damping, friction and armature of a joint with several velocities are those of each of
     them. Armature is a part of the inertia matrix everywhere; damping, friction and springs count
-    where ``joint_terms`` asks for them (:mod:`pinion.dynamics.joint_terms`). Mimic is kept from
-    the file; no algorithm uses it unless it says so.
+    where ``joint_terms`` asks for them (:mod:`pinion.dynamics.joint_terms`). A mimic holds in
+    coupled models.
     """
 
     name: str

@@ -39,7 +39,8 @@ def integrate_jacobians(model: Model, q: ArrayLike, v: ArrayLike) -> tuple[Array
     step = configurations(model, q=q, v=v)["v"]
     by_q, by_v = (np.zeros((*step.shape, model.nv)) for _ in range(2))
     for body, own in zip(model.bodies, model.v_slices, strict=True):
-        by_q[..., own, own], by_v[..., own, own] = _blocks(body.joint.kind, step[..., own])
+        if not model.follows(body):
+            by_q[..., own, own], by_v[..., own, own] = _blocks(body.joint.kind, step[..., own])
     return by_q, by_v
 
 
