@@ -104,7 +104,7 @@ def slowest_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             if row["slowest_path"] is not None
         ],
         title="Where the clock is lost",
-        left=4,
+        left=6,
         note="Estimated from the mapped netlist with typical nets; no vendor's tool timed it.",
     )
 
