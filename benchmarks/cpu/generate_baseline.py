@@ -25,7 +25,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cpu.model_text import model_text
+from benchmarks.cpu.model_text import model_digest, model_text
 from benchmarks.cpu.tools import (
     CACHE,
     PINOCCHIO_DEFINES,
@@ -132,7 +132,7 @@ def generate(casadi: Any, robot: str, traces: Path, folder: Path, only: list[str
             "bytes_of_c": len(text),
             "sha256": hashlib.sha256(packed).hexdigest(),
             "sha256_of_c": hashlib.sha256(text).hexdigest(),
-            "sha256_of_model": hashlib.sha256(model).hexdigest(),
+            "sha256_of_model": model_digest(model.decode()),
         }
         print(f"{name}: {total} operations, {len(packed)} bytes", file=sys.stderr)
     return record

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from pinion.robot import Body, JointKind, Model
 from pinion.robot.inertia import INERTIA_TOLERANCE, about_com, com
 
@@ -39,6 +41,21 @@ def model_text(model: Model) -> str:
             )
     gravity = " ".join(map(repr, model.gravity))
     return "\n".join([f"{len(model.bodies)} {gravity}", *map(_line, model.bodies)]) + "\n"
+
+
+def model_digest(text: str) -> str:
+    """SHA-256 of a model's text, its numbers to 12 digits: the same robot, whatever the order in
+    which its inertias were summed.
+    """
+    words = (word for line in text.splitlines() for word in (*line.split(" "), "\n"))
+    return hashlib.sha256(" ".join(map(_to_twelve, words)).encode()).hexdigest()
+
+
+def _to_twelve(word: str) -> str:
+    try:
+        return f"{float(word):.12g}"
+    except ValueError:
+        return word
 
 
 def _line(body: Body) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.cpu import opponents
-from benchmarks.cpu.model_text import model_text
+from benchmarks.cpu.model_text import model_digest, model_text
 from benchmarks.cpu.tools import MissingToolError, compilers
 
 from pinion.robot import load
@@ -31,7 +31,7 @@ def test_the_record_tells_of_every_file() -> None:
 
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq", "atlas"])
 def test_the_baseline_is_of_todays_robots(robot: str) -> None:
-    model = hashlib.sha256(model_text(load(robot)).encode()).hexdigest()
+    model = model_digest(model_text(load(robot)))
     entries = [e for e in opponents.record()["files"].values() if e["robot"] == robot]
     assert entries
     for entry in entries:

@@ -28,7 +28,7 @@ from pinion.hls.auto import AutoFormats
 from pinion.hls.design import known_words
 from pinion.hls.signals import TableFormats
 from pinion.hls.sums import gather_dots
-from pinion.robot import Model, load
+from pinion.robot import Model, coupled, load
 
 Arrays = dict[str, NDArray[np.float64]]
 
@@ -40,7 +40,7 @@ TIMING = timing_for(Q16)
 
 @cache
 def model(robot: str) -> Model:
-    return load(robot)
+    return coupled(load(robot))
 
 
 @cache
