@@ -140,6 +140,10 @@ def test_a_floating_base_is_an_option_of_every_verb_that_computes(
     pinion("export", tmp_path, *out).refused("has its base already")
 
 
+def test_joint_terms_need_a_function(pinion: Pinion) -> None:
+    pinion("info", "iiwa14", "--joint-terms", "damping").refused("--joint-terms", "--function")
+
+
 def test_info_shows_what_a_coupled_joint_has(pinion: Pinion) -> None:
     summary = pinion("info", GRIPPER, "--json").json
     assert (summary["nq"], summary["nv"], len(summary["joints"])) == (3, 3, 6)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .errors import UsageError
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -60,6 +61,8 @@ def command(
     from pinion.functions import opportunity_sentences, savings, snapping, snapping_sentence
     from pinion.robot import summarise
 
+    if joint_terms and function is None:
+        raise UsageError("--joint-terms goes with --function, whose operations it changes.")
     as_read, model = load_both(
         robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=snap
     )
