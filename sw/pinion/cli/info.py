@@ -62,7 +62,7 @@ def command(
     from pinion.robot import summarise
 
     if joint_terms and function is None:
-        raise UsageError("--joint-terms goes with --function, whose operations it changes.")
+        raise UsageError("Give --joint-terms with --function, whose operations they change.")
     as_read, model = load_both(
         robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=snap
     )
