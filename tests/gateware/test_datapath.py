@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil as rtlil_of
+from amaranth.hdl import Module, Signal
 
 from pinion.gateware import datapath as storage
 from pinion.gateware.core import Core
@@ -233,3 +235,16 @@ def test_a_design_of_the_flow_is_a_core() -> None:
     made: Design = designed("pendulum", 2)
     text = core_rtlil(Core(graph=made.fixed, binding=made.binding, build_hash=BUILD_HASH))
     assert instances(text)["pinion_sincos"] == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 64, 65, 3000])
+def test_a_flag_of_any_number_of_units_can_be_elaborated(count: int) -> None:
+    """All bits count once, and thousands of units are no deeper than Python's stack."""
+    bits = Signal(count)
+    m = Module()
+    found = Signal()
+    m.d.comb += found.eq(storage._any([bits[k] for k in range(count)]))
+    text = rtlil_of.convert(m, ports=[bits, found])
+    assert text.count("cell $or ") == count - 1
+    read = re.findall(r"connect \\[AB] \\bits \[(\d+)\]\n", text)
+    assert count == 1 or sorted(map(int, read)) == list(range(count))

@@ -480,7 +480,14 @@ def _pieces(stages: int, taps: Collection[int] | None) -> Iterator[tuple[int, in
         first += length
 
 
+# Terms of a disjunction that stand in a row: Amaranth goes through them by recursion.
+_ROW = 64
+
+
 def _any(bits: list[Value]) -> Value:
+    if len(bits) > _ROW:
+        half = len(bits) // 2
+        return _any(bits[:half]) | _any(bits[half:])
     result = bits[0]
     for bit in bits[1:]:
         result = result | bit
