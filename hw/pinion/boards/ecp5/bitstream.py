@@ -24,6 +24,7 @@ from pinion.link.uart_framing import BAUD
 
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
 from .pll import ClockError, Pll, nearest_pll
+from .spread import is_crowded, spread
 from .top import TOP, board_rtlil, card_rtlil
 
 NAME = "ulx3s"
@@ -31,6 +32,9 @@ NAME = "ulx3s"
 
 BOARD, CARD, LPF = "board.il", "card.il", "pinion.lpf"
 NETLIST, MAPPED, CONFIG, BIT = "pinion.json", "mapped.v", "pinion.config", "pinion.bit"
+SPREAD = "spread.json"
+"""The netlist with room between its rows (:mod:`.spread`), for designs that need it."""
+
 TIMING, PAGE, LOG = "timing.json", "report.md", "nextpnr.log"
 """What a simulation of the mapped netlist found (`pinion.cosim.netlist`)."""
 
@@ -160,8 +164,21 @@ def bitstream(
             f"The build does not fit into the {PART}, it needs {needs}: build it with a larger "
             f"--ii, or with --formats auto18."
         )
+    netlist = NETLIST
+    if is_crowded(use):
+        report("Leaving every third row of tiles to wires")
+        netlist = SPREAD
+        mapped = json.loads((target / NETLIST).read_text())
+        (target / SPREAD).write_text(json.dumps(spread(mapped, TOP)))
     report("Placing and routing (minutes to an hour)")
-    place_and_route(target, clock_mhz=plan["clock_mhz"], seed=seed, report=report, timeout=timeout)
+    place_and_route(
+        target,
+        clock_mhz=plan["clock_mhz"],
+        seed=seed,
+        report=report,
+        timeout=timeout,
+        netlist=netlist,
+    )
     result = {
         "target": NAME,
         "part": PART,
@@ -214,9 +231,10 @@ def place_and_route(
     seed: int | None,
     report: Callable[[str], None],
     timeout: float | None,
+    netlist: str = NETLIST,
 ) -> None:
     """Run nextpnr in a board's folder."""
-    arguments = [*NEXTPNR_PART, "--json", NETLIST, "--lpf", LPF, "--textcfg", CONFIG]
+    arguments = [*NEXTPNR_PART, "--json", netlist, "--lpf", LPF, "--textcfg", CONFIG]
     arguments += ["--freq", f"{clock_mhz:g}", "--report", TIMING, "--timing-allow-fail"]
     arguments += PLACER
     arguments += [] if seed is None else ["--seed", str(seed)]
