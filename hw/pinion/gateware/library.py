@@ -27,6 +27,7 @@ from .add import AddUnit
 from .align import AlignUnit
 from .clamp import ClampUnit
 from .dot import DotUnit
+from .hypot2 import Hypot2Unit
 from .reciprocal import ReciprocalUnit
 from .sincos import SinCosUnit
 from .unit import Unit
@@ -66,11 +67,16 @@ def _clamp(kind: UnitKind, timing: Timing) -> Unit:
     return ClampUnit(width=kind.width, low=low, high=high)
 
 
+def _hypot2(kind: UnitKind, timing: Timing) -> Unit:
+    return Hypot2Unit(width=kind.widths[0], shift=int(kind.parameters[0]), target_width=kind.width)
+
+
 COMPONENTS: Mapping[str, Component] = MappingProxyType(
     {
         "sincos": Component(make=_sincos, operands=("x",), controls=("cosine",)),
         "reciprocal": Component(make=_reciprocal, operands=("x",)),
         "clamp": Component(make=_clamp, operands=("i",)),
+        "hypot2": Component(make=_hypot2, operands=("a", "b")),
     }
 )
 """By the names of the rows of :mod:`pinion.hls.units`."""

@@ -34,6 +34,7 @@ _ROWS = (
     UnitRow(name="sincos", price=10.0, latency=None),
     UnitRow(name="reciprocal", price=10.0, latency=None, flags=True),
     UnitRow(name="clamp", price=0.1, latency=lambda width: 1),
+    UnitRow(name="hypot2", price=2.0, latency=lambda width: 3, flags=True),
 )
 
 UNITS: Mapping[str, UnitRow] = MappingProxyType({row.name: row for row in _ROWS})

@@ -1,4 +1,4 @@
-"""Rows of the operation table: sines, cosines, reciprocals and clamps."""
+"""Rows of the operation table: sines, cosines, reciprocals, clamps, sums of two squares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from pinion.fixedpoint.sincos import SinCos
 from . import names
 from .graph import Node, Param
 from .op import Family, Op, Point, constant_format
-from .rules import Exact, format_complaint, number_complaint, shown
+from .rules import (
+    Exact,
+    dot_format,
+    dot_integers,
+    format_complaint,
+    number_complaint,
+    quantized,
+    shown,
+)
 
 
 def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
@@ -156,6 +164,21 @@ def _clamp_error(node: Node, sources: Sequence[Format], target: Format) -> float
     )
 
 
+def _hypot2_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    """The exact sum, rounded and limited once."""
+    squares = Node(names.DOT, (0, 0, 1, 1), (1, 1))
+    read = [fmts[0], fmts[0], fmts[1], fmts[1]]
+    exact, _ = dot_integers(squares, [x[0], x[0], x[1], x[1]], read)
+    source = dot_format(squares, read)
+    return quantized(exact, source, constant_format(node), Rounding.NEAREST, Overflow.SATURATE)
+
+
+def _hypot2_shift(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
+    return (2 * sources[0].frac - target.frac,)
+
+
 ROWS = (
     Op(
         name=names.SIN,
@@ -239,5 +262,26 @@ ROWS = (
         text="clamp({0}, {1}, {2})",
         price=2.0,
         check=_clamp_check,
+    ),
+    Op(
+        name=names.HYPOT2,
+        family=Family.FUNCTION,
+        doc="a^2 + b^2, rounded once; params: [width, frac]",
+        arity=2,
+        params=(0, 2),
+        floats=lambda node, x: x[0] * x[0] + x[1] * x[1],
+        fmt=lambda node, f: constant_format(node),
+        integers=_hypot2_integers,
+        derivative=lambda node, x: (2.0 * x[0], 2.0 * x[1]),
+        unit="hypot2",
+        check=_table_check,
+        commutative=True,
+        parity=1,
+        error=lambda node, sources, target: Rounding.NEAREST.error * target.lsb,
+        points=(Point.SHARED, Point.SHARED),
+        unit_parameters=_hypot2_shift,
+        text="fma({0}, {0}, {1} * {1})",
+        price=2.0,
+        counted="hypot2",
     ),
 )

@@ -19,16 +19,13 @@ from pinion.fixedpoint import (
     FormatError,
     Overflow,
     Rounding,
-    Wide,
     from_float,
-    limit,
 )
 
 from . import elementary, names
 from .graph import Node
 from .op import Family, Op, constant_format
 from .rules import (
-    NARROW,
     Exact,
     dot_check,
     dot_derivative,
@@ -39,6 +36,7 @@ from .rules import (
     neg_integers,
     number_complaint,
     product_format,
+    quantized,
     shown,
     signs_complaint,
     sum_floats,
@@ -74,17 +72,7 @@ def _quantize_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
     target, rounding, overflow = quantizer(node)
-    shift = fmts[0].frac - target.frac
-    value = x[0]
-    if shift < 0:
-        if isinstance(value, Wide):
-            return limit((value << -shift).round_shift(0, rounding), target, overflow)
-        if fmts[0].width - shift > NARROW:
-            return limit((Wide.of(value) << -shift).round_shift(0, rounding), target, overflow)
-        return limit(value << -shift, target, overflow)
-    if isinstance(value, Wide):
-        return limit(value.round_shift(shift, rounding), target, overflow)
-    return limit(Wide.of(value).round_shift(shift, rounding), target, overflow)
+    return quantized(x[0], fmts[0], target, rounding, overflow)
 
 
 def _no_integers(
