@@ -75,6 +75,24 @@ def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, flo
     return bounds
 
 
+def undecided(
+    graph: Graph, inputs: Mapping[str, Floats], bounds: Mapping[int, float], count: int
+) -> NDArray[np.bool_]:
+    """Requests in which a comparison may be decided either way, (count,).
+
+    Parameters
+    ----------
+    inputs : requests (count,) by input word, as floats.
+    bounds : of :func:`decision_budget`.
+    """
+    found = np.zeros(count, dtype=np.bool_)
+    if bounds:
+        by_node = decisions(graph, node_floats(graph, inputs))
+        for i, bound in bounds.items():
+            found |= ~(np.abs(by_node[i]) > bound)  # NaN is undecided
+    return found
+
+
 def error_budget(
     graph: Graph, inputs: Mapping[str, Floats], advance: Advance = unheard
 ) -> dict[str, float]:
