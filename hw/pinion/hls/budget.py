@@ -72,7 +72,7 @@ def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, flo
         bars = decision_adjoints(graph, values, i)
         total = sum(np.abs(bar) * error for error, bar in zip(errors, bars, strict=True) if error)
         bounds[i] = float(np.max(total)) * MARGIN
-    return bounds
+    return {i: bound for i, bound in bounds.items() if bound}  # a condition itself is exact
 
 
 def undecided(
