@@ -207,8 +207,8 @@ def decision_adjoints(graph: Graph, values: list[Any], node: int) -> list[Any]:
 
 def _adjoints(graph: Graph, values: list[Any], seeds: Mapping[int, float]) -> list[Any]:
     bars: list[Any] = [0.0] * len(graph.nodes)
-    for node, seed in seeds.items():
-        bars[node] = seed
+    for start, seed in seeds.items():
+        bars[start] = seed
     for i in range(max(seeds), -1, -1):
         node = graph.nodes[i]
         if not node.args or (isinstance(bars[i], float) and bars[i] == 0.0):
