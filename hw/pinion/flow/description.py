@@ -16,7 +16,7 @@ from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
 from pinion.hls import Design
 from pinion.hls.clusters import NONE
-from pinion.hls.operations import TABLES, kind_names
+from pinion.hls.operations import kind_names
 from pinion.link import Array, Manifest
 from pinion.robot import Model
 
@@ -41,9 +41,7 @@ def build_manifest(
     """The manifest of a design in its core."""
     binding, modulo = plan.binding, plan.binding.schedule
     tables = sum(
-        multiplier_count(kind) * count
-        for kind, count in modulo.units.items()
-        if kind.name in TABLES
+        multiplier_count(kind) * count for kind, count in modulo.units.items() if not kind.products
     )
     return Manifest(
         version=installation.version(),
@@ -77,6 +75,7 @@ def build_manifest(
         budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
         budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
         content=content,
+        decisions={f"%{i}": float(f"{bound:.6g}") for i, bound in plan.decisions.items()},
         snapping=snapping.figures() if snapping else {},
     )
 

@@ -4,7 +4,8 @@ Each place that loses information adds at most a known error: half a last bit fo
 distance of a constant from its integer, the sine unit's own bound. To first order a result strays
 by the sum of these errors, each times the result's sensitivity to that place. Sensitivities come
 from reverse-mode differentiation at given states; the budget is the largest such sum over the
-states, times a margin for second-order terms and for states between the samples.
+states, times a margin for second-order terms and for states between the samples. That holds for
+requests all of whose comparisons are decided: by more than what they compare may be off.
 """
 
 from __future__ import annotations
@@ -14,16 +15,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.sincos import SinCos
-from pinion.graph import Graph, names, node_floats
-from pinion.graph.evaluate import Floats, adjoints, formats
-from pinion.graph.ops import (
-    clamp_ends,
-    constant_format,
-    constant_integer,
-    quantizer,
-    reciprocal_unit,
-)
+from pinion.graph import Graph, node_floats
+from pinion.graph.evaluate import Floats, adjoints, decision_adjoints, decisions, formats
+from pinion.graph.ops import OPS
 from pinion.graph.progress import Advance, unheard
 
 # Largest relative error of the conversion of a result to float32.
@@ -37,23 +31,7 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
     fmts = formats(graph)
     errors = np.zeros(len(graph.nodes))
     for i, node in enumerate(graph.nodes):
-        if node.op == names.INPUT:
-            errors[i] = 0.5 * fmts[i].lsb
-        elif node.op == names.CONST:
-            errors[i] = abs(constant_integer(node) * fmts[i].lsb - float(node.params[0]))
-        elif node.op in names.TRIG:
-            errors[i] = SinCos(source=fmts[node.args[0]], target=constant_format(node)).error_bound
-        elif node.op == names.RECIPROCAL:
-            errors[i] = reciprocal_unit(node, fmts[node.args[0]]).error_bound
-        elif node.op == names.CLAMP:
-            # An end that is rounded; one that the format does not reach is none.
-            for end, integer in zip(node.params[:2], clamp_ends(node), strict=True):
-                if abs(float(end)) <= fmts[i].max:
-                    errors[i] = max(errors[i], abs(integer * fmts[i].lsb - float(end)))
-        elif node.op == names.QUANTIZE:
-            target, rounding, _ = quantizer(node)
-            if fmts[node.args[0]].frac > target.frac:
-                errors[i] = rounding.error * target.lsb
+        errors[i] = OPS[node.op].error(node, [fmts[a] for a in node.args], fmts[i])
     return errors
 
 
@@ -79,6 +57,40 @@ def state_budgets(
         bounds[name] = total + FLOAT32_EPS * np.abs(values[node])
         advance(len(bounds) / len(graph.outputs))
     return bounds
+
+
+def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, float]:
+    """How far what a comparison decides by may be from its float value, by node.
+
+    A comparison of values that are nearer than that may be decided either way; where it is, the
+    result's error has no bound.
+    """
+    errors = introduced_errors(graph)
+    values = node_floats(graph, inputs)
+    bounds: dict[int, float] = {}
+    for i in decisions(graph, values):
+        bars = decision_adjoints(graph, values, i)
+        total = sum(np.abs(bar) * error for error, bar in zip(errors, bars, strict=True) if error)
+        bounds[i] = float(np.max(total)) * MARGIN
+    return {i: bound for i, bound in bounds.items() if bound}  # a condition itself is exact
+
+
+def undecided(
+    graph: Graph, inputs: Mapping[str, Floats], bounds: Mapping[int, float], count: int
+) -> NDArray[np.bool_]:
+    """Requests in which a comparison may be decided either way, (count,).
+
+    Parameters
+    ----------
+    inputs : requests (count,) by input word, as floats.
+    bounds : of :func:`decision_budget`.
+    """
+    found = np.zeros(count, dtype=np.bool_)
+    if bounds:
+        by_node = decisions(graph, node_floats(graph, inputs))
+        for i, bound in bounds.items():
+            found |= ~(np.abs(by_node[i]) > bound)  # NaN is undecided
+    return found
 
 
 def error_budget(
