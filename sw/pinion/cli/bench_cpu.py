@@ -73,13 +73,13 @@ def run(
 
     Raises
     ------
-    UsageError : a function that there is not, or a folder that cannot be made.
+    UsageError : a folder that cannot be made.
+    pinion.functions.FunctionError : a function that there is not.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(FUNCTIONS)
     for name in names:
-        if name not in FUNCTIONS:
-            raise UsageError(f"There is no function '{name}'; choose of {', '.join(FUNCTIONS)}.")
+        function(name)  # refuses a wrong name before the work
     models = {robot: load(robot) for robot in robots}
     if folder is not None:
         try:
