@@ -119,7 +119,7 @@ def sentence(error: BaseException, name: str, default: Place) -> str:
         text = f"{name} raises {type(error).__name__}"
         message = " ".join(str(error).split()).rstrip(".")
         text += f" ({message})." if message else "."
-    if text[1:2].islower() or text[1:2] == " ":
+    if text.startswith(("A ", "The ")):
         text = text[0].lower() + text[1:]
     return f"{place}: {text}"
 
@@ -139,7 +139,7 @@ def _advice(error: BaseException, place: Place) -> str | None:
             f"NumPy's {found[1] or found[2]} has no rule for traced values: what can be traced is "
             f"{LANGUAGE}, and look_up() of a table for any other function of one variable."
         )
-    if isinstance(error, IndexError) and "used as indices" in text:
+    if isinstance(error, IndexError) and "integer" in text and "indices" in text:
         return (
             "A traced scalar cannot be an index: index with numbers of Python's own, take select() "
             "among few values, or look_up() in a table."
@@ -204,7 +204,7 @@ def _kind(node: ast.AST) -> str:
 def _covers(node: ast.AST, place: Place) -> bool:
     """Whether what decides in a node stands around a place."""
     part: ast.AST = node
-    if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
         part = node.test
     first, last = getattr(part, "lineno", None), getattr(part, "end_lineno", None)
     if first is None or last is None or not first <= place.line <= last:
@@ -244,7 +244,7 @@ def _is_pinions(kind: type) -> bool:
 def _is_users(code: CodeType) -> bool:
     """Whether code is the user's: not Pinion's, NumPy's or Python's own."""
     path = code.co_filename
-    if path.startswith("<frozen"):
+    if path.startswith("<frozen") or path == "<string>":  # what dataclasses are made of
         return False
     ours = (*pinion.__path__, str(Path(np.__file__).parent))
     if any(path.startswith(f"{folder}/") or path.startswith(f"{folder}\\") for folder in ours):
