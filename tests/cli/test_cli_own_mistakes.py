@@ -33,8 +33,10 @@ def vector(body: str) -> str:
 
 def described(inputs: str, outputs: str = '{"y": array()}', parameters: str = "x") -> str:
     """A file whose description is this."""
-    return HEAD + f"@function(inputs={inputs}, outputs={outputs})  #!\ndef f({parameters}):\n" + (
-        "    return 2.0 * x\n"
+    return (
+        HEAD
+        + f"@function(inputs={inputs}, outputs={outputs})  #!\ndef f({parameters}):\n"
+        + ("    return 2.0 * x\n")
     )
 
 
@@ -133,7 +135,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "def f(x, z):\n    z = z * 2.0\n    return x * 2.0\n",
         ("'z' of 'f' changes no output",),
     ),
-    "division by zero": (of("return 1.0 / (x - x)", head="@function(**ONE)  #!\ndef f(x):\n"), ("'y' of 'f' is inf", "clamp()")),  # noqa: E501 - a line
+    "division by zero": (
+        of("return 1.0 / (x - x)", head="@function(**ONE)  #!\ndef f(x):\n"),
+        ("'y' of 'f' is inf", "clamp()"),
+    ),  # noqa: E501 - a line
     "memory": (
         HEAD + "seen = []\n@function(**ONE)  #!\ndef f(x):\n    seen.append(x)\n"
         "    return x * len(seen)\n",
@@ -146,7 +151,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "no sampling": (described('{"x": array()}'), ("'x' of 'f' does not say how it is drawn",)),
     "no inputs": (described("{}", parameters=""), ("'f' has no input",)),
     "no outputs": (described('{"x": X}', "{}"), ("'f' has no output",)),
-    "dimension": (described('{"x": array("m", sampling=uniform(0, 1))}'), ("dimension 'm'", "dims=")),
+    "dimension": (
+        described('{"x": array("m", sampling=uniform(0, 1))}'),
+        ("dimension 'm'", "dims="),
+    ),
     "identifier": (described('{"x y": X}'), ("'x y' of 'f' has a name that is no identifier",)),
     "word of Python": (described('{"lambda": X}'), ("no identifier",)),
     "taken name": (described('{"x": X}', '{"saturated": array()}'), ("name that is taken",)),

@@ -264,6 +264,8 @@ def opponents_of(
     native : Pinocchio's C++ too.
     states : evaluations a round; by default each opponent's own number.
     """
+    if name not in FUNCTIONS:
+        return [], {"opponents": f"nobody else is known to have '{name}'"}
     options = {} if states is None else {"states": states}
     root = Path(__file__).parents[3]
     if not (root / "benchmarks" / "cpu" / "opponents.py").exists():
