@@ -138,7 +138,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "division by zero": (
         of("return 1.0 / (x - x)", head="@function(**ONE)  #!\ndef f(x):\n"),
         ("'y' of 'f' is inf", "clamp()"),
-    ),  # noqa: E501 - a line
+    ),
     "memory": (
         HEAD + "seen = []\n@function(**ONE)  #!\ndef f(x):\n    seen.append(x)\n"
         "    return x * len(seen)\n",

@@ -204,14 +204,15 @@ class Block:
 
     def resolved(self, model: Model) -> Block:
         """The block with its axes as numbers, and what a function draws as a table."""
-        dims = self.dims(model)
-        drawn = isinstance(self.sampling, Drawn)
+        dims, sampling = self.dims(model), self.sampling
+        if isinstance(sampling, Drawn):
+            sampling = sampling.table(self.name, dims)
         return Block(
             name=self.name,
             shape=dims,
             unit=self.unit,
             symmetric=self.symmetric,
-            sampling=self.sampling.table(self.name, dims) if drawn else self.sampling,
+            sampling=sampling,
         )
 
     def nested(self, elements: Mapping[int, Any], model: Model) -> Any:

@@ -217,16 +217,16 @@ def _covers(node: ast.AST, place: Place) -> bool:
 
 def _deepest(trace: TracebackType | None) -> Place | None:
     """The innermost line of the user's code that an error went through."""
-    steps = []
+    steps: list[TracebackType] = []
     while trace is not None:
         if _is_users(trace.tb_frame.f_code):
             steps.append(trace)
         trace = trace.tb_next
     # What the user calls of other packages is less telling than where it is called.
     near = [step for step in steps if "site-packages" not in step.tb_frame.f_code.co_filename]
-    found = (near or steps or [None])[-1]
-    if found is None:
+    if not steps:
         return None
+    found = (near or steps)[-1]
     code, line = found.tb_frame.f_code, found.tb_lineno
     positions = list(code.co_positions())[found.tb_lasti // 2]
     first, last, left, right = positions
