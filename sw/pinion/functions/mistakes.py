@@ -176,8 +176,8 @@ _SYNTAX: Mapping[str, str] = MappingProxyType(
         "while": "; here in place of `while`: a `for` over a fixed range, in which select() keeps "
         "what is done",
         "min": "; here in place of Python's min and max: minimum(a, b) and maximum(a, b)",
-        "bool": "; here in place of `and`, `or`, `not` and chains such as a < b < c: one select() "
-        "inside another",
+        "bool": "; here in place of `and`, `or`, `not` and chains such as a < b < c: &, | and ~ "
+        "of conditions, as in (a < b) & (b < c)",
         "assert": "; here: leave the assertion out, as a core has nobody to tell",
         "if": "; here in place of `if`: select(condition, a, b), with both values computed",
     }
