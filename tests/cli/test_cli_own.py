@@ -14,7 +14,10 @@ OWN = """
 from pinion.api import array, function, uniform
 
 @function(
-    inputs={"x": array(2, unit="m", sampling=uniform(-1, 1)), "gain": array(sampling=uniform(1, 2))},
+    inputs={
+        "x": array(2, unit="m", sampling=uniform(-1, 1)),
+        "gain": array(sampling=uniform(1, 2)),
+    },
     outputs={"y": array(2, unit="m")},
 )
 def scaled(x, gain):
