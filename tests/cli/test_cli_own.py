@@ -89,3 +89,12 @@ def test_a_sweep_knows_the_code_that_it_was_of(folder: Path, pinion: Pinion) -> 
 def test_help_shows_how_functions_are_named(pinion: Pinion) -> None:
     shown = pinion("build", "--help")
     assert shown.code == 0 and "FILE.py:FUNCTION" in shown.out and "MODULE:FUNCTION" in shown.out
+
+
+def test_the_pages_first_function_is_one(pinion: Pinion, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own-functions.md").read_text()
+    text = page.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "tip.py").write_text(text)
+    name = f"{tmp_path / 'tip.py'}:tip"
+    shown = pinion("info", "two_link", "--function", name, "--json").json
+    assert [block["shape"] for block in shown["function"]["inputs"]] == [[2], []]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,18 +202,12 @@ class Block:
         """Its words in record order."""
         return list(self.positions(model))
 
-    def resolved(self, model: Model) -> Block:
+    def resolved(self, model: Model) -> Self:
         """The block with its axes as numbers, and what a function draws as a table."""
-        dims, sampling = self.dims(model), self.sampling
-        if isinstance(sampling, Drawn):
-            sampling = sampling.table(self.name, dims)
-        return Block(
-            name=self.name,
-            shape=dims,
-            unit=self.unit,
-            symmetric=self.symmetric,
-            sampling=sampling,
-        )
+        dims, drawn = self.dims(model), self.sampling
+        if isinstance(drawn, Drawn):
+            drawn = drawn.table(self.name, dims)
+        return replace(self, shape=dims, sampling=drawn)
 
     def nested(self, elements: Mapping[int, Any], model: Model) -> Any:
         """Elements by flat position as an algorithm over scalars takes them.
