@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint import Flags, Format, Ints
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
-from pinion.flow.build import Build
+from pinion.flow.build import Build, BuildError
+from pinion.functions import BuiltFunction, Function
 from pinion.graph import Graph, names, node_integers
 from pinion.graph.evaluate import FixedValues, formats
 from pinion.hls.budget import undecided
@@ -31,10 +32,21 @@ class Reference:
     Parameters
     ----------
     build : read from its folder.
+    function : a function of the user's whose float model is taken in place of the float graph that
+        the folder holds.
+
+    Raises
+    ------
+    BuildError
+        When that function has not the build's inputs and results.
     """
 
-    def __init__(self, build: Build) -> None:
+    def __init__(self, build: Build, function: Function | None = None) -> None:
         self.build = build
+        self.function: BuiltFunction | Function = build.function
+        if function is not None:
+            _check_same(build, function)
+            self.function = function
         self.graph: Graph = build.graph
         self.formats = formats(build.graph)
         nodes = [i for i, node in enumerate(self.graph.nodes) if node.op == names.INPUT]
@@ -68,7 +80,7 @@ class Reference:
 
     def float_model(self, words: Words) -> Floats:
         """The NumPy float model on the same requests, (n, words_out) float64."""
-        results = self.build.function.evaluate(self.build.model, self.arrays(words))
+        results = self.function.evaluate(self.build.model, self.arrays(words))
         parts = [a.gather(results[a.name]) for a in self.build.manifest.outputs]
         return np.concatenate([part.reshape(len(words), -1) for part in parts], axis=1)
 
@@ -167,6 +179,24 @@ class Reference:
                     f"{self.budget[k]:.3g} in {int(bad.sum())} of {len(error)} requests."
                 )
         return complaints
+
+
+def _check_same(build: Build, function: Function) -> None:
+    """Raise when a function is not what a folder was built of, as far as its arrays tell."""
+    built = build.function
+    for what, ours, theirs in (
+        ("inputs", built.inputs, function.inputs),
+        ("results", built.results, function.results),
+    ):
+        held = [(b.name, b.shape, b.symmetric) for b in ours]
+        found = [(b.name, b.dims(build.model), b.symmetric) for b in theirs]
+        if held != found or built.name != function.name:
+            raise BuildError(
+                f"The folder was built of '{built.name}' with the {what} "
+                f"{', '.join(f'{name} {shape}' for name, shape, _ in held)}, and '{function.name}' "
+                f"has {', '.join(f'{name} {shape}' for name, shape, _ in found)}: name the "
+                "function that it was built of, or build it again."
+            )
 
 
 def make(folder: Path) -> Reference:

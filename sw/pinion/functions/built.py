@@ -6,6 +6,7 @@ up, nothing of the row's module is imported.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from pinion.graph import Graph, GraphError, evaluate_floats
 from pinion.graph.interchange import graph_from_json, graph_to_json
 from pinion.robot import Model
 
-from .blocks import Block, Quantity, Sampling, Uniform
+from .blocks import Block, Quantity, Sampling, Table, Uniform
 from .errors import FunctionError
 from .row import Function
 
@@ -74,7 +75,7 @@ class BuiltFunction:
 
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
         """The float model in float64 on a batch of arrays (n, ...), by block name."""
-        count = len(arrays[self.inputs[0].name])
+        count = len(arrays[self.inputs[0].name]) if self.inputs else 1
         columns: dict[str, Floats] = {}
         for block in self.inputs:
             flat = np.asarray(arrays[block.name], dtype=np.float64).reshape(count, -1)
@@ -148,6 +149,9 @@ def _block_to_json(block: Block) -> dict[str, Any]:
         sampling = block.sampling.value
     elif isinstance(block.sampling, Uniform):
         sampling = [block.sampling.low, block.sampling.high]
+    elif isinstance(block.sampling, Table):
+        rows = base64.b64encode(block.sampling.rows).decode("ascii")
+        sampling = {"words": block.sampling.words, "rows": rows}
     return {
         "name": block.name,
         "shape": list(block.shape),
@@ -162,6 +166,9 @@ def _block_from_json(data: Any) -> Block:
     sampling: Sampling | None = None
     if isinstance(drawn, str):
         sampling = Quantity(drawn)
+    elif isinstance(drawn, dict):
+        rows = base64.b64decode(_text(drawn["rows"]), validate=True)
+        sampling = Table(words=int(drawn["words"]), rows=rows)
     elif drawn is not None:
         low, high = drawn
         sampling = Uniform(float(low), float(high))

@@ -7,9 +7,10 @@ literature stand in :mod:`.table`; CONTRIBUTING.md says how to add one.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +76,7 @@ class Function:
         is known of them. Armature is in every function.
     joint_terms, friction_width : the terms that were asked for, and the rate within which friction
         changes sign [rad/s | m/s].
+    robotless : it takes no robot, and is built for :data:`pinion.robot.NO_ROBOT`.
     """
 
     name: str
@@ -92,6 +94,10 @@ class Function:
     passive: bool | None = None
     joint_terms: tuple[str, ...] = ()
     friction_width: float = FRICTION_WIDTH
+    robotless: bool = False
+
+    most_nodes: ClassVar[int] = sys.maxsize
+    """Operations that a trace may have."""
 
     def __post_init__(self) -> None:
         names = [block.name for block in (*self.inputs, *self.outputs)]
@@ -215,13 +221,15 @@ class Function:
         Raises
         ------
         FunctionError
-            When the algorithm has no place for one of the robot's joints.
+            When the algorithm has no place for one of the robot's joints, or there is a robot and
+            should be none, or none and should be one.
         """
+        self._check_robot(model)
         self._check_terms(model)
         model = coupled(model)
         if minimal and self.joint_space:
             model = dynamics.minimal_model(model)
-        tracer = Tracer(skip=_HELPERS)
+        tracer = Tracer(skip=_HELPERS, most=self.most_nodes)
         arguments = [
             b.nested({at: tracer.input(w) for w, at in b.positions(model).items()}, model)
             for b in self.inputs
@@ -238,6 +246,28 @@ class Function:
                 for word, position in block.positions(model).items():
                     tracer.output(word, flat[position])
         return tracer.finish()
+
+    def check(self, model: Model) -> None:
+        """Find out, before it is built, whether the function can be what it says for a robot.
+
+        Raises
+        ------
+        FunctionError
+            As :meth:`trace`, and what a function of the user's own may do wrong besides.
+        """
+        self._check_robot(model)
+
+    def _check_robot(self, model: Model) -> None:
+        if self.robotless and model.bodies:
+            raise FunctionError(
+                f"The function '{self.name}' takes no robot, and '{model.name}' is given: write "
+                "none in its place, or None in Python."
+            )
+        if not self.robotless and not model.bodies:
+            raise FunctionError(
+                f"The function '{self.name}' computes something of a robot, and '{model.name}' has "
+                "no joints: name a robot in its place."
+            )
 
     def _check_terms(self, model: Model) -> None:
         """Raise for terms of which the robot has none: a build would keep quiet about them."""
