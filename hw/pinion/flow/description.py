@@ -78,6 +78,7 @@ def build_manifest(
         budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
         content=content,
         snapping=snapping.figures() if snapping else {},
+        states={str(state.word): state.initial for state in plan.fixed.states},
     )
 
 

@@ -36,9 +36,11 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
     """Largest absolute error that each node of a fixed graph adds itself, (nodes,)."""
     fmts = formats(graph)
     errors = np.zeros(len(graph.nodes))
+    words = graph.state_nodes()
     for i, node in enumerate(graph.nodes):
         if node.op == names.INPUT:
-            errors[i] = 0.5 * fmts[i].lsb
+            # A state is what the core holds: a budget is that of one request.
+            errors[i] = 0.0 if i in words else 0.5 * fmts[i].lsb
         elif node.op == names.CONST:
             errors[i] = abs(constant_integer(node) * fmts[i].lsb - float(node.params[0]))
         elif node.op in names.TRIG:

@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pinion.graph import OPS, Graph, Node, Output, names
+from pinion.graph import OPS, Graph, Node, Output, Word, names
 from pinion.graph.ops import mirrored
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.passes.simplify import common_subexpressions, dead_code
@@ -160,12 +160,15 @@ class _Builder:
         self.chosen: dict[int, list[int]] = {}
         self.spread: dict[int, int] = {}
         self.uses = graph.uses()
+        # A word of state counts as there last: what waits for it is what bounds the interval.
+        late = _state_arrival(graph, timing)
+        self.arrivals = dict.fromkeys((state.word for state in graph.states), late)
         self.inner = self._inner()
         self.new: dict[int, Signed] = {}
 
     def _inner(self) -> list[bool]:
         """Nodes that dissolve into the sum that is their only user."""
-        results = {node for _, node in self.graph.outputs}
+        results = set(self.graph.roots)
         inner = [False] * len(self.graph.nodes)
         for i, users in enumerate(self.graph.users()):
             node = self.graph.nodes[i]
@@ -178,6 +181,8 @@ class _Builder:
         number = self.to.emit(op, args, params, like=like)
         starts = [self.ready[a] - self.delay(op, args, k) for k, a in enumerate(args)]
         start = max(starts, default=0)
+        if op == names.INPUT:
+            start = self.arrivals.get(Word.of(str(params[0])), 0)
         self.ready.append(max(0, start) + self.timing.latency(op, len(args)))
         return number
 
@@ -204,18 +209,23 @@ class _Builder:
             elif signs and signs[0] < 0:
                 sign = OPS[node.op].parity
             self.new[i] = (sign, self.emit(node.op, args, params, node))
-        outputs: list[Output] = []
-        for name, old in self.graph.outputs:
+
+        def final(old: int) -> int:
             sign, number = self.new[old]
-            if sign < 0:
-                number = self.emit(names.NEG, (number,), (), self.graph.nodes[old])
-            outputs.append(Output(name, number))
-        return self.to.finish(outputs)
+            return (
+                number if sign > 0 else self.emit(names.NEG, (number,), (), self.graph.nodes[old])
+            )
+
+        outputs = [Output(name, final(old)) for name, old in self.graph.outputs]
+        self.states = [s._replace(node=final(s.node)) for s in self.graph.states]
+        return self.to.finish(outputs, self.states)
 
     def latest(self, patience: float) -> dict[int, int]:
         """When each sum has to be ready to leave the whole as fast, for a share of its slack."""
         end = max(self.ready, default=0)
         latest = [end] * len(self.to.nodes)
+        for state in self.states:  # no loop is slower than it can be
+            latest[state.node] = self.ready[state.node]
         for i in range(len(latest) - 1, -1, -1):
             node = self.to.nodes[i]
             start = latest[i] - self.timing.latency(node.op, len(node.args))
@@ -434,6 +444,23 @@ class _Builder:
             args.append(addend[1])
             signs.append(1)
         return front, self.emit(names.DOT, tuple(args), tuple(signs), like)
+
+
+def _state_arrival(graph: Graph, timing: Timing) -> int:
+    """When all is there that does not depend on a state, but is read beside what does."""
+    if not graph.states:
+        return 0
+    ready: list[int] = []
+    words = graph.state_nodes()
+    depends: list[bool] = []
+    latest = 0
+    for i, node in enumerate(graph.nodes):
+        start = max((ready[a] for a in node.args), default=0)
+        ready.append(start + timing.latency(node.op, len(node.args)))
+        depends.append(i in words or any(depends[a] for a in node.args))
+        if depends[i]:
+            latest = max([latest, *(ready[a] for a in node.args if not depends[a])])
+    return latest
 
 
 def _split(products: list[_Term], parts: list[int]) -> list[list[_Term]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .backend import Backend, Closing
-from .blocks import Block, Quantity, Uniform
+from .blocks import Block, Quantity, State, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError, InputError
 from .reduced import Saving, independent_states, reduced_graph, savings
@@ -36,6 +36,7 @@ __all__ = [
     "Result",
     "Saving",
     "Snapping",
+    "State",
     "Uniform",
     "Variant",
     "arrays_of",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -125,15 +125,9 @@ class Block:
         """Its words in record order."""
         return list(self.positions(model))
 
-    def resolved(self, model: Model) -> Block:
+    def resolved(self, model: Model) -> Self:
         """The block with its axes as numbers."""
-        return Block(
-            name=self.name,
-            shape=self.dims(model),
-            unit=self.unit,
-            symmetric=self.symmetric,
-            sampling=self.sampling,
-        )
+        return replace(self, shape=self.dims(model))
 
     def nested(self, elements: Mapping[int, Any], model: Model) -> Any:
         """Elements by flat position as an algorithm over scalars takes them.
@@ -153,3 +147,46 @@ class Block:
             return elements[int(np.ravel_multi_index(index, dims)) if dims else 0]
 
         return level(())
+
+
+@dataclass(frozen=True, kw_only=True)
+class State(Block):
+    """An array that goes on from request to request: what one leaves is what the next one finds.
+
+    Members
+    -------
+    initial : what the first request finds, in the array's unit: one number for every element, or
+        one an element, row by row.
+    """
+
+    initial: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self) -> None:
+        values = self.initial if isinstance(self.initial, tuple) else (self.initial,)
+        if not all(math.isfinite(value) for value in values):
+            raise FunctionError(
+                f"The state '{self.name}' begins with {self.initial!r}: give finite numbers."
+            )
+        if self.symmetric or self.sampling is not None:
+            raise FunctionError(
+                f"The state '{self.name}' is given as symmetric or with a sampling: every element "
+                "of a state is kept, and what it reaches follows from the requests."
+            )
+
+    def initials(self, model: Model) -> dict[str, float]:
+        """What the first request finds, by word.
+
+        Raises
+        ------
+        FunctionError
+            When there are not as many numbers as elements.
+        """
+        words = self.positions(model)
+        if not isinstance(self.initial, tuple):
+            return dict.fromkeys(words, float(self.initial))
+        if len(self.initial) != len(words):
+            raise FunctionError(
+                f"The state '{self.name}' has {len(words)} elements and {len(self.initial)} "
+                "initial values: give one number for all, or one an element."
+            )
+        return {word: float(self.initial[at]) for word, at in words.items()}

@@ -112,6 +112,8 @@ class Manifest:
     snapping : where the robot has right angles in place of its file's rounded ones, what that
         changed (:class:`pinion.functions.Snapping`); empty for the robot as read, and then not in
         the file.
+    states : words that go on from request to request, and their initial values; empty, and then
+        not in the file, for a function without.
     """
 
     version: str
@@ -143,6 +145,7 @@ class Manifest:
     budget_distribution: str
     content: str
     snapping: dict[str, float] = field(default_factory=dict)
+    states: dict[str, float] = field(default_factory=dict)
 
     @property
     def words_in(self) -> int:
@@ -171,8 +174,9 @@ class Manifest:
 
     def _members(self) -> dict[str, Any]:
         members = asdict(self)
-        if not self.snapping:
-            del members["snapping"]
+        for name in ("snapping", "states"):
+            if not members[name]:
+                del members[name]
         return members
 
     def write(self, folder: Path) -> None:
