@@ -11,6 +11,7 @@ into narrower ones, and only the single products may leave slots empty.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -64,12 +65,80 @@ def gather_dots(
         as the whole allows with units without end, with 0 each is as fast as it can be.
     addends : whether dots add another summand to their products.
     """
-    wanted = _Builder(graph, timing, widths, {}, addends=addends)
-    wanted.build()
-    chosen = _even_out(wanted.chosen, wanted.spread, widths, ii)
-    deadlines = wanted.latest(patience) if widths else None
-    final = _Builder(graph, timing, widths, chosen, deadlines, addends=addends)
-    return dead_code(common_subexpressions(final.build()))
+    late: dict[str, int] = {}
+
+    def gathered() -> Graph:
+        wanted = _Builder(graph, timing, widths, {}, addends=addends, late=late)
+        wanted.build()
+        chosen = _even_out(wanted.chosen, wanted.spread, widths, ii)
+        deadlines = wanted.latest(patience) if widths else None
+        final = _Builder(graph, timing, widths, chosen, deadlines, addends=addends, late=late)
+        return dead_code(common_subexpressions(final.build()))
+
+    # A loop through states that is too long for the interval: what closes it joins its sums later.
+    best = gathered()
+    interval, words = loop_interval(best, timing)
+    for _ in range(_TURNS):
+        if interval <= ii:
+            break
+        late.update({word: late.get(word, 0) + timing.dot(1) for word in words})
+        found = gathered()
+        again, words = loop_interval(found, timing)
+        if again < interval:
+            best, interval = found, again
+    return best
+
+
+# Times that sums are gathered anew for loops that are too long.
+_TURNS = 4
+
+
+def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
+    """The shortest interval that the loops through a graph's states allow, 1 without any; and the
+    words of state on a longest loop.
+    """
+    words = graph.state_nodes()
+    order = list(words)
+    ways = {}  # cycles from a word of state to the register of another one's next value
+    for source in order:
+        far: list[float] = []
+        for i, node in enumerate(graph.nodes):
+            reads = (
+                far[a] - timing.offset(node.op, len(node.args), k) for k, a in enumerate(node.args)
+            )
+            start = 0.0 if i == source else max(reads, default=-math.inf)
+            far.append(start + timing.latency(node.op, len(node.args)))
+        for target in order:
+            ways[source, target] = far[words[target].node] + 1
+
+    def cycle(ii: int) -> list[int]:
+        """Words on a loop that takes more than so many cycles a request; none where all fit."""
+        longest = dict.fromkeys(order, 0.0)
+        via = dict.fromkeys(order, -1)
+        moved = -1
+        for _ in order:
+            moved = -1
+            for (a, b), way in ways.items():
+                if longest[a] + way - ii > longest[b]:
+                    longest[b], via[b], moved = longest[a] + way - ii, a, b
+        if moved < 0:
+            return []
+        for _ in order:
+            moved = via[moved]
+        found = [moved]
+        while (before := via[found[-1]]) != moved:
+            found.append(before)
+        return found
+
+    low, high = 1, 1 + max((int(way) for way in ways.values() if way > 0), default=0)
+    critical: list[int] = []
+    while low < high:
+        middle = (low + high) // 2
+        if loop := cycle(middle):
+            low, critical = middle + 1, loop
+        else:
+            high = middle
+    return low, [str(words[i].word) for i in critical]
 
 
 def _even_out(
@@ -136,6 +205,7 @@ class _Builder:
     ----------
     parts : fixes the dot widths of each sum, else the fastest are chosen.
     addends : dots take another summand; not where every product stays on its own.
+    late : cycles by which words of state count as there later than others.
     deadlines : cycle before which a sum need not be ready; without one it is as fast as it can be.
     """
 
@@ -148,6 +218,7 @@ class _Builder:
         deadlines: Mapping[int, int] | None = None,
         *,
         addends: bool,
+        late: Mapping[str, int],
     ) -> None:
         self.graph = graph
         self.timing = timing
@@ -161,8 +232,8 @@ class _Builder:
         self.spread: dict[int, int] = {}
         self.uses = graph.uses()
         # A word of state counts as there last: what waits for it is what bounds the interval.
-        late = _state_arrival(graph, timing)
-        self.arrivals = dict.fromkeys((state.word for state in graph.states), late)
+        arrival = _state_arrival(graph, timing)
+        self.arrivals = {s.word: arrival + late.get(s.word, 0) for s in graph.states}
         self.inner = self._inner()
         self.new: dict[int, Signed] = {}
 

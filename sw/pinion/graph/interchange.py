@@ -3,9 +3,9 @@
 ``{"format": "pinion.graph", "version": 1, "regions": [...], "lines": [...], "nodes": [...],
 "outputs": [...]}``. A node is ``[op, operands, parameters, region, line]``, region and line as
 positions in their lists, -1 for none; a region is ``[pass, body or null]``; an output is ``[block,
-indices, node]``. A graph with words of state has version 2 and one key more, ``"states"``: ``[block,
-indices, node, initial]`` each. An input's first parameter is its word, ``[block, indices]``. Numbers are written
-so that they read back exactly. docs/graph.md is the page of it.
+indices, node]``. A graph with words of state has version 2 and one key more, ``"states"``, whose
+rows are ``[block, indices, node, initial]``. An input's first parameter is its word, ``[block,
+indices]``. Numbers are written so that they read back exactly. docs/graph.md is the page of it.
 """
 
 from __future__ import annotations

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.fixedpoint import Format, FormatError, Ints, Overflow, Rounding, from_float
+from pinion.fixedpoint.sincos import SinCos
 
 from . import names
 from .evaluate import FixedValues, Floats, formats, node_floats, node_integers
 from .graph import Feedback, Graph, GraphError, Node
-from .ops import OPS, Family, quantizer
+from .ops import OPS, Family, constant_format, quantizer, reciprocal_unit
 from .rules import addend, pairs, product_signs, term_signs
 
 Bools = NDArray[np.bool_]
@@ -265,11 +266,20 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
     if node.op == names.QUANTIZE:
         return _quantize(node, fmts[0])
 
-    def slow(x: Sequence[Any]) -> int:
-        operands = [np.array([value], np.int64) for value in x]
-        return int(np.asarray(row.integers(node, operands, fmts)[0]).reshape(-1)[0])
+    compute: Callable[[list[Ints]], Any] = lambda x: row.integers(node, x, fmts)[0]
+    # Units with a table of their own are made once, not for every request.
+    if node.op in names.TRIG:
+        turn = SinCos(source=fmts[0], target=constant_format(node))
+        compute = lambda x: turn.compute(x[0], node.op == names.COS)  # noqa: E731 (one of three)
+    elif node.op == names.RECIPROCAL:
+        inverse = reciprocal_unit(node, fmts[0])
+        compute = lambda x: inverse.compute(x[0])[0]  # noqa: E731 (one of three)
 
-    return slow
+    def value(x: Sequence[Any]) -> int:
+        made = compute([np.array([operand], np.int64) for operand in x])
+        return int(np.asarray(made).reshape(-1)[0])
+
+    return value
 
 
 def _products(node: Node, fmts: Sequence[Format]) -> Scalar:
