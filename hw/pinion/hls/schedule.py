@@ -82,11 +82,15 @@ class LoopError(ScheduleError):
 
     def __init__(self, words: Sequence[str], *, asked: int, ii: int) -> None:
         self.words, self.asked, self.ii = tuple(words), asked, ii
-        through = " and ".join(f"'{word}'" for word in words)
         super().__init__(
             f"A result every {asked} cycle{'s' if asked > 1 else ''} is out of reach: the loop "
-            f"through {through} takes {ii} cycles. Ask for --ii {ii} or more, or for --ii auto."
+            f"through {self.through} takes {ii} cycles. Ask for --ii {ii} or more, or for --ii auto."
         )
+
+    @property
+    def through(self) -> str:
+        """The words of state on the loop."""
+        return " and ".join(f"'{word}'" for word in self.words)
 
 
 Loops = Mapping[int, tuple[int, str]]
