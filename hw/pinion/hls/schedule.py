@@ -1,9 +1,10 @@
 """Modulo scheduling: one request every ``ii`` cycles, the fewest units, then the least latency.
 
 Without states the graph has no recurrence, so ``ceil(operations / ii)`` units of each kind always
-suffice; what a scheduler can lose is latency. It begins with the length of the longest path, which nothing can
-beat, and looks for a schedule of that length: operations take their places in their windows, and
-one that finds none takes another's. Lengths that fail several times are given up for longer ones.
+suffice; what a scheduler can lose is latency. It begins with the length of the longest path, which
+nothing can beat, and looks for a schedule of that length: operations take their places in their
+windows, and one that finds none takes another's. Lengths that fail several times are given up for
+longer ones.
 
 A word of state arrives in a cycle of its own: its register takes it at the end of the cycle before,
 from what the request before has made of it by then, which is ``ii`` cycles older. So a way from a
@@ -84,7 +85,8 @@ class LoopError(ScheduleError):
         self.words, self.asked, self.ii = tuple(words), asked, ii
         super().__init__(
             f"A result every {asked} cycle{'s' if asked > 1 else ''} is out of reach: the loop "
-            f"through {self.through} takes {ii} cycles. Ask for --ii {ii} or more, or for --ii auto."
+            f"through {self.through} takes {ii} cycles. Ask for --ii {ii} or more, or for "
+            "--ii auto."
         )
 
     @property

@@ -75,7 +75,8 @@ def verify(
     With states the requests are one stream, in the compiled simulation with a reset of the state in
     its middle; errors are those of each request alone, against floats that begin at the state that
     the core had, and ``drift_max`` is what a stream in floats alone is off by, which no budget
-    bounds. ``snapping``: the manifest's, where it has any: errors are relative to the build's own robot.
+    bounds.
+    ``snapping``: the manifest's, where it has any: errors are relative to the build's own robot.
     ``latency_cycles``: the datapath's, measured. ``ok``: everything holds. On the distribution that
     the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`),
     unless explicit blocks were asked for.

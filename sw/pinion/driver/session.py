@@ -142,7 +142,7 @@ class Session:
         self._state.request_reset().future.result()
 
     def reset_state(self) -> None:
-        """Reset the function's states when everything submitted before is done; errors of `reset`."""
+        """Reset the function's states when all that was submitted is done; errors of `reset`."""
         self._state.request_reset(state_only=not self._state.broken).future.result()
 
     def stop(self, *, wait: bool) -> None:

@@ -266,20 +266,18 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
     if node.op == names.QUANTIZE:
         return _quantize(node, fmts[0])
 
-    compute: Callable[[list[Ints]], Any] = lambda x: row.integers(node, x, fmts)[0]
     # Units with a table of their own are made once, not for every request.
     if node.op in names.TRIG:
-        turn = SinCos(source=fmts[0], target=constant_format(node))
-        compute = lambda x: turn.compute(x[0], node.op == names.COS)  # noqa: E731 (one of three)
-    elif node.op == names.RECIPROCAL:
+        turn, cosine = SinCos(source=fmts[0], target=constant_format(node)), node.op == names.COS
+        return lambda x: int(turn.compute(_alone(x[0]), cosine)[0])
+    if node.op == names.RECIPROCAL:
         inverse = reciprocal_unit(node, fmts[0])
-        compute = lambda x: inverse.compute(x[0])[0]  # noqa: E731 (one of three)
+        return lambda x: int(inverse.compute(_alone(x[0]))[0][0])
+    return lambda x: int(np.ravel(row.integers(node, [_alone(y) for y in x], fmts)[0])[0])
 
-    def value(x: Sequence[Any]) -> int:
-        made = compute([np.array([operand], np.int64) for operand in x])
-        return int(np.asarray(made).reshape(-1)[0])
 
-    return value
+def _alone(value: int) -> Ints:
+    return np.array([value], np.int64)
 
 
 def _products(node: Node, fmts: Sequence[Format]) -> Scalar:
