@@ -151,7 +151,7 @@ class Graph:
     @property
     def roots(self) -> tuple[int, ...]:
         """What must be computed: the nodes of results, then of next states."""
-        return tuple(item.node for item in (*self.outputs, *self.states))
+        return (*(out.node for out in self.outputs), *(state.node for state in self.states))
 
     def state_nodes(self) -> dict[int, Feedback]:
         """The words of state by their ``input`` nodes."""

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Format, FormatError, Ints, Overflow, Rounding, from_float
+from pinion.fixedpoint import Format, FormatError, Ints, Overflow, Rounding, Wide, from_float
 from pinion.fixedpoint.sincos import SinCos
 
 from . import names
 from .evaluate import FixedValues, Floats, formats, node_floats, node_integers
 from .graph import Feedback, Graph, GraphError, Node
 from .ops import OPS, Family, constant_format, quantizer, reciprocal_unit
-from .rules import addend, pairs, product_signs, term_signs
+from .rules import Exact, addend, pairs, product_signs, term_signs
 
 Bools = NDArray[np.bool_]
 Scalar = Callable[[Sequence[Any]], Any]
@@ -76,7 +76,7 @@ def stream_floats(
     fresh : requests (n,) before which the state is set to its initial values.
     start : what the first request finds, by word; None for the initial values.
     """
-    first = {s.word: float(s.initial) for s in graph.states}
+    first = {str(s.word): float(s.initial) for s in graph.states}
 
     def rule(node: Node) -> Scalar:
         floats = OPS[node.op].floats
@@ -108,7 +108,7 @@ def stream_integers(
         When the two disagree: a defect of Pinion.
     """
     fmts = formats(graph)
-    first = {s.word: initial_integer(s, fmts[i]) for i, s in graph.state_nodes().items()}
+    first = {str(s.word): initial_integer(s, fmts[i]) for i, s in graph.state_nodes().items()}
 
     def values(before: Graph, columns: Mapping[str, Ints]) -> Sequence[Any]:
         return node_integers(before, columns).nodes
@@ -198,7 +198,7 @@ def _run(
         for node in [graph.nodes[i]]
     ]
     own = [place[i] for i in words]
-    order = [state.word for state in words.values()]
+    order = [str(state.word) for state in words.values()]
     following = [place[state.node] for state in words.values()]
     found: list[list[Any]] = [[] for _ in own]
     beginning = [scalar(first[word]) for word in order]
@@ -273,7 +273,14 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
     if node.op == names.RECIPROCAL:
         inverse = reciprocal_unit(node, fmts[0])
         return lambda x: int(inverse.compute(_alone(x[0]))[0][0])
-    return lambda x: int(np.ravel(row.integers(node, [_alone(y) for y in x], fmts)[0])[0])
+    return lambda x: int(np.ravel(_narrow(row.integers(node, [_alone(y) for y in x], fmts)[0]))[0])
+
+
+def _narrow(value: Exact) -> Ints:
+    """What stays within one limb, as all that is read behind a rounding does."""
+    if isinstance(value, Wide):
+        raise GraphError("A value of more than 62 bits lies on a loop through states: quantize it.")
+    return value
 
 
 def _alone(value: int) -> Ints:
