@@ -172,18 +172,25 @@ def make_design(
             advance=advance,
         )
 
-    wanted, late = ii, None
-    while True:
+    wanted, late, made = ii, None, None
+    while made is None:
         try:
             made = at(ii)
         except LoopError as error:
-            # Sums are gathered for an interval: only a design shows whether the next one is kept.
             late, ii = late or error, error.ii
             report(f"The loop through {error.through} takes {ii} cycles")
-            continue
-        if late is not None and not choose:
-            raise LoopError(late.words, asked=wanted, ii=ii)
+    if late is None:
         return made
+    # Sums are gathered for an interval: only a design shows whether the next shorter one is kept.
+    while ii - 1 > wanted:
+        try:
+            made = at(ii - 1)
+        except LoopError:
+            break
+        ii -= 1
+    if not choose:
+        raise LoopError(late.words, asked=wanted, ii=ii)
+    return made
 
 
 def build(
