@@ -392,6 +392,8 @@ def _python_call(pin: Any, name: str) -> Callable[..., Any]:
         "fd_derivatives": fd_derivatives,
         "fd_derivatives_from_minv": from_minv,
     }
+    if name not in calls:
+        raise MissingToolError(f"Pinocchio has no function that is '{name}'.")
     return calls[name]
 
 

@@ -1,4 +1,8 @@
-"""One name for every way to compute a function: ``backend("iiwa14", "rnea", device="cpu")``."""
+"""One name for every way to compute a function: ``backend("iiwa14", "rnea", device="cpu")``.
+
+What a function of one's own is written with is here too: the decorator :func:`function`, the
+descriptions of its arrays and the scalar functions that can be traced.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +21,58 @@ from pinion import driver, installation
 from pinion.driver import Device, DriverError, find_transport
 from pinion.driver.transport import split_device
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
+from pinion.dynamics.scalar import clamp, cos, reciprocal, sin
 from pinion.functions import (
     Backend,
+    Block,
     BuiltFunction,
     Closing,
     Function,
+    FunctionError,
     InputError,
+    OwnFunction,
+    Quantity,
     Result,
+    Uniform,
+    array,
     arrays_of,
     check_arrays,
     row_of,
+    uniform,
 )
-from pinion.robot import Model, coupled, load, model_to_dict
+from pinion.functions.own import function
+from pinion.robot import NO_ROBOT, Model, coupled, load, model_to_dict
 
 from .link.manifest import ManifestError
 
-__all__ = ["Backend", "CardBackend", "FloatBackend", "__version__", "backend"]
+__all__ = [
+    "ACCELERATION",
+    "EFFORT",
+    "POSITION",
+    "VELOCITY",
+    "Backend",
+    "Block",
+    "CardBackend",
+    "FloatBackend",
+    "FunctionError",
+    "OwnFunction",
+    "Quantity",
+    "Uniform",
+    "__version__",
+    "array",
+    "backend",
+    "clamp",
+    "cos",
+    "function",
+    "reciprocal",
+    "sin",
+    "uniform",
+]
+
+POSITION = Quantity.POSITION
+VELOCITY = Quantity.VELOCITY
+ACCELERATION = Quantity.ACCELERATION
+EFFORT = Quantity.EFFORT
 
 __version__ = installation.version()
 """The version of the installed distribution."""
@@ -125,7 +165,7 @@ def _quiet(message: str) -> None:
 
 
 def backend(
-    robot: str | Model,
+    robot: str | Model | None,
     function: str | Function,
     *,
     device: str = "sim",
@@ -139,8 +179,10 @@ def backend(
 
     Parameters
     ----------
-    robot : a built-in name, a URDF path, or a model that was loaded (with a floating base, say).
-    function : a row of the table of functions by its name, or a row of your own.
+    robot : a built-in name, a URDF path, a model that was loaded (with a floating base, say), or
+        None for a function that takes no robot.
+    function : a row of the table of functions by its name, or a function of your own, as it is or
+        by ``module:function``, ``file.py:function`` or the name of its entry point.
     device : ``cpu`` (compiled for this machine), ``cuda`` or ``cuda:1`` (compiled for a GPU),
         ``float`` (the float model on the host), ``sim`` (the simulated card) or another transport
         of the driver with its address, such as ``xdma:0``. Other packages add devices by entry
@@ -159,6 +201,7 @@ def backend(
         Subclasses with a sentence: an unknown robot, function, format, device or option.
     """
     name, address = split_device(device)
+    robot = NO_ROBOT if robot is None else robot
     row = row_of(
         function,
         derivatives=derivatives,
@@ -171,6 +214,7 @@ def backend(
         opener = _loaded(point)
         _check_options(name, opener, options)
         model = load(robot) if isinstance(robot, str) else robot
+        row.check(model)
         made: Backend = opener(model, row, address, **options)
         return made
     _check_options(name, _card, options)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.functions import BuiltFunction, Function, reduced_graph, snapping
+from pinion.functions import BuiltFunction, Function, reduced_graph, row_of, snapping
 from pinion.functions import function as named_function
 from pinion.functions.table import DERIVATIVES
 from pinion.gateware.core import Core
@@ -32,7 +32,7 @@ from pinion.hls.schedule import LoopError
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.manifest import MANIFEST
-from pinion.robot import Model, load, model_from_dict, model_to_dict
+from pinion.robot import NO_ROBOT, Model, load, model_from_dict, model_to_dict
 
 from .description import build_manifest, content_digest, function_text, schedule_rows
 from .interval import choose_interval
@@ -138,6 +138,7 @@ def make_design(
     """
     parents = link_parents(clusters, model.parents)
     report(f"Tracing {row.name} for {model.name}")
+    row.check(model)
     if row.published:
         traced = row.trace(model, minimal=False)
     else:
@@ -194,7 +195,7 @@ def make_design(
 
 
 def build(
-    robot: str | Model,
+    robot: str | Model | None,
     function: str | Function,
     folder: Path,
     *,
@@ -222,8 +223,10 @@ def build(
 
     Parameters
     ----------
-    robot : a built-in name, a URDF path, or a model that was loaded and edited.
-    function : a row of the table of functions by its name, or a row of your own.
+    robot : a built-in name, a URDF path, a model that was loaded and edited, or None for a function
+        that takes no robot.
+    function : a row of the table of functions by its name, or a function of your own, as it is or
+        by ``module:function`` or ``file.py:function``.
     folder : the build folder to make.
     ii : cycles between results; None to choose, with a report that explains it.
     formats : ``q16.16``, ``q12.20`` or any other uniform format; ``auto`` for formats by signal,
@@ -267,6 +270,7 @@ def build(
         raise BuildError(f"The initiation interval is 1 to 4096 cycles, not {ii}.")
     clock_mhz = board.reachable_mhz(clock_mhz)
     folder = Path(folder)
+    robot = NO_ROBOT if robot is None else robot
     _refuse_foreign(folder)
     if isinstance(robot, str):
         report(f"Loading {robot}")
@@ -332,6 +336,7 @@ def build(
 def _row(function: str | Function, derivatives: str, outputs: Sequence[str]) -> Function:
     if isinstance(function, str):
         return named_function(function, derivatives=derivatives, outputs=outputs)
+    function = row_of(function)
     if derivatives != DERIVATIVES[0] or outputs:
         raise BuildError(
             f"The function '{function.name}' is given as an object, so derivatives ({derivatives}) "

@@ -11,16 +11,18 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pinion
 from pinion import installation
-from pinion.functions import function
+from pinion.functions import FUNCTIONS, BuiltFunction, function
 from pinion.robot import Model, model_to_dict
 
 from .build import build
+from .description import function_text
 
 # What `build` takes besides options: no axis of a sweep.
 _NO_OPTIONS = ("robot", "function", "folder", "snap", "as_read", "report", "advance")
@@ -52,7 +54,7 @@ class Point:
     Members
     -------
     model : the robot.
-    function : a row of the table of functions.
+    function : by name, as of :func:`pinion.functions.function`.
     options : keywords of ``build`` and their values; what is not named keeps its default.
     """
 
@@ -60,17 +62,22 @@ class Point:
     function: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def content(self) -> dict[str, Any]:
         """What the point is made of, JSON-able; equal points have equal contents."""
         robot = json.dumps(model_to_dict(self.model), sort_keys=True)
         options = {key: _plain(value) for key, value in self.options.items()}
-        return {
+        content = {
             "robot": self.model.name,
             "robot_content": sha256(robot.encode()).hexdigest(),
             "function": self.function,
             "options": options,
         }
+        if self.function not in FUNCTIONS:
+            # The table is part of the sources' version; code of the user's changes without it.
+            computed = function_text(BuiltFunction.of(function(self.function), self.model))
+            content["function_content"] = sha256(computed.encode()).hexdigest()
+        return content
 
     @property
     def key(self) -> str:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint import Flags, Format, Ints
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
-from pinion.flow.build import Build
+from pinion.flow.build import Build, BuildError
+from pinion.functions import BuiltFunction, Function
 from pinion.graph import Graph, names, node_integers, sticky, stream_integers
 from pinion.graph.evaluate import FixedValues, formats
 from pinion.link import Manifest
@@ -32,10 +33,21 @@ class Reference:
     Parameters
     ----------
     build : read from its folder.
+    function : a function of the user's whose float model is taken in place of the float graph that
+        the folder holds.
+
+    Raises
+    ------
+    BuildError
+        When that function has not the build's inputs and results.
     """
 
-    def __init__(self, build: Build) -> None:
+    def __init__(self, build: Build, function: Function | None = None) -> None:
         self.build = build
+        self.function: BuiltFunction | Function = build.function
+        if function is not None:
+            _check_same(build, function)
+            self.function = function
         self.graph: Graph = build.graph
         self.formats = formats(build.graph)
         self._last: tuple[Words, Flags | None, Run] | None = None
@@ -96,22 +108,20 @@ class Reference:
         """The NumPy float model on the same requests, (n, words_out) float64.
 
         With states it is that of each request alone: it begins at what the integers found. What
-        their errors add up to over a stream is `drift`.
+        their errors add up to over a stream shows in `float_stream`.
         """
-        function, model = self.build.function, self.build.model
+        function, model = self.function, self.build.model
         if not function.states:
             return self._gathered(function.evaluate(model, self.arrays(words)), len(words))
         _, _, found = self.integers(words, fresh)
         # A state that no result depends on is in the float model alone.
-        columns = {
-            str(state.word): found.get(str(state.word), np.zeros(len(words)))
-            for state in function.graph.states
-        }
+        whole = self.build.function.graph.states
+        columns = {str(s.word): found.get(str(s.word), np.zeros(len(words))) for s in whole}
         return self._gathered(function.step(model, self.arrays(words), columns), len(words))
 
     def float_stream(self, words: Words, fresh: Flags | None = None) -> Floats:
         """The float model left to itself over the whole stream, (n, words_out) float64."""
-        function, model = self.build.function, self.build.model
+        function, model = self.function, self.build.model
         return self._gathered(
             function.follow(model, self.arrays(words), fresh=fresh)[0], len(words)
         )
@@ -190,6 +200,24 @@ class Reference:
                     f"{self.budget[k]:.3g} in {int(bad.sum())} of {len(error)} requests."
                 )
         return complaints
+
+
+def _check_same(build: Build, function: Function) -> None:
+    """Raise when a function is not what a folder was built of, as far as its arrays tell."""
+    built = build.function
+    for what, ours, theirs in (
+        ("inputs", built.inputs, function.inputs),
+        ("results", built.results, function.results),
+    ):
+        held = [(b.name, b.shape, b.symmetric) for b in ours]
+        found = [(b.name, b.dims(build.model), b.symmetric) for b in theirs]
+        if held != found or built.name != function.name:
+            raise BuildError(
+                f"The folder was built of '{built.name}' with the {what} "
+                f"{', '.join(f'{name} {shape}' for name, shape, _ in held)}, and '{function.name}' "
+                f"has {', '.join(f'{name} {shape}' for name, shape, _ in found)}: name the "
+                "function that it was built of, or build it again."
+            )
 
 
 def make(folder: Path) -> Reference:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.flow.build import SIMULATION, VERILOG, Build, BuildError
-from pinion.functions import sample
+from pinion.functions import Function, sample
 from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
 from pinion.gateware.emit import RTLIL, TOP
 from pinion.gateware.yosys import run_yosys, yosys_path
@@ -49,6 +49,7 @@ def verify(
     stall: NDArray[np.bool_] | None = None,
     waves: bool = False,
     dsp48e2: bool = False,
+    function: Function | None = None,
     report: Callable[[str], None] = _quiet,
 ) -> dict[str, Any]:
     """Send random requests through a build's RTL and compare every answer.
@@ -61,11 +62,14 @@ def verify(
     idle, stall : patterns of host pauses before requests and back-pressure on results.
     dsp48e2 : take the explicit blocks of ``core.v``, with a model of the primitive, in place of
         the generic ones.
+    function : the function that the folder was built of, for its present float model or reference;
+        else errors are those from the float graph that the folder holds. No folder's code is run.
 
     Returns
     -------
     JSON-able figures. ``mismatches``: requests whose result words or flag differ from the integer
-    model in any bit. ``rel_err_*``: for each request and block, max |RTL - float| / max |float|
+    model in any bit. ``float_model``: what errors are relative to, in words.
+    ``rel_err_*``: for each request and block, max |RTL - float| / max |float|
     over the block (:func:`pinion.hls.auto.block_scale`), unflagged requests. ``error_max``,
     ``budget``: largest absolute error and bound by result word, on the distribution that the build
     is for (the reference, unless it was built for another). ``wrong_unflagged``: unflagged requests
@@ -98,7 +102,7 @@ def verify(
             f"The build '{folder}' has no explicit blocks: its products are not those of one "
             "DSP48E2 each. Formats 'auto' make such."
         )
-    reference = Reference(build)
+    reference = Reference(build, function)
     manifest = build.manifest
     arrays = sample(build.model, build.function, samples, distribution=distribution, seed=seed)
     words = request_words(manifest, arrays)
@@ -122,6 +126,7 @@ def verify(
         "simulator": simulator,
         "distribution": distribution,
         "dsp48e2": dsp48e2,
+        "float_model": _float_model(function),
         "mismatches": int(wrong.sum()),
         "flagged": int(got_flags.sum()),
         **({"snapping": manifest.snapping} if manifest.snapping else {}),
@@ -153,6 +158,14 @@ def verify(
         and figures["rate_held"]
     )
     return figures
+
+
+def _float_model(function: Function | None) -> str:
+    """What errors are relative to, in words."""
+    if function is None:
+        return "the float graph in the folder"
+    own = getattr(function, "reference", None) is not None
+    return f"the {'reference' if own else 'present code'} of {function.name}"
 
 
 def diverging(reference: Reference, words: Words, request: int, folder: Path) -> Divergence:

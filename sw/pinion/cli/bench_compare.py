@@ -25,7 +25,7 @@ from pinion.compute.isa import best
 from pinion.compute.partition_times import partition_times
 from pinion.compute.toolchain import find_compiler
 from pinion.driver.card import layout_of
-from pinion.functions import FUNCTIONS, InputError, function
+from pinion.functions import InputError, function
 from pinion.installation import version
 from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
@@ -99,13 +99,13 @@ def run(
 
     Raises
     ------
-    UsageError : a function that there is not, or the page's folder is a file.
+    UsageError : the page's folder is a file.
+    pinion.functions.FunctionError : a function that there is not.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(dict.fromkeys(target[1:])) or (*GRADIENTS, *SINGLE)
     for name in names:
-        if name not in FUNCTIONS:
-            raise UsageError(f"There is no function '{name}'; choose of {', '.join(FUNCTIONS)}.")
+        function(name)  # refuses a wrong name before the work
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file: give a folder for the page with -o.")
     models = {robot: load(robot) for robot in robots}

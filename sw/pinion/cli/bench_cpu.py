@@ -73,13 +73,13 @@ def run(
 
     Raises
     ------
-    UsageError : a function that there is not, or a folder that cannot be made.
+    UsageError : a folder that cannot be made.
+    pinion.functions.FunctionError : a function that there is not.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(FUNCTIONS)
     for name in names:
-        if name not in FUNCTIONS:
-            raise UsageError(f"There is no function '{name}'; choose of {', '.join(FUNCTIONS)}.")
+        function(name)  # refuses a wrong name before the work
     models = {robot: load(robot) for robot in robots}
     if folder is not None:
         try:
@@ -264,6 +264,8 @@ def opponents_of(
     native : Pinocchio's C++ too.
     states : evaluations a round; by default each opponent's own number.
     """
+    if name not in FUNCTIONS:
+        return [], {"opponents": f"nobody else is known to have '{name}'"}
     options = {} if states is None else {"states": states}
     root = Path(__file__).parents[3]
     if not (root / "benchmarks" / "cpu" / "opponents.py").exists():

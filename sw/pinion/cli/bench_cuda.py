@@ -19,7 +19,6 @@ from pinion.compute.rates import Case, rounds_of, states_of
 from pinion.functions import FUNCTIONS, function
 from pinion.robot import Model, load
 
-from .errors import UsageError
 from .terminal import counted, out, put_json, say, table
 
 ROBOTS = ("iiwa14", "hyq", "atlas")
@@ -53,14 +52,13 @@ def run(
 
     Raises
     ------
-    UsageError : a function that there is not.
+    pinion.functions.FunctionError : a function that there is not.
     pinion.functions.InputError : no GPU.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(FUNCTIONS)
     for name in names:
-        if name not in FUNCTIONS:
-            raise UsageError(f"There is no function '{name}'; choose of {', '.join(FUNCTIONS)}.")
+        function(name)  # refuses a wrong name before the work
     models = {robot: load(robot) for robot in robots}
     there = cuda.open_gpu(0, cache) if device is None else device
     limits = measured_limits(there)

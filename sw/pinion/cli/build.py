@@ -117,12 +117,14 @@ def command(
 ) -> None:
     """Build a core for a function of a robot."""
     from pinion.flow.build import build
+    from pinion.functions import FUNCTIONS, opportunity_sentences, savings, snapping_sentence
     from pinion.functions import function as row
-    from pinion.functions import opportunity_sentences, savings, snapping_sentence
     from pinion.hls.costs import DatapathCosts
 
     terms: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     cycles_apart, made = interval(ii), row(function, **terms)
+    # A file of the user's is run once.
+    wanted = function if function in FUNCTIONS else made
     reasons: list[str] = []
     with steps(lines=True) as progress:
 
@@ -142,7 +144,7 @@ def command(
         )
         manifest = build(
             model,
-            function,
+            wanted,
             folder,
             ii=cycles_apart,
             formats=formats,
@@ -182,7 +184,7 @@ def command(
     title = f"{variant(manifest)} for {manifest.robot}"
     console.print(pairs(summary(manifest), title=title))
     if manifest.snapping:
-        say(snapping_sentence(function, manifest.snapping))
+        say(snapping_sentence(made.name, manifest.snapping))
     for text in kept:
         say(text)
     console.print(f"Written to {folder}. Next: pinion verify {folder}")

@@ -121,7 +121,8 @@ def command(
         robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=snap
     )
     points = grid(model, function, axes, fixed=fixed)
-    place = folder or Path("build") / "explore" / f"{model.name}_{function}"
+    made = row(function)
+    place = folder or Path("build") / "explore" / f"{model.name}_{made.name}"
     finished = 0
     with counted("Exploring", total=len(points), lines=True) as advance:
 
@@ -156,9 +157,9 @@ def command(
         "assumed": ["clock_mhz"],
         "points": rows,
     }
-    if changed := snapping(as_read, model, row(function)):
+    if changed := snapping(as_read, model, made):
         result["snapping"] = changed.figures()
-        complain(snapping_sentence(function, changed.figures()))
+        complain(snapping_sentence(made.name, changed.figures()))
     written = write_sweep(place, result)
     if len({row["version"] for row in rows if row["version"]}) > 1:
         complain(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,8 +26,8 @@ from .options import (
 from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
-    from pinion.functions import Saving
-    from pinion.robot import Summary
+    from pinion.functions import Block, Function, Saving
+    from pinion.robot import Model, Summary
 
 FunctionOption = Annotated[
     str | None,
@@ -68,28 +68,32 @@ def command(
     )
     summary = summarise(model)
     steps: list[Saving] = []
+    wanted: Function | None = None
     if function is not None:
         from pinion.hls.costs import DatapathCosts
 
         wanted = row(function, joint_terms=names(joint_terms), friction_width=friction_width)
+        wanted.check(model)
         steps = savings(model, wanted, costs=DatapathCosts())
-    measured = function or MEASURED
-    changed = snapping(as_read, model, row(measured))
+    measured = wanted or row(MEASURED)
+    changed = snapping(as_read, model, measured)
     if json:
         extra: dict[str, object] = {}
-        if steps:
+        if wanted is not None:
+            extra["function"] = _arrays(wanted, model)
             extra["savings"] = [asdict(step) for step in steps]
         if changed:
             extra["snapping"] = changed.figures()
         put_json({**summary, **extra})
         return
     _show(summary)
-    for text in opportunity_sentences(model, row(measured))[1:]:
+    for text in opportunity_sentences(model, measured)[1:]:
         say(f"- {text}")
     if changed:
-        say(f"- {snapping_sentence(measured, changed.figures())}")
-    if steps:
-        _show_savings(str(function), steps)
+        say(f"- {snapping_sentence(measured.name, changed.figures())}")
+    if wanted is not None:
+        _show_arrays(wanted, model)
+        _show_savings(wanted.name, steps)
 
 
 def _show(summary: Summary) -> None:
@@ -105,6 +109,9 @@ def _show(summary: Summary) -> None:
         ("gravity", f"({gravity}) m/s^2"),
         ("fixed base", ", ".join(summary["base_links"]) or "none: it floats"),
     ]
+    if not summary["joints"]:
+        say("No robot: it has no joints, and is for functions that take none.")
+        return
     console.print(pairs(rows, title=summary["name"]))
     console.print(
         table(
@@ -186,6 +193,50 @@ def _show_terms(summary: Summary) -> None:
                 "N/m, m); armature counts always, the others by --joint-terms",
             )
         )
+
+
+def _arrays(function: Function, model: Model) -> dict[str, Any]:
+    """Name, doc and arrays of a function for a robot."""
+
+    def described(block: Block) -> dict[str, Any]:
+        return {"name": block.name, "shape": list(block.dims(model)), "unit": block.unit}
+
+    return {
+        "name": function.name,
+        "doc": function.doc,
+        "inputs": [{**described(b), "sampling": _sampling(b)} for b in function.inputs],
+        "outputs": [described(block) for block in function.results],
+    }
+
+
+def _sampling(block: Block) -> str:
+    """How an input is drawn, in words."""
+    from pinion.functions import Quantity, Uniform
+
+    match block.sampling:
+        case Quantity(value=value):
+            return f"{value} of the robot"
+        case Uniform(low=low, high=high):
+            return f"{low:g} to {high:g}"
+    return "by a function"
+
+
+def _show_arrays(function: Function, model: Model) -> None:
+    """What a function takes and gives."""
+    said = _arrays(function, model)
+    rows = [
+        (kind, a["name"], tuple(a["shape"]), a["unit"], a.get("sampling", ""))
+        for kind, arrays in (("input", said["inputs"]), ("output", said["outputs"]))
+        for a in arrays
+    ]
+    out().print(
+        table(
+            *("array", "name", "shape", "unit", "drawn"),
+            rows=rows,
+            title=f"{function.name}: {function.doc}",
+            left=5,
+        )
+    )
 
 
 def _show_savings(function: str, steps: Sequence[Saving]) -> None:

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from pinion.robot import Model
 
 Robot = Annotated[
-    str, typer.Argument(metavar="ROBOT", help="A built-in robot's name or a URDF file.")
+    str,
+    typer.Argument(
+        metavar="ROBOT",
+        help="A built-in robot's name or a URDF file; none for a function without a robot.",
+    ),
 ]
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="A build folder, made by `pinion build`.")
@@ -71,11 +75,15 @@ class WithFunctions(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the table; it is only read when somebody asks for help."""
-        from pinion.functions import FUNCTIONS, function
+        from pinion.functions import FUNCTIONS, function, installed
 
         super().format_epilog(ctx, formatter)
+        rows = [(name, function(name).doc) for name in FUNCTIONS]
+        rows += [(name, f"of an installed package: {where}") for name, where in installed().items()]
+        rows.append(("FILE.py:FUNCTION", "one of your own in a file; docs/own-functions.md"))
+        rows.append(("MODULE:FUNCTION", "one of your own in a module"))
         with formatter.section("Functions"):
-            formatter.write_dl([(name, function(name).doc) for name in FUNCTIONS])
+            formatter.write_dl(rows)
 
 
 def load_robot(

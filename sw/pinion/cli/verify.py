@@ -39,6 +39,15 @@ def command(
             "--dsp48e2", help="The explicit DSP48E2 blocks of core.v, by a model of them."
         ),
     ] = False,
+    function: Annotated[
+        str | None,
+        typer.Option(
+            "--function",
+            metavar="FUNCTION",
+            help="The function it was built of, FILE.py:FUNCTION or MODULE:FUNCTION: its code is "
+            "run, and errors are relative to its reference; else to the build's own float graph.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check a build, bit by bit, in simulation.
@@ -47,14 +56,15 @@ def command(
     build's error budget). Exit code 1 when a check fails.
     """
     if netlist:
-        if (distribution, simulator, dsp48e2) != ("reference", "compiled", False):
+        if (distribution, simulator, dsp48e2, function) != ("reference", "compiled", False, None):
             raise UsageError(
                 "A netlist runs on reference states, compiled, with blocks of its own: leave "
-                "--distribution, --simulator and --dsp48e2 out."
+                "--distribution, --simulator, --dsp48e2 and --function out."
             )
         _netlist(folder, samples or 200, seed=seed, json=json)
         return
     from pinion.cosim.verify import verify
+    from pinion.functions import function as row
 
     with steps() as report:
         result = verify(
@@ -64,6 +74,7 @@ def command(
             distribution=distribution,
             simulator=simulator,
             dsp48e2=dsp48e2,
+            function=None if function is None else row(function),
             report=report,
         )
     if json:

@@ -31,10 +31,8 @@ from pinion.functions import (
     reduced_graph,
     row_of,
 )
-from pinion.functions import (
-    function as named_function,
-)
 from pinion.functions.requests import validate_arrays
+from pinion.functions.table import function as named_function
 from pinion.graph import Graph
 from pinion.graph.passes import fold
 from pinion.link import Array

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from .backend import Backend, Closing
-from .blocks import Block, Quantity, State, Uniform
+from .blocks import Block, Drawn, Quantity, State, Table, Uniform
 from .built import BuiltFunction
+from .described import array, uniform
 from .errors import FunctionError, InputError
+from .mistakes import UserError
+from .named import function, installed, row_of
+from .own import OwnFunction
 from .reduced import Saving, independent_states, reduced_graph, savings
 from .requests import RequestArrays, arrays_of, check_arrays
 from .result import Result
@@ -19,7 +23,7 @@ from .snapping import (
     snapping,
     snapping_sentence,
 )
-from .table import FUNCTIONS, function, row_of
+from .table import FUNCTIONS
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -28,21 +32,27 @@ __all__ = [
     "Block",
     "BuiltFunction",
     "Closing",
+    "Drawn",
     "Function",
     "FunctionError",
     "InputError",
+    "OwnFunction",
     "Quantity",
     "RequestArrays",
     "Result",
     "Saving",
     "Snapping",
     "State",
+    "Table",
     "Uniform",
+    "UserError",
     "Variant",
+    "array",
     "arrays_of",
     "check_arrays",
     "function",
     "independent_states",
+    "installed",
     "opportunity_sentences",
     "pose_change",
     "position_limits",
@@ -53,5 +63,6 @@ __all__ = [
     "snapped_errors_sentence",
     "snapping",
     "snapping_sentence",
+    "uniform",
     "velocity_limits",
 ]

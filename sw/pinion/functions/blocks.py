@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pinion.graph import Word
 from pinion.robot import Model, coupled
 
 from .errors import FunctionError
+from .mistakes import UserError, place_of, said
 
 # Names of axes, and their lengths for a robot: of the joints that follow no other.
 DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
@@ -66,7 +68,82 @@ class Uniform:
             )
 
 
-Sampling = Quantity | Uniform
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Numbers that a function of the user's draws.
+
+    Members
+    -------
+    draw : called once, as ``draw(rng, count)`` with a :class:`numpy.random.Generator`; returns an
+        array (count, *shape) of the block's shape.
+
+    What it draws becomes a :class:`Table`, of which states are drawn from then on: a build holds
+    that table, not the function.
+    """
+
+    draw: Callable[[np.random.Generator, int], Any]
+
+    def table(self, name: str, dims: Sequence[int]) -> Table:
+        """The table of a block of this shape; the same one each time.
+
+        Raises
+        ------
+        FunctionError
+            When what is drawn has another shape, or is no finite number.
+        """
+        words = max(1, math.prod(dims))
+        count = max(LEAST_ROWS, min(MOST_ROWS, TABLE_WORDS // words))
+        place = place_of(self.draw)
+        with said(f"The sampling of '{name}'", place):
+            drawn = np.asarray(self.draw(np.random.default_rng(TABLE_SEED), count))
+        if drawn.shape != (count, *dims) or drawn.dtype.kind not in "fiu":
+            raise UserError(
+                f"{place}: the sampling of '{name}' draws an array {drawn.shape} of {drawn.dtype}: "
+                f"called with a random generator and the count {count}, it must return "
+                f"{(count, *dims)} numbers."
+            )
+        rows = drawn.reshape(count, -1).astype(np.float32)
+        if not np.isfinite(rows).all():
+            raise UserError(
+                f"{place}: the sampling of '{name}' draws numbers that are not finite in float32: "
+                "draw such as a request can hold."
+            )
+        return Table(words=rows.shape[1], rows=rows.astype("<f4").tobytes())
+
+
+@dataclass(frozen=True)
+class Table:
+    """Values of an input that were drawn before; a state takes one of the rows.
+
+    Members
+    -------
+    words : elements of a row.
+    rows : little-endian float32, row by row.
+    """
+
+    words: int
+    rows: bytes
+
+    def __post_init__(self) -> None:
+        size = 4 * self.words
+        if self.words < 1 or not self.rows or len(self.rows) % size:
+            raise FunctionError(
+                f"A table of rows of {self.words} words cannot have {len(self.rows)} bytes."
+            )
+        if not np.isfinite(self.values).all():
+            raise FunctionError("A table of rows to draw from holds numbers that are not finite.")
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The rows, (count, words)."""
+        return np.frombuffer(self.rows, dtype="<f4").reshape(-1, self.words).astype(np.float64)
+
+
+Sampling = Quantity | Uniform | Drawn | Table
+
+# A table is long enough that its rows do not tire, and short enough for a build's JSON.
+LEAST_ROWS, MOST_ROWS, TABLE_WORDS = 64, 4096, 1 << 15
+TABLE_SEED = 20_261_123
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +203,11 @@ class Block:
         return list(self.positions(model))
 
     def resolved(self, model: Model) -> Self:
-        """The block with its axes as numbers."""
-        return replace(self, shape=self.dims(model))
+        """The block with its axes as numbers, and what a function draws as a table."""
+        dims, drawn = self.dims(model), self.sampling
+        if isinstance(drawn, Drawn):
+            drawn = drawn.table(self.name, dims)
+        return replace(self, shape=dims, sampling=drawn)
 
     def nested(self, elements: Mapping[int, Any], model: Model) -> Any:
         """Elements by flat position as an algorithm over scalars takes them.

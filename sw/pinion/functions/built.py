@@ -6,6 +6,7 @@ up, nothing of the row's module is imported.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from pinion.graph import Graph, GraphError, Stream, evaluate_floats, stream_floa
 from pinion.graph.interchange import graph_from_json, graph_to_json
 from pinion.robot import Model
 
-from .blocks import Block, Quantity, Sampling, State, Uniform
+from .blocks import Block, Quantity, Sampling, State, Table, Uniform
 from .errors import FunctionError
 from .row import Function, columns_of
 
@@ -107,7 +108,7 @@ class BuiltFunction:
         self, model: Model, arrays: Mapping[str, Floats], found: Mapping[str, Floats]
     ) -> dict[str, Floats]:
         """The float model of requests that find these states, columns (n,) by word."""
-        count = len(arrays[self.inputs[0].name])
+        count = len(arrays[self.inputs[0].name]) if self.inputs else 1
         columns = columns_of(self.inputs, model, arrays) | dict(found)
         results = {b.name: np.zeros((count, *b.dims(model))) for b in self.results}
         for start in range(0, count, _CHUNK):
@@ -183,6 +184,9 @@ def _block_to_json(block: Block) -> dict[str, Any]:
         sampling = block.sampling.value
     elif isinstance(block.sampling, Uniform):
         sampling = [float(block.sampling.low), float(block.sampling.high)]
+    elif isinstance(block.sampling, Table):
+        rows = base64.b64encode(block.sampling.rows).decode("ascii")
+        sampling = {"words": block.sampling.words, "rows": rows}
     return {
         "name": block.name,
         "shape": list(block.shape),
@@ -197,6 +201,9 @@ def _block_from_json(data: Any) -> Block:
     sampling: Sampling | None = None
     if isinstance(drawn, str):
         sampling = Quantity(drawn)
+    elif isinstance(drawn, dict):
+        rows = base64.b64decode(_text(drawn["rows"]), validate=True)
+        sampling = Table(words=int(drawn["words"]), rows=rows)
     elif drawn is not None:
         low, high = drawn
         sampling = Uniform(float(low), float(high))

@@ -63,7 +63,7 @@ def independent_states(
     Angles are from the whole circle. A caller's M^-1 follows from q, to rounding, and what a link
     does from all of the state, zeros included; here their entries do not, so that no operation is
     saved by a relation that a request may break; nor are quaternions, and planar joints' cosine
-    and sine, of unit length.
+    and sine, of unit length, nor words zero because all that a function draws of them are.
     """
     model = coupled(model)
     rng = np.random.default_rng(seed)
@@ -87,6 +87,11 @@ def independent_states(
         else:
             # The last bits of a request are zeros of its format; here they are any.
             columns = columns * rng.uniform(0.9, 1.1, columns.shape)
+        # A word that is zero in all that is drawn may be another number in a request.
+        still = ~columns.any(axis=0)
+        if still.any() and not isinstance(block.sampling, Quantity):
+            reach = float(np.max(np.abs(columns), initial=0.0)) or 1.0
+            columns[:, still] = rng.uniform(-reach, reach, (count, int(still.sum())))
         states |= {word: columns[:, at] for word, at in block.positions(model).items()}
     if function.states:
         states |= _independent_words(model, function, rng, count)

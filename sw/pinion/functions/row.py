@@ -7,9 +7,10 @@ literature stand in :mod:`.table`; CONTRIBUTING.md says how to add one.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +79,7 @@ class Function:
         state depends on the robot as the results do (``joint_space``).
     joint_terms, friction_width : the terms that were asked for, and the rate within which friction
         changes sign [rad/s | m/s].
+    robotless : it takes no robot, and is built for :data:`pinion.robot.NO_ROBOT`.
     """
 
     name: str
@@ -96,6 +98,10 @@ class Function:
     states: tuple[State, ...] = ()
     joint_terms: tuple[str, ...] = ()
     friction_width: float = FRICTION_WIDTH
+    robotless: bool = False
+
+    most_nodes: ClassVar[int] = sys.maxsize
+    """Operations that a trace may have."""
 
     def __post_init__(self) -> None:
         names = [block.name for block in (*self.inputs, *self.outputs, *self.states)]
@@ -219,13 +225,15 @@ class Function:
         Raises
         ------
         FunctionError
-            When the algorithm has no place for one of the robot's joints.
+            When the algorithm has no place for one of the robot's joints, or there is a robot and
+            should be none, or none and should be one.
         """
+        self._check_robot(model)
         self._check_terms(model)
         model = coupled(model)
         if minimal and self.joint_space:
             model = dynamics.minimal_model(model)
-        tracer = Tracer(skip=_HELPERS)
+        tracer = Tracer(skip=_HELPERS, most=self.most_nodes)
         arguments = [
             b.nested({at: tracer.input(w) for w, at in b.positions(model).items()}, model)
             for b in (*self.inputs, *self.states)
@@ -246,6 +254,28 @@ class Function:
             for word, position in state.positions(model).items():
                 tracer.feed_back(word, flat[position], initial[word])
         return tracer.finish()
+
+    def check(self, model: Model) -> None:
+        """Find out, before it is built, whether the function can be what it says for a robot.
+
+        Raises
+        ------
+        FunctionError
+            As :meth:`trace`, and what a function of the user's own may do wrong besides.
+        """
+        self._check_robot(model)
+
+    def _check_robot(self, model: Model) -> None:
+        if self.robotless and model.bodies:
+            raise FunctionError(
+                f"The function '{self.name}' takes no robot, and '{model.name}' is given: write "
+                "none in its place, or None in Python."
+            )
+        if not self.robotless and not model.bodies:
+            raise FunctionError(
+                f"The function '{self.name}' computes something of a robot, and '{model.name}' has "
+                "no joints: name a robot in its place."
+            )
 
     def _check_terms(self, model: Model) -> None:
         """Raise for terms of which the robot has none: a build would keep quiet about them."""

@@ -15,7 +15,7 @@ from pinion import dynamics
 from pinion.dynamics.checks import rotation_slices
 from pinion.robot import JointKind, Model, coupled, ties, uncoupled
 
-from .blocks import Block, Quantity, Uniform
+from .blocks import Block, Drawn, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
 from .row import Floats, Function
@@ -99,7 +99,7 @@ def sample(
     ----------
     distribution : ``reference`` (q uniform in limits, qd in rated speeds, qdd in +-10),
         ``stress`` (qd in the URDF's velocity limits) or ``beyond`` (twice the reference: limits,
-        speeds and accelerations).
+        speeds, accelerations, and rows of tables).
     corners : draw every velocity and acceleration at one end of its range, where the sensitivities
         of dynamics are largest: for bounds that shall hold inside the ranges.
 
@@ -174,9 +174,20 @@ def sample(
             case Uniform(low=start, high=end):
                 middle, half = (start + end) / 2, scale * (end - start) / 2
                 return rng.uniform(middle - half, middle + half, (count, *block.dims(model)))
+            case Table() | Drawn():
+                dims = block.dims(model)
+                held = block.resolved(model).sampling
+                assert isinstance(held, Table)
+                if held.words != math.prod(dims):
+                    raise FunctionError(
+                        f"The input '{block.name}' of '{function.name}' has the shape {dims}, and "
+                        f"its table rows of {held.words} words: build the folder again."
+                    )
+                rows = held.values
+                return scale * rows[rng.integers(len(rows), size=count)].reshape(count, *dims)
         raise FunctionError(
             f"The input '{block.name}' of '{function.name}' does not say how it is drawn: give its "
-            "block a sampling, a quantity of the state or two ends."
+            "block a sampling, a quantity of the state, two ends or a function that draws."
         )
 
     sent: dict[str, NDArray[np.float32]] = {}
@@ -188,6 +199,9 @@ def sample(
                 f"{block.dims(model)}, and {block.sampling} has {array.shape[1:]}: give it that "
                 "shape, or draw it between two ends."
             )
+        if block.symmetric and not isinstance(block.sampling, Quantity):
+            # The half that travels counts for both.
+            array = np.tril(array) + np.swapaxes(np.tril(array, -1), -1, -2)
         sent[block.name] = array.astype(np.float32)
     if function.states:
         order = _held(rng, count)

@@ -190,37 +190,3 @@ def function(
             )
         row = row.formulated(derivatives)
     return row.asked(outputs).with_terms(joint_terms, friction_width)
-
-
-def row_of(
-    wanted: str | Function,
-    *,
-    derivatives: str = "composite",
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
-) -> Function:
-    """A row by its name, or a row as it is.
-
-    Parameters
-    ----------
-    wanted : a name in the table, or a row, whose formulation is its own.
-    derivatives : of a row by its name, as of :func:`function`.
-    outputs : optional results to add.
-    joint_terms, friction_width : as of :func:`function`.
-
-    Raises
-    ------
-    FunctionError
-        As :func:`function`.
-    """
-    if isinstance(wanted, str):
-        return function(
-            wanted,
-            derivatives=derivatives,
-            outputs=outputs,
-            joint_terms=joint_terms,
-            friction_width=friction_width,
-        )
-    row = wanted.asked(outputs) if outputs else wanted
-    return row.with_terms(joint_terms, friction_width) if joint_terms else row

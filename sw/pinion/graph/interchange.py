@@ -88,7 +88,7 @@ def graph_from_json(data: Any) -> Graph:
     version = found.get("version")
     if type(version) is not int or version not in (VERSION, WITH_STATES):
         raise GraphError(
-            f"The graph is of version {shown(version)}, and this Pinion reads version {VERSION} "
+            f"The graph is of version {shown(version)}, and this Pinion reads versions {VERSION} "
             f"and {WITH_STATES}: use the Pinion that wrote it, or write it anew."
         )
     missing = [key for key in KEYS if key not in found]

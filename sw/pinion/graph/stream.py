@@ -19,9 +19,10 @@ from pinion.fixedpoint import Format, FormatError, Ints, Overflow, Rounding, Wid
 from pinion.fixedpoint.sincos import SinCos
 
 from . import names
+from .elementary import reciprocal_unit
 from .evaluate import FixedValues, Floats, formats, node_floats, node_integers
 from .graph import Feedback, Graph, GraphError, Node
-from .ops import OPS, Family, constant_format, quantizer, reciprocal_unit
+from .ops import OPS, Family, constant_format, quantizer
 from .rules import Exact, addend, pairs, product_signs, term_signs
 
 Bools = NDArray[np.bool_]

@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import NoReturn
+from types import MappingProxyType
+from typing import Any, NoReturn
 
 from . import names
 from .check import verify
 from .graph import Feedback, Graph, Node, Output, Param, Region
+from .ops import OPS, Family
+from .rules import shown
 from .words import Word
 
 
 class TraceError(TypeError):
-    """The traced function needs a symbol's value, which it does not have."""
+    """The traced function needs a symbol's value, or an operation that the table does not have.
+
+    The message says what was asked for and what to write instead.
+    """
+
+
+_INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        "truth value": "write select(condition, a, b), minimum, maximum or clamp in place of what "
+        "would branch on it (if, while, and, or, not), and loop a fixed number of times",
+        "order": "write minimum, maximum or clamp, which are operations",
+        "equality": "compare with a margin where that is meant, select(abs(a - b) < 0.001, c, d), "
+        "and structures by their indices",
+        "float value": "leave float() out, and take sin, cos, sqrt and the like from pinion.api, "
+        "not from math",
+        "integer value": "it can be no index, no count of a range and no argument of int(): index "
+        "with numbers of Python's own, take select() among few values, or look_up() in a table",
+        "remainder": "keep angles and counters in range before they are sent, or subtract "
+        "select(x > limit, period, 0.0)",
+        "whole part": "a core rounds to its formats alone; where steps are meant, sum select() "
+        "over the thresholds",
+        "elements": "it is one number: loop over an array or over a range of Python's own",
+    }
+)
+"""What to write instead, by what a symbol was asked for."""
 
 
 class Symbol:
     """A scalar that stands for a node of the graph under construction.
 
-    It adds, subtracts, multiplies, divides, and has ``sin()``, ``cos()``, ``reciprocal()`` and
-    ``clamp()``; asking for its value raises.
+    It adds, subtracts, multiplies, divides, has powers with whole exponents, and has the functions
+    of the operation table as methods (``x.sin()``, ``x.clamp(-1.0, 1.0)``); asking for its value
+    raises, printing it does not.
     """
 
     __slots__ = ("_tracer", "node")
@@ -65,37 +94,92 @@ class Symbol:
     def __pos__(self) -> Symbol:
         return self
 
-    def sin(self) -> Symbol:
-        """Sine of an angle in radians."""
-        return self._tracer.emit(names.SIN, (self.node,))
+    def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Symbol:
+        """A function of the operation table, of symbols and numbers; this is one of the operands.
 
-    def cos(self) -> Symbol:
-        """Cosine of an angle in radians."""
-        return self._tracer.emit(names.COS, (self.node,))
+        Raises
+        ------
+        TraceError
+            When an operand is neither a symbol nor a number.
+        """
+        nodes = []
+        for operand in operands:
+            if isinstance(operand, (int, float)) and not isinstance(operand, bool):
+                operand = self._tracer.constant(float(operand))
+            if not isinstance(operand, Symbol):
+                raise TraceError(
+                    f"The operation {op} takes scalars, traced ones and numbers, not "
+                    f"{shown(operand)}: apply it to the elements."
+                )
+            nodes.append(operand.node)
+        return self._tracer.emit(op, tuple(nodes), tuple(params))
 
-    def reciprocal(self) -> Symbol:
-        """One divided by this; hardware has a unit for it."""
-        return self._tracer.emit(names.RECIPROCAL, (self.node,))
+    def __getattr__(self, name: str) -> Callable[..., Symbol]:
+        """A function of the table as a method, which NumPy calls for arrays of symbols."""
+        row = OPS.get(name)
+        if row is None or row.family is not Family.FUNCTION:
+            raise AttributeError(f"A traced scalar has no attribute '{name}'.")
+        others = (row.arity or 1) - 1
 
-    def clamp(self, low: float, high: float) -> Symbol:
-        """This where it is between two constants, else the nearer one."""
-        return self._tracer.emit(names.CLAMP, (self.node,), (float(low), float(high)))
+        def function(*values: Any) -> Symbol:
+            return self.apply(name, self, *values[:others], params=values[others:])
+
+        return function
 
     def __truediv__(self, other: object) -> Symbol:
         if isinstance(other, Symbol):
-            return self * other.reciprocal()
+            return self * other.apply(names.RECIPROCAL, other)
         if isinstance(other, (int, float)) and not isinstance(other, bool):
             return self * (1.0 / other)
         return NotImplemented
 
     def __rtruediv__(self, other: object) -> Symbol:
-        inverse = self.reciprocal()
+        inverse = self.apply(names.RECIPROCAL, self)
         return inverse if other == 1 else other * inverse
+
+    def __pow__(self, exponent: object) -> Symbol:
+        if isinstance(exponent, Symbol):
+            raise TraceError(
+                "A traced scalar cannot be an exponent: powers have whole exponents that are "
+                "numbers of Python's own, such as x ** 3."
+            )
+        if isinstance(exponent, bool) or not isinstance(exponent, (int, float)):
+            return NotImplemented
+        if exponent == 0.5 and (root := getattr(self, "sqrt", None)) is not None:
+            made: Symbol = root()
+            return made
+        if exponent != int(exponent):
+            raise TraceError(
+                f"A traced scalar has no power of {exponent!r}: the exponent must be a whole "
+                "number, or 0.5, for which sqrt(x) stands."
+            )
+        return self._power(int(exponent))
+
+    def _power(self, exponent: int) -> Symbol:
+        if exponent < 0:
+            return self._power(-exponent).reciprocal()
+        if exponent == 0:
+            return self._tracer.constant(1.0)
+        if exponent == 1:
+            return self
+        half = self._power(exponent // 2)
+        return half * half * self if exponent % 2 else half * half
+
+    def __rpow__(self, base: object) -> Symbol:
+        del base
+        return self.__pow__(self)  # which says what an exponent may be
+
+    def __repr__(self) -> str:
+        return self._tracer.shown(self.node)
+
+    def __format__(self, spec: str) -> str:
+        del spec  # a format of numbers, in a line that prints one
+        return repr(self)
 
     def _no_value(self, wanted: str) -> NoReturn:
         raise TraceError(
-            f"A traced scalar has no {wanted}: the function must do the same operations for every "
-            "input, so it cannot branch on one, index with one or convert one."
+            f"A traced scalar has no {wanted}, as a core does the same operations for every "
+            f"input: {_INSTEAD[wanted]}."
         )
 
     def __bool__(self) -> bool:
@@ -116,6 +200,27 @@ class Symbol:
     __gt__ = __le__ = __ge__ = __lt__
     __hash__ = None  # type: ignore[assignment]
 
+    def __iter__(self) -> Iterator[Symbol]:
+        self._no_value("elements")
+
+    def __mod__(self, other: object) -> Symbol:
+        self._no_value("remainder")
+
+    __rmod__ = __divmod__ = __rdivmod__ = __mod__
+
+    def __floordiv__(self, other: object) -> Symbol:
+        self._no_value("whole part")
+
+    __rfloordiv__ = __floordiv__
+
+    def __round__(self, digits: int | None = None) -> Symbol:
+        self._no_value("whole part")
+
+    def __trunc__(self) -> Symbol:
+        self._no_value("whole part")
+
+    __floor__ = __ceil__ = __trunc__
+
 
 class Tracer:
     """Collects nodes; one tracer makes one graph.
@@ -123,11 +228,13 @@ class Tracer:
     Parameters
     ----------
     skip : file names that are looked through when a node's source line is taken, so that the line
-        of the algorithm is kept and not that of a vector helper.
+        of the algorithm is kept and not that of a vector helper; NumPy's files always are.
+    most : nodes that a graph may have.
     """
 
-    def __init__(self, *, skip: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, skip: tuple[str, ...] = (), most: int = sys.maxsize) -> None:
         self.skip = (PurePath(__file__).name, *skip)
+        self.most = most
         self._nodes: list[Node] = []
         self._outputs: list[Output] = []
         self._states: list[Feedback] = []
@@ -135,7 +242,15 @@ class Tracer:
         self._names: dict[str, str] = {}  # of files, by their paths
 
     def emit(self, op: str, args: tuple[int, ...] = (), params: tuple[Param, ...] = ()) -> Symbol:
-        """Append a node and return its symbol."""
+        """Append a node and return its symbol.
+
+        Raises
+        ------
+        TraceError
+            When the graph has as many nodes as it may have.
+        """
+        if len(self._nodes) >= self.most:
+            self._refuse()
         self._nodes.append(Node(op, args, params, self._region, self._line()))
         return Symbol(self, len(self._nodes) - 1)
 
@@ -149,10 +264,26 @@ class Tracer:
             path = frame.f_code.co_filename
             name = self._names.get(path)
             if name is None:
-                name = self._names[path] = PurePath(path).name
-            if name not in self.skip:
+                file = PurePath(path)
+                passed = file.name in self.skip or "numpy" in file.parts
+                name = self._names[path] = "" if passed else file.name
+            if name:
                 return f"{name}:{frame.f_lineno}"
             depth += 1
+
+    def _refuse(self) -> NoReturn:
+        line, count = Counter(node.line for node in self._nodes).most_common(1)[0]
+        raise TraceError(
+            f"Tracing ends at {self.most:,} operations, {count:,} of them made by {line}: every "
+            "pass of a loop becomes operations of its own, so let it run fewer times, or end."
+        )
+
+    def shown(self, node: int) -> str:
+        """A value as text, for a line of the function that prints it."""
+        made = self._nodes[node]
+        if made.op == names.INPUT:
+            return f"<{made.params[0]}>"
+        return f"<{made.op} of {made.line}>"
 
     def input(self, word: str) -> Symbol:
         """A word of the request record; the order of calls is the order of the record."""

@@ -6,7 +6,7 @@ from pinion.robot.coupling import Tie, coupled, ties, uncoupled
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import accepted_inertias
 from pinion.robot.generated import GENERATED, random_tree
-from pinion.robot.library import builtin_names, load, load_text, urdf_text
+from pinion.robot.library import NO_ROBOT, builtin_names, load, load_text, urdf_text
 from pinion.robot.locked import lock, parse_lock
 from pinion.robot.lookup import opportunity
 from pinion.robot.mjcf import from_mjcf
@@ -31,6 +31,7 @@ from pinion.robot.summary import Summary, summarise
 
 __all__ = [
     "GENERATED",
+    "NO_ROBOT",
     "Body",
     "Frame",
     "Inertia",

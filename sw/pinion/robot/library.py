@@ -33,6 +33,9 @@ class PinocchioModel(Protocol):
     nv: int
 
 
+NO_ROBOT = Model(name="none", source="none", bodies=())
+"""What a function without a robot is built for: it has no joints."""
+
 _FOLDER = Path(__file__).parent / "builtin"
 
 
@@ -56,7 +59,7 @@ def urdf_text(name: str) -> str:
 
 
 def load(
-    name_or_path: str | os.PathLike[str] | PinocchioModel,
+    name_or_path: str | os.PathLike[str] | PinocchioModel | None,
     *,
     gravity: Vec3 | None = None,
     lock: Mapping[str, float | None] | None = None,
@@ -72,6 +75,7 @@ def load(
     name_or_path : a built-in or generated robot's name, the path of a URDF file or of an MJCF file
         (``.xml``, through the ``mujoco`` library), or a ``pinocchio.Model``. A name with a suffix
         or a folder is a path; of others the robot's name wins: write ``./iiwa14`` for a file.
+        ``none`` or None is no robot, for functions that need none.
     gravity : (3,) acceleration of gravity, base coordinates [m/s^2]; when None (0, 0, -9.81), or
         what the MJCF file or the Pinocchio model says.
     lock : joints to hold still, with their positions [rad | m]; see ``pinion.robot.lock``.
@@ -89,6 +93,13 @@ def load(
     RobotError : unknown robot, or anything wrong with the file; the message is one sentence.
         Inertias are judged for what is left to move after locking and cutting, all at once.
     """
+    if name_or_path is None or name_or_path == NO_ROBOT.name:
+        if lock or tip is not None or floating_base:
+            raise RobotError(
+                "The robot 'none' has no joints, links or base: leave lock, tip and floating_base "
+                "out, or name a robot."
+            )
+        return NO_ROBOT
     draft = _load(name_or_path, gravity, floating_base, snap)
     model = locked.held_still(draft.model, lock or {}, snap=snap)
     if tip is not None:

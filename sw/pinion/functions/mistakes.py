@@ -1,0 +1,253 @@
+"""Errors in a user's own code: where they happened, and what to write instead.
+
+A user's function fails while it is loaded, while it is traced or while it is computed. Whatever it
+raises becomes one sentence with the user's own file and line, not Pinion's, and with the code that
+stands there; what cannot be traced says what to write instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, MappingProxyType, TracebackType
+from typing import Any
+
+import numpy as np
+
+import pinion
+from pinion.graph import TraceError
+
+from .errors import FunctionError
+
+LONGEST = 60
+"""Characters of the user's code that a sentence quotes."""
+
+LANGUAGE = "sums, products, quotients, whole powers and the functions of pinion.api"
+
+_NO_RULE = re.compile(
+    r"loop of ufunc does not support argument \d+ of type Symbol which has no callable (\w+) method"
+    r"|[Cc]annot cast ufunc '(\w+)' input (?:\d+ )?from dtype\('O'\)"
+)
+
+
+class UserError(FunctionError):
+    """A mistake in a user's own code; the message has file, line and what to write instead."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a user's code was.
+
+    Members
+    -------
+    path, line : of the file.
+    code : what was being computed there, "" where that is not known.
+    column : where that begins, in bytes, -1 where it is not known.
+    """
+
+    path: str
+    line: int
+    code: str = ""
+    column: int = -1
+
+    def __str__(self) -> str:
+        where = f"'{shown_path(self.path)}:{self.line}'"
+        if not self.code:
+            return where
+        short = self.code if len(self.code) <= LONGEST else f"{self.code[:LONGEST]}..."
+        return f"{where}, `{short}`"
+
+
+def shown_path(path: str) -> str:
+    """A path as a reader knows it: from the present folder, where it lies below."""
+    try:
+        return str(Path(path).resolve().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return path
+
+
+def caller() -> Place:
+    """The user's line that is being executed: the innermost that is not of Pinion or a library."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _is_users(frame.f_code):
+        frame = frame.f_back
+    if frame is None:
+        return Place("<input>", 1)
+    return Place(frame.f_code.co_filename, frame.f_lineno)
+
+
+def place_of(function: Callable[..., Any]) -> Place:
+    """Where a function is defined."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return caller()
+    return Place(code.co_filename, code.co_firstlineno)
+
+
+@contextmanager
+def said(name: str, default: Place) -> Iterator[None]:
+    """Turn whatever a user's code raises inside into a :class:`UserError`.
+
+    Parameters
+    ----------
+    name : what fails, for errors that are no mistake of the language, as the subject of a sentence.
+    default : where it is, if the error does not tell.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(sentence(error, name, default)) from error
+
+
+def sentence(error: BaseException, name: str, default: Place) -> str:
+    """An error of a user's code as one sentence with file, line and code."""
+    place = _deepest(error.__traceback__) or default
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        line = (error.text or "").strip()
+        return f"{Place(error.filename, error.lineno, line)}: {error.msg}, which is no Python."
+    text = _advice(error, place)
+    if text is None:
+        text = f"{name} raises {type(error).__name__}"
+        message = " ".join(str(error).split()).rstrip(".")
+        text += f" ({message})." if message else "."
+    if text.startswith(("A ", "The ")):
+        text = text[0].lower() + text[1:]
+    return f"{place}: {text}"
+
+
+def _advice(error: BaseException, place: Place) -> str | None:
+    """What is wrong, where the language is what was misunderstood."""
+    text = " ".join(str(error).split())
+    if isinstance(error, RecursionError):
+        return (
+            "A function that calls itself did not come to an end: let it stop after a number of "
+            "steps that no traced value decides."
+        )
+    if isinstance(error, TraceError):
+        return f"{text.removesuffix('.')}{_about(place)}."
+    if found := _NO_RULE.search(text):
+        return (
+            f"NumPy's {found[1] or found[2]} has no rule for traced values: what can be traced is "
+            f"{LANGUAGE}, and look_up() of a table for any other function of one variable."
+        )
+    if isinstance(error, IndexError) and "integer" in text and "indices" in text:
+        return (
+            "A traced scalar cannot be an index: index with numbers of Python's own, take select() "
+            "among few values, or look_up() in a table."
+        )
+    if isinstance(error, TypeError) and "Symbol" in text:
+        return (
+            f"A traced scalar is one number of which nothing but its operations is known ({text}): "
+            f"what can be traced is {LANGUAGE}."
+        )
+    if isinstance(error, ValueError | RuntimeError) and _is_pinions(type(error)):
+        return text if text.endswith(".") else f"{text}."
+    return None
+
+
+def _about(place: Place) -> str:
+    """What the syntax around a place asks for."""
+    if place.code.startswith("math."):
+        return f"; in place of {place.code.partition('(')[0]}, what pinion.api has works here"
+    source = "".join(linecache.getlines(place.path))
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ""
+    inside = [node for node in ast.walk(tree) if _covers(node, place)]
+    for node in reversed(inside):
+        kind = _kind(node)
+        if kind in _SYNTAX:
+            return _SYNTAX[kind]
+    return ""
+
+
+_SYNTAX: Mapping[str, str] = MappingProxyType(
+    {
+        "while": "; here in place of `while`: a `for` over a fixed range, in which select() keeps "
+        "what is done",
+        "min": "; here in place of Python's min and max: minimum(a, b) and maximum(a, b)",
+        "bool": "; here in place of `and`, `or`, `not` and chains such as a < b < c: one select() "
+        "inside another",
+        "assert": "; here: leave the assertion out, as a core has nobody to tell",
+        "if": "; here in place of `if`: select(condition, a, b), with both values computed",
+    }
+)
+
+
+def _kind(node: ast.AST) -> str:
+    match node:
+        case ast.While():
+            return "while"
+        case ast.Call(func=ast.Name(id="min" | "max" | "sorted")):
+            return "min"
+        case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return "bool"
+        case ast.Compare() if len(node.ops) > 1:
+            return "bool"
+        case ast.Assert():
+            return "assert"
+        case ast.If() | ast.IfExp() | ast.comprehension():
+            return "if"
+    return ""
+
+
+def _covers(node: ast.AST, place: Place) -> bool:
+    """Whether what decides in a node stands around a place."""
+    part: ast.AST = node
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        part = node.test
+    first, last = getattr(part, "lineno", None), getattr(part, "end_lineno", None)
+    if first is None or last is None or not first <= place.line <= last:
+        return False
+    if place.column < 0 or first != last:
+        return True
+    left, right = getattr(part, "col_offset", 0), getattr(part, "end_col_offset", 0)
+    return bool(left <= place.column < right)
+
+
+def _deepest(trace: TracebackType | None) -> Place | None:
+    """The innermost line of the user's code that an error went through."""
+    steps = []
+    while trace is not None:
+        if _is_users(trace.tb_frame.f_code):
+            steps.append(trace)
+        trace = trace.tb_next
+    # What the user calls of other packages is less telling than where it is called.
+    near = [step for step in steps if "site-packages" not in step.tb_frame.f_code.co_filename]
+    found = (near or steps or [None])[-1]
+    if found is None:
+        return None
+    code, line = found.tb_frame.f_code, found.tb_lineno
+    positions = list(code.co_positions())[found.tb_lasti // 2]
+    first, last, left, right = positions
+    if first is None or first != last or left is None or right is None:
+        return Place(code.co_filename, line)
+    linecache.checkcache(code.co_filename)
+    text = linecache.getline(code.co_filename, line).encode()[left:right].decode(errors="replace")
+    return Place(code.co_filename, line, text, left)
+
+
+def _is_pinions(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "pinion"
+
+
+def _is_users(code: CodeType) -> bool:
+    """Whether code is the user's: not Pinion's, NumPy's or Python's own."""
+    path = code.co_filename
+    if path.startswith("<frozen") or path == "<string>":  # what dataclasses are made of
+        return False
+    ours = (*pinion.__path__, str(Path(np.__file__).parent))
+    if any(path.startswith(f"{folder}/") or path.startswith(f"{folder}\\") for folder in ours):
+        return False
+    library = sysconfig.get_paths()["stdlib"]
+    return "site-packages" in path or not path.startswith(library)

@@ -1,0 +1,330 @@
+"""A function of the user's own, made of a Python function by one decorator.
+
+``@function(inputs={"q": array("nq", unit="rad", sampling=POSITION)}, outputs={"y": array()})``
+above a Python function makes a :class:`pinion.functions.Function` of it, a citizen like those of
+the table: arguments are matched to inputs by name, and what it returns to outputs by name or in
+order. The Python function is traced on symbols for the core, and called with plain numbers to see
+whether the trace does the same.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.graph import Graph, names
+from pinion.robot import Model, coupled
+
+from .blocks import Block
+from .built import BuiltFunction
+from .described import (
+    MODEL,
+    REGION,
+    Blocks,
+    blocks_of,
+    check_name,
+    dimensions,
+    of_robot,
+    parameters_of,
+)
+from .mistakes import Place, UserError, caller, place_of, said
+from .returned import boxed, elements, ordered
+from .row import Function
+from .samples import sample
+from .table import FUNCTIONS
+
+Floats = NDArray[np.float64]
+MOST_NODES = 2_000_000
+"""Operations of a trace at most; millions more are no core, but a loop that was meant otherwise."""
+
+CHECKED, SEED = 16, 20_261_124
+"""States in which trace and Python function are compared, and the seed that they are drawn with."""
+
+SAME, SAME_AS_REFERENCE = 1e-9, 1e-6
+"""Largest difference of the two, and from a reference, relative to a block's largest word."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnFunction(Function):
+    """A function of the user's own; called, it is the Python function that it was made of.
+
+    Members
+    -------
+    python : the Python function.
+    reference : another float model, or None.
+
+    The other members are those of :class:`pinion.functions.Function`.
+    """
+
+    python: Callable[..., Any]
+    reference: Callable[..., Any] | None = None
+
+    most_nodes: ClassVar[int] = MOST_NODES
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the Python function itself, on numbers or arrays."""
+        return self.python(*arguments, **named)
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        return self.python
+
+    def check(self, model: Model) -> None:
+        """Trace for a robot, and compare the trace with the Python function and the reference.
+
+        Raises
+        ------
+        pinion.functions.FunctionError
+            When the function cannot be traced, an input changes nothing, an output is the same for
+            every input, or trace, Python function and reference differ; with file and line.
+        """
+        super().check(model)
+        model = coupled(model)
+        built = BuiltFunction.of(self, model)
+        place = place_of(self.python)
+        _check_reach(self, built.graph, place)
+        drawn = sample(model, self, CHECKED, distribution="reference", seed=SEED)
+        states = {name: values.astype(np.float64) for name, values in drawn.items()}
+        with np.errstate(all="ignore"):
+            traced = built.evaluate(model, states)
+            self._check_finite(traced, place)
+            plain = self._on_numbers(model, states)
+            self._compare(traced, plain, SAME, "called with numbers", place)
+            if self.reference is not None:
+                other = self.evaluate(model, states)
+                at = place_of(self.reference)
+                self._compare(traced, other, SAME_AS_REFERENCE, "in its reference", at)
+
+    def _on_arrays(self, model: Model, given: Sequence[Floats]) -> list[Floats]:
+        """The float model: every operation of the trace, on arrays."""
+        states = {block.name: values for block, values in zip(self.inputs, given, strict=True)}
+        with np.errstate(all="ignore"):
+            results = BuiltFunction.of(self, model).evaluate(model, states)
+        return [results[block.name] for block in self.outputs]
+
+    def _on_numbers(self, model: Model, states: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The Python function on plain numbers, state by state."""
+        results: dict[str, list[Floats]] = {block.name: [] for block in self.outputs}
+        for state in range(CHECKED):
+            values = [
+                states[b.name][state] if b.shape else float(states[b.name][state])
+                for b in self.inputs
+            ]
+            returned = self.scalars(model, *values, region=_unmarked)
+            for block, flat in zip(self.outputs, returned, strict=True):
+                results[block.name].append(np.array(flat, np.float64).reshape(block.dims(model)))
+        return {name: np.stack(found) for name, found in results.items()}
+
+    def _check_finite(self, found: Mapping[str, Floats], place: Place) -> None:
+        for name, values in found.items():
+            bad = values[~np.isfinite(values)]
+            if bad.size:
+                raise UserError(
+                    f"{place}: the output '{name}' of '{self.name}' is {bad[0]} "
+                    "in some of the states that its inputs are drawn in: draw them where it is "
+                    "defined, or keep what it divides by away from zero with clamp() or maximum()."
+                )
+
+    def _compare(
+        self,
+        traced: Mapping[str, Floats],
+        other: Mapping[str, Floats],
+        tolerance: float,
+        what: str,
+        place: Place,
+    ) -> None:
+        for block in self.outputs:
+            name = block.name
+            size = float(np.max(np.abs(traced[name]), initial=0.0))
+            apart = np.abs(traced[name] - other[name])
+            if not (apart <= tolerance * max(size, tolerance)).all():
+                raise UserError(
+                    f"{place}: the output '{name}' of '{self.name}' is another {what} than traced, "
+                    f"by up to {np.max(apart):.3g} of {size:.3g}: let the function do the same "
+                    "for numbers as for traced values, and nothing that depends on earlier calls."
+                )
+
+
+def function(
+    *,
+    inputs: Blocks,
+    outputs: Blocks,
+    name: str | None = None,
+    doc: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    reference: Callable[..., Any] | None = None,
+    joint_space: bool = False,
+) -> Callable[[Callable[..., Any]], OwnFunction]:
+    """Make a function for hardware of a Python function: a decorator.
+
+    Parameters
+    ----------
+    inputs, outputs : :func:`array` by name, in the order of the records. The Python function has a
+        parameter for each input: a number for a scalar, else an array of numbers (NumPy, of objects
+        while it is traced). It may have two more, ``model`` for the robot and ``region`` for
+        marking parts, ``with region("forward", 1):``. It returns a mapping from outputs to values,
+        or values in order, or the one value; arrays as nested sequences or NumPy arrays.
+    name : by default that of the Python function.
+    doc : one line; by default the first of its docstring.
+    dims : lengths of axes by names of your own.
+    reference : another float model to be compared with, and to verify against: the same parameters,
+        each array (n, ...) of float64, and the same results, (n, ...).
+    joint_space : the results depend on the robot through its equations of motion in the joints'
+        coordinates alone (torques, accelerations, M), not on any link, frame or energy. It may then
+        be traced for a robot that moves in the same way, with fewer operations.
+
+    Raises
+    ------
+    pinion.functions.FunctionError
+        When the description is not whole or does not fit the Python function, with file and line.
+
+    Without a parameter ``model``, an axis of the robot or a quantity of its state, the function
+    takes no robot: it is built for ``none``.
+    """
+    here = caller()
+
+    def made(python: Callable[..., Any]) -> OwnFunction:
+        if not callable(python) or isinstance(python, type | Function):
+            raise UserError(
+                f"{here}: @function stands above {python!r:.80}, and makes functions for hardware "
+                "of plain Python functions alone."
+            )
+        place = place_of(python)
+        known = name if name is not None else getattr(python, "__name__", "")
+        check_name(known, f"the function {known!r}", here)
+        if known in FUNCTIONS:
+            raise UserError(
+                f"{place}: Pinion has a function '{known}' of its own: give yours another name, "
+                "with name='...'."
+            )
+        sizes = dimensions(dims or {}, here)
+        taken = blocks_of(inputs, "input", known, sizes, here)
+        given = blocks_of(outputs, "output", known, sizes, here)
+        extra = parameters_of(python, [block.name for block in taken], known, place)
+        lines = (inspect.getdoc(python) or known).splitlines()
+        robot = MODEL in extra or any(of_robot(block) for block in (*taken, *given))
+        return OwnFunction(
+            name=known,
+            doc=doc if doc is not None else lines[0],
+            inputs=taken,
+            outputs=given,
+            scalars=_algorithm(python, known, taken, given, extra, place),
+            floats=None if reference is None else _batches(reference, known, taken, given),
+            joint_space=joint_space and robot,
+            robotless=not robot,
+            python=python,
+            reference=reference,
+        )
+
+    return made
+
+
+def _algorithm(
+    python: Callable[..., Any],
+    name: str,
+    inputs: Sequence[Block],
+    outputs: Sequence[Block],
+    extra: Sequence[str],
+    place: Place,
+) -> Callable[..., list[list[Any]]]:
+    """The Python function as a row's algorithm: elements of each output, row by row."""
+
+    def scalars(model: Model, *values: Any, region: Any) -> list[list[Any]]:
+        arguments = {b.name: boxed(x) for b, x in zip(inputs, values, strict=True)}
+        arguments |= {k: v for k, v in ((MODEL, model), (REGION, region)) if k in extra}
+        with said(f"The function '{name}'", place):
+            returned = python(**arguments)
+        found = ordered(returned, outputs, name, place)
+        return [
+            elements(value, block.dims(model), block.name, name, place)
+            for block, value in zip(outputs, found, strict=True)
+        ]
+
+    return scalars
+
+
+def _batches(
+    reference: Callable[..., Any], name: str, inputs: Sequence[Block], outputs: Sequence[Block]
+) -> Callable[..., list[Floats]]:
+    """A reference as a row's float model, its results of the right shapes."""
+    place = place_of(reference)
+    extra = parameters_of(reference, [block.name for block in inputs], name, place)
+
+    def floats(model: Model, *values: Floats) -> list[Floats]:
+        count = len(values[0])
+        arguments: dict[str, Any] = {b.name: x for b, x in zip(inputs, values, strict=True)}
+        with said(f"The reference of '{name}'", place):
+            returned = reference(**arguments, **({MODEL: model} if MODEL in extra else {}))
+        found = ordered(returned, outputs, name, place)
+        results = []
+        for block, value in zip(outputs, found, strict=True):
+            found, wanted = np.asarray(value), (count, *block.dims(model))
+            if found.shape != wanted or found.dtype.kind not in "fiu":
+                raise UserError(
+                    f"{place}: the reference of '{name}' returns for '{block.name}' an array "
+                    f"{found.shape} of {found.dtype}: it must be {wanted} numbers."
+                )
+            results.append(found.astype(np.float64))
+        return results
+
+    return floats
+
+
+def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[object]:
+    """In place of a marker of regions, where there is nothing to mark."""
+    return nullcontext((name, body))
+
+
+def _check_reach(function: OwnFunction, graph: Graph, place: Place) -> None:
+    """Refuse inputs that change nothing, and outputs that nothing changes.
+
+    For a robot both may follow from the robot: an input is refused that the code does not mention,
+    and outputs only if none depends on an input.
+    """
+    number = {block.name: 1 << k for k, block in enumerate(function.inputs)}
+    reached: list[int] = []
+    for node in graph.nodes:
+        mask = 0
+        if node.op == names.INPUT:
+            mask = number[str(node.params[0]).partition("[")[0]]
+        for arg in node.args:
+            mask |= reached[arg]
+        reached.append(mask)
+    by_output = dict.fromkeys((block.name for block in function.outputs), 0)
+    for word, node_id in graph.outputs:
+        by_output[word.block] |= reached[node_id]
+    used = 0
+    for mask in by_output.values():
+        used |= mask
+    code = getattr(function.python, "__code__", None)
+    for name, bit in number.items():
+        idle = not used & bit if function.robotless else code is not None and not _reads(code, name)
+        if idle:
+            raise UserError(
+                f"{place}: the input '{name}' of '{function.name}' changes no output: use it, or "
+                "leave it out."
+            )
+    fixed = [name for name, mask in by_output.items() if not mask]
+    if fixed and (function.robotless or len(fixed) == len(by_output)):
+        raise UserError(
+            f"{place}: the output '{fixed[0]}' of '{function.name}' is constant, the same for "
+            "every input: leave it out, or compute it from them."
+        )
+
+
+def _reads(code: Any, name: str) -> bool:
+    """Whether code reads a parameter, itself or in a function inside it."""
+    if name in code.co_cellvars:
+        return True
+    for step in dis.get_instructions(code):
+        found = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith("LOAD_FAST") and name in found:
+            return True
+    return False

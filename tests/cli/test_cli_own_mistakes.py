@@ -1,0 +1,211 @@
+"""What is written wrong in a function of one's own is one sentence with its file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pinion.functions import OwnFunction
+
+from .conftest import Pinion
+
+HEAD = """\
+import math
+import numpy as np
+from pinion.api import POSITION, array, cos, function, sin, uniform
+
+X = array(sampling=uniform(-1, 1))
+V = array(3, sampling=uniform(-1, 1))
+ONE = {"inputs": {"x": X}, "outputs": {"y": array()}}
+VECTOR = {"inputs": {"v": V}, "outputs": {"y": array()}}
+"""
+
+
+def of(body: str, *, head: str = "@function(**ONE)\ndef f(x):\n") -> str:
+    """A file whose function has this body."""
+    return HEAD + head + "".join(f"    {line}\n" for line in body.split("\n"))
+
+
+def vector(body: str) -> str:
+    return of(body, head="@function(**VECTOR)\ndef f(v):\n")
+
+
+def described(inputs: str, outputs: str = '{"y": array()}', parameters: str = "x") -> str:
+    """A file whose description is this."""
+    return (
+        HEAD
+        + f"@function(inputs={inputs}, outputs={outputs})  #!\ndef f({parameters}):\n"
+        + ("    return 2.0 * x\n")
+    )
+
+
+# Name, the file with a mark behind the line that is wrong, what the sentence must say.
+MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
+    # What cannot be traced.
+    "if": (of("if x > 0.5:  #!\n    return x\nreturn -x"), ("select(condition, a, b)",)),
+    "ternary": (of("return x if x > 0.5 else -x  #!"), ("select(condition, a, b)",)),
+    "while": (of("while x < 1.0:  #!\n    x = x + x\nreturn x"), ("`for` over a fixed range",)),
+    "and": (
+        of("y = x and x > 0.1  #!\nreturn y * 1.0"),
+        ("in place of `and`", "select()"),
+    ),
+    "not": (of("return 1.0 * (not x)  #!"), ("in place of `and`, `or`, `not`",)),
+    "chain": (of("y = 0.1 < x < 0.9  #!\nreturn y"), ("a < b < c",)),
+    "max": (of("return max(x, 0.0)  #!"), ("minimum(a, b) and maximum(a, b)",)),
+    "assert": (of("assert x  #!\nreturn x"), ("leave the assertion out",)),
+    "float": (of("return float(x)  #!"), ("`float(x)`", "leave float() out", "pinion.api")),
+    "int": (of("return int(x)  #!"), ("`int(x)`", "select()")),
+    "round": (of("return round(x)  #!"), ("`round(x)`", "rounds to its formats alone")),
+    "floor": (of("return math.floor(x)  #!"), ("in place of math.floor",)),
+    "remainder": (of("return x % 0.5  #!"), ("remainder", "in range")),
+    "floor division": (of("return x // 2  #!"), ("`x // 2`", "whole part")),
+    "index": (of("return [1.0, 2.0][x]  #!"), ("index with numbers of Python's own", "look_up()")),
+    "index of an array": (
+        vector("return v[v[0]]  #!"),
+        ("index with numbers of Python's own", "select()"),
+    ),
+    "range": (of("y = x\nfor k in range(x):  #!\n    y = y + x\nreturn y"), ("count of a range",)),
+    "loop": (of("y = 0.0\nfor k in x:  #!\n    y = y + k\nreturn y"), ("no elements",)),
+    "length": (of("return len(x) * x  #!"), ("one number", "has no len()")),
+    "math": (of("return math.sin(x)  #!"), ("in place of math.sin, what pinion.api has",)),
+    "NumPy": (of("return np.exp(x)  #!"), ("NumPy's exp has no rule", "look_up()")),
+    "linear algebra": (
+        vector("return np.linalg.det(np.diag(v))  #!"),
+        ("NumPy's det has no rule",),
+    ),
+    "equality": (of("y = x == 0.5  #!\nreturn y"), ("no equality", "abs(a - b) < 0.001")),
+    "exponent": (of("return x ** x  #!"), ("whole exponents",)),
+    "base": (of("return 2 ** x  #!"), ("whole exponents",)),
+    "root": (of("return x ** 0.3  #!"), ("no power of 0.3", "sqrt(x)")),
+    "key": (of("return {x: 1.0}[x]  #!"), ("one number", "unhashable")),
+    "text": (of("return x + '1'  #!"), ("one number", "unsupported operand")),
+    "endless loop": (
+        of("while True:\n    x = x + 1.0  #!"),
+        ("ends at 1,000 operations", "own.py", "fewer times"),
+    ),
+    "recursion": (
+        HEAD
+        + "def g(x):\n    return g(x + 1.0)  #!\n@function(**ONE)\ndef f(x):\n    return g(x)\n",
+        ("ends at 1,000 operations",),
+    ),
+    "recursion without operations": (
+        HEAD + "def g(x):\n    return g(x)  #!\n@function(**ONE)\ndef f(x):\n    return g(x)\n",
+        ("did not come to an end",),
+    ),
+    "exception": (of("y = [1.0]\nreturn x + y[1]  #!"), ("raises IndexError", "out of range")),
+    "exit": (of("raise SystemExit(3)  #!"), ("'f' raises SystemExit (3)",)),
+    # What is returned.
+    "nothing": (
+        HEAD + "@function(**ONE)  #!\ndef f(x):\n    y = x\n",
+        ("returns nothing", "return of its outputs, y"),
+    ),
+    "word": (
+        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return 'y'\n",
+        ("holds 'y', a str", "return numbers"),
+    ),
+    "shape": (
+        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return [x, x]\n",
+        ("shape ()", "has (2,)"),
+    ),
+    "unequal rows": (
+        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return [[x, x], [x]]\n",
+        ("rows of unequal lengths",),
+    ),
+    "unknown output": (
+        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return {'y': x, 'z': x}\n",
+        ("'z'", "none of its outputs"),
+    ),
+    "missing output": (
+        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return {}\n",
+        ("returns no 'y'",),
+    ),
+    "too few": (
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})  #!\n'
+        "def f(x):\n    return (x,)\n",
+        ("returns 1 values", "2 outputs y, z"),
+    ),
+    "constant output": (
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})  #!\n'
+        "def f(x):\n    return x, 3.0\n",
+        ("'z' of 'f' is constant",),
+    ),
+    "input without effect": (
+        HEAD + '@function(inputs={"x": X, "z": X}, outputs={"y": array()})  #!\n'
+        "def f(x, z):\n    z = z * 2.0\n    return x * 2.0\n",
+        ("'z' of 'f' changes no output",),
+    ),
+    "division by zero": (
+        of("return 1.0 / (x - x)", head="@function(**ONE)  #!\ndef f(x):\n"),
+        ("'y' of 'f' is inf", "clamp()"),
+    ),  # noqa: E501 - a line
+    "memory": (
+        HEAD + "seen = []\n@function(**ONE)  #!\ndef f(x):\n    seen.append(x)\n"
+        "    return x * len(seen)\n",
+        ("another called with numbers than traced", "earlier calls"),
+    ),
+    # What is described.
+    "unused input": (described('{"x": X, "z": X}'), ("no parameter for its input 'z'",)),
+    "unknown input": (described('{"x": X}', parameters="x, gain"), ("'gain' of 'f' is no input",)),
+    "starred": (described('{"x": X}', parameters="x, *rest"), ("'rest'", "by its name")),
+    "no sampling": (described('{"x": array()}'), ("'x' of 'f' does not say how it is drawn",)),
+    "no inputs": (described("{}", parameters=""), ("'f' has no input",)),
+    "no outputs": (described('{"x": X}', "{}"), ("'f' has no output",)),
+    "dimension": (
+        described('{"x": array("m", sampling=uniform(0, 1))}'),
+        ("dimension 'm'", "dims="),
+    ),
+    "identifier": (described('{"x y": X}'), ("'x y' of 'f' has a name that is no identifier",)),
+    "word of Python": (described('{"lambda": X}'), ("no identifier",)),
+    "taken name": (described('{"x": X}', '{"saturated": array()}'), ("name that is taken",)),
+    "name twice": (described('[("x", X), ("x", X)]'), ("two inputs 'x'",)),
+    "no description": (described('{"x": 3}'), ("'x' of 'f' is described by 3", "array()")),
+    "drawn output": (described('{"x": X}', '{"y": X}'), ("outputs are computed",)),
+    "ends": (HEAD + "Z = uniform(2, 1)  #!\n", ("between 2.0 and 1.0", "the lower one first")),
+    "axis": (HEAD + "Z = array(0)  #!\n", ("the axis 0 is none",)),
+    "sampling": (HEAD + "Z = array(sampling=3)  #!\n", ("sampling 3", "uniform(low, high)")),
+    "symmetry": (HEAD + "Z = array(3, symmetric=True)  #!\n", ("two equal axes", "(3)")),
+    "Pinion's name": (
+        HEAD + "@function(**ONE, name='rnea')  #!\ndef f(x):\n    return x\n",
+        ("has a function 'rnea' of its own",),
+    ),
+    "two of a name": (
+        of("return x") + "@function(**ONE)\ndef f(x):  #!\n    return -x\n",
+        ("two functions for hardware are called 'f'",),
+    ),
+    "drawn shape": (
+        HEAD + "def draw(rng, count):  #!\n    return rng.uniform(size=(count, 2))\n"
+        '@function(inputs={"x": array(3, sampling=draw)}, outputs={"y": array()})\n'
+        "def f(x):\n    return x[0]\n",
+        ("sampling of 'x' draws an array", ", 2)", "must return"),
+    ),
+    "sampling raises": (
+        HEAD + "def draw(rng, count):\n    return rng.uniform(count, missing)  #!\n"
+        '@function(inputs={"x": array(3, sampling=draw)}, outputs={"y": array()})\n'
+        "def f(x):\n    return x[0]\n",
+        ("sampling of 'x' raises NameError",),
+    ),
+    "reference": (
+        HEAD + "def r(x):  #!\n    return x + 1.0\n@function(**ONE, reference=r)\n"
+        "def f(x):\n    return x * 2.0\n",
+        ("another in its reference than traced",),
+    ),
+    # The file.
+    "syntax": (HEAD + "def f(x:  #!\n    return x\n", ("no Python",)),
+    "import": (HEAD + "import no_such_module_at_all  #!\n", ("ModuleNotFoundError",)),
+    "raises": (HEAD + "1 / 0  #!\n", ("raises ZeroDivisionError (division by zero)",)),
+    "plain": (HEAD + "def f(x):  #!\n    return x\n", ("plain function", "@pinion.api.function")),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda name: name.replace(" ", "-"))
+def test_a_mistake_is_a_sentence_with_file_and_line(
+    mistake: str, pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OwnFunction, "most_nodes", 1000)
+    monkeypatch.chdir(tmp_path)
+    text, needles = MISTAKES[mistake]
+    lines = [k for k, line in enumerate(text.splitlines(), start=1) if "#!" in line]
+    assert len(lines) == 1, lines
+    Path("own.py").write_text(text)
+    pinion("info", "none", "--function", "own.py:f").refused(f"'own.py:{lines[0]}'", *needles)
