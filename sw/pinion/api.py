@@ -33,11 +33,13 @@ from pinion.functions import (
     OwnFunction,
     Quantity,
     Result,
+    State,
     Uniform,
     array,
     arrays_of,
     check_arrays,
     row_of,
+    state,
     uniform,
 )
 from pinion.functions.own import function
@@ -57,6 +59,7 @@ __all__ = [
     "FunctionError",
     "OwnFunction",
     "Quantity",
+    "State",
     "Uniform",
     "__version__",
     "array",
@@ -66,6 +69,7 @@ __all__ = [
     "function",
     "reciprocal",
     "sin",
+    "state",
     "uniform",
 ]
 

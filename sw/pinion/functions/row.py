@@ -311,27 +311,32 @@ class Function:
         start : what the first request finds, by word (`Stream.left` of the batch before); None for
             the initial values.
         """
-        model = coupled(model)
-        given = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
         stream = Stream({}, {})
         if self.states:
             graph = self.trace(model, minimal=False)
-            stream = stream_floats(
-                graph, columns_of(self.inputs, model, arrays), fresh=fresh, start=start
-            )
-            count = len(given[0])
-            for state in self.states:
-                flat = np.zeros((count, math.prod(state.dims(model))))
-                for word, at in state.positions(model).items():
-                    flat[:, at] = stream.found[word]
-                given.append(flat.reshape(count, *state.dims(model)))
+            columns = columns_of(self.inputs, coupled(model), arrays)
+            stream = stream_floats(graph, columns, fresh=fresh, start=start)
+        return self.step(model, arrays, stream.found), stream
+
+    def step(
+        self, model: Model, arrays: Mapping[str, Floats], found: Mapping[str, Floats]
+    ) -> dict[str, Floats]:
+        """The float model of requests that find these states, columns (n,) by word."""
+        model = coupled(model)
+        given = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
+        count = len(given[0]) if given else 1
+        for state in self.states:
+            flat = np.zeros((count, math.prod(state.dims(model))))
+            for word, at in state.positions(model).items():
+                flat[:, at] = found[word]
+            given.append(flat.reshape(count, *state.dims(model)))
         if self.floats is None:
             results: Sequence[Floats] = self._on_arrays(model, given)
         else:
             results = self.floats(model, *given, **self._terms)
         named = zip((*self.outputs, *self.states), results, strict=True)
         coming = self.results
-        return {block.name: result for block, result in named if block in coming}, stream
+        return {block.name: result for block, result in named if block in coming}
 
     def _on_arrays(self, model: Model, given: Sequence[Floats]) -> list[Floats]:
         """The algorithm over scalars with a batch in the place of each scalar."""
