@@ -13,6 +13,7 @@ import pytest
 from amaranth.hdl import C, Signal
 from numpy.typing import NDArray
 
+from pinion import driver
 from pinion.cosim import verify
 from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.reference import Reference, Words, request_words
@@ -20,7 +21,7 @@ from pinion.cosim.scoreboard import first_divergence
 from pinion.cosim.stream import PATTERNS, pack_records, unpack_records
 from pinion.flow import Build, build
 from pinion.flow.build import make_design
-from pinion.functions import Function, sample
+from pinion.functions import Function, row_of, sample
 from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
 from pinion.gateware.emit import RTLIL, core_rtlil
@@ -137,6 +138,31 @@ def test_a_request_that_is_dropped_moves_no_state(integrator: Path) -> None:
     assert not flags.any() and run.user.tolist() == [False] * 9 + [True] * 30
 
 
+def _through_driver(folder: Path, device: str) -> int:
+    """Requests that differ from the integers, in batches of many sizes with a reset."""
+    stream = Streamed(folder, 900)
+    stream.fresh[:] = np.arange(900) == 500
+    expected, _ = stream.reference.expected(stream.words, stream.fresh.copy())
+    x = stream.words.view(np.float32)[:, 0]
+    found = []
+    with driver.open(folder, device=device, chunk=64) as card:
+        for start, end in ((0, 200), (200, 201), (201, 500), (500, 900)):
+            if start == 500:
+                card.reset_state()
+            found.append(np.atleast_1d(card.run(x=x[start:end]).y))
+    got = np.concatenate(found).astype(np.float32).view(np.uint32)
+    return int((got != expected[:, 0]).sum())
+
+
+def test_the_driver_keeps_a_stream_on_the_simulated_card(integrator: Path) -> None:
+    assert _through_driver(integrator, "sim") == 0
+
+
+@pytest.mark.slow
+def test_the_whole_top_keeps_a_stream_and_resets_it(integrator: Path) -> None:
+    assert _through_driver(integrator, "sim:top") == 0
+
+
 @pytest.mark.slow
 def test_the_scoreboard_replays_a_stream_from_its_beginning(integrator: Path) -> None:
     stream = Streamed(integrator, 60)
@@ -204,3 +230,27 @@ def _made(stream: Streamed, folder: Path, *, cycles: int) -> CompiledCore:
     core = Core(graph=made.fixed, binding=binding, build_hash=0)
     (folder / RTLIL).write_text(core_rtlil(core))
     return stream.core(folder)
+
+
+# ---- the example ----
+
+
+def test_a_request_that_ends_early_moves_no_state(tmp_path: Path) -> None:
+    """The PID controller of the examples; a request of two beats, the first of them its last."""
+    pid = row_of("examples/functions/pid.py:pid")
+    build(None, pid, tmp_path / "pid", ii=None, formats="auto")
+    stream = Streamed(tmp_path / "pid", 2000)
+    m = stream.build.manifest
+    assert m.beats_in == 2 and set(m.states) == {"integral", "slope", "last"}
+    core = stream.core()
+    assert stream.wrong(core, "bursts") == 0
+    words = stream.words[:60]
+    beats, last = pack_records(words, lanes=m.lanes_in, beats=2)
+    last[40] = True  # the first beat of request 20: its second one is dropped as one of its own
+    core.reset()
+    run = core.run(beats, last, expected_beats=59)
+    got = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
+    want, flags = stream.reference.expected(np.delete(words, 20, axis=0))
+    assert (got == want).all() and (run.user == flags).all()
+    whole, _ = stream.reference.expected(words)
+    assert (np.delete(whole, 20, axis=0) != want).any()  # it would have moved them
