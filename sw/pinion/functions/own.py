@@ -111,7 +111,7 @@ class OwnFunction(Function):
         with np.errstate(all="ignore"):
             results = BuiltFunction.of(self, model).step(model, states, found)
         # What the next request finds, nobody asks of a single step.
-        return [results[block.name] for block in self.outputs] + given[len(self.inputs) :]
+        return [*(results[block.name] for block in self.outputs), *given[len(self.inputs) :]]
 
     def _arrays_of_states(self, model: Model, found: Mapping[str, Floats]) -> dict[str, Floats]:
         """States by block name, (n, ...), from their columns by word."""
