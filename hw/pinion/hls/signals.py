@@ -262,6 +262,8 @@ def plan_signals(
         if all(planner.values[i] == fmt for i, fmt in better.items()):
             break
         found |= better
+    for i in graph.negated_results():  # done by converters: no signal
+        del planner.values[i], planner.ports[i]
     return SignalPlan(values=planner.values, ports=planner.ports)
 
 
