@@ -21,7 +21,18 @@ from pinion import driver, installation
 from pinion.driver import Device, DriverError, find_transport
 from pinion.driver.transport import split_device
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.dynamics.scalar import clamp, cos, reciprocal, sin
+from pinion.dynamics.scalar import (
+    absolute,
+    clamp,
+    cos,
+    hypot2,
+    less,
+    maximum,
+    minimum,
+    reciprocal,
+    select,
+    sin,
+)
 from pinion.functions import (
     Backend,
     Block,
@@ -62,12 +73,18 @@ __all__ = [
     "State",
     "Uniform",
     "__version__",
+    "absolute",
     "array",
     "backend",
     "clamp",
     "cos",
     "function",
+    "hypot2",
+    "less",
+    "maximum",
+    "minimum",
     "reciprocal",
+    "select",
     "sin",
     "state",
     "uniform",

@@ -48,7 +48,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "while": (of("while x < 1.0:  #!\n    x = x + x\nreturn x"), ("`for` over a fixed range",)),
     "and": (
         of("y = x and x > 0.1  #!\nreturn y * 1.0"),
-        ("in place of `and`", "select()"),
+        ("in place of `and`", "(a < b) & (b < c)"),
     ),
     "not": (of("return 1.0 * (not x)  #!"), ("in place of `and`, `or`, `not`",)),
     "chain": (of("y = 0.1 < x < 0.9  #!\nreturn y"), ("a < b < c",)),
@@ -60,6 +60,14 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "floor": (of("return math.floor(x)  #!"), ("in place of math.floor",)),
     "remainder": (of("return x % 0.5  #!"), ("remainder", "in range")),
     "floor division": (of("return x // 2  #!"), ("`x // 2`", "whole part")),
+    "condition as a number": (
+        of("return x + (x > 0.5)  #!"),
+        ("condition is no number", "select(condition, 1.0, 0.0)"),
+    ),
+    "condition returned": (
+        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return x > 0.5\n",
+        ("a Condition", "select(condition, 1.0, 0.0)"),
+    ),
     "index": (of("return [1.0, 2.0][x]  #!"), ("index with numbers of Python's own", "look_up()")),
     "index of an array": (
         vector("return v[v[0]]  #!"),
@@ -138,7 +146,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "division by zero": (
         of("return 1.0 / (x - x)", head="@function(**ONE)  #!\ndef f(x):\n"),
         ("'y' of 'f' is inf", "clamp()"),
-    ),  # noqa: E501 - a line
+    ),
     "memory": (
         HEAD + "seen = []\n@function(**ONE)  #!\ndef f(x):\n    seen.append(x)\n"
         "    return x * len(seen)\n",

@@ -36,6 +36,11 @@ EXAMPLES = {
     "reciprocal": Node("reciprocal", (0,), (16, 12)),
     "clamp": Node("clamp", (0,), (-1.25, 0.75, 16, 8)),
     "hypot2": Node("hypot2", (0, 1), (16, 4)),
+    "abs": Node("abs", (0,), (16, 8)),
+    "minimum": Node("minimum", (0, 1), (16, 8)),
+    "maximum": Node("maximum", (0, 1), (16, 8)),
+    "less": Node("less", (0, 1), (16, 12)),
+    "select": Node("select", (0, 1, 2), (16, 8)),
     "quantize": Node("quantize", (0,), QUANTIZE),
 }
 # A dot that adds something to its products: one operand more, and the first sign is free.
@@ -246,9 +251,9 @@ def test_every_kind_of_unit_exists_in_hardware() -> None:
 def test_formats_of_the_fixed_dialect_are_derived_by_the_rows() -> None:
     fixed = lower(table_graph(), Q16)
     for node, fmt in zip(fixed.nodes, formats(fixed), strict=True):
+        functions = [name for name, row in OPS.items() if row.family is Family.FUNCTION]
         want = {
-            **dict.fromkeys(("input", "const", "quantize"), Format(32, 16)),
-            **dict.fromkeys(("sin", "cos", "reciprocal", "clamp", "hypot2"), Format(32, 16)),
+            **dict.fromkeys(("input", "const", "quantize", *functions), Format(32, 16)),
             **dict.fromkeys(("add", "sub", "neg"), Format(33, 16)),
             "sum": Format(34, 16),
             "mul": Format(64, 32),

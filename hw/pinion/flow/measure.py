@@ -14,6 +14,7 @@ from pinion.functions.row import columns_of
 from pinion.graph import evaluate_floats, names, node_integers, sticky, stream_integers
 from pinion.graph.evaluate import formats
 from pinion.hls import Design
+from pinion.hls.budget import undecided
 from pinion.link.accuracy import margins, quantiles, relative_errors
 from pinion.robot import Model
 
@@ -63,22 +64,25 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     if graph.states:
         # Each request alone, from the states that the integers had.
         values, stream = stream_integers(graph, inputs)
-        columns = columns_of(row.inputs, model, doubles)
-        whole = row.trace(model, minimal=False)
-        columns |= {str(state.word): np.zeros(states) for state in whole.states}
-        columns |= {
+        flags = sticky(flags | values.any_saturated(states))
+        found = {
             str(state.word): stream.found[state.word] * fmts[i].lsb
             for i, state in graph.state_nodes().items()
         }
-        good = ~sticky(flags | values.any_saturated(states))
+        whole = row.trace(model, minimal=False)
+        unread = {str(state.word): np.zeros(states) for state in whole.states}
+        requests = columns_of(row.inputs, model, doubles)
         floats: dict[str, NDArray[Any]] = {
             word: np.broadcast_to(value, (states,))
-            for word, value in evaluate_floats(whole, columns).items()
+            for word, value in evaluate_floats(whole, requests | unread | found).items()
         }
     else:
-        values = node_integers(graph, inputs)
-        good = ~(flags | values.any_saturated(states))
+        values, found = node_integers(graph, inputs), {}
+        flags |= values.any_saturated(states)
         floats = _words(row.results, model, row.evaluate(model, doubles))
+    flagged = int(flags.sum())
+    columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs} | found
+    good = ~(flags | undecided(graph, columns, made.decisions, states))
     error: dict[str, NDArray[Any]] = {}
     for name, number in graph.outputs:
         integers = np.broadcast_to(np.asarray(values.nodes[number]), (states,))
@@ -95,7 +99,7 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     errors = np.stack(list(error.values()), axis=1)
     budget = np.array([made.budget[word] for word in error])
     return {
-        "flagged": states - int(good.sum()),
+        "flagged": flagged,
         **quantiles(relative),
         "budget_held": bool((errors <= budget).all()),  # NaN is outside
         "budget_over_largest": margins(errors, budget),

@@ -4,7 +4,8 @@ Each place that loses information adds at most a known error: half a last bit fo
 distance of a constant from its integer, the sine unit's own bound. To first order a result strays
 by the sum of these errors, each times the result's sensitivity to that place. Sensitivities come
 from reverse-mode differentiation at given states; the budget is the largest such sum over the
-states, times a margin for second-order terms and for states between the samples.
+states, times a margin for second-order terms and for states between the samples. That holds for
+requests all of whose comparisons are decided: by more than what they compare may be off.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.graph import Graph, node_floats
-from pinion.graph.evaluate import Floats, adjoints, formats
+from pinion.graph.evaluate import Floats, adjoints, decision_adjoints, decisions, formats
 from pinion.graph.ops import OPS
 from pinion.graph.progress import Advance, unheard
 
@@ -59,6 +60,40 @@ def state_budgets(
         bounds[name] = total + FLOAT32_EPS * np.abs(values[node])
         advance(len(bounds) / len(graph.outputs))
     return bounds
+
+
+def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, float]:
+    """How far what a comparison decides by may be from its float value, by node.
+
+    A comparison of values that are nearer than that may be decided either way; where it is, the
+    result's error has no bound.
+    """
+    errors = introduced_errors(graph)
+    values = node_floats(graph, inputs)
+    bounds: dict[int, float] = {}
+    for i in decisions(graph, values):
+        bars = decision_adjoints(graph, values, i)
+        total = sum(np.abs(bar) * error for error, bar in zip(errors, bars, strict=True) if error)
+        bounds[i] = float(np.max(total)) * MARGIN
+    return {i: bound for i, bound in bounds.items() if bound}  # a condition itself is exact
+
+
+def undecided(
+    graph: Graph, inputs: Mapping[str, Floats], bounds: Mapping[int, float], count: int
+) -> NDArray[np.bool_]:
+    """Requests in which a comparison may be decided either way, (count,).
+
+    Parameters
+    ----------
+    inputs : requests (count,) by input word, as floats.
+    bounds : of :func:`decision_budget`.
+    """
+    found = np.zeros(count, dtype=np.bool_)
+    if bounds:
+        by_node = decisions(graph, node_floats(graph, inputs))
+        for i, bound in bounds.items():
+            found |= ~(np.abs(by_node[i]) > bound)  # NaN is undecided
+    return found
 
 
 def error_budget(

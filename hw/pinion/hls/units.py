@@ -34,6 +34,10 @@ _ROWS = (
     UnitRow(name="sincos", price=10.0, latency=None),
     UnitRow(name="reciprocal", price=10.0, latency=None, flags=True),
     UnitRow(name="clamp", price=0.1, latency=lambda width: 1),
+    UnitRow(name="abs", price=0.1, latency=lambda width: 1, flags=True),
+    UnitRow(name="minmax", price=0.1, latency=lambda width: 1),
+    UnitRow(name="less", price=0.1, latency=lambda width: 1),
+    UnitRow(name="select", price=0.1, latency=lambda width: 1),
     UnitRow(name="hypot2", price=2.0, latency=lambda width: 3, flags=True),
 )
 

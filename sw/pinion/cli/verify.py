@@ -130,6 +130,11 @@ def _show(result: Mapping[str, Any]) -> None:
             "stream, so no budget bounds that; those above are of each request from the core's own "
             "states."
         )
+    if result.get("undecided"):
+        say(
+            f"{result['undecided']} requests are undecided: a comparison is nearer there than what "
+            "it compares may be off, so that their errors say nothing. Bit for bit they count."
+        )
     if "snapping" in result:
         say(snapped_errors_sentence(result["snapping"]))
     if result["ok"]:

@@ -112,7 +112,7 @@ def uniform(low: float, high: float) -> Uniform:
         return Uniform(float(low), float(high))
 
 
-def dimensions(dims: Mapping[str, int], here: Place) -> Mapping[str, int]:
+def dimensions(dims: Mapping[Any, Any], here: Place) -> Mapping[str, int]:
     """Lengths of axes by names of the user's own, checked."""
     for name, size in dims.items():
         if not isinstance(name, str) or not name.isidentifier() or name in DIMENSIONS:

@@ -176,8 +176,8 @@ _SYNTAX: Mapping[str, str] = MappingProxyType(
         "while": "; here in place of `while`: a `for` over a fixed range, in which select() keeps "
         "what is done",
         "min": "; here in place of Python's min and max: minimum(a, b) and maximum(a, b)",
-        "bool": "; here in place of `and`, `or`, `not` and chains such as a < b < c: one select() "
-        "inside another",
+        "bool": "; here in place of `and`, `or`, `not` and chains such as a < b < c: &, | and ~ "
+        "of conditions, as in (a < b) & (b < c)",
         "assert": "; here: leave the assertion out, as a core has nobody to tell",
         "if": "; here in place of `if`: select(condition, a, b), with both values computed",
     }
@@ -217,16 +217,16 @@ def _covers(node: ast.AST, place: Place) -> bool:
 
 def _deepest(trace: TracebackType | None) -> Place | None:
     """The innermost line of the user's code that an error went through."""
-    steps = []
+    steps: list[TracebackType] = []
     while trace is not None:
         if _is_users(trace.tb_frame.f_code):
             steps.append(trace)
         trace = trace.tb_next
     # What the user calls of other packages is less telling than where it is called.
     near = [step for step in steps if "site-packages" not in step.tb_frame.f_code.co_filename]
-    found = (near or steps or [None])[-1]
-    if found is None:
+    if not steps:
         return None
+    found = (near or steps)[-1]
     code, line = found.tb_frame.f_code, found.tb_lineno
     positions = list(code.co_positions())[found.tb_lasti // 2]
     first, last, left, right = positions

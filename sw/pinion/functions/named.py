@@ -91,21 +91,22 @@ def row_of(
     FunctionError
         As :func:`function`.
     """
-    if isinstance(wanted, str):
+    given: Any = wanted
+    if isinstance(given, str):
         return function(
-            wanted,
+            given,
             derivatives=derivatives,
             outputs=outputs,
             joint_terms=joint_terms,
             friction_width=friction_width,
         )
-    if not isinstance(wanted, Function):
-        shown = getattr(wanted, "__name__", repr(wanted))
+    if not isinstance(given, Function):
+        shown = getattr(given, "__name__", repr(given))
         raise FunctionError(
             f"{shown:.60} is no function for hardware: give the name of one, or put "
             "@pinion.api.function above it."
         )
-    row = wanted.asked(outputs) if outputs else wanted
+    row = given.asked(outputs) if outputs else given
     return row.with_terms(joint_terms, friction_width) if joint_terms else row
 
 

@@ -206,7 +206,7 @@ def function(
     """
     here = caller()
 
-    def made(python: Callable[..., Any]) -> OwnFunction:
+    def made(python: Any) -> OwnFunction:
         if not callable(python) or isinstance(python, type | Function):
             raise UserError(
                 f"{here}: @function stands above {python!r:.80}, and makes functions for hardware "
@@ -289,9 +289,9 @@ def _batches(
         arguments: dict[str, Any] = {b.name: x for b, x in zip(inputs, values, strict=True)}
         with said(f"The reference of '{name}'", place):
             returned = reference(**arguments, **({MODEL: model} if MODEL in extra else {}))
-        found = ordered(returned, outputs, name, place)
         results = []
-        for block, value in zip(outputs, found, strict=True):
+        in_order = ordered(returned, outputs, name, place)
+        for block, value in zip(outputs, in_order, strict=True):
             found, wanted = np.asarray(value), (count, *block.dims(model))
             if found.shape != wanted or found.dtype.kind not in "fiu":
                 raise UserError(

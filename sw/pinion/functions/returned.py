@@ -17,7 +17,8 @@ def boxed(value: Any) -> Any:
     """An input as the Python function takes it: nested lists as an array of objects."""
     if not isinstance(value, list):
         return value
-    shape, inner = [], value
+    shape: list[int] = []
+    inner: Any = value
     while isinstance(inner, list):
         shape.append(len(inner))
         inner = inner[0] if inner else None
@@ -90,7 +91,7 @@ def elements(value: Any, dims: tuple[int, ...], output: str, name: str, place: P
 
 def _shape(value: Any) -> tuple[int, ...] | None:
     if isinstance(value, np.ndarray):
-        return value.shape
+        return tuple(value.shape)
     if not isinstance(value, tuple | list):
         return ()
     shapes = {_shape(element) for element in value}

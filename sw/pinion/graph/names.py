@@ -17,6 +17,11 @@ COS: Final = "cos"
 RECIPROCAL: Final = "reciprocal"
 CLAMP: Final = "clamp"
 HYPOT2: Final = "hypot2"
+ABS: Final = "abs"
+MINIMUM: Final = "minimum"
+MAXIMUM: Final = "maximum"
+LESS: Final = "less"
+SELECT: Final = "select"
 QUANTIZE: Final = "quantize"
 
 # What is given, not computed; functions of an angle.

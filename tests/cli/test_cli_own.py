@@ -1,0 +1,100 @@
+"""The verbs with a function of one's own: built, explored and shown by the name of its file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .conftest import Pinion
+
+OWN = """
+from pinion.api import array, function, uniform
+
+@function(
+    inputs={
+        "x": array(2, unit="m", sampling=uniform(-1, 1)),
+        "gain": array(sampling=uniform(1, 2)),
+    },
+    outputs={"y": array(2, unit="m")},
+)
+def scaled(x, gain):
+    "Scaled places."
+    return gain * x[::-1]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "own_file.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_verbs_take_a_file(folder: Path, pinion: Pinion) -> None:
+    shown = pinion("info", "none", "--function", "own_file.py:scaled", "--json").json
+    assert shown["function"]["doc"] == "Scaled places."
+    assert shown["function"]["inputs"][1] == {
+        "name": "gain",
+        "shape": [],
+        "unit": "1",
+        "sampling": "1 to 2",
+    }
+    built = pinion("build", "none", "own_file.py:scaled", "-o", "core", "--json").json
+    assert (built["robot"], built["function"]) == ("none", "scaled")
+    done = pinion("verify", "core", "--samples", 100, "--json").json
+    assert done["ok"] and done["float_model"] == "the float graph in the folder"
+    done = pinion(
+        "verify", "core", "--samples", 100, "--function", "own_file.py:scaled", "--json"
+    ).json
+    assert done["ok"] and done["float_model"] == "the present code of scaled"
+    np.savez("in.npz", x=[[1.0, 2.0], [3.0, 4.0]], gain=2.0)
+    run = pinion("run", "core", "--input", "in.npz", "--output", "out.npz", "--json").json
+    assert run["requests"] == 2
+    with np.load("out.npz") as out:
+        assert out["y"].tolist() == [[4.0, 2.0], [8.0, 6.0]]
+    exported = pinion("export", "core", "-o", "exported", "--requests", 4, "--json").json
+    assert exported["name"] and (folder / "exported").is_dir()
+
+
+def test_verbs_take_a_module_of_the_present_folder(folder: Path, pinion: Pinion) -> None:
+    assert pinion("info", "none", "--function", "own_file:scaled", "--json").json["savings"]
+    pinion("info", "two_link", "--function", "own_file:scaled").refused(
+        "'scaled' takes no robot, and 'two_link' is given"
+    )
+    pinion("build", "none", "rnea", "-o", "core").refused("'rnea' computes something of a robot")
+    pinion("verify", "core", "--netlist", "--function", "own_file:scaled").refused("--function")
+
+
+def test_a_sweep_knows_the_code_that_it_was_of(folder: Path, pinion: Pinion) -> None:
+    """A point is measured again when its function has changed, and only then."""
+    sweep = ("explore", "none", "own_file.py:scaled", "--ii", 4, "--samples", 50, "-j", 1)
+
+    def points() -> list[dict[str, object]]:
+        found: list[dict[str, object]] = pinion(*sweep, "-o", "points", "--json").json["points"]
+        return found
+
+    (first,) = points()
+    assert first["failure"] is None and first["multipliers"] == 1 and not first["resumed"]
+    (again,) = points()
+    assert again["resumed"] and again["point"] == first["point"]
+    (folder / "own_file.py").write_text(OWN.replace("gain * x", "gain * gain * x"))
+    (changed,) = points()
+    assert changed["point"] != first["point"] and not changed["resumed"]
+    assert json.loads((folder / "points" / "explore.json").read_text())["function"]
+
+
+def test_help_shows_how_functions_are_named(pinion: Pinion) -> None:
+    shown = pinion("build", "--help")
+    assert shown.code == 0 and "FILE.py:FUNCTION" in shown.out and "MODULE:FUNCTION" in shown.out
+
+
+def test_the_pages_first_function_is_one(pinion: Pinion, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own-functions.md").read_text()
+    text = page.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "tip.py").write_text(text)
+    name = f"{tmp_path / 'tip.py'}:tip"
+    shown = pinion("info", "two_link", "--function", name, "--json").json
+    assert [block["shape"] for block in shown["function"]["inputs"]] == [[2], []]
