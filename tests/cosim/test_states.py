@@ -239,6 +239,8 @@ def test_a_request_that_ends_early_moves_no_state(tmp_path: Path) -> None:
     """The PID controller of the examples; a request of two beats, the first of them its last."""
     pid = row_of("examples/functions/pid.py:pid")
     build(None, pid, tmp_path / "pid", ii=None, formats="auto")
+    figures = verify(tmp_path / "pid", samples=10_000, function=pid)
+    assert figures["mismatches"] == 0 and figures["ok"]
     stream = Streamed(tmp_path / "pid", 2000)
     m = stream.build.manifest
     assert m.beats_in == 2 and set(m.states) == {"integral", "slope", "last"}
