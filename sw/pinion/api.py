@@ -44,11 +44,13 @@ from pinion.functions import (
     OwnFunction,
     Quantity,
     Result,
+    State,
     Uniform,
     array,
     arrays_of,
     check_arrays,
     row_of,
+    state,
     uniform,
 )
 from pinion.functions.own import function
@@ -68,6 +70,7 @@ __all__ = [
     "FunctionError",
     "OwnFunction",
     "Quantity",
+    "State",
     "Uniform",
     "__version__",
     "absolute",
@@ -83,6 +86,7 @@ __all__ = [
     "reciprocal",
     "select",
     "sin",
+    "state",
     "uniform",
 ]
 
@@ -101,6 +105,8 @@ GROUP = "pinion.backends"
 class FloatBackend(Closing):
     """The float model on the host: float64 results of the float32 requests that a card would get.
 
+    States of a function go on from batch to batch, until `reset_state`.
+
     Members
     -------
     model, function : what is computed.
@@ -110,6 +116,11 @@ class FloatBackend(Closing):
         self.model = model
         self.function = function
         self._inputs = arrays_of(function.inputs, model)
+        self._state: dict[str, float] | None = None
+
+    def reset_state(self) -> None:
+        """Begin a new stream: the next request finds the function's initial states."""
+        self._state = None
 
     def run(self, **arrays: ArrayLike) -> Result:
         """Compute a batch; ``saturated`` is False throughout, ``cycles`` None.
@@ -124,7 +135,8 @@ class FloatBackend(Closing):
             a.name: np.broadcast_to(batch.arrays[a.name], (batch.count, *a.shape)).astype(float)
             for a in self._inputs
         }
-        results = self.function.evaluate(self.model, states)
+        results, stream = self.function.follow(self.model, states, start=self._state)
+        self._state = stream.left or None
         flags = np.zeros(batch.count, dtype=np.bool_)
         if batch.single:
             results = {name: array[0, ...] for name, array in results.items()}
@@ -157,6 +169,10 @@ class CardBackend(Closing):
     def __call__(self, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
         return self.run(**arrays)
+
+    def reset_state(self) -> None:
+        """Begin a new stream, as :meth:`pinion.driver.Device.reset_state` does."""
+        self.device.reset_state()
 
     def close(self) -> None:
         """Close the device; a build folder that the backend made for itself goes too."""

@@ -47,6 +47,7 @@ def top_parameters(
         core_khz=round(1000 * (manifest.clock_mhz if crossing else link_mhz)),
         link_khz=round(1000 * link_mhz),
         crossing=crossing,
+        states=bool(manifest.states),
     )
 
 

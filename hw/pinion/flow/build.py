@@ -28,6 +28,7 @@ from pinion.hls.clusters import NONE, link_parents
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
 from pinion.hls.planfile import PLAN, plan_text
+from pinion.hls.schedule import LoopError
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.manifest import MANIFEST
@@ -132,8 +133,8 @@ def make_design(
     Raises
     ------
     ValueError
-        Subclasses with a sentence: an unknown format, an interval below 1, a constant of the robot
-        that the format cannot hold.
+        Subclasses with a sentence: an unknown format, an interval below 1 or shorter than a loop
+        through states, a constant of the robot that the format cannot hold.
     """
     parents = link_parents(clusters, model.parents)
     report(f"Tracing {row.name} for {model.name}")
@@ -149,24 +150,48 @@ def make_design(
     plan = format_plan(model, row, folded, formats, ranges=ranges, max_error=max_error)
     distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
     timing = objective_timing(objective, plan)
+    choose = ii is None
     if ii is None:
         chosen = choose_interval(folded, clock_mhz=clock_mhz)
         ii = chosen.ii
         report(f"Interval {ii}: {chosen.why}")
-    report(f"Scheduling at one result every {ii} cycles")
-    return design(
-        traced,
-        ii=ii,
-        plan=plan,
-        timing=timing,
-        states=budget_states(model, row, distribution),
-        droppable=droppable,
-        patience=PATIENCE[objective],
-        link_parents=parents,
-        floorplan=floorplan,
-        report=report,
-        advance=advance,
-    )
+    states = budget_states(model, row, distribution)
+
+    def at(interval: int) -> Design:
+        report(f"Scheduling at one result every {interval} cycles")
+        return design(
+            traced,
+            ii=interval,
+            plan=plan,
+            timing=timing,
+            states=states,
+            droppable=droppable,
+            patience=PATIENCE[objective],
+            link_parents=parents,
+            floorplan=floorplan,
+            report=report,
+            advance=advance,
+        )
+
+    wanted, late, made = ii, None, None
+    while made is None:
+        try:
+            made = at(ii)
+        except LoopError as error:
+            late, ii = late or error, error.ii
+            report(f"The loop through {error.through} takes {ii} cycles")
+    if late is None:
+        return made
+    # Sums are gathered for an interval: only a design shows whether the next shorter one is kept.
+    while ii - 1 > wanted:
+        try:
+            made = at(ii - 1)
+        except LoopError:
+            break
+        ii -= 1
+    if not choose:
+        raise LoopError(late.words, asked=wanted, ii=ii)
+    return made
 
 
 def build(

@@ -77,6 +77,7 @@ def build_manifest(
         content=content,
         decisions={f"%{i}": float(f"{bound:.6g}") for i, bound in plan.decisions.items()},
         snapping=snapping.figures() if snapping else {},
+        states={str(state.word): state.initial for state in plan.fixed.states},
     )
 
 

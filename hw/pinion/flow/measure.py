@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.functions import Block, Function, sample
-from pinion.graph import names, node_integers
+from pinion.functions.row import columns_of
+from pinion.graph import evaluate_floats, names, node_integers, sticky, stream_integers
 from pinion.graph.evaluate import formats
 from pinion.hls import Design
 from pinion.hls.budget import undecided
@@ -52,19 +53,36 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     graph = made.fixed
     fmts = formats(graph)
     inputs, flags = {}, np.zeros(states, dtype=np.bool_)
-    for node, fmt in zip(graph.nodes, fmts, strict=True):
-        if node.op == names.INPUT:
+    words = graph.state_nodes()
+    for i, (node, fmt) in enumerate(zip(graph.nodes, fmts, strict=True)):
+        if node.op == names.INPUT and i not in words:
             name = str(node.params[0])
             bits = np.ascontiguousarray(sent[name], dtype=np.float32).view(np.uint32)
             inputs[name], bad = float32_to_fixed(bits, fmt)
             flags |= bad
-    values = node_integers(graph, inputs)
-    flags |= values.any_saturated(states)
-    flagged = int(flags.sum())
-    columns = {str(name): np.asarray(sent[name], np.float64) for name in graph.inputs}
-    good = ~(flags | undecided(graph, columns, made.decisions, states))
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
-    floats = _words(row.results, model, row.evaluate(model, doubles))
+    if graph.states:
+        # Each request alone, from the states that the integers had.
+        values, stream = stream_integers(graph, inputs)
+        flags = sticky(flags | values.any_saturated(states))
+        found = {
+            str(state.word): stream.found[state.word] * fmts[i].lsb
+            for i, state in graph.state_nodes().items()
+        }
+        whole = row.trace(model, minimal=False)
+        unread = {str(state.word): np.zeros(states) for state in whole.states}
+        requests = columns_of(row.inputs, model, doubles)
+        floats: dict[str, NDArray[Any]] = {
+            word: np.broadcast_to(value, (states,))
+            for word, value in evaluate_floats(whole, requests | unread | found).items()
+        }
+    else:
+        values, found = node_integers(graph, inputs), {}
+        flags |= values.any_saturated(states)
+        floats = _words(row.results, model, row.evaluate(model, doubles))
+    flagged = int(flags.sum())
+    columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs} | found
+    good = ~(flags | undecided(graph, columns, made.decisions, states))
     error: dict[str, NDArray[Any]] = {}
     for name, number in graph.outputs:
         integers = np.broadcast_to(np.asarray(values.nodes[number]), (states,))

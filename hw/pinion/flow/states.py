@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.functions import Function, sample
+from pinion.graph import stream_floats
 from pinion.robot import Model
 
 REFERENCE = "reference"
@@ -47,4 +48,7 @@ def _draw(
     for block in row.inputs:
         columns = arrays[block.name].astype(np.float64).reshape(count, -1)
         states |= {word: columns[:, k] for word, k in block.positions(model).items()}
+    if row.states:
+        # What the function's own states reach follows from the requests, as a stream.
+        states |= stream_floats(row.trace(model, minimal=False), states).found
     return states

@@ -42,7 +42,12 @@ class Core(wiring.Component):
     o_tdata, o_tvalid, o_tready, o_tlast, o_tuser
         Results, in the order of the requests: ``beats_out`` beats of ``lanes_out`` float32 words;
         ``o_tuser`` on the last beat is the record's flag: some value left its format's range, or
-        an input was not a number.
+        an input was not a number. With states it stays set for all records behind, until one that
+        finds initial values: what they computed with may be wrong.
+    reset_state : In(1), only with states
+        The next record that enters the datapath finds the states' initial values. Records that
+        entered before are not touched, whichever cycle it comes in; the reset of the core does the
+        same.
     launch : Out(1)
         A record enters the datapath: this is cycle 0 of its schedule.
     protocol_error : Out(1)
@@ -81,6 +86,7 @@ class Core(wiring.Component):
                 "protocol_error": Out(1),
                 "build_hash": Out(64),
             }
+            | ({"reset_state": In(1)} if binding.states else {})
         )
         self.modules: dict[str, str] = {}
         self._slot_ahead = Signal(range(max(2, self.ii)))
@@ -99,6 +105,8 @@ class Core(wiring.Component):
         self.output_wait = max(0, complete - (last + self.to_float.latency))
         self.output_delay = self.to_float.latency + self.output_wait
         self.stages = (last + self.output_delay) // self.ii + 1
+        # What moves the states on is counted in the same register of valid bits.
+        self.kept_stages = max([self.stages, *(k + 1 for k in self.datapath.valid_stages)])
         # A record holds its credit from the choice to launch it until its last beat has left the
         # FIFO and the next may be chosen.
         self.credits = max(self.stages + 3, -(-(last + self.output_delay + 6) // self.ii))
@@ -140,11 +148,32 @@ class Core(wiring.Component):
         full, flag = self._input(m, granted & closing)
         m.d.comb += [chosen.eq(full & granted & closing), self.datapath.flag_i.eq(flag)]
         m.d.sync += [loading.eq(chosen), self.launch.eq(loading)]
-        freed = self._output(m, slot, loading, last_slot)
+        fresh = self._fresh(m, loading, last_slot)
+        freed = self._output(m, slot, loading, last_slot, fresh)
         spent = chosen if self.ii == 1 else loading  # early enough for the next choice
         m.d.comb += left.eq(credit - spent + freed)
         m.d.sync += [credit.eq(left), granted.eq(left != 0)]
         return m
+
+    def _fresh(self, m: Module, loading: Signal, last_slot: Value) -> list[Signal]:
+        """Marks of records that find initial values, by stage like `valid`; none without states.
+
+        A reset of the state waits for the next record, so that it falls between two of them.
+        """
+        if not self.binding.states:
+            return []
+        waiting = Signal(name="state_reset", init=1)
+        fresh = [Signal(name=f"fresh{k}") for k in range(self.kept_stages)]
+        with m.If(last_slot):
+            m.d.sync += fresh[0].eq(loading & waiting)
+            m.d.sync += [new.eq(old) for new, old in zip(fresh[1:], fresh[:-1], strict=True)]
+            with m.If(loading):
+                m.d.sync += waiting.eq(0)
+        with m.If(self.reset_state):
+            m.d.sync += waiting.eq(1)
+        for stage in self.datapath.fresh_stages:
+            m.d.comb += getattr(self.datapath, f"fresh{stage}").eq(fresh[stage])
+        return fresh
 
     def _slots(self, m: Module) -> tuple[Signal, Value, Value]:
         """The slot, whether the next is the last, whether it is; and the datapath's.
@@ -336,7 +365,9 @@ class Core(wiring.Component):
         ports = {"i_move": move} if self.to_float.moves else {}
         return ports | ({"i_negate": negate} if self.to_float.negates else {})
 
-    def _output(self, m: Module, slot: Signal, loading: Signal, last_slot: object) -> Signal:
+    def _output(
+        self, m: Module, slot: Signal, loading: Signal, last_slot: object, fresh: list[Signal]
+    ) -> Signal:
         """Result words through converters into the FIFO; pulses when a record has left it."""
         binding = self.binding
         self.modules["pinion_fixed_to_float"] = self.to_float.to_rtlil("pinion_fixed_to_float")
@@ -356,10 +387,12 @@ class Core(wiring.Component):
                 o = later
             words.append(o)
 
-        valid = [Signal(name=f"valid{k}") for k in range(self.stages)]
+        valid = [Signal(name=f"valid{k}") for k in range(self.kept_stages)]
         with m.If(last_slot):
             m.d.sync += valid[0].eq(loading)
             m.d.sync += [new.eq(old) for new, old in zip(valid[1:], valid[:-1], strict=True)]
+        for stage in self.datapath.valid_stages:
+            m.d.comb += getattr(self.datapath, f"valid{stage}").eq(valid[stage])
         m.submodules.output_fifo = fifo = SyncFIFOBuffered(
             width=WORD * binding.lanes_out + 2, depth=self.credits * binding.beats_out
         )
@@ -374,7 +407,10 @@ class Core(wiring.Component):
             written |= now & valid[stage]
             if beat == binding.beats_out - 1:
                 m.d.sync += closes.eq(now & valid[stage])
-                flag = getattr(self.datapath, f"flag{(first + beat) // self.ii}")
+                age = (first + beat) // self.ii
+                flag = getattr(self.datapath, f"flag{age}")
+                if fresh:
+                    flag = self._sticky(m, flag, fresh[age], closes)
         m.d.sync += writes.eq(written)
         m.d.comb += [
             fifo.w_data.eq(Cat(*words, flag & closes, closes)),
@@ -390,6 +426,14 @@ class Core(wiring.Component):
             self.o_tlast.eq(fifo.r_data[-1]),
         ]
         return freed
+
+    def _sticky(self, m: Module, flag: Value, fresh: Value, closes: Value) -> Value:
+        """A record's flag, and those of all before it since the state was reset."""
+        spoiled, held = Signal(name="spoiled"), Signal(name="spoiled_before")
+        m.d.comb += held.eq(flag | (spoiled & ~fresh))
+        with m.If(closes):
+            m.d.sync += spoiled.eq(held)
+        return held
 
 
 def _coarsest(formats: list[Format]) -> tuple[Format, int]:

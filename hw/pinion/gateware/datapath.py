@@ -10,6 +10,7 @@ Structure (docs/adr/0003 has the measurements behind it):
 - Units of one cluster are one module, so that their place in the hierarchy says that they belong
   close together. The modules of the units themselves are shared by all clusters.
 - Each request's flag travels in a shift register beside the data, one stage every ``ii`` cycles.
+- A word of state has a register that moves on with requests alone: periods without one pass it by.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from pinion.graph import Graph, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer
 from pinion.graph.progress import Advance, unheard
-from pinion.hls.binding import Binding
+from pinion.hls.binding import Binding, StateRegister
 from pinion.hls.operations import Operand, UnitKind, kind_names
 
 from .copies import LOADS, MARK, Copies
@@ -77,6 +78,9 @@ class Datapath(wiring.Component):
         Flag that the request brings along, taken with the words.
     lane0, lane1, ... : Out(signed)
         Result words; word w stands on its lane in the cycle that the binding names.
+    valid0, valid1, ..., fresh0, fresh1, ... : In(1), only those that words of state need
+        There is a request that is k times ``ii`` cycles old, stage k; it is the first after a
+        reset of the state.
     flag0, flag1, ... : Out(1)
         Flag of the request that is k times ``ii`` cycles old, stage k.
 
@@ -100,6 +104,10 @@ class Datapath(wiring.Component):
         }
         for position, node in enumerate(binding.inputs):
             ports[f"word{position}"] = In(signed(self.formats[node].width))
+        self.valid_stages = sorted({state.taken(self.ii) // self.ii for state in binding.states})
+        self.fresh_stages = sorted({(state.arrival - 1) // self.ii for state in binding.states})
+        ports |= {f"valid{stage}": In(1) for stage in self.valid_stages}
+        ports |= {f"fresh{stage}": In(1) for stage in self.fresh_stages}
         for lane in range(binding.lanes_out):
             ports[f"lane{lane}"] = Out(signed(self.lane_width))
         last = max(out.cycle for out in binding.outputs)
@@ -221,6 +229,7 @@ class Datapath(wiring.Component):
         self._home: dict[int, Module] = {}  # the cell that stores a node
         m.submodules.words = words = Module()
         self._home.update(dict.fromkeys(self.binding.inputs, words))
+        self._home.update({state.node: words for state in self.binding.states})
         uses: dict[tuple[UnitKind, int], list[int]] = defaultdict(list)
         for i, operation in enumerate(plan.operations):
             uses[operation.kind, self.binding.unit[i]].append(i)
@@ -261,12 +270,21 @@ class Datapath(wiring.Component):
             for read in self.binding.reads():
                 taps[read.node].add(read.stage)
         position = {node: k for k, node in enumerate(self.binding.inputs)}
+        kept = {state.node: state for state in self.binding.states}
+        # Their first registers come first: what one takes may be what another one holds.
+        first = {
+            node: Signal(signed(self.formats[node].width), name=f"state{k}_s0", reset_less=True)
+            for k, node in enumerate(kept)
+        }
         self._stored: dict[int, dict[int, Signal]] = {}  # by node and stage
         enables: dict[tuple[Module, int], Copies] = {}
         for node, stages in sorted(self.binding.stages.items()):
             if node in position:
                 name, source = f"word{position[node]}", getattr(self, f"word{position[node]}")
                 slot = self.ii - 1
+            elif node in kept:
+                name, source = f"state{list(kept).index(node)}", first[node]
+                slot = (kept[node].arrival - 1) % self.ii
             else:
                 name, source = f"v{node}", self._outputs[node]
                 slot = self.binding.ready[node] % self.ii
@@ -280,13 +298,18 @@ class Datapath(wiring.Component):
                 # One enable for the whole chain, so that it can be a shift register in memory.
                 enable = enables[cell, slot].to(stages * len(source))
             statements = []
-            for first, stage in _pieces(stages, taps[node] if taps is not None else None):
+            if taps is not None and node in kept:
+                taps[node].add(0)
+            for begin, stage in _pieces(stages, taps[node] if taps is not None else None):
+                if node in kept and stage == 0:
+                    self._stored[node][0] = source
+                    continue
                 register = Signal(source.shape(), name=f"{name}_s{stage}", reset_less=True)
-                if first == stage:
+                if begin == stage:
                     statements.append(register.eq(source))
                 else:
-                    cell.submodules[f"{name}_wait{first}"] = Instance(
-                        self._shift_module(stage - first + 1, len(source)),
+                    cell.submodules[f"{name}_wait{begin}"] = Instance(
+                        self._shift_module(stage - begin + 1, len(source)),
                         i_clk=ClockSignal(),
                         i_i=source,
                         i_move=enable,
@@ -299,6 +322,26 @@ class Datapath(wiring.Component):
                 continue
             with cell.If(enable):
                 cell.d.sync += statements
+        for state in self.binding.states:
+            self._state(state, enables)
+
+    def _state(self, state: StateRegister, enables: dict[tuple[Module, int], Copies]) -> None:
+        """What the first register of a word of state takes, and when."""
+        cell, register = self._home[state.node], self._stored[state.node][0]
+        slot, before = (state.arrival - 1) % self.ii, state.taken(self.ii)
+        enable: Value = C(1)
+        if self.ii > 1:
+            enable = enables[cell, slot].to(len(register))
+        following = self.graph.nodes[state.following]
+        if following.op == names.CONST:
+            made: Value = C(self._constant(state.following), signed(len(register)))
+        else:
+            made = self._source(state.following, before)
+        with cell.If(enable):
+            with cell.If(getattr(self, f"fresh{(state.arrival - 1) // self.ii}")):
+                cell.d.sync += register.eq(C(state.initial, signed(len(register))))
+            with cell.Elif(getattr(self, f"valid{before // self.ii}")):
+                cell.d.sync += register.eq(made)
 
     def _source(self, node: int, cycle: int) -> Signal:
         stage = self.binding.stage(node, cycle)

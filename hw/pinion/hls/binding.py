@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pinion.graph import Graph, names
+from pinion.graph.evaluate import formats
+from pinion.graph.stream import initial_integer
 
 from .schedule import Schedule
 
@@ -44,6 +46,34 @@ class OutputLane:
 
 
 @dataclass(frozen=True)
+class StateRegister:
+    """Where a word of state stands, and what it becomes.
+
+    Its first register takes the value at the end of cycle ``arrival - 1``: the initial one where
+    the request is the first after a reset, else what the request before it has made of it, and
+    nothing where there was none.
+
+    Members
+    -------
+    name : of the word.
+    node : the word.
+    following : makes the next value.
+    arrival : first cycle in which the word is there.
+    initial : integer of the initial value.
+    """
+
+    name: str
+    node: int
+    following: int
+    arrival: int
+    initial: int
+
+    def taken(self, ii: int) -> int:
+        """Cycle of the request before in which its value is taken."""
+        return self.arrival - 1 + ii
+
+
+@dataclass(frozen=True)
 class Binding:
     """Everything that the datapath needs.
 
@@ -53,7 +83,9 @@ class Binding:
     unit : number, among the units of its kind, of each operation's unit.
     stages : number of register stages of each stored value, by node.
     outputs : result words by lane and beat.
+    inputs : words of a request.
     lanes_in, beats_in, lanes_out, beats_out : words a beat and beats a record at the edges.
+    states : words of state.
     """
 
     schedule: Schedule
@@ -65,21 +97,28 @@ class Binding:
     beats_in: int
     lanes_out: int
     beats_out: int
+    states: tuple[StateRegister, ...] = ()
 
     def stage(self, node: int, cycle: int) -> int:
         """Where a value stands in a cycle: -1 for its unit's output, else the register stage."""
-        return _stage(self.schedule, self.ready[node], cycle, node in self.inputs)
+        return _stage(self.schedule, self.ready[node], cycle, node in self._words)
+
+    @cached_property
+    def _words(self) -> frozenset[int]:
+        """Values that no unit makes: of requests, and of state."""
+        return frozenset((*self.inputs, *self.schedule.arrivals))
 
     @cached_property
     def ready(self) -> dict[int, int]:
-        """Cycle in which each value is there, by node; 0 for inputs."""
+        """Cycle in which each value is there, by node; 0 for words of a request."""
         ready = {op.node: self.schedule.ready(i) for i, op in enumerate(self.schedule.operations)}
         ready.update(dict.fromkeys(self.inputs, 0))
+        ready.update(self.schedule.arrivals)
         return ready
 
     def reads(self) -> Iterator[Read]:
         """Every read of every port, constants left out."""
-        ready, inputs, plan = self.ready, frozenset(self.inputs), self.schedule
+        ready, inputs, plan = self.ready, self._words, self.schedule
         for i, operation in enumerate(plan.operations):
             for operand in operation.operands:
                 if operand.constant is None and not operand.unused:
@@ -89,6 +128,10 @@ class Binding:
             if out.node in ready:
                 stage = _stage(plan, ready[out.node], out.cycle, out.node in inputs)
                 yield Read(out.node, out.cycle, stage)
+        for state in self.states:
+            if (node := state.following) in ready:
+                cycle = state.taken(plan.ii)
+                yield Read(node, cycle, _stage(plan, ready[node], cycle, node in inputs))
 
     @property
     def registers(self) -> int:
@@ -98,17 +141,28 @@ class Binding:
 
 def _stage(plan: Schedule, ready: int, cycle: int, is_input: bool) -> int:
     if is_input:
-        return cycle // plan.ii
+        return (cycle - ready) // plan.ii
     return (cycle - ready - 1) // plan.ii if cycle > ready else -1
 
 
 def bind(graph: Graph, plan: Schedule) -> Binding:
     """Bind a schedule's operations to units, its values to registers, its words to lanes."""
-    inputs = tuple(i for i, node in enumerate(graph.nodes) if node.op == names.INPUT)
+    words = graph.state_nodes()
+    inputs = tuple(
+        i for i, node in enumerate(graph.nodes) if node.op == names.INPUT and i not in words
+    )
+    fmts = formats(graph)
+    states = tuple(
+        StateRegister(
+            str(state.word), i, state.node, plan.arrivals[i], initial_integer(state, fmts[i])
+        )
+        for i, state in words.items()
+    )
     lanes_in, beats_in = lanes(len(inputs), plan.ii)
     lanes_out, beats_out = lanes(len(graph.outputs), plan.ii)
     ready = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
     ready.update(dict.fromkeys(inputs, 0))
+    ready.update(plan.arrivals)
     negated = graph.negated_results()
     results = [
         (name, graph.nodes[node].args[0] if node in negated else node, node in negated)
@@ -125,12 +179,13 @@ def bind(graph: Graph, plan: Schedule) -> Binding:
         for w, (name, node, negative) in enumerate(results)
     )
     unit = _assign(plan)
-    partial = Binding(plan, unit, {}, outputs, inputs, lanes_in, beats_in, lanes_out, beats_out)
-    stages: dict[int, int] = dict.fromkeys(inputs, 1)
+    edges = (lanes_in, beats_in, lanes_out, beats_out)
+    partial = Binding(plan, unit, {}, outputs, inputs, *edges, states)
+    stages: dict[int, int] = dict.fromkeys((*inputs, *plan.arrivals), 1)
     for read in partial.reads():
         if read.stage >= 0:
             stages[read.node] = max(stages.get(read.node, 0), read.stage + 1)
-    return Binding(plan, unit, stages, outputs, inputs, lanes_in, beats_in, lanes_out, beats_out)
+    return Binding(plan, unit, stages, outputs, inputs, *edges, states)
 
 
 def lanes(words: int, ii: int) -> tuple[int, int]:

@@ -30,8 +30,11 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
     """Largest absolute error that each node of a fixed graph adds itself, (nodes,)."""
     fmts = formats(graph)
     errors = np.zeros(len(graph.nodes))
+    words = graph.state_nodes()
     for i, node in enumerate(graph.nodes):
-        errors[i] = OPS[node.op].error(node, [fmts[a] for a in node.args], fmts[i])
+        # A state is what the core holds: a budget is that of one request.
+        if i not in words:
+            errors[i] = OPS[node.op].error(node, [fmts[a] for a in node.args], fmts[i])
     return errors
 
 

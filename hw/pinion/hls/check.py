@@ -202,6 +202,12 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
     for i, node in enumerate(graph.nodes):
         if node.op in names.LEAVES:
             ready[i] = 0
+    for state in graph.states:
+        word = _word_of(graph, state.word)
+        arrives = plan.arrivals.get(word, 0)
+        if arrives < 1:
+            raise CheckError(f"The state '{state.word}' arrives in cycle {arrives}, not from 1 on.")
+        ready[word] = arrives
     used: dict[tuple[object, int], int] = {}
     for operation, start in zip(plan.operations, plan.start, strict=True):
         check_operation(graph, fmts, operation, plan.timing)
@@ -228,8 +234,55 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
             graph.nodes[result].op == names.NEG and graph.nodes[result].args[0] in ready
         ):
             raise CheckError(f"The output '{name}' (%{result}) is never computed.")
-    if ready and max(ready.values()) != plan.length:
-        raise CheckError(f"The schedule ends in cycle {max(ready.values())}, not {plan.length}.")
+    words = {_word_of(graph, state.word) for state in graph.states}
+    ends = [cycle for node, cycle in ready.items() if node not in words]
+    if ends and max(ends) != plan.length:
+        raise CheckError(f"The schedule ends in cycle {max(ends)}, not {plan.length}.")
+    for state in graph.states:
+        word = _word_of(graph, state.word)
+        if state.node not in ready:
+            raise CheckError(f"The next '{state.word}' (%{state.node}) is never computed.")
+        if fmts[state.node] != fmts[word]:
+            raise CheckError(
+                f"The next '{state.word}' is {fmts[state.node].name}, the word {fmts[word].name}."
+            )
+        # The request before began an interval earlier, and the register takes a cycle.
+        if ready[state.node] - plan.ii + 1 > ready[word]:
+            raise CheckError(
+                f"The next '{state.word}' (%{state.node}) is there in cycle {ready[state.node]}, "
+                f"but the request behind reads it from its own cycle {ready[word]} on, with "
+                f"{plan.ii} cycles between them: too late."
+            )
+
+
+def _word_of(graph: Graph, word: str) -> int:
+    """The input node of a word."""
+    return next(i for i, n in enumerate(graph.nodes) if n.op == names.INPUT and n.params[0] == word)
+
+
+def _check_states(graph: Graph, binding: Binding) -> None:
+    """Every word of state has its register, and that takes the right value when it is there."""
+    plan = binding.schedule
+    if len(binding.states) != len(graph.states):
+        raise CheckError(f"{len(binding.states)} of {len(graph.states)} states are bound.")
+    bound = {held.node: held for held in binding.states}
+    for state in graph.states:
+        word = _word_of(graph, state.word)
+        held = bound.get(word)
+        fmt = formats(graph)[word]
+        first = math.floor(state.initial * 2.0**fmt.frac + 0.5)
+        want = (str(state.word), word, state.node, plan.arrivals.get(word), first)
+        if held is None or want != (
+            held.name, held.node, held.following, held.arrival, held.initial,
+        ):  # fmt: skip
+            raise CheckError(f"The state '{state.word}' is bound as {held}, not as {want}.")
+        if word in binding.inputs or binding.stages.get(word, 0) < 1:
+            raise CheckError(f"The state '{state.word}' has no register of its own.")
+        if graph.nodes[state.node].op == names.CONST:
+            continue
+        cycle = held.arrival - 1 + plan.ii
+        if not any(r.node == state.node and r.cycle == cycle for r in binding.reads()):
+            raise CheckError(f"Nothing reads the next '{state.word}' in cycle {cycle}.")
 
 
 def check_binding(graph: Graph, binding: Binding) -> None:
@@ -265,11 +318,13 @@ def check_binding(graph: Graph, binding: Binding) -> None:
         if out.cycle != first + beat:
             raise CheckError(f"'{out.name}' leaves in cycle {out.cycle}, not {first + beat}.")
     born = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
-    inputs = {i for i, node in enumerate(graph.nodes) if node.op == names.INPUT}
+    inputs = {i: 0 for i, node in enumerate(graph.nodes) if node.op == names.INPUT}
+    inputs |= plan.arrivals
+    _check_states(graph, binding)
     for read in binding.reads():
         if read.node in inputs:
-            # Loaded into stage 0 in the cycle before 0, moved on every ii cycles.
-            holds = read.cycle // plan.ii
+            # Loaded into stage 0 in the cycle before it is there, moved on every ii cycles.
+            holds = (read.cycle - inputs[read.node]) // plan.ii
             if read.stage != holds or read.stage >= binding.stages.get(read.node, 0):
                 raise CheckError(
                     f"%{read.node} is read from stage {read.stage} in cycle {read.cycle}, when "

@@ -24,7 +24,7 @@ from .floorplan import arrange
 from .lower import FormatPlan, lower
 from .operations import Operation, operations
 from .planfile import SavedPlan, graph_digest
-from .schedule import schedule, shorter
+from .schedule import LoopError, check_loops, loops_of, schedule, shorter
 from .sharing import share
 from .sums import gather_dots
 from .timing import Timing
@@ -127,7 +127,7 @@ def design(
     Raises
     ------
     pinion.hls.schedule.ScheduleError
-        When the interval is not positive.
+        When the interval is not positive; `LoopError` when a loop through states is longer.
     pinion.hls.check.CheckError
         When scheduler and checker disagree: a defect of Pinion.
     """
@@ -158,17 +158,29 @@ def design(
     def fastest(addends: bool) -> tuple[Graph, Graph, tuple[int, ...]]:
         """The real graph with the shortest schedule, the fixed one, and its dot widths."""
         best: tuple[int, Graph, Graph, tuple[int, ...]] | None = None
+        late: LoopError | None = None
         tries = len(DOT_WIDTHS) * len(patience)
         for number, (real, widths) in enumerate(gathered(addends)):
             part = portion(advance, tried * number / tries, tried * (number + 1) / tries)
             fixed = plan.lower(real) if isinstance(plan, AutoFormats) else lower(real, plan)
-            found = unit_operations(fixed)
+            found, loops = unit_operations(fixed), loops_of(fixed)
+            if loops and ii > 0:
+                try:
+                    check_loops(found, ii, loops)
+                except LoopError as error:
+                    if late is None or error.ii < late.ii:
+                        late = error
+                    continue
             # All use the same number of multipliers; the first of equals has the fewest adders.
             if best is None:
-                plain = schedule(found, ii=ii, timing=timing, effort=1, advance=part)
+                plain = schedule(found, ii=ii, timing=timing, effort=1, loops=loops, advance=part)
                 best = plain.length, real, fixed, widths
-            elif better := shorter(found, ii=ii, timing=timing, length=best[0], advance=part):
+            elif better := shorter(
+                found, ii=ii, timing=timing, length=best[0], loops=loops, advance=part
+            ):
                 best = better.length, real, fixed, widths
+        if late is not None and best is None:
+            raise late
         assert best is not None
         return best[1:]
 
@@ -180,7 +192,10 @@ def design(
     else:
         real, fixed, _ = fastest(True)
     rest = portion(advance, tried % 1.0, 1.0)
-    modulo = schedule(unit_operations(fixed), ii=ii, timing=timing, effort=effort, advance=rest)
+    modulo = schedule(
+        unit_operations(fixed),
+        ii=ii, timing=timing, effort=effort, loops=loops_of(fixed), advance=rest,
+    )  # fmt: skip
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
     if floorplan:
@@ -280,10 +295,13 @@ def known_words(graph: Graph, droppable: Collection[str]) -> tuple[Graph, dict[s
     if len(constants) == len(graph.outputs):
         constants = {}  # nothing to compute at all: keep the words, so that there is a record
     outputs = tuple(out for out in graph.outputs if out.word not in constants)
-    uses = graph.uses()
+    uses, words = graph.uses(), graph.state_nodes()
     unread = {
         str(node.params[0])
         for i, node in enumerate(graph.nodes)
-        if node.op == names.INPUT and not uses[i] and str(node.params[0]) in droppable
+        if node.op == names.INPUT
+        and i not in words
+        and not uses[i]
+        and str(node.params[0]) in droppable
     }
-    return without_inputs(Graph(graph.nodes, outputs), unread), constants
+    return without_inputs(Graph(graph.nodes, outputs, graph.states), unread), constants

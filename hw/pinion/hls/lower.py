@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
 from pinion.graph import Graph, Node, names
@@ -13,6 +13,7 @@ from pinion.graph.ops import OPS, Family
 from pinion.graph.passes.rewrite import Rewriter, rebuild
 from pinion.graph.passes.simplify import dead_code
 from pinion.graph.rules import addend
+from pinion.graph.stream import initial_integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +132,32 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
             raise ValueError(f"Lowering does not know the operation '{node.op}'.")
         return rounded(to.emit(node.op, args, node.params, like=node), fmt, node)
 
-    lowered = dead_code(rebuild(graph, visit, to))
+    lowered = fed_back(dead_code(rebuild(graph, visit, to)), plan.rounding, plan.overflow)
     formats(lowered)  # every width can be derived
     return lowered
+
+
+def fed_back(graph: Graph, rounding: Rounding, overflow: Overflow) -> Graph:
+    """A fixed graph whose next states have the formats of the words of state they become."""
+    if not graph.states:
+        return graph
+    fmts = formats(graph)
+    words = {state.word: i for i, state in graph.state_nodes().items()}
+    nodes, states = list(graph.nodes), []
+    for state in graph.states:
+        want = fmts[words[state.word]]
+        if fmts[state.node] != want:
+            like = graph.nodes[state.node]
+            params = (want.width, want.frac, rounding.value, overflow.value)
+            if like.op == names.CONST:
+                node = replace(like, params=(like.params[0], want.width, want.frac))
+            else:
+                node = replace(like, op=names.QUANTIZE, args=(state.node,), params=params)
+            nodes.append(node)
+            state = state._replace(node=len(nodes) - 1)
+        initial_integer(state, want)  # it fits
+        states.append(state)
+    return Graph(tuple(nodes), graph.outputs, tuple(states))
 
 
 def _own_format(node: Node) -> Format:

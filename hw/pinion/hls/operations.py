@@ -151,7 +151,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
     """
     fmts = formats(graph)
     users = graph.users()
-    outputs = {node for _, node in graph.outputs}
+    outputs = set(graph.roots)
     negated = graph.negated_results()
 
     def operand(node_id: int, offset: int) -> Operand:

@@ -1,9 +1,15 @@
 """Modulo scheduling: one request every ``ii`` cycles, the fewest units, then the least latency.
 
-The graph has no recurrence, so ``ceil(operations / ii)`` units of each kind always suffice; what a
-scheduler can lose is latency. It begins with the length of the longest path, which nothing can
-beat, and looks for a schedule of that length: operations take their places in their windows, and
-one that finds none takes another's. Lengths that fail several times are given up for longer ones.
+Without states the graph has no recurrence, so ``ceil(operations / ii)`` units of each kind always
+suffice; what a scheduler can lose is latency. It begins with the length of the longest path, which
+nothing can beat, and looks for a schedule of that length: operations take their places in their
+windows, and one that finds none takes another's. Lengths that fail several times are given up for
+longer ones.
+
+A word of state arrives in a cycle of its own: its register takes it at the end of the cycle before,
+from what the request before has made of it by then, which is ``ii`` cycles older. So a way from a
+word of state to its next value is a recurrence, and no interval is shorter than it. Where the
+fewest units are too few to keep a recurrence in time, more are taken.
 """
 
 from __future__ import annotations
@@ -13,11 +19,13 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
+from types import MappingProxyType
 
 import numpy as np
 
+from pinion.graph import Graph
 from pinion.graph.evaluate import Floats
 from pinion.graph.progress import Advance, unheard
 
@@ -39,6 +47,7 @@ class Schedule:
     units : number of units of each kind.
     first_operand : cycle in which the first sine or cosine stands ready (0 without any).
     length : cycle in which the last result stands in its unit's output register.
+    arrivals : first cycle, from 1 on, in which each word of state is there, by node.
     """
 
     ii: int
@@ -48,6 +57,7 @@ class Schedule:
     units: Mapping[UnitKind, int]
     first_operand: int
     length: int
+    arrivals: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def latency_cycles(self) -> int:
@@ -63,6 +73,37 @@ class ScheduleError(ValueError):
     """No schedule exists with what was asked for."""
 
 
+class LoopError(ScheduleError):
+    """An interval is shorter than a loop through states.
+
+    Members
+    -------
+    ii : the shortest interval for these operations.
+    """
+
+    def __init__(self, words: Sequence[str], *, asked: int, ii: int) -> None:
+        self.words, self.asked, self.ii = tuple(words), asked, ii
+        super().__init__(
+            f"A result every {asked} cycle{'s' if asked > 1 else ''} is out of reach: the loop "
+            f"through {self.through} takes {ii} cycles. Ask for --ii {ii} or more, or for "
+            "--ii auto."
+        )
+
+    @property
+    def through(self) -> str:
+        """The words of state on the loop."""
+        return " and ".join(f"'{word}'" for word in self.words)
+
+
+Loops = Mapping[int, tuple[int, str]]
+"""Words of state: node of the next value and name of the word, by node."""
+
+
+def loops_of(graph: Graph) -> dict[int, tuple[int, str]]:
+    """The words of state of a fixed graph."""
+    return {i: (state.node, str(state.word)) for i, state in graph.state_nodes().items()}
+
+
 def unit_counts(operations: tuple[Operation, ...], ii: int) -> dict[UnitKind, int]:
     """Fewest units of each kind: ceil(operations / ii)."""
     counts = Counter(operation.kind for operation in operations)
@@ -76,26 +117,42 @@ class _Problem:
     """Dependences and resources of one scheduling run."""
 
     def __init__(
-        self, operations: tuple[Operation, ...], units: Mapping[UnitKind, int], ii: int
+        self,
+        operations: tuple[Operation, ...],
+        units: Mapping[UnitKind, int],
+        ii: int,
+        loops: Loops = MappingProxyType({}),
     ) -> None:
         at = {operation.node: i for i, operation in enumerate(operations)}
+        # Words of state stand behind the operations: what they start in is the cycle in which they
+        # arrive. They need no unit and no time.
+        self.count, self.loops = len(operations), loops
+        at |= {node: self.count + k for k, node in enumerate(loops)}
         # Producers, each with the cycles from its start to that of the operation.
         self.preds: list[list[tuple[int, int]]] = []
-        self.succs: list[list[tuple[int, int]]] = [[] for _ in operations]
+        self.succs: list[list[tuple[int, int]]] = [[] for _ in range(self.count + len(loops))]
+        self.latency = [operation.latency for operation in operations] + [0] * len(loops)
         for i, operation in enumerate(operations):
             delays: dict[int, int] = {}
             for operand in operation.operands:
                 if (p := at.get(operand.node, -1)) >= 0:
-                    delay = operations[p].latency - operand.offset
+                    delay = self.latency[p] - operand.offset
                     delays[p] = max(delay, delays.get(p, delay))
             self.preds.append(sorted(delays.items()))
             for p, delay in self.preds[-1]:
                 self.succs[p].append((i, delay))
-        self.latency = [operation.latency for operation in operations]
+        for k, (following, _) in enumerate(loops.values(), self.count):
+            # The request before made it, `ii` cycles ago, and the register takes a cycle.
+            p = at.get(following, -1)
+            made = [(p, self.latency[p] + 1 - ii)] if p >= 0 else []
+            self.preds.append(made)
+            for _, delay in made:
+                self.succs[p].append((k, delay))
         # Kinds by number: to look one up by itself is to hash all that it says.
         number = {kind: k for k, kind in enumerate(units)}
         self.kinds = [number[operation.kind] for operation in operations]
-        self.units = list(units.values())
+        self.kinds += [len(number)] * len(loops)
+        self.units = [*units.values(), *([len(loops)] if loops else [])]
         self.ii = ii
         self._first, self._last = self._ends()
 
@@ -109,15 +166,42 @@ class _Problem:
 
     def _ends(self) -> tuple[list[int], list[int]]:
         """First cycle of each operation, and its last for a schedule of no length."""
-        first = [0] * len(self.latency)
-        order = self.order()
-        for i in order:
-            first[i] = max((first[p] + delay for p, delay in self.preds[i]), default=0)
-            first[i] = max(first[i], 0)
+        first = [0] * self.count + [1] * len(self.loops)
         last = [-latency for latency in self.latency]
-        for i in reversed(order):
-            last[i] = min([last[i], *(last[s] - delay for s, delay in self.succs[i])])
-        return first, last
+        order = self.order()
+        # Each time around a loop moves one more word of state, where the loop can be kept.
+        for _ in range(len(self.loops) + 2):
+            before = first.copy(), last.copy()
+            for i in order:
+                first[i] = max([first[i], *(first[p] + delay for p, delay in self.preds[i])])
+            for i in reversed(order):
+                last[i] = min([last[i], *(last[s] - delay for s, delay in self.succs[i])])
+            if (first, last) == before or not self.loops:
+                return first, last
+        raise LoopError(self.words_of_loop(), asked=self.ii, ii=self.ii)
+
+    def words_of_loop(self) -> list[str]:
+        """The words of state of a loop that cannot be kept, in order; empty where all can."""
+        far = [0] * self.count + [1] * len(self.loops)
+        via = [-1] * len(far)
+        moved = -1
+        order = self.order()
+        for _ in range(len(self.loops) + 2):
+            moved = -1
+            for i in order:
+                for p, delay in self.preds[i]:
+                    if far[p] + delay > far[i]:
+                        far[i], via[i], moved = far[p] + delay, p, i
+        if moved < 0:
+            return []
+        for _ in far:  # into the loop, from whatever hangs behind it
+            moved = via[moved]
+        names = [word for _, word in self.loops.values()]
+        seen, i = [moved], via[moved]
+        while i != moved:
+            seen.append(i)
+            i = via[i]
+        return [names[i - self.count] for i in reversed(seen) if i >= self.count]
 
     def shortest(self) -> int:
         """A length that no schedule is below: the longest path, or where units are the limit, the
@@ -136,16 +220,60 @@ class _Problem:
                 length = max(length, first[i] + -(-count // self.units[kind]) - 1 - int(late))
         return length
 
+    def inside(self) -> list[int]:
+        """Operations on a way from a word of state to one."""
+        words = range(self.count, self.count + len(self.loops))
+        ways = []
+        for edges in (self.succs, self.preds):
+            reached, todo = set(words), list(words)
+            while todo:
+                fresh = {j for j, _ in edges[todo.pop()]} - reached
+                reached |= fresh
+                todo += fresh
+            ways.append(reached)
+        return sorted(i for i in ways[0] & ways[1] if i < self.count)
+
     def order(self) -> list[int]:
         """Producers before users."""
-        missing = [len(p) for p in self.preds]
+        missing = [0 if i >= self.count else len(p) for i, p in enumerate(self.preds)]
         ready = [i for i, count in enumerate(missing) if not count]
         for i in ready:  # grows
             for s, _ in self.succs[i]:
+                if s >= self.count:
+                    continue  # of the request before
                 missing[s] -= 1
                 if not missing[s]:
                     ready.append(s)
         return ready
+
+
+def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
+    """The shortest interval in which every loop through states can be kept: 1 without any."""
+    low, high = 1, 1 + sum(operation.latency + 1 for operation in operations) + len(loops)
+    while loops and low < high:
+        middle = (low + high) // 2
+        try:
+            _Problem(operations, unit_counts(operations, middle), middle, loops)
+        except LoopError:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def check_loops(operations: tuple[Operation, ...], ii: int, loops: Loops) -> None:
+    """Raise for an interval that is shorter than a loop through states.
+
+    Raises
+    ------
+    LoopError
+        With the shortest interval for these operations.
+    """
+    try:
+        _Problem(operations, unit_counts(operations, ii), ii, loops)
+    except LoopError as error:
+        shortest = shortest_interval(operations, loops)
+        raise LoopError(error.words, asked=ii, ii=shortest) from None
 
 
 def shorter(
@@ -154,12 +282,13 @@ def shorter(
     ii: int,
     timing: Timing,
     length: int,
+    loops: Loops = MappingProxyType({}),
     advance: Advance = unheard,
 ) -> Schedule | None:
     """A schedule with the fewest units, shorter than a length, or None where one try finds none."""
     units = unit_counts(operations, ii)
-    start = _search(_Problem(operations, units, ii), 1, length, advance)
-    return None if start is None else _finish(operations, start, ii, timing, units)
+    start = _search(_Problem(operations, units, ii, loops), 1, length, advance)
+    return None if start is None else _finish(operations, start, ii, timing, units, loops)
 
 
 def schedule(
@@ -169,15 +298,22 @@ def schedule(
     timing: Timing,
     units: Mapping[UnitKind, int] | None = None,
     effort: int = 3,
+    loops: Loops = MappingProxyType({}),
     advance: Advance = unheard,
 ) -> Schedule:
     """Schedule operations at an initiation interval.
 
     Parameters
     ----------
+    loops : words of state (:func:`loops_of`). For their sake there may be more units.
     units : units of each kind, at least ``ceil(operations / ii)`` (the default).
     effort : tries of each length (fixed seeds: the result is reproducible).
     advance : called with the share that is done.
+
+    Raises
+    ------
+    LoopError
+        When a loop through states is longer than the interval.
     """
     if ii < 1:
         raise ScheduleError(f"The initiation interval is at least 1 cycle, not {ii}.")
@@ -190,11 +326,39 @@ def schedule(
                 f"every {ii} cycles: at least {count} are needed."
             )
     if not operations:
-        return Schedule(ii, timing, operations, (), available, 0, 0)
-    problem = _Problem(operations, available, ii)
-    start = _search(problem, effort, advance=advance)
-    assert start is not None
-    return _finish(operations, _tighten(problem, start), ii, timing, available)
+        return Schedule(ii, timing, operations, (), available, 0, 0, dict.fromkeys(loops, 1))
+    if not loops:
+        problem = _Problem(operations, available, ii)
+        start = _search(problem, effort, advance=advance)
+        assert start is not None
+        return _finish(operations, _tighten(problem, start), ii, timing, available)
+    check_loops(operations, ii, loops)
+    while True:
+        problem = _Problem(operations, available, ii, loops)
+        start = _search(problem, effort, problem.shortest() + 2 * ii + _SPARE, advance)
+        if start is not None:
+            return _finish(operations, _tighten(problem, start), ii, timing, available, loops)
+        more = _with_more(operations, available, problem)
+        assert more != available  # with a unit an operation nothing is in the way
+        available = more
+
+
+# Cycles that a schedule with loops may be longer than its longest path, beside two intervals,
+# before there are more units for it.
+_SPARE = 16
+
+
+def _with_more(
+    operations: tuple[Operation, ...], units: Mapping[UnitKind, int], problem: _Problem
+) -> dict[UnitKind, int]:
+    """A unit more of each kind that a loop through states needs, where more can be of use."""
+    inside = problem.inside()
+    useful = {operations[i].kind for i in inside}
+    counts = Counter(operation.kind for operation in operations)
+    return {
+        kind: min(count + (kind in useful), max(count, counts[kind]))
+        for kind, count in units.items()
+    }
 
 
 def _search(
@@ -410,9 +574,14 @@ def _finish(
     ii: int,
     timing: Timing,
     units: dict[UnitKind, int],
+    loops: Loops = MappingProxyType({}),
 ) -> Schedule:
+    arrivals = dict(zip(loops, start[len(operations) :], strict=True))
+    start = start[: len(operations)]
     trig = [
         s + op.latency for s, op in zip(start, operations, strict=True) if op.kind.name == "sincos"
     ]
     length = max(s + op.latency for s, op in zip(start, operations, strict=True))
-    return Schedule(ii, timing, operations, tuple(start), units, min(trig, default=0), length)
+    return Schedule(
+        ii, timing, operations, tuple(start), units, min(trig, default=0), length, arrivals
+    )

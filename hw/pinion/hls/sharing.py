@@ -254,16 +254,16 @@ class _Search(Sources):
             operations.append(operation)
         schedule = Schedule(
             plan.ii, plan.timing, tuple(operations), tuple(self.start), plan.units,
-            plan.first_operand, plan.length,
+            plan.first_operand, plan.length, plan.arrivals,
         )  # fmt: skip
-        stages = dict.fromkeys(self.binding.inputs, 1)
+        stages = dict.fromkeys((*self.binding.inputs, *plan.arrivals), 1)
         for node, value in self.at.items():
             deepest = max((self.stage[read] for read in self.readers[value]), default=-1)
             if deepest >= 0:
                 stages[node] = deepest + 1
         units = tuple(u - f for u, f in zip(self.unit, self.first, strict=True))
         binding = replace(self.binding, schedule=schedule, unit=units, stages=stages)
-        return Graph(tuple(nodes), self.graph.outputs), binding
+        return Graph(tuple(nodes), self.graph.outputs, self.graph.states), binding
 
 
 def _exact(graph: Graph, operation: Operation) -> int:

@@ -31,6 +31,7 @@ from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.ranges import Ranges
 from pinion.graph.rules import addend, pairs
 
+from .lower import fed_back
 from .multiplier import DSP48E2, Multiplier
 
 # Ranges reach this much further than what was seen.
@@ -128,6 +129,7 @@ class _Planner:
         tables: TableFormats,
         margin: float,
         precise: frozenset[int],
+        states: Mapping[int, Format],
     ) -> None:
         self.graph = graph
         self.ranges = ranges
@@ -136,6 +138,7 @@ class _Planner:
         self.reach: Floats = ranges.largest * margin
         self.margin = margin
         self.precise = precise
+        self.states = states  # formats of words of state that are known already
         self.values: dict[int, Format] = {}
         self.ports: dict[int, tuple[Format, ...]] = {}
 
@@ -163,7 +166,8 @@ class _Planner:
                 case names.CONST:
                     continue
                 case names.INPUT:
-                    self.values[i] = self.tables.angle if i in angles else Format(self.stored, own)
+                    fmt = self.states.get(i, Format(self.stored, own))
+                    self.values[i] = self.tables.angle if i in angles else fmt
                 case names.SIN | names.COS:
                     made = OPS[nodes[node.args[0]].op].family is Family.FUNCTION
                     angle = self.values[node.args[0]]
@@ -247,9 +251,29 @@ def plan_signals(
     precise : products (``mul`` and ``dot`` nodes) that get two wide ports, two multiplier blocks
         each.
     """
-    planner = _Planner(graph, ranges, tables, margin, frozenset(precise))
-    planner.run()
+    found: dict[int, Format] = {}
+    words = graph.state_nodes()
+    for _ in range(_ROUNDS if words else 1):
+        planner = _Planner(graph, ranges, tables, margin, frozenset(precise), found)
+        planner.run()
+        # A state is as fine as what it is made from, so that nothing lies between the two.
+        made = {i: planner.values.get(state.node) for i, state in words.items()}
+        better = {i: fmt for i, fmt in made.items() if fmt and _holds(fmt, planner.values[i])}
+        if all(planner.values[i] == fmt for i, fmt in better.items()):
+            break
+        found |= better
+    for i in graph.negated_results():  # done by converters: no signal
+        del planner.values[i], planner.ports[i]
     return SignalPlan(values=planner.values, ports=planner.ports)
+
+
+# Times that the formats of states are tried which follow from those of their next values.
+_ROUNDS = 4
+
+
+def _holds(fmt: Format, other: Format) -> bool:
+    """Whether a format reaches as far as another one."""
+    return fmt.width - fmt.frac >= other.width - other.frac
 
 
 def lower_signals(
@@ -290,7 +314,7 @@ def lower_signals(
             source = quantized(source, half, Rounding.FLOOR, like)
         return quantized(source, fmt, Rounding.NEAREST, like)
 
-    results = {node for _, node in graph.outputs}
+    results = set(graph.roots)
     for i, node in enumerate(graph.nodes):
         if node.op == names.CONST:
             if i in results:
@@ -319,6 +343,10 @@ def lower_signals(
             op, signs = names.DOT, signs or (1,)
         exact = to.emit(op, tuple(reads), signs, like=node)
         place[i] = quantized(exact, fmt, Rounding.FLOOR, node)
-    lowered = to.finish(Output(word, place[node]) for word, node in graph.outputs)
+    lowered = to.finish(
+        (Output(word, place[node]) for word, node in graph.outputs),
+        (state._replace(node=place[state.node]) for state in graph.states),
+    )
+    lowered = fed_back(lowered, Rounding.FLOOR, Overflow.WRAP)
     formats(lowered)  # every width can be derived
     return lowered, place

@@ -77,8 +77,9 @@ def estimate(graph: Graph, binding: Binding) -> Estimate:
 class Sources:
     """Operations with units and cycles, the sources of every port, and what that costs.
 
-    Units and ports are numbered throughout, kind by kind, and lanes of the results follow as ports.
-    Values are operations and, after them, inputs. A read is an operand of an operation, or a word
+    Units and ports are numbered throughout, kind by kind, and lanes of the results follow as ports,
+    then registers of words of state. Values are operations and, after them, words of a request and
+    of state. A read is an operand of an operation, or a word
     of the results.
     """
 
@@ -90,9 +91,10 @@ class Sources:
         self.count = count = len(operations)
         fmts = formats(graph)
         self.at = {op.node: i for i, op in enumerate(operations)}
-        self.at.update({node: count + k for k, node in enumerate(binding.inputs)})
+        words = (*binding.inputs, *plan.arrivals)
+        self.at.update({node: count + k for k, node in enumerate(words)})
         self.width = [fmts[op.node].width for op in operations]
-        self.width += [fmts[node].width for node in binding.inputs]
+        self.width += [fmts[node].width for node in words]
         self.units = [plan.units[op.kind] for op in operations]
         self.port_of: list[int] = []  # first port of a unit
         widths: list[int] = []  # of ports
@@ -106,17 +108,19 @@ class Sources:
         self.unit = [f + u for f, u in zip(self.first, binding.unit, strict=True)]
         self.start = list(plan.start)
         self.latency = [op.latency for op in operations]
-        self.ready = [plan.ready(i) for i in range(count)] + [0] * len(binding.inputs)
+        self.ready = [plan.ready(i) for i in range(count)]
+        self.ready += [plan.arrivals.get(node, 0) for node in words]
         self._list_reads(len(widths))
         lane = max((fmts[out.node].width for out in binding.outputs), default=0)
         self.widths = widths + [lane] * binding.lanes_out
+        self.widths += [fmts[state.node].width for state in binding.states]
         self._open()
 
     def _list_reads(self, lanes: int) -> None:
         """Reads by number: value, shift, reader, port in it and cycle after its start."""
         self.value: list[int] = []
         self.shift: list[int] = []
-        self.reader: list[int] = []  # -1 for a lane
+        self.reader: list[int] = []  # -1 for a lane, or a register of state
         self.port_in: list[int] = []
         self.offset: list[int] = []
         self.reads: list[list[int]] = [[] for _ in range(self.count)]
@@ -129,6 +133,10 @@ class Sources:
                 self.reads[i].append(self._read(value, operand.shift, i, port, operand.offset))
         for out in self.binding.outputs:
             self._read(self.at.get(out.node, CONSTANT), 0, -1, lanes + out.lane, out.cycle)
+        ports = lanes + self.binding.lanes_out
+        for k, state in enumerate(self.binding.states):
+            following = self.at.get(state.following, CONSTANT)
+            self._read(following, 0, -1, ports + k, state.taken(self.ii))
 
     def _read(self, value: int, shift: int, reader: int, port: int, offset: int) -> int:
         number = len(self.value)
@@ -175,7 +183,7 @@ class Sources:
         if value < 0:
             return port, 0, -1
         if value >= self.count:
-            stage = cycle // self.ii
+            stage = (cycle - self.ready[value]) // self.ii
         else:
             waited = cycle - self.ready[value]
             if waited == 0:

@@ -11,10 +11,11 @@ into narrower ones, and only the single products may leave slots empty.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pinion.graph import OPS, Graph, Node, Output, names
+from pinion.graph import OPS, Graph, Node, Output, Word, names
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.passes.simplify import common_subexpressions, dead_code
 
@@ -63,12 +64,80 @@ def gather_dots(
         as the whole allows with units without end, with 0 each is as fast as it can be.
     addends : whether dots add another summand to their products.
     """
-    wanted = _Builder(graph, timing, widths, {}, addends=addends)
-    wanted.build()
-    chosen = _even_out(wanted.chosen, wanted.spread, widths, ii)
-    deadlines = wanted.latest(patience) if widths else None
-    final = _Builder(graph, timing, widths, chosen, deadlines, addends=addends)
-    return dead_code(common_subexpressions(final.build()))
+    late: dict[str, int] = {}
+
+    def gathered() -> Graph:
+        wanted = _Builder(graph, timing, widths, {}, addends=addends, late=late)
+        wanted.build()
+        chosen = _even_out(wanted.chosen, wanted.spread, widths, ii)
+        deadlines = wanted.latest(patience) if widths else None
+        final = _Builder(graph, timing, widths, chosen, deadlines, addends=addends, late=late)
+        return dead_code(common_subexpressions(final.build()))
+
+    # A loop through states that is too long for the interval: what closes it joins its sums later.
+    best = gathered()
+    interval, words = loop_interval(best, timing)
+    for _ in range(_TURNS):
+        if interval <= ii:
+            break
+        late.update({word: late.get(word, 0) + timing.dot(1) for word in words})
+        found = gathered()
+        again, words = loop_interval(found, timing)
+        if again < interval:
+            best, interval = found, again
+    return best
+
+
+# Times that sums are gathered anew for loops that are too long.
+_TURNS = 4
+
+
+def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
+    """The shortest interval that the loops through a graph's states allow, 1 without any; and the
+    words of state on a longest loop.
+    """
+    words = graph.state_nodes()
+    order = list(words)
+    ways = {}  # cycles from a word of state to the register of another one's next value
+    for source in order:
+        far: list[float] = []
+        for i, node in enumerate(graph.nodes):
+            reads = (
+                far[a] - timing.offset(node.op, len(node.args), k) for k, a in enumerate(node.args)
+            )
+            start = 0.0 if i == source else max(reads, default=-math.inf)
+            far.append(start + timing.latency(node.op, len(node.args)))
+        for target in order:
+            ways[source, target] = far[words[target].node] + 1
+
+    def cycle(ii: int) -> list[int]:
+        """Words on a loop that takes more than so many cycles a request; none where all fit."""
+        longest = dict.fromkeys(order, 0.0)
+        via = dict.fromkeys(order, -1)
+        moved = -1
+        for _ in order:
+            moved = -1
+            for (a, b), way in ways.items():
+                if longest[a] + way - ii > longest[b]:
+                    longest[b], via[b], moved = longest[a] + way - ii, a, b
+        if moved < 0:
+            return []
+        for _ in order:
+            moved = via[moved]
+        found = [moved]
+        while (before := via[found[-1]]) != moved:
+            found.append(before)
+        return found
+
+    low, high = 1, 1 + max((int(way) for way in ways.values() if way > 0), default=0)
+    critical: list[int] = []
+    while low < high:
+        middle = (low + high) // 2
+        if loop := cycle(middle):
+            low, critical = middle + 1, loop
+        else:
+            high = middle
+    return low, [str(words[i].word) for i in critical]
 
 
 def _even_out(
@@ -135,6 +204,7 @@ class _Builder:
     ----------
     parts : fixes the dot widths of each sum, else the fastest are chosen.
     addends : dots take another summand; not where every product stays on its own.
+    late : cycles by which words of state count as there later than others.
     deadlines : cycle before which a sum need not be ready; without one it is as fast as it can be.
     """
 
@@ -147,6 +217,7 @@ class _Builder:
         deadlines: Mapping[int, int] | None = None,
         *,
         addends: bool,
+        late: Mapping[str, int],
     ) -> None:
         self.graph = graph
         self.timing = timing
@@ -159,12 +230,15 @@ class _Builder:
         self.chosen: dict[int, list[int]] = {}
         self.spread: dict[int, int] = {}
         self.uses = graph.uses()
+        # A word of state counts as there last: what waits for it is what bounds the interval.
+        arrival = _state_arrival(graph, timing)
+        self.arrivals = {s.word: arrival + late.get(s.word, 0) for s in graph.states}
         self.inner = self._inner()
         self.new: dict[int, Signed] = {}
 
     def _inner(self) -> list[bool]:
         """Nodes that dissolve into the sum that is their only user."""
-        results = {node for _, node in self.graph.outputs}
+        results = set(self.graph.roots)
         inner = [False] * len(self.graph.nodes)
         for i, users in enumerate(self.graph.users()):
             node = self.graph.nodes[i]
@@ -177,6 +251,8 @@ class _Builder:
         number = self.to.emit(op, args, params, like=like)
         starts = [self.ready[a] - self.delay(op, args, k) for k, a in enumerate(args)]
         start = max(starts, default=0)
+        if op == names.INPUT:
+            start = self.arrivals.get(Word.of(str(params[0])), 0)
         self.ready.append(max(0, start) + self.timing.latency(op, len(args)))
         return number
 
@@ -208,10 +284,13 @@ class _Builder:
                 self.new[i] = (sign, self.emit(plain.op, plain.args, plain.params, node))
                 continue
             self.new[i] = (sign, self.emit(node.op, args, params, node))
-        outputs: list[Output] = []
-        for name, old in self.graph.outputs:
-            outputs.append(Output(name, self.plain(self.new[old], self.graph.nodes[old])))
-        return self.to.finish(outputs)
+
+        def final(old: int) -> int:
+            return self.plain(self.new[old], self.graph.nodes[old])
+
+        outputs = [Output(name, final(old)) for name, old in self.graph.outputs]
+        self.states = [s._replace(node=final(s.node)) for s in self.graph.states]
+        return self.to.finish(outputs, self.states)
 
     def plain(self, place: Signed, like: Node) -> int:
         """A value with its sign made an operation where it is negative."""
@@ -222,6 +301,8 @@ class _Builder:
         """When each sum has to be ready to leave the whole as fast, for a share of its slack."""
         end = max(self.ready, default=0)
         latest = [end] * len(self.to.nodes)
+        for state in self.states:  # no loop is slower than it can be
+            latest[state.node] = self.ready[state.node]
         for i in range(len(latest) - 1, -1, -1):
             node = self.to.nodes[i]
             start = latest[i] - self.timing.latency(node.op, len(node.args))
@@ -440,6 +521,23 @@ class _Builder:
             args.append(addend[1])
             signs.append(1)
         return front, self.emit(names.DOT, tuple(args), tuple(signs), like)
+
+
+def _state_arrival(graph: Graph, timing: Timing) -> int:
+    """When all is there that does not depend on a state, but is read beside what does."""
+    if not graph.states:
+        return 0
+    ready: list[int] = []
+    words = graph.state_nodes()
+    depends: list[bool] = []
+    latest = 0
+    for i, node in enumerate(graph.nodes):
+        start = max((ready[a] for a in node.args), default=0)
+        ready.append(start + timing.latency(node.op, len(node.args)))
+        depends.append(i in words or any(depends[a] for a in node.args))
+        if depends[i]:
+            latest = max([latest, *(ready[a] for a in node.args if not depends[a])])
+    return latest
 
 
 def _split(products: list[_Term], parts: list[int]) -> list[list[_Term]]:

@@ -29,7 +29,7 @@ from pinion.link import (
     Status,
     crc32,
 )
-from pinion.link.registers import HALTED, IDENTITY, IN_RESET, QUIET, RESET, SPACE
+from pinion.link.registers import FRESH, HALTED, IDENTITY, IN_RESET, QUIET, RESET, SPACE
 
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
@@ -70,6 +70,7 @@ class PacketCard:
     build : the hash that the card has, for one of another build.
     compute : results of (n, words_in) words.
     interval, core_khz, link_khz : what the registers say of the build.
+    restart : lets the next request find initial states; None for a function without states.
     """
 
     def __init__(
@@ -81,10 +82,12 @@ class PacketCard:
         interval: int = 1,
         core_khz: int = 250_000,
         link_khz: int = 250_000,
+        restart: Callable[[], None] | None = None,
     ) -> None:
         self.layout = layout if build is None else replace(layout, build=build)
         layout = self.layout
         self._compute = compute
+        self._restart = restart
         self._lock = threading.Lock()
         self._constants = {
             "IDENTITY": IDENTITY,
@@ -170,7 +173,10 @@ class PacketCard:
             return
         with self._lock:
             # Bits of CONTROL that mean nothing are not kept.
-            self._values[row.name] = value & (RESET if row.name == "CONTROL" else WORD)
+            known = RESET | (FRESH if self._restart else 0)
+            self._values[row.name] = value & (known if row.name == "CONTROL" else WORD)
+            if row.name == "CONTROL" and self._restart and self._values[row.name]:
+                self._restart()
             if row.name == "CONTROL" and self._held:
                 self._clear()
 

@@ -71,6 +71,11 @@ class Host:
         )
         self._reference = make(folder)
         manifest = self._reference.build.manifest
+        if manifest.states:
+            raise ValueError(
+                "The bench of the whole top sends requests in any order, and the function "
+                f"'{manifest.function}' keeps states: run it on the device 'sim:top'."
+            )
         self.layout = layout_of(manifest)
         parameters = top_parameters(manifest, crossing=hasattr(dut, "core_clk"))
         self.constants = parameters.constants()

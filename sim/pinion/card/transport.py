@@ -151,6 +151,7 @@ class SimulatedCard(InProcessCard):
             self._core = CompiledCore.build(rtlil=folder / RTLIL, folder=folder / SIMULATION)
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated card cannot be made: {error}") from error
+        self._fresh = False
         khz = round(1000 * manifest.clock_mhz)
         card = PacketCard(
             layout=layout_of(manifest),
@@ -160,12 +161,20 @@ class SimulatedCard(InProcessCard):
             interval=manifest.ii,
             core_khz=khz,
             link_khz=khz,
+            restart=self._restart if manifest.states else None,
         )
         super().__init__(card=card)
+
+    def _restart(self) -> None:
+        """Reset the states before the next batch: another thread may be inside the core now."""
+        self._fresh = True
 
     def _compute(self, requests: Words) -> Answers:
         """Run the core until every request is answered."""
         m = self.manifest
+        if self._fresh:
+            self._fresh = False
+            self._core.reset_state()
         beats, last = pack_records(requests, lanes=m.lanes_in, beats=m.beats_in)
         expected = len(requests) * m.beats_out
         try:

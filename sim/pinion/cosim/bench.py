@@ -169,6 +169,8 @@ async def stream(dut: Any) -> None:
     sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "o"), dut.clk, **clock)
     # The source drives X until its first frame; a real host drives something.
     dut.i_tdata.value, dut.i_tlast.value = 0, 0
+    if hasattr(dut, "reset_state"):  # of cores with states
+        dut.reset_state.value = 0
     await ClockCycles(dut.clk, 4)
     dut.rst.value = 0
     await RisingEdge(dut.clk)

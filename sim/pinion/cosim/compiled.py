@@ -106,6 +106,10 @@ class CompiledCore:
         """Hold the core's reset for four cycles."""
         self._lib.pinion_reset(self._engine)
 
+    def reset_state(self) -> None:
+        """Pulse ``reset_state``: the next record finds initial values; nothing without states."""
+        self._lib.pinion_reset_state(self._engine)
+
     def build_hash(self) -> int:
         """Return the 64-bit constant that names the build."""
         return int(self._lib.pinion_build_hash(self._engine))
@@ -312,6 +316,7 @@ def _load(library: Path) -> ctypes.CDLL:
         "pinion_output_bits": (u64, [engine]),
         "pinion_build_hash": (u64, [engine]),
         "pinion_reset": (None, [engine]),
+        "pinion_reset_state": (None, [engine]),
         "pinion_names": (ctypes.c_char_p, [engine]),
         "pinion_watch_none": (None, [engine]),
         "pinion_watch": (ctypes.c_int64, [engine, ctypes.c_char_p]),

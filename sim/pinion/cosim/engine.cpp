@@ -70,12 +70,23 @@ void pinion_reset(Model *engine) {
     core.clk(false);
     core.i_tvalid(false);
     core.o_tready(false);
+    core.reset_state(false);
     core.rst(true);
     for (int cycle = 0; cycle < 4; cycle++) {
         core.step();
         tick(core);
     }
     core.rst(false);
+    core.step();
+}
+
+// Holds reset_state for one cycle; a core without states goes on by one.
+void pinion_reset_state(Model *engine) {
+    Model &core = *engine;
+    core.reset_state(true);
+    core.step();
+    tick(core);
+    core.reset_state(false);
     core.step();
 }
 

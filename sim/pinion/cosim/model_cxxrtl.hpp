@@ -56,6 +56,11 @@ public:
     void i_tvalid(bool level) { set(core.p_i__tvalid, level); }
     void i_tlast(bool level) { set(core.p_i__tlast, level); }
     void o_tready(bool level) { set(core.p_o__tready, level); }
+#ifdef PINION_STATES
+    void reset_state(bool level) { set(core.p_reset__state, level); }
+#else
+    void reset_state(bool) {}
+#endif
     void i_tdata(const uint32_t *beat) {
         auto &data = drive(core.p_i__tdata).data;
         std::memcpy(data, beat, sizeof data);

@@ -31,6 +31,11 @@ public:
     void i_tvalid(bool level) { core.i_tvalid = level; }
     void i_tlast(bool level) { core.i_tlast = level; }
     void o_tready(bool level) { core.o_tready = level; }
+#ifdef PINION_STATES
+    void reset_state(bool level) { core.reset_state = level; }
+#else
+    void reset_state(bool) {}
+#endif
     void i_tdata(const uint32_t *beat) { std::memcpy(&core.i_tdata, beat, sizeof core.i_tdata); }
     void step() { core.eval(); }
 

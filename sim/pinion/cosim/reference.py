@@ -16,7 +16,7 @@ from pinion.fixedpoint import Flags, Format, Ints
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.build import Build, BuildError
 from pinion.functions import BuiltFunction, Function
-from pinion.graph import Graph, names, node_integers
+from pinion.graph import Graph, names, node_integers, sticky, stream_integers
 from pinion.graph.evaluate import FixedValues, formats
 from pinion.hls.budget import undecided
 from pinion.link import Manifest
@@ -24,6 +24,8 @@ from pinion.link.accuracy import BlockErrors, ErrorDistribution
 
 Words = NDArray[np.uint32]
 Floats = NDArray[np.float64]
+
+Run = tuple[FixedValues, Flags, dict[str, Floats]]
 
 
 class Reference:
@@ -49,23 +51,48 @@ class Reference:
             self.function = function
         self.graph: Graph = build.graph
         self.formats = formats(build.graph)
-        nodes = [i for i, node in enumerate(self.graph.nodes) if node.op == names.INPUT]
+        self._last: tuple[Words, Flags | None, Run] | None = None
+        words = self.graph.state_nodes()
+        nodes = [
+            i
+            for i, node in enumerate(self.graph.nodes)
+            if node.op == names.INPUT and i not in words
+        ]
         self.input_formats: list[Format] = [self.formats[i] for i in nodes]
         self.budget = np.array([build.manifest.budget[name] for name, _ in self.graph.outputs])
 
-    def integers(self, words: Words) -> tuple[FixedValues, Flags]:
-        """Every node's integers and the requests' flags for float32 words (n, words_in)."""
+    def integers(self, words: Words, fresh: Flags | None = None) -> Run:
+        """Every node's integers for float32 words (n, words_in), the requests' flags, and the
+        states that the requests find, in their units, by word.
+
+        With states the requests are one stream, from the initial values on.
+
+        Parameters
+        ----------
+        fresh : requests (n,) before which the state is reset.
+        """
+        if self._last is not None and self._last[0] is words and self._last[1] is fresh:
+            return self._last[2]  # request by request is slow
         columns: dict[str, Ints] = {}
         flags = np.zeros(len(words), dtype=np.bool_)
         for k, name in enumerate(self.graph.inputs):
             columns[name], bad = float32_to_fixed(words[:, k], self.input_formats[k])
             flags |= bad
-        values = node_integers(self.graph, columns)
-        return values, flags | values.any_saturated(len(words))
+        if not self.graph.states:
+            values = node_integers(self.graph, columns)
+            return values, flags | values.any_saturated(len(words)), {}
+        values, stream = stream_integers(self.graph, columns, fresh=fresh)
+        found = {
+            str(state.word): stream.found[state.word] * self.formats[i].lsb
+            for i, state in self.graph.state_nodes().items()
+        }
+        result = values, sticky(flags | values.any_saturated(len(words)), fresh), found
+        self._last = words, fresh, result
+        return result
 
-    def expected(self, words: Words) -> tuple[Words, Flags]:
+    def expected(self, words: Words, fresh: Flags | None = None) -> tuple[Words, Flags]:
         """Result words (n, words_out) as float32 bits, and flags (n,): what the RTL must give."""
-        values, flags = self.integers(words)
+        values, flags, _ = self.integers(words, fresh)
         return self.result_words(values, len(words)), flags
 
     def result_words(self, values: FixedValues, count: int) -> Words:
@@ -78,11 +105,32 @@ class Reference:
         ]
         return np.stack(columns, axis=1).astype(np.uint32)
 
-    def float_model(self, words: Words) -> Floats:
-        """The NumPy float model on the same requests, (n, words_out) float64."""
-        results = self.function.evaluate(self.build.model, self.arrays(words))
+    def float_model(self, words: Words, fresh: Flags | None = None) -> Floats:
+        """The NumPy float model on the same requests, (n, words_out) float64.
+
+        With states it is that of each request alone: it begins at what the integers found. What
+        their errors add up to over a stream shows in `float_stream`.
+        """
+        function, model = self.function, self.build.model
+        if not function.states:
+            return self._gathered(function.evaluate(model, self.arrays(words)), len(words))
+        _, _, found = self.integers(words, fresh)
+        # A state that no result depends on is in the float model alone.
+        whole = self.build.function.graph.states
+        columns = {str(s.word): found.get(str(s.word), np.zeros(len(words))) for s in whole}
+        return self._gathered(function.step(model, self.arrays(words), columns), len(words))
+
+    def float_stream(self, words: Words, fresh: Flags | None = None) -> Floats:
+        """The float model left to itself over the whole stream, (n, words_out) float64."""
+        function, model = self.function, self.build.model
+        return self._gathered(
+            function.follow(model, self.arrays(words), fresh=fresh)[0], len(words)
+        )
+
+    def _gathered(self, results: Mapping[str, Floats], count: int) -> Floats:
+        """Arrays by block name as the record has them, (n, words_out)."""
         parts = [a.gather(results[a.name]) for a in self.build.manifest.outputs]
-        return np.concatenate([part.reshape(len(words), -1) for part in parts], axis=1)
+        return np.concatenate([part.reshape(count, -1) for part in parts], axis=1)
 
     def arrays(self, words: Words) -> dict[str, Floats]:
         """Request words (n, words_in) as float64 arrays by block name."""
@@ -99,19 +147,23 @@ class Reference:
         values = np.ascontiguousarray(words).view(np.float32).astype(np.float64)
         return {name: values[:, k] for k, name in enumerate(self.graph.inputs)}
 
-    def undecided(self, words: Words, times: float = 1.0) -> Flags:
+    def undecided(self, words: Words, times: float = 1.0, fresh: Flags | None = None) -> Flags:
         """Requests (n,) in which a comparison may be decided either way: no budget holds for them.
 
         Parameters
         ----------
         words : requests (n, words_in) as float32 bits.
         times : what is compared may be off by so many times what the build states.
+        fresh : as of `integers`.
         """
         bounds = {
             int(node.removeprefix("%")): bound * times
             for node, bound in self.build.manifest.decisions.items()
         }
-        return undecided(self.graph, self.columns(words), bounds, len(words))
+        columns = self.columns(words)
+        if bounds and self.graph.states:
+            columns |= self.integers(words, fresh)[2]
+        return undecided(self.graph, columns, bounds, len(words))
 
     def blocks(self, values: NDArray[np.generic]) -> dict[str, NDArray[np.generic]]:
         """Columns (n, words_out) by result block name: (n, words of the block)."""

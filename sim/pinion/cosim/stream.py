@@ -6,7 +6,7 @@ Patterns are boolean arrays, one element a cycle, repeated: True holds the strea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,6 +73,28 @@ class StreamResult:
                 "before it was taken: AXI-Stream wants valid, data, last and user to stay."
             )
         return self
+
+
+def joined(runs: Sequence[StreamResult]) -> StreamResult:
+    """Runs one behind the other as one; cycles count on."""
+    starts = np.cumsum([0, *(run.cycles for run in runs)])[:-1]
+
+    def cycles(name: str) -> Cycles:
+        parts = [getattr(run, name) + start for run, start in zip(runs, starts, strict=True)]
+        result: Cycles = np.concatenate(parts)
+        return result
+
+    return StreamResult(
+        beats=np.concatenate([run.beats for run in runs]),
+        last=np.concatenate([run.last for run in runs]),
+        user=np.concatenate([run.user for run in runs]),
+        accepted=cycles("accepted"),
+        emitted=cycles("emitted"),
+        launched=cycles("launched"),
+        surplus=sum(run.surplus for run in runs),
+        violations=sum(run.violations for run in runs),
+        cycles=sum(run.cycles for run in runs),
+    )
 
 
 def deadlock(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from .compiled import CompiledCore
 from .reference import Reference, Words, request_words
 from .runner import run_bench
 from .scoreboard import Divergence, first_divergence
-from .stream import StreamResult, pack_records, unpack_records
+from .stream import StreamResult, joined, pack_records, unpack_records
 
 # Outside the reference distribution a result counts as wrong when its error is above this many
 # times the largest error inside.
@@ -75,6 +76,10 @@ def verify(
     that are wrong: there, outside the budget; everywhere, with a block's relative error above
     ``wrong_above``, which is the build's own ``max_error`` or, where it promises none, 100 times
     the largest of its distribution.
+    With states the requests are one stream, in the compiled simulation with a reset of the state in
+    its middle; errors are those of each request alone, against floats that begin at the state that
+    the core had, and ``drift_max`` is what a stream in floats alone is off by, which no budget
+    bounds.
     ``undecided``, where the build compares: requests in which a comparison is nearer than what it
     compares may be off, so that floats may decide otherwise; of bits all else holds for them, of
     errors nothing, and no figure of errors counts them.
@@ -105,8 +110,14 @@ def verify(
     arrays = sample(build.model, build.function, samples, distribution=distribution, seed=seed)
     words = request_words(manifest, arrays)
     report("Evaluating the integer model")
-    expected, flags = reference.expected(words)
-    result = _simulate(build, words, simulator, distribution, idle, stall, waves, dsp48e2, report)
+    # In the middle of a stream its state is reset; under cocotb it runs through.
+    fresh: NDArray[np.bool_] | None = None
+    if reference.graph.states and simulator == "compiled":
+        fresh = np.arange(samples) == samples // 2
+    expected, flags = reference.expected(words, fresh)
+    result = _simulate(
+        build, words, simulator, distribution, idle, stall, waves, dsp48e2, report, fresh
+    )
     report("Comparing")
     got = unpack_records(result.beats, words=manifest.words_out, beats=manifest.beats_out)
     got_flags = result.user[manifest.beats_out - 1 :: manifest.beats_out]
@@ -124,11 +135,13 @@ def verify(
         **({"snapping": manifest.snapping} if manifest.snapping else {}),
     }
     home = distribution == manifest.budget_distribution
-    either = reference.undecided(words, 1.0 if home else WRONG)
+    either = reference.undecided(words, 1.0 if home else WRONG, fresh)
     if manifest.decisions:
         figures["undecided"] = int(either.sum())
-    error, accuracy = _accuracy(reference, words, got, got_flags | either, distribution)
+    error, accuracy = _accuracy(reference, words, got, got_flags | either, distribution, fresh)
     figures |= accuracy
+    if reference.graph.states:
+        figures |= _drift(reference, words, got, got_flags, fresh)
     # Flags are for states outside: a format that flags the reference distribution is too small.
     if home and not dsp48e2:
         reference.distribution_of(
@@ -140,12 +153,13 @@ def verify(
             simulator=simulator,
         ).write(build.folder)
     figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
-    figures |= _timing(build, result, paused=idle is not None or stall is not None)
+    unbroken = samples if fresh is None else samples // 2 or samples
+    figures |= _timing(build, result, unbroken, paused=idle is not None or stall is not None)
     figures["first_divergence"] = None
     if wrong.any() and not dsp48e2:  # it is looked for in the generic form
         report("Looking for the first operation that differs")
         figures["first_divergence"] = str(
-            diverging(reference, words, int(np.flatnonzero(wrong)[0]), Path(folder))
+            _diverging_in(reference, words, int(np.flatnonzero(wrong)[0]), Path(folder), fresh)
         )
     figures["ok"] = bool(
         not wrong.any()
@@ -170,6 +184,18 @@ def diverging(reference: Reference, words: Words, request: int, folder: Path) ->
     return first_divergence(reference, words, request, folder=folder / SIMULATION)
 
 
+def _diverging_in(
+    reference: Reference,
+    words: Words,
+    request: int,
+    folder: Path,
+    fresh: NDArray[np.bool_] | None,
+) -> Divergence:
+    """`diverging` of a request in its part of the stream, which begins at a reset."""
+    begins = 0 if fresh is None else int(np.flatnonzero(fresh[: request + 1]).max(initial=0))
+    return diverging(reference, words[begins:], request - begins, folder)
+
+
 def _simulate(
     build: Build,
     words: Words,
@@ -180,6 +206,7 @@ def _simulate(
     waves: bool,
     dsp48e2: bool,
     report: Callable[[str], None],
+    fresh: NDArray[np.bool_] | None,
 ) -> StreamResult:
     manifest = build.manifest
     beats, last = pack_records(words, lanes=manifest.lanes_in, beats=manifest.beats_in)
@@ -190,7 +217,22 @@ def _simulate(
         rtlil = explicit_rtlil(build.folder, sim) if dsp48e2 else build.folder / RTLIL
         core = CompiledCore.build(rtlil=rtlil, folder=sim)
         report(f"Simulating {len(words)} requests")
-        return core.run(beats, last, expected_beats=expected_beats, idle=idle, stall=stall).check()
+        parts = [0, len(words)] if fresh is None else [0, *np.flatnonzero(fresh), len(words)]
+        runs = []
+        for start, end in pairwise(sorted({int(part) for part in parts})):
+            if start:
+                core.reset_state()
+            own = slice(start * manifest.beats_in, end * manifest.beats_in)
+            runs.append(
+                core.run(
+                    beats[own],
+                    last[own],
+                    expected_beats=(end - start) * manifest.beats_out,
+                    idle=idle,
+                    stall=stall,
+                ).check()
+            )
+        return joined(runs)
     home = distribution == manifest.budget_distribution
     report(f"Simulating {len(words)} requests under cocotb with {simulator}")
     return run_bench(
@@ -242,9 +284,10 @@ def _accuracy(
     got: Words,
     excused: NDArray[np.bool_],
     distribution: str,
+    fresh: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Absolute errors (n, words_out), and the figures that sum up those that are not excused."""
-    error, relative = _errors(reference, words, got)
+    error, relative = _errors(reference, words, got, fresh)
     good = ~excused
     names = [name for name, _ in reference.graph.outputs]
     largest = error[good].max(axis=0) if good.any() else np.full(len(names), np.nan)
@@ -275,11 +318,31 @@ def _accuracy(
     return error, figures
 
 
+def _drift(
+    reference: Reference,
+    words: Words,
+    got: Words,
+    flagged: NDArray[np.bool_],
+    fresh: NDArray[np.bool_] | None,
+) -> dict[str, Any]:
+    """How far a stream strays from one in floats, by block, relative as errors are."""
+    floats = reference.float_stream(words, fresh)
+    values = np.ascontiguousarray(got).view(np.float32).astype(np.float64)
+    good = ~flagged
+    off, wanted = reference.blocks(np.abs(values - floats)), reference.blocks(floats)
+    drift: dict[str, float | None] = {}
+    for name, block in off.items():
+        if block.shape[1]:
+            relative = block.max(axis=1) / block_scale(np.abs(wanted[name]).max(axis=1))
+            drift[name] = float(relative[good].max()) if good.any() else None
+    return {"drift_max": drift, "state_resets": 0 if fresh is None else int(fresh.sum())}
+
+
 def _errors(
-    reference: Reference, words: Words, got: Words
+    reference: Reference, words: Words, got: Words, fresh: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
     """Absolute errors (n, words_out), and relative block errors (n,) by block."""
-    floats = reference.float_model(words)
+    floats = reference.float_model(words, fresh)
     values = np.ascontiguousarray(got).view(np.float32).astype(np.float64)
     error = np.abs(values - floats)
     relative: dict[str, NDArray[np.float64]] = {}
@@ -311,10 +374,10 @@ def _by_name(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, flo
     return {n: float(v) if np.isfinite(v) else None for n, v in zip(names, values, strict=True)}
 
 
-def _timing(build: Build, result: StreamResult, *, paused: bool) -> dict[str, Any]:
-    """Rates and latencies from the cycle stamps of the RTL."""
+def _timing(build: Build, result: StreamResult, unbroken: int, *, paused: bool) -> dict[str, Any]:
+    """Rates and latencies from the cycle stamps of the RTL, of the first so many requests."""
     manifest = build.manifest
-    done = result.emitted[manifest.beats_out - 1 :: manifest.beats_out]
+    done = result.emitted[manifest.beats_out - 1 :: manifest.beats_out][:unbroken]
     count = len(done)
     rate = float(done[-1] - done[0]) / (count - 1) if count > 1 else float(manifest.ii)
     total = int(done[0] - result.accepted[0])

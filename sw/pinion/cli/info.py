@@ -26,7 +26,7 @@ from .options import (
 from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
-    from pinion.functions import Block, Function, Saving
+    from pinion.functions import Block, Function, Saving, State
     from pinion.robot import Model, Summary
 
 FunctionOption = Annotated[
@@ -201,12 +201,23 @@ def _arrays(function: Function, model: Model) -> dict[str, Any]:
     def described(block: Block) -> dict[str, Any]:
         return {"name": block.name, "shape": list(block.dims(model)), "unit": block.unit}
 
+    states = function.states
     return {
         "name": function.name,
         "doc": function.doc,
         "inputs": [{**described(b), "sampling": _sampling(b)} for b in function.inputs],
         "outputs": [described(block) for block in function.results],
+        **(
+            {"states": [{**described(b), "sampling": _begins(b)} for b in states]} if states else {}
+        ),
     }
+
+
+def _begins(state: State) -> str:
+    """What a state begins with, in words."""
+    if isinstance(state.initial, tuple):
+        return "begins at " + ", ".join(f"{value:g}" for value in state.initial)
+    return f"begins at {state.initial:g}"
 
 
 def _sampling(block: Block) -> str:
@@ -226,7 +237,11 @@ def _show_arrays(function: Function, model: Model) -> None:
     said = _arrays(function, model)
     rows = [
         (kind, a["name"], tuple(a["shape"]), a["unit"], a.get("sampling", ""))
-        for kind, arrays in (("input", said["inputs"]), ("output", said["outputs"]))
+        for kind, arrays in (
+            ("input", said["inputs"]),
+            ("output", said["outputs"]),
+            ("state", said.get("states", [])),
+        )
         for a in arrays
     ]
     out().print(

@@ -119,6 +119,17 @@ def _show(result: Mapping[str, Any]) -> None:
     elif result["wrong_above"]:
         ends = {f"{end:.3g}" for end in result["wrong_above"].values()}
         console.print(f"No budget holds here; a block counts as wrong above {', '.join(ends)}.")
+    if "drift_max" in result:
+        drift = ", ".join(
+            f"{name} {value:.2g}"
+            for name, value in result["drift_max"].items()
+            if value is not None
+        )
+        say(
+            f"A stream in floats alone is off by at most, relative: {drift}. Errors add up over a "
+            "stream, so no budget bounds that; those above are of each request from the core's own "
+            "states."
+        )
     if result.get("undecided"):
         say(
             f"{result['undecided']} requests are undecided: a comparison is nearer there than what "

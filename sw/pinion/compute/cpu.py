@@ -508,7 +508,19 @@ def _is_built_in(row: Function) -> bool:
 
 
 def graph_of(model: Model, row: Function) -> Graph:
-    """The graph of a row as processors compute it."""
+    """The graph of a row as processors compute it.
+
+    Raises
+    ------
+    InputError
+        When the row keeps states: a processor computes the requests of a batch side by side.
+    """
+    if row.states:
+        names = " and ".join(f"'{state.name}'" for state in row.states)
+        raise InputError(
+            f"The function '{row.name}' keeps {names} from request to request, and processors "
+            "compute the requests of a batch side by side: take device='float', or a card."
+        )
     folded = fold(row.trace(model))
     if row.published or len(folded.nodes) > _REDUCED_NODES:
         return folded

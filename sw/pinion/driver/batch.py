@@ -192,10 +192,15 @@ class ArrayBatch(Batch):
 class ResetRequest:
     """An entry in the queue of batches: reset the card when everything before it is done.
 
+    Parameters
+    ----------
+    state_only : nothing but the states of the function.
+
     Members
     -------
     future : done when the card is ready for work again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, state_only: bool = False) -> None:
+        self.state_only = state_only
         self.future: Future[None] = Future()

@@ -106,6 +106,7 @@ class Device:
             meter=self._meter,
             timeout=limit,
             patience=patience,
+            states=bool(manifest.states),
         )
         # A device that is forgotten, or the end of the program, must not leave a transfer torn.
         self._finalizer = weakref.finalize(self, _shut, self._session, transport)
@@ -263,6 +264,29 @@ class Device:
         if self._session.inside:
             raise DriverError("reset() in a callback of the device would wait for itself.")
         self._session.reset()
+
+    def reset_state(self) -> None:
+        """Begin a new stream, after everything that was submitted before: the next request finds
+        the function's initial states, and no flag stays from requests before.
+
+        Opening a device does the same. After a fault the states are lost with what was under way:
+        the device takes nothing more until this is called.
+
+        Raises
+        ------
+        DriverError
+            When the function keeps no states, or the device is closed.
+        TransportError
+            When the card is not ready for work afterwards; the message says why.
+        """
+        self._check_open()
+        if not self._manifest.states:
+            raise DriverError(
+                f"The function '{self.function}' keeps no states: there is nothing to reset."
+            )
+        if self._session.inside:
+            raise DriverError("reset_state() in a callback of the device would wait for itself.")
+        self._session.reset_state()
 
     def recover(self) -> None:
         """Bring a card back that the device had given up: the same as `reset`."""

@@ -42,6 +42,10 @@ class CardTimeoutError(TransportError):
     """Nothing came, or nothing was taken, for longer than the time allowed."""
 
 
+class StateLostError(TransportError):
+    """A fault broke the stream of a function with states: what they were nobody knows any more."""
+
+
 class TornStreamError(TransportError):
     """A transfer ended in the middle of a packet, or a packet arrived damaged."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from copy import copy
 
 from pinion.link import Cause, Layout, register
-from pinion.link.registers import IN_RESET, OPEN, QUIET, RESET
+from pinion.link.registers import FRESH, IN_RESET, OPEN, QUIET, RESET
 
 from .card import check_card, read_named
 from .errors import CardFaultError, CardTimeoutError, DriverError, TransportError
@@ -78,6 +78,21 @@ def soft_reset(transport: Transport, layout: Layout, *, patience: float = PATIEN
     """Both steps, for when nobody uses the card."""
     hold_reset(transport, layout)
     release_reset(transport, layout, patience=patience)
+
+
+def reset_state(transport: Transport) -> None:
+    """Let the next request find the function's initial states; for when nothing is under way.
+
+    Raises
+    ------
+    DriverError, TransportError
+        When the card's registers cannot be reached.
+    """
+    control = register("CONTROL").offset
+    transport.write_register(control, FRESH)
+    read_named(transport.read_register, "CONTROL")  # it is there before it goes
+    transport.write_register(control, 0)
+    read_named(transport.read_register, "CONTROL")
 
 
 def explain(read: Callable[[int], int], error: Exception) -> Exception:

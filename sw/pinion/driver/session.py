@@ -31,10 +31,24 @@ from pinion.link.registers import HALTED
 
 from .batch import Batch, Packet
 from .card import read_named
-from .errors import CardFaultError, DriverError, TornStreamError, TransportError
+from .errors import (
+    CardFaultError,
+    DriverError,
+    StateLostError,
+    TornStreamError,
+    TransportError,
+)
 from .profile import Meter
 from .queue import Queue
-from .recovery import PATIENCE, cause_of, explain, hold_reset, release_reset, sentence
+from .recovery import (
+    PATIENCE,
+    cause_of,
+    explain,
+    hold_reset,
+    release_reset,
+    reset_state,
+    sentence,
+)
 from .state import CheckResponse, PollStatus, Recover, SessionState, Stop
 from .transport import Transport
 
@@ -55,6 +69,7 @@ class Session:
     meter : for the profile.
     timeout : seconds from a packet's turn to its response, None for any time.
     patience : seconds that a recovery may take.
+    states : the card keeps states from request to request: nothing can be sent again.
     """
 
     def __init__(
@@ -66,6 +81,7 @@ class Session:
         meter: Meter,
         timeout: float | None,
         patience: float = PATIENCE,
+        states: bool = False,
     ) -> None:
         self._patience = patience
         self._sealer = Sealer(layout=layout)
@@ -82,6 +98,7 @@ class Session:
             meter=meter,
             patience=patience,
             threads_alive=self._threads_alive,
+            states=states,
         )
         runs = {"read": reader.run, "write": writer.run, "supervise": supervisor.run}
         self._threads = [
@@ -123,6 +140,10 @@ class Session:
             Why the card is not ready for work; the session is broken then.
         """
         self._state.request_reset().future.result()
+
+    def reset_state(self) -> None:
+        """Reset the function's states when all that was submitted is done; errors of `reset`."""
+        self._state.request_reset(state_only=not self._state.broken).future.result()
 
     def stop(self, *, wait: bool) -> None:
         """Finish what was submitted, or only what was launched; returns when the threads ended."""
@@ -310,6 +331,7 @@ class Supervisor:
     responses : checks them.
     patience : seconds that a recovery may take.
     threads_alive : whether no thread of the session has ended.
+    states : as of `Session`.
     attempts : launches of a packet that is not at fault itself.
     """
 
@@ -324,6 +346,7 @@ class Supervisor:
         meter: Meter,
         patience: float,
         threads_alive: Callable[[], bool],
+        states: bool = False,
         attempts: int = ATTEMPTS,
     ) -> None:
         self._state = state
@@ -334,6 +357,7 @@ class Supervisor:
         self._meter = meter
         self._patience = patience
         self._threads_alive = threads_alive
+        self._states = states
         self._attempts = attempts
         # The packet during which the card was found stopped.
         self._halted: Packet | None = None
@@ -374,6 +398,14 @@ class Supervisor:
             self._meter.add(faults=1)
             if fault.packet is not None:
                 self._state.fail(fault.packet.batch, error)
+        elif recovery.request is not None and recovery.request.state_only:
+            try:
+                reset_state(self._transport)
+            except (DriverError, TransportError) as reason:
+                self._state.break_down(reason)
+                return
+            self._state.resume([])
+            return
         try:
             hold_reset(self._transport, self._layout)
             self._state.wait_for_transfers(self._patience)
@@ -388,6 +420,15 @@ class Supervisor:
             return
         while (received := self._state.next_received()) is not None:
             self._responses.handle(received)
+        if fault is not None and self._states:
+            self._halted = None
+            self._state.break_down(
+                StateLostError(
+                    f"The states of the stream were lost with a fault. {error} Requests behind it "
+                    "were given up: call reset_state() to begin a new stream."
+                )
+            )
+            return
         again = self._seal_again(self._state.recall(), error)
         self._meter.add(recoveries=1, resent=len(again))
         self._halted = None

@@ -174,15 +174,19 @@ class SessionState:
             batch.ready.append(packet)
             self._launch()
 
-    def request_reset(self) -> ResetRequest:
+    def request_reset(self, *, state_only: bool = False) -> ResetRequest:
         """Queue a reset of the card behind everything that was submitted.
+
+        Parameters
+        ----------
+        state_only : nothing but the states of the function, where the card works.
 
         Raises
         ------
         DriverError
             When the session was stopped.
         """
-        request = ResetRequest()
+        request = ResetRequest(state_only=state_only)
         with self._lock:
             self._check_open()
             self._queue.waiting.append(request)

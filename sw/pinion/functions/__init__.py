@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .backend import Backend, Closing
-from .blocks import Block, Drawn, Quantity, Table, Uniform
+from .blocks import Block, Drawn, Quantity, State, Table, Uniform
 from .built import BuiltFunction
-from .described import array, uniform
+from .described import array, state, uniform
 from .errors import FunctionError, InputError
 from .mistakes import UserError
 from .named import function, installed, row_of
@@ -42,6 +42,7 @@ __all__ = [
     "Result",
     "Saving",
     "Snapping",
+    "State",
     "Table",
     "Uniform",
     "UserError",
@@ -62,6 +63,7 @@ __all__ = [
     "snapped_errors_sentence",
     "snapping",
     "snapping_sentence",
+    "state",
     "uniform",
     "velocity_limits",
 ]

@@ -227,3 +227,46 @@ class Block:
             return elements[int(np.ravel_multi_index(index, dims)) if dims else 0]
 
         return level(())
+
+
+@dataclass(frozen=True, kw_only=True)
+class State(Block):
+    """An array that goes on from request to request: what one leaves is what the next one finds.
+
+    Members
+    -------
+    initial : what the first request finds, in the array's unit: one number for every element, or
+        one an element, row by row.
+    """
+
+    initial: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self) -> None:
+        values = self.initial if isinstance(self.initial, tuple) else (self.initial,)
+        if not all(math.isfinite(value) for value in values):
+            raise FunctionError(
+                f"The state '{self.name}' begins with {self.initial!r}: give finite numbers."
+            )
+        if self.symmetric or self.sampling is not None:
+            raise FunctionError(
+                f"The state '{self.name}' is given as symmetric or with a sampling: every element "
+                "of a state is kept, and what it reaches follows from the requests."
+            )
+
+    def initials(self, model: Model) -> dict[str, float]:
+        """What the first request finds, by word.
+
+        Raises
+        ------
+        FunctionError
+            When there are not as many numbers as elements.
+        """
+        words = self.positions(model)
+        if not isinstance(self.initial, tuple):
+            return dict.fromkeys(words, float(self.initial))
+        if len(self.initial) != len(words):
+            raise FunctionError(
+                f"The state '{self.name}' has {len(words)} elements and {len(self.initial)} "
+                "initial values: give one number for all, or one an element."
+            )
+        return {word: float(self.initial[at]) for word, at in words.items()}

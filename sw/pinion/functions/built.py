@@ -15,18 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.graph import Graph, GraphError, evaluate_floats
+from pinion.graph import Graph, GraphError, Stream, evaluate_floats, stream_floats
 from pinion.graph.interchange import graph_from_json, graph_to_json
 from pinion.robot import Model
 
-from .blocks import Block, Quantity, Sampling, Table, Uniform
+from .blocks import Block, Quantity, Sampling, State, Table, Uniform
 from .errors import FunctionError
-from .row import Function
+from .row import Function, columns_of
 
 Floats = NDArray[np.float64]
 
 FORMAT = "pinion.function"
 VERSION = 1
+WITH_STATES = 2
+"""Version of functions with states: a reader of version 1 alone must not leave them out."""
 
 # States at a time: all words of a large result over all states would not fit into memory.
 _CHUNK = 1000
@@ -42,6 +44,7 @@ class BuiltFunction:
     options : how it differs from the row's default.
     inputs, results : blocks in record order, every axis a number.
     graph : the algorithm as it was traced for the robot as loaded: the float model.
+    states : what goes on from request to request, every axis a number.
     """
 
     name: str
@@ -50,6 +53,7 @@ class BuiltFunction:
     inputs: tuple[Block, ...]
     results: tuple[Block, ...]
     graph: Graph
+    states: tuple[State, ...] = ()
 
     @property
     def joint_terms(self) -> tuple[str, ...]:
@@ -71,15 +75,41 @@ class BuiltFunction:
             inputs=tuple(block.resolved(model) for block in row.inputs),
             results=tuple(block.resolved(model) for block in row.results),
             graph=row.trace(model, minimal=False),
+            states=tuple(state.resolved(model) for state in row.states),
         )
 
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The float model in float64 on a batch of arrays (n, ...), by block name."""
+        """The float model in float64 on a batch of arrays (n, ...), by block name.
+
+        With states the batch is one stream, in its order, from the initial values on.
+        """
+        return self.follow(model, arrays)[0]
+
+    def follow(
+        self,
+        model: Model,
+        arrays: Mapping[str, Floats],
+        *,
+        fresh: NDArray[np.bool_] | None = None,
+        start: Mapping[str, float] | None = None,
+    ) -> tuple[dict[str, Floats], Stream]:
+        """The float model as `evaluate`, and the states of the stream.
+
+        Parameters
+        ----------
+        fresh, start : as of :meth:`pinion.functions.Function.follow`.
+        """
+        columns, stream = columns_of(self.inputs, model, arrays), Stream({}, {})
+        if self.states:
+            stream = stream_floats(self.graph, columns, fresh=fresh, start=start)
+        return self.step(model, arrays, stream.found), stream
+
+    def step(
+        self, model: Model, arrays: Mapping[str, Floats], found: Mapping[str, Floats]
+    ) -> dict[str, Floats]:
+        """The float model of requests that find these states, columns (n,) by word."""
         count = len(arrays[self.inputs[0].name]) if self.inputs else 1
-        columns: dict[str, Floats] = {}
-        for block in self.inputs:
-            flat = np.asarray(arrays[block.name], dtype=np.float64).reshape(count, -1)
-            columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
+        columns = columns_of(self.inputs, model, arrays) | dict(found)
         results = {b.name: np.zeros((count, *b.dims(model))) for b in self.results}
         for start in range(0, count, _CHUNK):
             part = {word: column[start : start + _CHUNK] for word, column in columns.items()}
@@ -98,13 +128,14 @@ class BuiltFunction:
         """As data that JSON can hold, with its version."""
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": WITH_STATES if self.states else VERSION,
             "name": self.name,
             "doc": self.doc,
             "options": dict(self.options),
             "inputs": [_block_to_json(block) for block in self.inputs],
             "results": [_block_to_json(block) for block in self.results],
             "graph": graph_to_json(self.graph),
+            **({"states": [_state_to_json(state) for state in self.states]} if self.states else {}),
         }
 
     @classmethod
@@ -119,10 +150,10 @@ class BuiltFunction:
         kind, version = (
             (data.get("format"), data.get("version")) if isinstance(data, dict) else (None, None)
         )
-        if kind != FORMAT or version != VERSION:
+        if kind != FORMAT or version not in (VERSION, WITH_STATES):
             raise FunctionError(
                 f"The function has the format {kind!r}, version {version!r}, and this Pinion reads "
-                f"{FORMAT!r}, version {VERSION}."
+                f"{FORMAT!r}, versions {VERSION} and {WITH_STATES}."
             )
         try:
             made = cls(
@@ -132,6 +163,10 @@ class BuiltFunction:
                 inputs=tuple(_block_from_json(block) for block in data["inputs"]),
                 results=tuple(_block_from_json(block) for block in data["results"]),
                 graph=graph_from_json(data["graph"]),
+                states=tuple(
+                    _state_from_json(state)
+                    for state in (data["states"] if version == WITH_STATES else ())
+                ),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, GraphError):
@@ -148,7 +183,7 @@ def _block_to_json(block: Block) -> dict[str, Any]:
     if isinstance(block.sampling, Quantity):
         sampling = block.sampling.value
     elif isinstance(block.sampling, Uniform):
-        sampling = [block.sampling.low, block.sampling.high]
+        sampling = [float(block.sampling.low), float(block.sampling.high)]
     elif isinstance(block.sampling, Table):
         rows = base64.b64encode(block.sampling.rows).decode("ascii")
         sampling = {"words": block.sampling.words, "rows": rows}
@@ -182,6 +217,32 @@ def _block_from_json(data: Any) -> Block:
         unit=_text(data["unit"]),
         symmetric=data["symmetric"],
         sampling=sampling,
+    )
+
+
+def _state_to_json(state: State) -> dict[str, Any]:
+    initial: float | list[float]
+    if isinstance(state.initial, tuple):
+        initial = [float(value) for value in state.initial]
+    else:
+        initial = float(state.initial)
+    return {
+        "name": state.name,
+        "shape": list(state.shape),
+        "unit": state.unit,
+        "initial": initial,
+    }
+
+
+def _state_from_json(data: Any) -> State:
+    shape, initial = data["shape"], data["initial"]
+    if not isinstance(shape, list) or any(type(axis) is not int or axis < 0 for axis in shape):
+        raise ValueError(f"a shape is {shape!r}")
+    return State(
+        name=_text(data["name"]),
+        shape=tuple(shape),
+        unit=_text(data["unit"]),
+        initial=tuple(map(float, initial)) if isinstance(initial, list) else float(initial),
     )
 
 

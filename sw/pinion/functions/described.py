@@ -9,11 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .blocks import DIMENSIONS, Block, Drawn, Quantity, Sampling, Table, Uniform
+from .blocks import DIMENSIONS, Block, Drawn, Quantity, Sampling, State, Table, Uniform
 from .mistakes import Place, UserError, caller, said
 
 Blocks = Mapping[str, Block] | Iterable[tuple[str, Block]]
+
+Floats = NDArray[np.float64]
 
 MODEL, REGION = "model", "region"
 """Parameters of a Python function that are no inputs: the robot, and the marker of regions."""
@@ -72,6 +75,29 @@ def array(
             "count."
         )
     return Block(name="", shape=tuple(shape), unit=unit, symmetric=symmetric, sampling=drawn)
+
+
+def state(
+    *shape: int | str, unit: str = "1", initial: float | Sequence[Any] | Floats = 0.0
+) -> State:
+    """Describe a state of :func:`function`: what one request leaves is what the next one finds.
+
+    Parameters
+    ----------
+    shape, unit : as of :func:`array`.
+    initial : what the first request finds: one number for every element, or an array of the shape.
+
+    Raises
+    ------
+    pinion.functions.FunctionError
+        When an axis is none, or what it begins with are no finite numbers, with the line of the
+        call.
+    """
+    block = array(*shape, unit=unit)
+    with said("The state", caller()):
+        values = np.asarray(initial, dtype=np.float64)
+        first = float(values) if values.ndim == 0 else tuple(map(float, values.flat))
+        return State(name="", shape=block.shape, unit=unit, initial=first)
 
 
 def uniform(low: float, high: float) -> Uniform:
@@ -135,6 +161,11 @@ def blocks_of(
             )
         if name in made:
             raise UserError(f"{here}: '{function}' has two {kind}s '{name}': give each its name.")
+        if isinstance(block, State) != (kind == "state"):
+            raise UserError(
+                f"{here}: the {kind} '{name}' of '{function}' is described by {block!r:.60}: "
+                "describe states by state(), and inputs and outputs by array()."
+            )
         if not isinstance(block, Block):
             raise UserError(
                 f"{here}: the {kind} '{name}' of '{function}' is described by {block!r:.60}: write "

@@ -19,10 +19,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.graph import Graph, names
+from pinion.graph import Graph, Word, names
 from pinion.robot import Model, coupled
 
-from .blocks import Block
+from .blocks import Block, State
 from .built import BuiltFunction
 from .described import (
     MODEL,
@@ -36,7 +36,7 @@ from .described import (
 )
 from .mistakes import Place, UserError, caller, place_of, said
 from .returned import boxed, elements, ordered
-from .row import Function
+from .row import Function, columns_of
 from .samples import sample
 from .table import FUNCTIONS
 
@@ -93,7 +93,8 @@ class OwnFunction(Function):
         drawn = sample(model, self, CHECKED, distribution="reference", seed=SEED)
         states = {name: values.astype(np.float64) for name, values in drawn.items()}
         with np.errstate(all="ignore"):
-            traced = built.evaluate(model, states)
+            traced, stream = built.follow(model, states)
+            states |= self._arrays_of_states(model, stream.found)
             self._check_finite(traced, place)
             plain = self._on_numbers(model, states)
             self._compare(traced, plain, SAME, "called with numbers", place)
@@ -104,10 +105,21 @@ class OwnFunction(Function):
 
     def _on_arrays(self, model: Model, given: Sequence[Floats]) -> list[Floats]:
         """The float model: every operation of the trace, on arrays."""
-        states = {block.name: values for block, values in zip(self.inputs, given, strict=True)}
+        blocks = (*self.inputs, *self.states)
+        states = {block.name: values for block, values in zip(blocks, given, strict=True)}
+        found = columns_of(self.states, model, states)
         with np.errstate(all="ignore"):
-            results = BuiltFunction.of(self, model).evaluate(model, states)
-        return [results[block.name] for block in self.outputs]
+            results = BuiltFunction.of(self, model).step(model, states, found)
+        # What the next request finds, nobody asks of a single step.
+        return [*(results[block.name] for block in self.outputs), *given[len(self.inputs) :]]
+
+    def _arrays_of_states(self, model: Model, found: Mapping[str, Floats]) -> dict[str, Floats]:
+        """States by block name, (n, ...), from their columns by word."""
+        arrays = {}
+        for block in self.states:
+            flat = np.stack([found[word] for word in block.positions(model)], axis=1)
+            arrays[block.name] = flat.reshape(len(flat), *block.dims(model))
+        return arrays
 
     def _on_numbers(self, model: Model, states: Mapping[str, Floats]) -> dict[str, Floats]:
         """The Python function on plain numbers, state by state."""
@@ -115,10 +127,10 @@ class OwnFunction(Function):
         for state in range(CHECKED):
             values = [
                 states[b.name][state] if b.shape else float(states[b.name][state])
-                for b in self.inputs
+                for b in (*self.inputs, *self.states)
             ]
             returned = self.scalars(model, *values, region=_unmarked)
-            for block, flat in zip(self.outputs, returned, strict=True):
+            for block, flat in zip(self.outputs, returned, strict=False):
                 results[block.name].append(np.array(flat, np.float64).reshape(block.dims(model)))
         return {name: np.stack(found) for name, found in results.items()}
 
@@ -156,6 +168,7 @@ def function(
     *,
     inputs: Blocks,
     outputs: Blocks,
+    states: Blocks = (),
     name: str | None = None,
     doc: str | None = None,
     dims: Mapping[str, int] | None = None,
@@ -171,6 +184,9 @@ def function(
         while it is traced). It may have two more, ``model`` for the robot and ``region`` for
         marking parts, ``with region("forward", 1):``. It returns a mapping from outputs to values,
         or values in order, or the one value; arrays as nested sequences or NumPy arrays.
+    states : :func:`state` by name: what goes on from request to request. The Python function has a
+        parameter for each, and returns what the next request finds beside the outputs, by name or
+        behind them.
     name : by default that of the Python function.
     doc : one line; by default the first of its docstring.
     dims : lengths of axes by names of your own.
@@ -207,16 +223,27 @@ def function(
         sizes = dimensions(dims or {}, here)
         taken = blocks_of(inputs, "input", known, sizes, here)
         given = blocks_of(outputs, "output", known, sizes, here)
-        extra = parameters_of(python, [block.name for block in taken], known, place)
+        kept = blocks_of(states, "state", known, sizes, here) if states else ()
+        for block in kept:
+            if block.name in {other.name for other in (*taken, *given)}:
+                raise UserError(
+                    f"{here}: the state '{block.name}' of '{known}' has the name of an input or an "
+                    "output: give it another."
+                )
+        taken_all, given_all = (*taken, *kept), (*given, *kept)
+        extra = parameters_of(python, [block.name for block in taken_all], known, place)
         lines = (inspect.getdoc(python) or known).splitlines()
-        robot = MODEL in extra or any(of_robot(block) for block in (*taken, *given))
+        robot = MODEL in extra or any(of_robot(block) for block in (*taken_all, *given))
         return OwnFunction(
             name=known,
             doc=doc if doc is not None else lines[0],
             inputs=taken,
             outputs=given,
-            scalars=_algorithm(python, known, taken, given, extra, place),
-            floats=None if reference is None else _batches(reference, known, taken, given),
+            scalars=_algorithm(python, known, taken_all, given_all, extra, place),
+            floats=(
+                None if reference is None else _batches(reference, known, taken_all, given_all)
+            ),
+            states=tuple(block for block in kept if isinstance(block, State)),
             joint_space=joint_space and robot,
             robotless=not robot,
             python=python,
@@ -288,28 +315,40 @@ def _check_reach(function: OwnFunction, graph: Graph, place: Place) -> None:
     For a robot both may follow from the robot: an input is refused that the code does not mention,
     and outputs only if none depends on an input.
     """
-    number = {block.name: 1 << k for k, block in enumerate(function.inputs)}
-    reached: list[int] = []
-    for node in graph.nodes:
-        mask = 0
-        if node.op == names.INPUT:
-            mask = number[str(node.params[0]).partition("[")[0]]
-        for arg in node.args:
-            mask |= reached[arg]
-        reached.append(mask)
+    blocks = (*function.inputs, *function.states)
+    number = {block.name: 1 << k for k, block in enumerate(blocks)}
+    through = dict.fromkeys((state.word for state in graph.states), 0)
+    while True:
+        reached: list[int] = []
+        for node in graph.nodes:
+            mask = 0
+            if node.op == names.INPUT:
+                word = Word.of(str(node.params[0]))
+                mask = number[word.block] | through.get(word, 0)
+            for arg in node.args:
+                mask |= reached[arg]
+            reached.append(mask)
+        # What a state is made from reaches the results of later requests.
+        following = {
+            state.word: through[state.word] | reached[state.node] for state in graph.states
+        }
+        if following == through:
+            break
+        through = following
     by_output = dict.fromkeys((block.name for block in function.outputs), 0)
     for word, node_id in graph.outputs:
         by_output[word.block] |= reached[node_id]
     used = 0
     for mask in by_output.values():
         used |= mask
+    kinds = {b.name: "state" if isinstance(b, State) else "input" for b in blocks}
     code = getattr(function.python, "__code__", None)
     for name, bit in number.items():
         idle = not used & bit if function.robotless else code is not None and not _reads(code, name)
         if idle:
             raise UserError(
-                f"{place}: the input '{name}' of '{function.name}' changes no output: use it, or "
-                "leave it out."
+                f"{place}: the {kinds[name]} '{name}' of '{function.name}' changes no output: use "
+                "it, or leave it out."
             )
     fixed = [name for name, mask in by_output.items() if not mask]
     if fixed and (function.robotless or len(fixed) == len(by_output)):

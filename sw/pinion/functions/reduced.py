@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from pinion.dynamics.checks import rotation_slices
 from pinion.dynamics.minimal import regrouped_model, slid_model
-from pinion.graph import Graph, op_counts
+from pinion.graph import Graph, op_counts, stream_floats
 from pinion.graph.costs import Costs
 from pinion.graph.passes import fold, number_values, resubstitute
 from pinion.graph.progress import Advance, portion, unheard
 from pinion.robot import JointKind, Model, coupled
 
 from .blocks import Quantity
-from .row import Function
+from .row import Function, columns_of
 from .samples import sample
 
 # An identity holds everywhere; that many states of each batch tell it from a coincidence.
@@ -28,6 +28,9 @@ STATES = 24
 
 # About the share of the time that tracing takes.
 _TRACED = 0.2
+
+# Requests of the stream that shows how large states get.
+_STREAM = 500
 
 # Seeds of the states to search in and of those to check with.
 SEEDS = (20_190, 4_711)
@@ -90,7 +93,23 @@ def independent_states(
             reach = float(np.max(np.abs(columns), initial=0.0)) or 1.0
             columns[:, still] = rng.uniform(-reach, reach, (count, int(still.sum())))
         states |= {word: columns[:, at] for word, at in block.positions(model).items()}
+    if function.states:
+        states |= _independent_words(model, function, rng, count)
     return states
+
+
+def _independent_words(
+    model: Model, function: Function, rng: np.random.Generator, count: int
+) -> dict[str, NDArray[np.float64]]:
+    """Words of state (n,) as large as they get in a stream, that know nothing of each other.
+
+    A state that is 0 in all of it is drawn as large as 1: it may not stay there.
+    """
+    drawn = sample(model, function, _STREAM, distribution="reference", seed=SEEDS[0])
+    graph = function.trace(model, minimal=False)
+    found = stream_floats(graph, columns_of(function.inputs, model, drawn)).found
+    sizes = {word: float(np.max(np.abs(column))) or 1.0 for word, column in found.items()}
+    return {word: rng.uniform(-1.0, 1.0, count) * size for word, size in sizes.items()}
 
 
 def reduced_graph(

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from pinion import dynamics
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
 from pinion.dynamics.rnea import no_region
-from pinion.graph import Graph, Tracer
+from pinion.graph import Graph, Stream, Tracer, stream_floats
 from pinion.robot import Model, coupled
 
-from .blocks import Block
+from .blocks import Block, State
 from .errors import FunctionError
 
 Floats = NDArray[np.float64]
@@ -74,6 +74,9 @@ class Function:
         float model take them as ``joint_terms`` and ``friction_width``
         (:mod:`pinion.dynamics.joint_terms`); False: they have no part in the results; None: nothing
         is known of them. Armature is in every function.
+    states : what goes on from request to request. The algorithm takes it behind the inputs and
+        returns what comes next behind the outputs; so does a float model, on arrays. The next
+        state depends on the robot as the results do (``joint_space``).
     joint_terms, friction_width : the terms that were asked for, and the rate within which friction
         changes sign [rad/s | m/s].
     robotless : it takes no robot, and is built for :data:`pinion.robot.NO_ROBOT`.
@@ -92,6 +95,7 @@ class Function:
     variant: Variant | None = None
     joint_space: bool = True
     passive: bool | None = None
+    states: tuple[State, ...] = ()
     joint_terms: tuple[str, ...] = ()
     friction_width: float = FRICTION_WIDTH
     robotless: bool = False
@@ -100,14 +104,14 @@ class Function:
     """Operations that a trace may have."""
 
     def __post_init__(self) -> None:
-        names = [block.name for block in (*self.inputs, *self.outputs)]
+        names = [block.name for block in (*self.inputs, *self.outputs, *self.states)]
         for name in names:
             if not name.isidentifier():
                 raise FunctionError(
                     f"The function '{self.name}' has an array {name!r}: give it a name of letters, "
                     "digits and underscores."
                 )
-        for blocks in (self.inputs, self.outputs):
+        for blocks in ((*self.inputs, *self.states), (*self.outputs, *self.states)):
             if len({block.name for block in blocks}) != len(blocks):
                 raise FunctionError(f"The function '{self.name}' names an array twice: {names}.")
 
@@ -232,19 +236,23 @@ class Function:
         tracer = Tracer(skip=_HELPERS, most=self.most_nodes)
         arguments = [
             b.nested({at: tracer.input(w) for w, at in b.positions(model).items()}, model)
-            for b in self.inputs
+            for b in (*self.inputs, *self.states)
         ]
         algorithm = self.scalars if self.variant is None else self.variant.scalars
         try:
             results = algorithm(model, *arguments, region=tracer.region, **self._terms)
         except dynamics.DynamicsError as error:
             raise FunctionError(f"'{self.name}' cannot be traced: {error}") from None
-        coming = self.results
-        for block, values in zip(self.outputs, results, strict=True):
+        coming, made = self.results, list(results)
+        for block, values in zip(self.outputs, made, strict=False):
             if block in coming:
                 flat = _flat(values)
                 for word, position in block.positions(model).items():
                     tracer.output(word, flat[position])
+        for state, values in zip(self.states, made[len(self.outputs) :], strict=True):
+            flat, initial = _flat(values), state.initials(model)
+            for word, position in state.positions(model).items():
+                tracer.feed_back(word, flat[position], initial[word])
         return tracer.finish()
 
     def check(self, model: Model) -> None:
@@ -282,15 +290,51 @@ class Function:
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
         """The float model in float64 on a batch of arrays (n, ...), by block name.
 
-        Joints that mimic others are coupled to them.
+        Joints that mimic others are coupled to them. With states the batch is one stream, in its
+        order, from the initial values on.
         """
+        return self.follow(model, arrays)[0]
+
+    def follow(
+        self,
+        model: Model,
+        arrays: Mapping[str, Floats],
+        *,
+        fresh: NDArray[np.bool_] | None = None,
+        start: Mapping[str, float] | None = None,
+    ) -> tuple[dict[str, Floats], Stream]:
+        """The float model as `evaluate`, and the states of the stream.
+
+        Parameters
+        ----------
+        fresh : requests (n,) before which the state is set to its initial values.
+        start : what the first request finds, by word (`Stream.left` of the batch before); None for
+            the initial values.
+        """
+        stream = Stream({}, {})
+        if self.states:
+            graph = self.trace(model, minimal=False)
+            columns = columns_of(self.inputs, coupled(model), arrays)
+            stream = stream_floats(graph, columns, fresh=fresh, start=start)
+        return self.step(model, arrays, stream.found), stream
+
+    def step(
+        self, model: Model, arrays: Mapping[str, Floats], found: Mapping[str, Floats]
+    ) -> dict[str, Floats]:
+        """The float model of requests that find these states, columns (n,) by word."""
         model = coupled(model)
         given = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
+        count = len(given[0]) if given else 1
+        for state in self.states:
+            flat = np.zeros((count, math.prod(state.dims(model))))
+            for word, at in state.positions(model).items():
+                flat[:, at] = found[word]
+            given.append(flat.reshape(count, *state.dims(model)))
         if self.floats is None:
             results: Sequence[Floats] = self._on_arrays(model, given)
         else:
             results = self.floats(model, *given, **self._terms)
-        named = zip(self.outputs, results, strict=True)
+        named = zip((*self.outputs, *self.states), results, strict=True)
         coming = self.results
         return {block.name: result for block, result in named if block in coming}
 
@@ -298,15 +342,27 @@ class Function:
         """The algorithm over scalars with a batch in the place of each scalar."""
         count = len(given[0]) if given else 1
         arguments = []
-        for block, array in zip(self.inputs, given, strict=True):
+        for block, array in zip((*self.inputs, *self.states), given, strict=True):
             columns = array.reshape(count, -1)
             arguments.append(block.nested(dict(enumerate(columns.T)), model))
         results = self.scalars(model, *arguments, region=no_region, **self._terms)
         made = []
-        for block, values in zip(self.outputs, results, strict=True):
+        for block, values in zip((*self.outputs, *self.states), results, strict=True):
             flat = [np.broadcast_to(np.asarray(x, np.float64), (count,)) for x in _flat(values)]
             made.append(np.stack(flat, axis=1).reshape(count, *block.dims(model)))
         return made
+
+
+def columns_of(
+    blocks: Sequence[Block], model: Model, arrays: Mapping[str, NDArray[Any]]
+) -> dict[str, Floats]:
+    """Arrays (n, ...) by block name as columns (n,) in float64 by word."""
+    columns: dict[str, Floats] = {}
+    for block in blocks:
+        array = np.asarray(arrays[block.name], dtype=np.float64)
+        flat = array.reshape(len(array), -1)
+        columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
+    return columns
 
 
 def _flat(values: Any) -> list[Any]:

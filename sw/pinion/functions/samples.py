@@ -24,6 +24,9 @@ DISTRIBUTIONS = ("reference", "stress", "beyond")
 
 QDD_RANGE = 10.0  # rad/s^2 | m/s^2 of the reference distribution
 
+BRIEF, LONG = 50, 1000
+"""Requests for which a stream of a function with states may stay where it is."""
+
 SLOW = 0.25  # share of rates within twice the width of friction's step, for functions with friction
 
 
@@ -99,6 +102,9 @@ def sample(
         speeds, accelerations, and rows of tables).
     corners : draw every velocity and acceleration at one end of its range, where the sensitivities
         of dynamics are largest: for bounds that shall hold inside the ranges.
+
+    Requests of a function with states are a stream: states drawn like this, some of which stay for
+    a while.
 
     Quaternions, and planar joints' cosine and sine, are of any direction and of unit length in all
     of them.
@@ -197,4 +203,22 @@ def sample(
             # The half that travels counts for both.
             array = np.tril(array) + np.swapaxes(np.tril(array, -1), -1, -2)
         sent[block.name] = array.astype(np.float32)
+    if function.states:
+        order = _held(rng, count)
+        sent = {name: array[order] for name, array in sent.items()}
     return sent
+
+
+def _held(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
+    """Which of the states drawn each request of a stream (n,) has.
+
+    Requests that know nothing of each other would show a filter nothing but noise, in which it
+    never reaches what it reaches with a signal. So the stream is of three kinds by turns: requests
+    that all differ, ones that stay for up to `BRIEF`, and one that stays for up to `LONG`.
+    """
+    lengths: list[int] = []
+    while sum(lengths) < count:
+        lengths += [1] * BRIEF
+        lengths += rng.integers(1, BRIEF, endpoint=True, size=4).tolist()
+        lengths += [int(rng.integers(BRIEF, LONG, endpoint=True))]
+    return np.repeat(np.arange(len(lengths)), lengths)[:count]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import names
 from .graph import Graph, GraphError
 from .ops import OPS
+from .rules import number_complaint
 
 
 def verify(graph: Graph) -> Graph:
@@ -15,7 +16,8 @@ def verify(graph: Graph) -> Graph:
     GraphError
         On an unknown operation, operands or parameters that are not the operation's, an operand
         that does not come earlier, a source line that is not one line of text, a name that is no
-        word, a repeated input or output, or an output that does not exist.
+        word, a repeated input or output, an output that does not exist, or a state that no input
+        node reads.
     """
     known: set[str] = set()
     for i, node in enumerate(graph.nodes):
@@ -48,4 +50,15 @@ def verify(graph: Graph) -> Graph:
         if name in seen:
             raise GraphError(f"The output '{name}' stands twice.")
         seen.add(name)
+    kept: set[str] = set()
+    for state in graph.states:
+        if state.word not in known:
+            raise GraphError(f"The state '{state.word}' is read nowhere: give it an input node.")
+        if not 0 <= state.node < len(graph.nodes):
+            raise GraphError(f"The state '{state.word}' is %{state.node}, which does not exist.")
+        if complaint := number_complaint(state.initial):
+            raise GraphError(f"The state '{state.word}' begins with no number. {complaint}")
+        if state.word in kept:
+            raise GraphError(f"The state '{state.word}' stands twice.")
+        kept.add(state.word)
     return graph

@@ -59,7 +59,7 @@ def evaluate_floats(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     for i, node in enumerate(graph.nodes):
         for arg in node.args:
             last[arg] = i
-    for _, result in graph.outputs:
+    for result in graph.roots:
         last[result] = len(graph.nodes)
     values: list[Any] = []
     for i, node in enumerate(graph.nodes):

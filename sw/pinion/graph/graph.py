@@ -85,6 +85,21 @@ class Output(NamedTuple):
     node: int
 
 
+class Feedback(NamedTuple):
+    """A word of state: what one request leaves behind is what the next one finds.
+
+    Members
+    -------
+    word : of an ``input`` node, which no record brings.
+    node : makes the value that the next request finds.
+    initial : what the first request finds.
+    """
+
+    word: Word
+    node: int
+    initial: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One operation.
@@ -114,10 +129,12 @@ class Graph:
     nodes : operations in evaluation order.
     outputs : word and node of each result, in the order of the result record; plain pairs of a
         name and a node are taken as well.
+    states : words that go on from request to request; empty for a function without memory.
     """
 
     nodes: tuple[Node, ...]
     outputs: tuple[Output, ...]
+    states: tuple[Feedback, ...] = ()
 
     def __post_init__(self) -> None:
         if not all(type(out) is Output and type(out.word) is Word for out in self.outputs):
@@ -126,20 +143,36 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[Word, ...]:
-        """The input words, in the order of the request record."""
-        return tuple(Word.of(str(n.params[0])) for n in self.nodes if n.op == INPUT)
+        """The input words, in the order of the request record; words of state are not in it."""
+        kept = {state.word for state in self.states}
+        words = (Word.of(str(n.params[0])) for n in self.nodes if n.op == INPUT)
+        return tuple(word for word in words if word not in kept)
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """What must be computed: the nodes of results, then of next states."""
+        return (*(out.node for out in self.outputs), *(state.node for state in self.states))
+
+    def state_nodes(self) -> dict[int, Feedback]:
+        """The words of state by their ``input`` nodes."""
+        by_word = {state.word: state for state in self.states}
+        return {
+            i: by_word[Word.of(str(n.params[0]))]
+            for i, n in enumerate(self.nodes)
+            if n.op == INPUT and n.params[0] in by_word
+        }
 
     def count(self, *ops: str) -> int:
         """How many nodes have one of these operations."""
         return sum(node.op in ops for node in self.nodes)
 
     def uses(self) -> list[int]:
-        """Number of uses of each node, results included."""
+        """Number of uses of each node, results and next states included."""
         uses = [0] * len(self.nodes)
         for node in self.nodes:
             for arg in node.args:
                 uses[arg] += 1
-        for _, node_id in self.outputs:
+        for node_id in self.roots:
             uses[node_id] += 1
         return uses
 
@@ -154,7 +187,7 @@ class Graph:
     def negated_results(self) -> frozenset[int]:
         """Negations that nothing but results reads: the converters do them, no unit."""
         users = self.users()
-        results = {node_id for _, node_id in self.outputs}
+        results = {node_id for _, node_id in self.outputs} - {s.node for s in self.states}
         return frozenset(i for i in results if self.nodes[i].op == NEG and not users[i])
 
     def operands(self, i: int) -> Iterator[Node]:

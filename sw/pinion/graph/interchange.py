@@ -3,8 +3,9 @@
 ``{"format": "pinion.graph", "version": 1, "regions": [...], "lines": [...], "nodes": [...],
 "outputs": [...]}``. A node is ``[op, operands, parameters, region, line]``, region and line as
 positions in their lists, -1 for none; a region is ``[pass, body or null]``; an output is ``[block,
-indices, node]``. An input's first parameter is its word, ``[block, indices]``. Numbers are written
-so that they read back exactly. docs/graph.md is the page of it.
+indices, node]``. A graph with words of state has version 2 and one key more, ``"states"``, whose
+rows are ``[block, indices, node, initial]``. An input's first parameter is its word, ``[block,
+indices]``. Numbers are written so that they read back exactly. docs/graph.md is the page of it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import Any, TypeVar
 
 from . import names
 from .check import verify
-from .graph import Graph, GraphError, Node, Output, Param, Region
+from .graph import Feedback, Graph, GraphError, Node, Output, Param, Region
 from .rules import number_complaint, shown
 from .words import Word
 
 FORMAT = "pinion.graph"
 VERSION = 1
+WITH_STATES = 2
+"""Version of graphs with words of state: a reader of version 1 alone must not leave them out."""
 
 KEYS = ("regions", "lines", "nodes", "outputs")
 """What stands beside format and version; a reader looks at nothing else."""
@@ -46,7 +49,7 @@ def graph_to_json(graph: Graph) -> dict[str, Any]:
     line_at = {line: k for k, line in enumerate(lines)}
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": WITH_STATES if graph.states else VERSION,
         "regions": [[region.name, region.body] for region in regions],
         "lines": lines,
         "nodes": [
@@ -60,6 +63,7 @@ def graph_to_json(graph: Graph) -> dict[str, Any]:
             for node in graph.nodes
         ],
         "outputs": [[out.word.block, list(out.word.indices), out.node] for out in graph.outputs],
+        **({"states": [_state_row(state) for state in graph.states]} if graph.states else {}),
     }
 
 
@@ -82,10 +86,10 @@ def graph_from_json(data: Any) -> Graph:
             f"{FORMAT!r}."
         )
     version = found.get("version")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int or version not in (VERSION, WITH_STATES):
         raise GraphError(
-            f"The graph is of version {shown(version)}, and this Pinion reads version {VERSION}: "
-            "use the Pinion that wrote it, or write it anew."
+            f"The graph is of version {shown(version)}, and this Pinion reads versions {VERSION} "
+            f"and {WITH_STATES}: use the Pinion that wrote it, or write it anew."
         )
     missing = [key for key in KEYS if key not in found]
     if missing:
@@ -95,7 +99,11 @@ def graph_from_json(data: Any) -> Graph:
     lines = [_text(line, f"Line {k}") for k, line in enumerate(rows["lines"])]
     nodes = [_node(row, f"Node %{k}", regions, lines) for k, row in enumerate(rows["nodes"])]
     outputs = [_output(row, f"Output {k}") for k, row in enumerate(rows["outputs"])]
-    return verify(Graph(tuple(nodes), tuple(outputs)))
+    states: list[Feedback] = []
+    if version == WITH_STATES:
+        fed = _list(found.get("states"), "The graph's 'states'")
+        states = [_state(row, f"State {k}") for k, row in enumerate(fed)]
+    return verify(Graph(tuple(nodes), tuple(outputs), tuple(states)))
 
 
 def dumps(graph: Graph) -> str:
@@ -152,6 +160,18 @@ def _region(row: Any, what: str) -> Region:
 def _output(row: Any, what: str) -> Output:
     block, indices, node = _fields(row, what, "block", "indices", "node")
     return Output(_word([block, indices], what), _whole(node, f"The node of {what}"))
+
+
+def _state_row(state: Feedback) -> list[Any]:
+    return [state.word.block, list(state.word.indices), state.node, state.initial]
+
+
+def _state(row: Any, what: str) -> Feedback:
+    block, indices, node, initial = _fields(row, what, "block", "indices", "node", "initial")
+    if complaint := number_complaint(initial):
+        raise GraphError(f"{what} begins with no number. {complaint}")
+    place = _whole(node, f"The node of {what}")
+    return Feedback(_word([block, indices], what), place, float(initial))
 
 
 def _word(pair: Any, what: str) -> Word:

@@ -1,7 +1,7 @@
 """The text form of a graph: one node a line, read back without loss.
 
 ``%12 = dot %3 %4 %5 %6 [1, -1] @forward[3] #rnea.py:57`` and, at the end,
-``out tau[0] = %12``.
+``out tau[0] = %12``; behind them the words of state, ``state filter[0] = %9 from 0.0``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 from . import names
 from .check import verify
-from .graph import Graph, GraphError, Node, Output, Region
+from .graph import Feedback, Graph, GraphError, Node, Output, Region
 from .words import Word
 
 # Nine digits number more nodes than any graph has, and fewer than Python refuses to read.
@@ -21,6 +21,7 @@ _NODE = re.compile(
     r"(?: @(?P<region>\S+))?(?: #(?P<line>.+))?"
 )
 _OUT = re.compile(rf"out (?P<name>\S+) = %(?P<id>{_ID})")
+_STATE = re.compile(rf"state (?P<name>\S+) = %(?P<id>{_ID}) from (?P<initial>[-+.0-9eE]{{1,40}})")
 
 
 def format_graph(graph: Graph) -> str:
@@ -36,6 +37,7 @@ def format_graph(graph: Graph) -> str:
             text += f" #{node.line}"
         lines.append(text)
     lines += [f"out {name} = %{node_id}" for name, node_id in graph.outputs]
+    lines += [f"state {name} = %{node_id} from {first!r}" for name, node_id, first in graph.states]
     return "\n".join(lines) + "\n"
 
 
@@ -45,16 +47,26 @@ def parse_graph(text: str) -> Graph:
     Raises
     ------
     GraphError
-        With the line's number when a line is neither a node nor an output.
+        With the line's number when a line is neither a node, nor an output, nor a word of state.
     """
     nodes: list[Node] = []
     outputs: list[Output] = []
+    states: list[Feedback] = []
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
         if not line or line.startswith(";"):
             continue
         if match := _OUT.fullmatch(line):
             outputs.append(Output(Word.of(match["name"]), int(match["id"])))
+            continue
+        if match := _STATE.fullmatch(line):
+            try:
+                initial = float(match["initial"])
+            except ValueError:
+                raise GraphError(
+                    f"Line {number} has an initial value that is no number: {line!r}."
+                ) from None
+            states.append(Feedback(Word.of(match["name"]), int(match["id"]), initial))
             continue
         match = _NODE.fullmatch(line)
         if match is None or int(match["id"]) != len(nodes):
@@ -76,4 +88,4 @@ def parse_graph(text: str) -> Graph:
                 line=match["line"] or "",
             )
         )
-    return verify(Graph(tuple(nodes), tuple(outputs)))
+    return verify(Graph(tuple(nodes), tuple(outputs), tuple(states)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import names
 from .check import verify
-from .graph import Graph, Node, Output, Param, Region
+from .graph import Feedback, Graph, Node, Output, Param, Region
 from .ops import OPS, Family
 from .rules import shown
 from .words import Word
@@ -354,6 +354,7 @@ class Tracer:
         self.most = most
         self._nodes: list[Node] = []
         self._outputs: list[Output] = []
+        self._states: list[Feedback] = []
         self._region: Region | None = None
         self._names: dict[str, str] = {}  # of files, by their paths
 
@@ -415,6 +416,12 @@ class Tracer:
             value = self.constant(float(value))
         self._outputs.append(Output(Word.of(word), value.node))
 
+    def feed_back(self, word: str, value: Symbol | float, initial: float = 0.0) -> None:
+        """Say what an input word is in the next request, and in the first one: it is state then."""
+        if not isinstance(value, Symbol):
+            value = self.constant(float(value))
+        self._states.append(Feedback(Word.of(word), value.node, float(initial)))
+
     @contextmanager
     def region(self, name: str, body: int | None = None) -> Iterator[None]:
         """Label the nodes made inside with a pass and the body that it is at, counted from 1."""
@@ -426,4 +433,4 @@ class Tracer:
 
     def finish(self) -> Graph:
         """The graph so far, verified."""
-        return verify(Graph(tuple(self._nodes), tuple(self._outputs)))
+        return verify(Graph(tuple(self._nodes), tuple(self._outputs), tuple(self._states)))

@@ -115,6 +115,8 @@ class Manifest:
     snapping : where the robot has right angles in place of its file's rounded ones, what that
         changed (:class:`pinion.functions.Snapping`); empty for the robot as read, and then not in
         the file.
+    states : words that go on from request to request, and their initial values; empty, and then
+        not in the file, for a function without.
     """
 
     version: str
@@ -146,6 +148,7 @@ class Manifest:
     budget_distribution: str
     content: str
     snapping: dict[str, float] = field(default_factory=dict)
+    states: dict[str, float] = field(default_factory=dict)
     decisions: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -175,7 +178,7 @@ class Manifest:
 
     def _members(self) -> dict[str, Any]:
         members = asdict(self)
-        for optional in ("snapping", "decisions"):
+        for optional in ("snapping", "states", "decisions"):
             if not members[optional]:
                 del members[optional]
         return members

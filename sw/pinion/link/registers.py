@@ -13,8 +13,8 @@ from typing import Literal
 IDENTITY = int.from_bytes(b"PNIN", "little")
 """What the first register of every Pinion card reads as."""
 
-RESET = 1
-"""CONTROL: bit 0."""
+RESET, FRESH = 1, 2
+"""CONTROL: bits 0 and 1."""
 
 BUSY, HALTED, OPEN, QUIET, IN_RESET = 1, 2, 4, 8, 16
 """Bits of STATUS."""
@@ -57,7 +57,14 @@ REGISTERS = (
     Register("INTERVAL", 0x24, "ro", "constant", "Core cycles between results (ii)"),
     Register("CORE_KHZ", 0x28, "ro", "constant", "Clock of the core in kHz, as built for"),
     Register("LINK_KHZ", 0x2C, "ro", "constant", "Clock of the link in kHz, as built for"),
-    Register("CONTROL", 0x30, "rw", "control", "Bit 0: hold the soft reset"),
+    Register(
+        "CONTROL",
+        0x30,
+        "rw",
+        "control",
+        "Bit 0: hold the soft reset; 1, only with states: requests find the initial ones, as after "
+        "a reset, while it is set and the first time afterwards",
+    ),
     Register(
         "STATUS",
         0x34,

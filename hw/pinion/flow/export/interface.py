@@ -9,7 +9,8 @@ from pinion.link import Manifest
 
 WORD = 32
 
-# Nets of the core behind the wrapper, by port; what is left out, the wrapper makes itself.
+# Nets of the core behind the wrapper, by port, for those that it has; what is left out, the wrapper
+# makes itself.
 CORE_PORTS = {
     "aclk": "clk",
     "s_axis_tdata": "i_tdata",
@@ -23,6 +24,7 @@ CORE_PORTS = {
     "m_axis_tuser": "o_tuser",
     "protocol_error": "protocol_error",
     "build_hash": "build_hash",
+    "reset_state": "reset_state",
 }
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -78,6 +80,11 @@ def core_ports(manifest: Manifest) -> tuple[CorePort, ...]:
             "a request's TLAST stood wrongly; stays until reset",
         ),
         ("build_hash", "output", 64, "", "", "identifies the build, a constant"),
+        *(
+            [("reset_state", "input", 1, "", "", "the next request finds the initial states")]
+            if manifest.states
+            else []
+        ),
     )
     return tuple(
         CorePort(name=n, direction=d, width=w, bus=b, logical=lg, doc=doc)

@@ -81,7 +81,8 @@ def wrapper_verilog(name: str, ports: Sequence[CorePort]) -> str:
         f"{_attributes(ports, k)}  {port.direction} wire {_range(port.width)}{port.name}"
         for k, port in enumerate(ports)
     ]
-    nets = [f"    .{core}({_net(port)})" for port, core in CORE_PORTS.items()]
+    named = {port.name for port in ports}
+    nets = [f"    .{core}({_net(port)})" for port, core in CORE_PORTS.items() if port in named]
     nets += ["    .launch()", "    .rst(~aresetn)"]
     return "\n".join(
         [

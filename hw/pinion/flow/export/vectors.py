@@ -43,7 +43,8 @@ def make_vectors(build: Build, model: IntegerModel, *, count: int, seed: int) ->
     """Draw requests and ask the integer model for the answers.
 
     Of eight requests, six are of the distribution that the build is for, one is far outside it
-    (its flag may be up), and in one a word is replaced by a special one.
+    (its flag may be up), and in one a word is replaced by a special one. With states the first half
+    is of that distribution alone: after a flag every other one is up.
 
     Parameters
     ----------
@@ -53,6 +54,8 @@ def make_vectors(build: Build, model: IntegerModel, *, count: int, seed: int) ->
     home = build.manifest.budget_distribution
     requests = _draw(build, count, home, seed)
     places = np.arange(count) % 8
+    if build.function.states:
+        places[: count // 2] = 0
     requests[places == 6] = _draw(build, count, "beyond", seed + 1)[places == 6]
     rng = np.random.default_rng(seed + 2)
     for turn, row in enumerate(np.flatnonzero(places == 7)):

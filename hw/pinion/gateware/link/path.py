@@ -46,6 +46,7 @@ class TopParameters:
     depth : slices in the elastic buffer of each direction.
     flights : batches in work at once, at most.
     bus : how wide the streams of packets are, no narrower than a core beat.
+    states : the core keeps states, and has a port that resets them.
     """
 
     function: int
@@ -63,6 +64,7 @@ class TopParameters:
     depth: int = 512
     flights: int = 16
     bus: Bus = FULL
+    states: bool = False
 
     def constants(self) -> dict[str, int]:
         """Values of the constant registers, by name."""

@@ -20,7 +20,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import FFSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import In, Out, connect
 
-from pinion.link.registers import BUSY, HALTED, IN_RESET, OPEN, QUIET, RESET
+from pinion.link.registers import BUSY, FRESH, HALTED, IN_RESET, OPEN, QUIET, RESET
 
 from .bus import CLOCKS, WORD, core_beat, result_beat
 from .closer import Closer
@@ -98,8 +98,11 @@ class Top(wiring.Component):
         self._domains(m, sequencer)
         path = StreamPath(parameters=self.parameters)
         m.submodules.path = DomainRenamer("stream")(path)
-        self._core(m, path, sequencer)
+        state_reset = Signal()
+        self._core(m, path, sequencer, state_reset)
         registers = self._registers(m)
+        if self.parameters.states:
+            m.d.comb += state_reset.eq((registers.control & FRESH) != 0)
 
         m.submodules.closer = closer = Closer(bus=bus)
         m.submodules.holding = holding = HoldingStage(shape=bus.response)
@@ -149,14 +152,19 @@ class Top(wiring.Component):
     def _registers(self, m: Module) -> RegisterBlock:
         m.submodules.registers = registers = RegisterBlock(
             constants=self.parameters.constants(),
-            writable={"CONTROL": RESET, "SCRATCH": (1 << WORD) - 1},
+            writable={
+                "CONTROL": RESET | (FRESH if self.parameters.states else 0),
+                "SCRATCH": (1 << WORD) - 1,
+            },
         )
         for name, member in AXI_LITE.items():
             outer, inner = getattr(self, f"s_axil_{name}"), getattr(registers, name)
             m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
         return registers
 
-    def _core(self, m: Module, path: StreamPath, sequencer: ResetSequencer) -> None:
+    def _core(
+        self, m: Module, path: StreamPath, sequencer: ResetSequencer, state_reset: Signal
+    ) -> None:
         """The core, in its clock or the link's, and how its reset is known here."""
         p = self.parameters
         request = stream.Signature(core_beat(p.lanes_in)).create(path=("core_request",))
@@ -203,6 +211,14 @@ class Top(wiring.Component):
             "i_tvalid": request.valid,
             "o_tready": result.ready,
         }
+        if p.states:
+            inputs["reset_state"] = fresh = Signal(name="reset_state")
+            if p.crossing:
+                m.submodules.state_sync = FFSynchronizer(
+                    state_reset, fresh, o_domain="core", stages=STAGES
+                )
+            else:
+                m.d.comb += fresh.eq(state_reset)
         outputs = {
             "i_tready": request.ready,
             "o_tdata": result.p.data,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ..check import verify
-from ..graph import Graph, Node, Output, Param
+from ..graph import Feedback, Graph, Node, Output, Param
 from ..ops import OPS
 
 
@@ -35,9 +35,9 @@ class Rewriter:
         self._numbers[key] = len(self.nodes) - 1
         return len(self.nodes) - 1
 
-    def finish(self, outputs: Iterable[Output]) -> Graph:
+    def finish(self, outputs: Iterable[Output], states: Iterable[Feedback] = ()) -> Graph:
         """The new graph, verified."""
-        return verify(Graph(tuple(self.nodes), tuple(outputs)))
+        return verify(Graph(tuple(self.nodes), tuple(outputs), tuple(states)))
 
 
 def rebuild(graph: Graph, visit: Callable[[Node, tuple[int, ...]], int], to: Rewriter) -> Graph:
@@ -45,4 +45,7 @@ def rebuild(graph: Graph, visit: Callable[[Node, tuple[int, ...]], int], to: Rew
     numbers: list[int] = []
     for node in graph.nodes:
         numbers.append(visit(node, tuple(numbers[a] for a in node.args)))
-    return to.finish(Output(word, numbers[node]) for word, node in graph.outputs)
+    return to.finish(
+        (Output(word, numbers[node]) for word, node in graph.outputs),
+        (state._replace(node=numbers[state.node]) for state in graph.states),
+    )

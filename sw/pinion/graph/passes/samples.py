@@ -120,7 +120,7 @@ def arrivals(graph: Graph, costs: Costs) -> list[int]:
 def slacks(graph: Graph, costs: Costs) -> list[int]:
     """Cycles by which each node may be later without the last result being later."""
     ready = arrivals(graph, costs)
-    last = max((ready[node] for _, node in graph.outputs), default=0)
+    last = max((ready[node] for node in graph.roots), default=0)
     latest = [last] * len(graph.nodes)
     for i in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[i]

@@ -130,10 +130,13 @@ class Folder:
         graph : what was rebuilt.
         new : what each of its nodes became.
         """
-        outputs: list[Output] = []
-        for name, old in graph.outputs:
-            outputs.append(Output(name, self.negated(new[old], graph.nodes[old])))
-        return dead_code(self.to.finish(outputs))
+
+        def final(old: int) -> int:
+            return self.negated(new[old], graph.nodes[old])
+
+        outputs = [Output(name, final(old)) for name, old in graph.outputs]
+        states = [state._replace(node=final(state.node)) for state in graph.states]
+        return dead_code(self.to.finish(outputs, states))
 
 
 def fold(graph: Graph) -> Graph:
@@ -161,14 +164,29 @@ def dead_code(graph: Graph) -> Graph:
 
 
 def without_inputs(graph: Graph, unread: Collection[str]) -> Graph:
-    """Drop nodes that no result needs, and of the inputs those that are named and not read."""
-    live = [node.op == names.INPUT and node.params[0] not in unread for node in graph.nodes]
+    """Drop nodes that no result needs, and of the inputs those that are named and not read.
+
+    Nor does a word of state stay that no result ever depends on.
+    """
+    words = graph.state_nodes()
+    live = [
+        node.op == names.INPUT and node.params[0] not in unread and i not in words
+        for i, node in enumerate(graph.nodes)
+    ]
     for _, result in graph.outputs:
         live[result] = True
-    for i in range(len(graph.nodes) - 1, -1, -1):
-        if live[i]:
-            for arg in graph.nodes[i].args:
-                live[arg] = True
+    growing = True
+    while growing:
+        for i in range(len(graph.nodes) - 1, -1, -1):
+            if live[i]:
+                for arg in graph.nodes[i].args:
+                    live[arg] = True
+        # What a state that is read finds in the next request has to be made as well.
+        following = {state.node for i, state in words.items() if live[i]}
+        growing = not all(live[i] for i in following)
+        for i in following:
+            live[i] = True
+    kept = {state.word for i, state in words.items() if live[i]}
     numbers: dict[int, int] = {}
     nodes: list[Node] = []
     for i, node in enumerate(graph.nodes):
@@ -177,4 +195,7 @@ def without_inputs(graph: Graph, unread: Collection[str]) -> Graph:
             args = tuple(numbers[a] for a in node.args)
             nodes.append(Node(node.op, args, node.params, node.region, node.line))
     outputs = tuple(Output(word, numbers[result]) for word, result in graph.outputs)
-    return verify(Graph(tuple(nodes), outputs))
+    states = tuple(
+        state._replace(node=numbers[state.node]) for state in graph.states if state.word in kept
+    )
+    return verify(Graph(tuple(nodes), outputs, states))

@@ -1,0 +1,318 @@
+"""Functions with state, request after request: floats and exact integers.
+
+What one request leaves behind is what the next one finds, so a batch is one stream. Few nodes lie
+on a way from a word of state to its next value: these alone are computed one request after the
+other, on scalars. Everything else is computed for all requests at once, before where it does not
+depend on the state and afterwards where it does, because then each request's state is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.fixedpoint import Format, FormatError, Ints, Overflow, Rounding, Wide, from_float
+from pinion.fixedpoint.sincos import SinCos
+
+from . import names
+from .elementary import reciprocal_unit
+from .evaluate import FixedValues, Floats, formats, node_floats, node_integers
+from .graph import Feedback, Graph, GraphError, Node
+from .ops import OPS, Family, constant_format, quantizer
+from .rules import Exact, addend, pairs, product_signs, term_signs
+
+Bools = NDArray[np.bool_]
+Scalar = Callable[[Sequence[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The states of a stream of requests.
+
+    Members
+    -------
+    found : the value (n,) of each word of state that each request finds, by word.
+    left : what the last request leaves, by word.
+    """
+
+    found: dict[str, Any]
+    left: dict[str, Any]
+
+
+def initial_integer(state: Feedback, fmt: Format) -> int:
+    """Integer that stands for a state's initial value: rounded to nearest.
+
+    Raises
+    ------
+    FormatError
+        When the format does not hold it.
+    """
+    value, changed = from_float(
+        state.initial, fmt, rounding=Rounding.NEAREST, overflow=Overflow.SATURATE
+    )
+    if changed.any():
+        raise FormatError(
+            f"The initial value {state.initial!r} of the state '{state.word}' does not fit "
+            f"{fmt.name}, which ends at {fmt.max:g}: choose a format with more integer bits."
+        )
+    return int(value)
+
+
+def stream_floats(
+    graph: Graph,
+    inputs: Mapping[str, Floats],
+    *,
+    fresh: Bools | None = None,
+    start: Mapping[str, float] | None = None,
+) -> Stream:
+    """The states of a stream in float64.
+
+    Parameters
+    ----------
+    inputs : a column (n,) for each word of a request.
+    fresh : requests (n,) before which the state is set to its initial values.
+    start : what the first request finds, by word; None for the initial values.
+    """
+    first = {str(s.word): float(s.initial) for s in graph.states}
+
+    def rule(node: Node) -> Scalar:
+        floats = OPS[node.op].floats
+        return lambda operands: floats(node, operands)
+
+    return _run(graph, inputs, fresh, first, start, node_floats, rule, float, np.float64)
+
+
+def stream_integers(
+    graph: Graph,
+    inputs: Mapping[str, Ints],
+    *,
+    fresh: Bools | None = None,
+    start: Mapping[str, int] | None = None,
+) -> tuple[FixedValues, Stream]:
+    """Exact integers of every node for a stream of requests: the golden model.
+
+    The loop on scalars only proposes the states: with them every node follows by the table's rules,
+    and the next state of each request must be what the one behind it found.
+
+    Parameters
+    ----------
+    inputs : integers (n,) in each input's format.
+    fresh, start : as of :func:`stream_floats`.
+
+    Raises
+    ------
+    GraphError
+        When the two disagree: a defect of Pinion.
+    """
+    fmts = formats(graph)
+    first = {str(s.word): initial_integer(s, fmts[i]) for i, s in graph.state_nodes().items()}
+
+    def values(before: Graph, columns: Mapping[str, Ints]) -> Sequence[Any]:
+        return node_integers(before, columns).nodes
+
+    def rule(node: Node, at: int) -> Scalar:
+        return _integer_rule(node, [fmts[a] for a in node.args])
+
+    stream = _run(graph, inputs, fresh, first, start, values, rule, int, np.int64, numbered=True)
+    run = node_integers(graph, {**inputs, **stream.found})
+    count = _count(inputs)
+    again = np.zeros(count, dtype=np.bool_) if fresh is None else fresh
+    for state in graph.states:
+        left = np.broadcast_to(np.asarray(run.nodes[state.node]), (count,))
+        found = stream.found[state.word]
+        if (left[:-1] != found[1:])[~again[1:]].any():
+            raise GraphError(
+                f"The states of '{state.word}' do not follow from each other by the table's rules: "
+                "this is a defect of Pinion."
+            )
+    return run, stream
+
+
+def sticky(flags: Bools, fresh: Bools | None = None) -> Bools:
+    """Flags (n,) that stay set from request to request, until the state is fresh again."""
+    if fresh is None:
+        return np.logical_or.accumulate(flags) if len(flags) else flags
+    stream = np.cumsum(fresh)
+    last = np.maximum.accumulate(np.where(flags, stream, -1)) if len(flags) else stream
+    held: Bools = last == stream
+    return held
+
+
+def looped(graph: Graph) -> tuple[list[int], list[int]]:
+    """Nodes on a way from a word of state to a next state, and those that they read beside them."""
+    depends = [False] * len(graph.nodes)
+    words = graph.state_nodes()
+    for i, node in enumerate(graph.nodes):
+        depends[i] = i in words or any(depends[a] for a in node.args)
+    needed = [False] * len(graph.nodes)
+    for state in graph.states:
+        needed[state.node] = True
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        if needed[i] and depends[i]:
+            for a in graph.nodes[i].args:
+                needed[a] = True
+    inside = [i for i in range(len(graph.nodes)) if needed[i] and depends[i] and i not in words]
+    beside = [i for i in range(len(graph.nodes)) if needed[i] and not depends[i]]
+    return inside, beside
+
+
+def _count(inputs: Mapping[str, Any]) -> int:
+    return max((np.size(column) for column in inputs.values()), default=1)
+
+
+def _run(
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    fresh: Bools | None,
+    first: Mapping[str, Any],
+    start: Mapping[str, Any] | None,
+    values: Callable[[Graph, Mapping[str, Any]], Sequence[Any]],
+    rule: Callable[..., Scalar],
+    scalar: type,
+    dtype: type,
+    *,
+    numbered: bool = False,
+) -> Stream:
+    """The loop that floats and integers share.
+
+    Parameters
+    ----------
+    first : initial values by word.
+    values : of all nodes of a graph at once.
+    rule : the value of a node from its operands' scalars.
+    """
+    count = _count(inputs)
+    inside, beside = looped(graph)
+    place = {i: k for k, i in enumerate(beside)}
+    known = _beside(graph, inputs, beside, values, count, scalar)
+    columns = [known[i] for i in beside]
+    words = graph.state_nodes()
+    place |= {i: len(place) + k for k, i in enumerate(words)}
+    place |= {i: len(place) + k for k, i in enumerate(inside)}
+    steps = [
+        (place[i], rule(node, i) if numbered else rule(node), tuple(place[a] for a in node.args))
+        for i in inside
+        for node in [graph.nodes[i]]
+    ]
+    own = [place[i] for i in words]
+    order = [str(state.word) for state in words.values()]
+    following = [place[state.node] for state in words.values()]
+    found: list[list[Any]] = [[] for _ in own]
+    beginning = [scalar(first[word]) for word in order]
+    state = [scalar((start or first)[word]) for word in order]
+    again = [False] * count if fresh is None else fresh.tolist()
+    cells: list[Any] = [None] * len(place)
+    for t in range(count):
+        if again[t]:
+            state = beginning
+        for k, column in enumerate(columns):
+            cells[k] = column[t]
+        for k, (at, value) in enumerate(zip(own, state, strict=True)):
+            cells[at] = value
+            found[k].append(value)
+        for at, compute, args in steps:
+            cells[at] = compute([cells[a] for a in args])
+        state = [scalar(cells[at]) for at in following]
+    return Stream(
+        {word: np.array(column, dtype) for word, column in zip(order, found, strict=True)},
+        dict(zip(order, state, strict=True)),
+    )
+
+
+def _beside(
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    beside: Iterable[int],
+    values: Callable[[Graph, Mapping[str, Any]], Sequence[Any]],
+    count: int,
+    scalar: type,
+) -> dict[int, list[Any]]:
+    """What the loop reads of nodes that do not depend on the state, as lists of scalars."""
+    wanted = list(beside)
+    live = [False] * len(graph.nodes)
+    for i in wanted:
+        live[i] = True
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        if live[i]:
+            for a in graph.nodes[i].args:
+                live[a] = True
+    numbers = {i: k for k, i in enumerate(k for k in range(len(graph.nodes)) if live[k])}
+    part = Graph(
+        tuple(
+            Node(node.op, tuple(numbers[a] for a in node.args), node.params)
+            for i, node in enumerate(graph.nodes)
+            if live[i]
+        ),
+        (),
+    )
+    made = values(part, inputs) if wanted else []
+    return {i: np.broadcast_to(np.asarray(made[numbers[i]]), (count,)).tolist() for i in wanted}
+
+
+def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
+    """A node's exact value from Python's integers; by its row of the table where it is none of the
+    few that loops mostly consist of."""
+    row = OPS[node.op]
+    if row.family is Family.SUM:
+        signs = term_signs(node)
+        return lambda x: sum(sign * term for sign, term in zip(signs, x, strict=True))
+    if row.family is Family.NEGATION:
+        return lambda x: -x[0]
+    if node.op in (names.MUL, names.DOT):
+        return _products(node, fmts)
+    if node.op == names.QUANTIZE:
+        return _quantize(node, fmts[0])
+
+    # Units with a table of their own are made once, not for every request.
+    if node.op in names.TRIG:
+        turn, cosine = SinCos(source=fmts[0], target=constant_format(node)), node.op == names.COS
+        return lambda x: int(turn.compute(_alone(x[0]), cosine)[0])
+    if node.op == names.RECIPROCAL:
+        inverse = reciprocal_unit(node, fmts[0])
+        return lambda x: int(inverse.compute(_alone(x[0]))[0][0])
+    return lambda x: int(np.ravel(_narrow(row.integers(node, [_alone(y) for y in x], fmts)[0]))[0])
+
+
+def _narrow(value: Exact) -> Ints:
+    """What stays within one limb, as all that is read behind a rounding does."""
+    if isinstance(value, Wide):
+        raise GraphError("A value of more than 62 bits lies on a loop through states: quantize it.")
+    return value
+
+
+def _alone(value: int) -> Ints:
+    return np.array([value], np.int64)
+
+
+def _products(node: Node, fmts: Sequence[Format]) -> Scalar:
+    signs = product_signs(node)
+    shift = 0
+    if (other := addend(fmts)) is not None:
+        a, b = pairs(fmts)[0]
+        shift = a.frac + b.frac - other.frac
+
+    def value(x: Sequence[Any]) -> int:
+        total = sum(sign * a * b for sign, (a, b) in zip(signs, pairs(x), strict=True))
+        return int(total if addend(x) is None else total + (addend(x) << shift))
+
+    return value
+
+
+def _quantize(node: Node, source: Format) -> Scalar:
+    target, rounding, overflow = quantizer(node)
+    shift = source.frac - target.frac
+    half = 1 << (shift - 1) if shift > 0 and rounding is Rounding.NEAREST else 0
+    low, high, span = target.min_int, target.max_int, (1 << target.width) - 1
+    saturates = overflow is Overflow.SATURATE
+
+    def value(x: Sequence[Any]) -> int:
+        y = x[0] << -shift if shift < 0 else (x[0] + half) >> shift
+        if saturates:
+            return int(min(max(y, low), high))
+        return int(((y - low) & span) + low)
+
+    return value

@@ -1,0 +1,129 @@
+"""Loops through states: the shortest interval, a schedule that keeps it, and the checker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pinion.flow.build import make_design
+from pinion.functions import Function
+from pinion.hls import CheckError, Design, check_binding, check_schedule, operations, schedule
+from pinion.hls.schedule import LoopError, loops_of, shortest_interval, unit_counts
+from pinion.hls.sums import loop_interval
+from pinion.robot import load
+from tests.support.filters import BIQUAD, DELAY, INTEGRATOR
+
+
+def made(row: Function, ii: int | None, formats: str = "q16.16") -> Design:
+    return make_design(load("pendulum"), row, ii=ii, formats=formats)
+
+
+@pytest.fixture(scope="module")
+def biquad() -> Design:
+    return made(BIQUAD, 6)
+
+
+def test_an_interval_below_a_loop_is_refused_and_the_one_named_works() -> None:
+    with pytest.raises(LoopError) as refused:
+        made(INTEGRATOR, 3)
+    sentence = str(refused.value)
+    assert sentence.startswith("A result every 3 cycles is out of reach: the loop through 'turn' ")
+    assert sentence.endswith(f"cycles. Ask for --ii {refused.value.ii} or more, or for --ii auto.")
+    chosen = made(INTEGRATOR, refused.value.ii)
+    assert chosen.binding.schedule.ii == refused.value.ii
+    with pytest.raises(LoopError):
+        made(INTEGRATOR, refused.value.ii - 1)
+
+
+def test_auto_takes_the_loop() -> None:
+    by_hand = made(INTEGRATOR, 64)
+    loops = loops_of(by_hand.fixed)
+    found = made(INTEGRATOR, None).binding.schedule
+    assert found.ii <= shortest_interval(by_hand.binding.schedule.operations, loops)
+    assert found.ii > 7  # a sine and more
+
+
+def test_sums_let_a_loop_in_last() -> None:
+    """One product and what adds it to the rest: y2, x, x1 and x2 wait for y1, not it for them."""
+    found = made(BIQUAD, None)
+    interval, words = loop_interval(found.real, found.binding.schedule.timing)
+    assert interval == found.binding.schedule.ii == 5 and "y1" in words
+
+
+def test_a_delay_line_needs_no_interval() -> None:
+    one = made(DELAY, 1)
+    assert one.binding.schedule.ii == 1 and not one.binding.schedule.operations
+    assert [held.arrival for held in one.binding.states] == [1, 1]
+
+
+def test_a_word_of_state_may_arrive_late() -> None:
+    """What is before a loop does not count: only the way from the state back to it."""
+    found = made(INTEGRATOR, None)
+    plan = found.binding.schedule
+    assert max(plan.arrivals.values()) > plan.ii // 2 or plan.length > plan.ii
+    assert min(plan.arrivals.values()) >= 1
+
+
+def test_units_are_added_where_a_loop_has_no_room() -> None:
+    fixed = made(BIQUAD, 64).fixed
+    timing = made(BIQUAD, 64).binding.schedule.timing
+    found, loops = operations(fixed, timing), loops_of(fixed)
+    ii = shortest_interval(found, loops)
+    plan = schedule(found, ii=ii, timing=timing, loops=loops)
+    check_schedule(fixed, plan)
+    assert all(plan.units[kind] >= n for kind, n in unit_counts(found, ii).items())
+    with pytest.raises(LoopError, match=f"takes {ii} cycles"):
+        schedule(found, ii=ii - 1, timing=timing, loops=loops)
+
+
+def test_what_the_flow_makes_passes(biquad: Design) -> None:
+    check_schedule(biquad.fixed, biquad.binding.schedule)
+    check_binding(biquad.fixed, biquad.binding)
+    assert biquad.binding.inputs == (0,) and len(biquad.binding.states) == 4
+
+
+def test_a_next_state_that_is_a_cycle_late_is_found(biquad: Design) -> None:
+    plan = biquad.binding.schedule
+    late = 0
+    for state in biquad.binding.states:
+        ready = biquad.binding.ready[state.following]
+        early = {**plan.arrivals, state.node: ready - plan.ii}
+        if early[state.node] < 1:
+            continue
+        late += 1
+        with pytest.raises(CheckError, match=rf"The next '{state.name}' .* too late"):
+            check_schedule(biquad.fixed, replace(plan, arrivals=early))
+    assert late
+    with pytest.raises(CheckError, match="too late"):
+        check_schedule(
+            biquad.fixed, replace(plan, ii=plan.ii - 2, units=unit_counts(plan.operations, 1))
+        )
+
+
+def test_a_state_that_is_read_too_early_is_found(biquad: Design) -> None:
+    plan = biquad.binding.schedule
+    for node in plan.arrivals:
+        with pytest.raises(CheckError, match=r"before its operand|too late|arrives in cycle"):
+            check_schedule(
+                biquad.fixed, replace(plan, arrivals={**plan.arrivals, node: plan.length + 1})
+            )
+        with pytest.raises(CheckError, match="arrives in cycle 0, not from 1 on"):
+            check_schedule(biquad.fixed, replace(plan, arrivals={**plan.arrivals, node: 0}))
+
+
+def test_a_register_of_state_that_is_wrong_is_found(biquad: Design) -> None:
+    binding = biquad.binding
+    one, *others = binding.states
+    for wrong in (
+        replace(one, initial=one.initial + 1),
+        replace(one, following=one.node),
+        replace(one, arrival=one.arrival + 1),
+    ):
+        with pytest.raises(CheckError, match=rf"The state '{one.name}' is bound as"):
+            check_binding(biquad.fixed, replace(binding, states=(wrong, *others)))
+    with pytest.raises(CheckError, match="3 of 4 states are bound"):
+        check_binding(biquad.fixed, replace(binding, states=tuple(others)))
+    stages = {**binding.stages, one.node: 0}
+    with pytest.raises(CheckError, match="has no register of its own"):
+        check_binding(biquad.fixed, replace(binding, stages=stages))
