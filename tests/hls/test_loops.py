@@ -5,13 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pinion.flow.build import make_design
 from pinion.functions import Function
-from pinion.hls import CheckError, Design, check_binding, check_schedule, operations, schedule
+from pinion.graph import Feedback, Graph
+from pinion.graph.passes import fold
+from pinion.hls import (
+    CheckError,
+    Design,
+    FormatPlan,
+    bind,
+    check_binding,
+    check_schedule,
+    lower,
+    operations,
+    schedule,
+)
 from pinion.hls.schedule import LoopError, loops_of, shortest_interval, unit_counts
-from pinion.hls.sums import loop_interval
+from pinion.hls.sharing import share
+from pinion.hls.sums import gather_dots, loop_interval
 from pinion.robot import load
+from tests.graph.helpers import TIMING, graphs
 from tests.support.filters import BIQUAD, DELAY, INTEGRATOR
 
 
@@ -127,3 +143,30 @@ def test_a_register_of_state_that_is_wrong_is_found(biquad: Design) -> None:
     stages = {**binding.stages, one.node: 0}
     with pytest.raises(CheckError, match="has no register of its own"):
         check_binding(biquad.fixed, replace(binding, stages=stages))
+
+
+@settings(max_examples=60)
+@given(graph=graphs(), data=st.data())
+def test_random_loops_are_scheduled_at_their_shortest_interval(
+    graph: Graph, data: st.DataObject
+) -> None:
+    """Words become states that any value feeds; every rung's checker looks at what comes out."""
+    kept = data.draw(st.lists(st.sampled_from(graph.inputs), unique=True, min_size=1))
+    node = st.integers(0, len(graph.nodes) - 1)
+    states = tuple(Feedback(word, data.draw(node), 0.25) for word in kept)
+    folded = fold(Graph(graph.nodes, graph.outputs, states))
+    assert {s.word for s in folded.states} <= set(kept)
+    fixed = lower(gather_dots(folded, TIMING, widths=(3, 2), ii=2), FormatPlan.parse("q16.16"))
+    assert {s.word for s in fixed.states} == {s.word for s in folded.states}
+    found, loops = operations(fixed, TIMING), loops_of(fixed)
+    ii = shortest_interval(found, loops)
+    plan = schedule(found, ii=ii, timing=TIMING, effort=1, loops=loops)
+    check_schedule(fixed, plan)
+    binding = bind(fixed, plan)
+    check_binding(fixed, binding)
+    shared, better = share(fixed, binding, effort=1)
+    check_schedule(shared, better.schedule)
+    check_binding(shared, better)
+    if ii > 1:
+        with pytest.raises(LoopError):
+            schedule(found, ii=ii - 1, timing=TIMING, loops=loops)
