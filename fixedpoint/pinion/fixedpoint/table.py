@@ -96,9 +96,9 @@ class Table:
     @cached_property
     def pieces(self) -> Piecewise:
         """The polynomials on segments so short that each product fits a multiplier of 27 x 18 bits,
-        if that is a table of no more than `_SPLIT` rows."""
+        if that is a table of fewer than `_SPLIT` rows."""
         pieces = self.piecewise
-        while 2 * pieces.count <= _SPLIT:
+        while 2 * pieces.count < _SPLIT:
             widths = _Widths.of(self.source, self.target, pieces)
             if widths.one_block or widths.position <= 4:
                 break
@@ -146,7 +146,7 @@ class Table:
         if self.pieces.degree == 1:
             return (linear,)
         short = self.short_bits
-        return (short, short), linear, (self.widths[2], 2 * short)
+        return (short, short), linear, (self.widths[2], self._widths.squared)
 
     @property
     def sum_guard(self) -> int:
@@ -169,9 +169,14 @@ class Table:
         return self.linear_frac + self.kept_bits - _SUM_GUARD_BITS
 
     @property
+    def square_dropped(self) -> int:
+        """Bits dropped from the square."""
+        return 2 * self.short_bits - self._widths.squared
+
+    @property
     def square_shift(self) -> int:
         """Bits dropped from the product of quadratic coefficient and square."""
-        return self.square_frac + 2 * self.short_bits - _SUM_GUARD_BITS
+        return self.square_frac + self._widths.squared - _SUM_GUARD_BITS
 
     @cached_property
     def table(self) -> tuple[tuple[int, ...], ...]:
@@ -211,6 +216,8 @@ class Table:
             error += _largest(self.pieces, 1, self.target) * 2.0**-self.kept_bits
         if self.pieces.degree == 2:
             error += 2.0 ** -(self.square_frac + 3) + drop
+            if self.square_dropped:
+                error += _largest(self.pieces, 2, self.target) * 2.0**-self._widths.squared
             if self.short_bits < self.position_bits:
                 # The square of what is truncated is off by less than once the position's ends.
                 error += _largest(self.pieces, 2, self.target) * 2.0**-self.short_bits
@@ -262,7 +269,8 @@ class Table:
         value = value + (columns[1][index] * kept >> self.linear_shift)
         if self.pieces.degree == 2:
             short = position >> (bits - self.short_bits)
-            value = value + (columns[2][index] * short**2 >> self.square_shift)
+            squared = short**2 >> self.square_dropped
+            value = value + (columns[2][index] * squared >> self.square_shift)
         result: NDArray[np.int64] = value >> _SUM_GUARD_BITS
         return result
 
@@ -270,11 +278,13 @@ class Table:
 @dataclass(frozen=True)
 class _Widths:
     """Bits of the position in a segment: all, those that are multiplied, those that are squared;
-    and whether each product fits one multiplier block."""
+    fraction bits of the square that are kept; and whether each product fits one multiplier block.
+    """
 
     position: int
     kept: int
     short: int
+    squared: int
     one_block: bool
 
     @classmethod
@@ -284,11 +294,14 @@ class _Widths:
         # What is cut off weighs little with the largest coefficient.
         bits = [max(2, min(_GUARD_BITS + _length(c), position)) for c in largest]
         products = [(bits[1], _length(largest[1]) + _LINEAR_FRAC + 1)]
+        short = squared = 2
         if pieces.degree == 2:
-            products += [(bits[2], bits[2])]
-            products += [(2 * bits[2], _length(largest[2]) + _SQUARE_FRAC + 1)]
+            short = bits[2]
+            squared = max(4, min(2 * short, _GUARD_BITS + _length(largest[2])))
+            products += [(short, short)]
+            products += [(squared, _length(largest[2]) + _SQUARE_FRAC + 1)]
         one_block = all(min(pair) <= 18 and max(pair) <= 27 for pair in products)
-        return cls(position, bits[1], bits[2] if pieces.degree == 2 else 2, one_block)
+        return cls(position, bits[1], short, squared, one_block)
 
 
 def _largest(pieces: Piecewise, power: int, target: Format) -> float:
