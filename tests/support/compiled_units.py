@@ -97,12 +97,12 @@ class CompiledUnits:
             'extern "C" void run(uint64_t cycles, const uint64_t *in, uint64_t *out) {',
             "  static cxxrtl_design::p_units top;",
             "  for (uint64_t cycle = 0; cycle < cycles; cycle++) {",
-            "    top.p_clk.set<bool>(false);",
+            # A rising edge each time: what follows from a falling one nothing here looks at.
+            "    top.prev_p_clk = value<1>{0u};",
+            "    top.p_clk = value<1>{1u};",
             *sets,
             "    top.step();",
             *gets,
-            "    top.p_clk.set<bool>(true);",
-            "    top.step();",
             "  }",
             "}",
         ]
@@ -129,7 +129,7 @@ class CompiledUnits:
         for k, (name, port) in enumerate(self._outputs):
             unit = self.units[name]
             shape = Shape.cast(unit.signature.members[port].shape)
-            words = found[unit.latency : unit.latency + n, k].astype(np.int64)
+            words = found[unit.latency - 1 : unit.latency - 1 + n, k].astype(np.int64)
             if shape.signed:
                 words = (words << (64 - shape.width)) >> (64 - shape.width)
             results[name][port] = words
