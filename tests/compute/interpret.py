@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pinion.compute.allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
-from pinion.compute.instructions import GIVEN, TRIG, Kind, Program
+from pinion.compute.instructions import GIVEN, TRIG, Instruction, Kind, Program
+from pinion.graph import Node, Op
 
 RULES: Mapping[Kind, Any] = {
     Kind.SIN: np.sin,
     Kind.COS: np.cos,
-    Kind.RECIPROCAL: lambda a: 1.0 / a,
     Kind.ADD: lambda a, b: a + b,
     Kind.SUB: lambda a, b: a - b,
     Kind.MUL: lambda a, b: a * b,
@@ -22,8 +22,16 @@ RULES: Mapping[Kind, Any] = {
     Kind.FNMA: lambda a, b, c: c - a * b,
     Kind.FNMS: lambda a, b, c: -(a * b) - c,
     Kind.NEG: lambda a: -a,
-    Kind.CLAMP: np.clip,
 }
+
+
+def computed(it: Instruction, operands: Sequence[Any]) -> Any:
+    """What an instruction gives; a function's parameters stand behind its operands."""
+    if isinstance(it.value, Op):
+        count = it.value.arity or 0
+        node = Node(it.value.name, tuple(range(count)), tuple(operands[count:]))
+        return it.value.floats(node, operands[:count])
+    return RULES[it.kind](*operands)
 
 
 def values(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
@@ -35,7 +43,7 @@ def values(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
         elif it.kind is Kind.CONST:
             found.append(it.value)
         else:
-            found.append(RULES[it.kind](*(found[a] for a in it.args)))
+            found.append(computed(it, [found[a] for a in it.args]))
     return found
 
 
@@ -87,7 +95,7 @@ def allocated_results(
         operands = [read(a, slot) for a, slot in zip(it.args, step.operands, strict=True)]
         outside = {a for a, slot in zip(it.args, step.operands, strict=True) if slot != IN_REGISTER}
         assert len(outside) <= 1, "an instruction reads memory once"
-        value = RULES[it.kind](*operands)
+        value = computed(it, operands)
         made[step.compute] = value
         for i in given_up:
             del inside[i]

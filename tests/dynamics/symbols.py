@@ -37,14 +37,9 @@ class Symbol:
     def __neg__(self) -> Symbol:
         return Symbol("neg", self)
 
-    def sin(self) -> Symbol:
-        return Symbol("sin", self)
-
-    def cos(self) -> Symbol:
-        return Symbol("cos", self)
-
-    def reciprocal(self) -> Symbol:
-        return Symbol("reciprocal", self)
+    def apply(self, op: str, *operands: Any, params: Iterable[Any] = ()) -> Symbol:
+        assert not params
+        return Symbol(op, *operands)
 
     def refuse(self, *_: object) -> NoReturn:
         raise TypeError("a symbol has no value")

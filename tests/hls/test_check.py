@@ -466,13 +466,15 @@ def test_a_unit_that_rounds_otherwise_is_found(
         check_schedule(fixed, wrong)
 
 
-@pytest.mark.parametrize("changes", [{"low": -101}, {"high": 201}, {"width": 15}], ids=str)
-def test_a_clamp_to_other_ends_is_found(changes: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"parameters": (-101, 200)}, {"parameters": (-100, 201)}, {"width": 15}], ids=str
+)
+def test_a_clamp_to_other_ends_is_found(changes: dict[str, Any]) -> None:
     x = Node("input", (), ("x", 16, 8))
     fixed = verify(Graph((x, Node("clamp", (0,), (-0.39, 0.78, 16, 8))), (("y", 1),)))
     plan = schedule(operations(fixed, timing_for(Q16)), ii=2, timing=timing_for(Q16))
     kind = plan.operations[0].kind
-    assert (kind.low, kind.high) == (-100, 200) and kind.label == "clamp"
+    assert kind.parameters == (-100, 200) and kind.label == "clamp"
     check_schedule(fixed, plan)
     check_binding(fixed, bind(fixed, plan))
     wrong = replace(kind, **changes)

@@ -18,7 +18,7 @@ from pinion.hls.operations import kind_names
 from pinion.hls.schedule import unit_counts
 from tests.graph.helpers import Q16, TIMING, folded, model, states, traced
 
-ADD = UnitKind("add", 0, (32, 32), 0, 0, 32, 0, "floor", "saturate")
+ADD = UnitKind("add", 0, (32, 32), 0, 32, "floor", "saturate")
 
 
 def operation(node: int, region: Region | None, *reads: int, kind: UnitKind = ADD) -> Operation:

@@ -180,7 +180,7 @@ def test_no_schedule_is_shorter_than_the_bound_says(seeds: range) -> None:
 
 
 def _no_schedule_is_shorter(draw: Random) -> None:
-    kinds = [UnitKind(name, 0, (18, 18), 9, 0, 18, 9) for name in ("dot", "add")]
+    kinds = [UnitKind(name, 0, (18, 18), 9, 18) for name in ("dot", "add")]
     made: list[Operation] = []
     for node in range(draw.randint(4, 7)):
         read = draw.sample(range(node), min(node, draw.choice((0, 1, 1, 2))))

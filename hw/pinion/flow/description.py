@@ -16,7 +16,7 @@ from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
 from pinion.hls import Design
 from pinion.hls.clusters import NONE
-from pinion.hls.operations import TABLES, kind_names
+from pinion.hls.operations import kind_names
 from pinion.link import Array, Manifest
 from pinion.robot import Model
 
@@ -41,9 +41,7 @@ def build_manifest(
     """The manifest of a design in its core."""
     binding, modulo = plan.binding, plan.binding.schedule
     tables = sum(
-        multiplier_count(kind) * count
-        for kind, count in modulo.units.items()
-        if kind.name in TABLES
+        multiplier_count(kind) * count for kind, count in modulo.units.items() if not kind.products
     )
     return Manifest(
         version=installation.version(),

@@ -235,7 +235,9 @@ class Datapath(wiring.Component):
             for i in members:
                 self._outputs[plan.operations[i].node] = result
                 self._home[plan.operations[i].node] = cell
-            if kind.saturates:
+            if kind.saturates or any(
+                o.narrows for i in members for o in plan.operations[i].operands
+            ):
                 self._overflow[kind, unit] = Signal(name=f"{label}_ovf")
         for name, cluster in sorted(clusters.items()):
             m.submodules[name] = cluster
@@ -394,8 +396,8 @@ class Datapath(wiring.Component):
                 m.d.comb += overflow.eq(own | _any(misfits))
                 overflow = own
             ports["o_ovf"] = overflow
-        elif misfits:
-            raise ValueError(f"A {kind.label} unit cannot flag operands that do not fit its port.")
+        elif misfits:  # the unit has no flag of its own
+            m.d.comb += self._overflow[kind, unit].eq(_any(misfits))
         m.submodules.unit = Instance(module, i_clk=ClockSignal(), **ports)
 
     def _lanes(self, m: Module) -> None:
@@ -421,7 +423,7 @@ class Datapath(wiring.Component):
         plan = self.binding.schedule
         gathered: dict[int, list[Value]] = defaultdict(list)
         for key, members in uses.items():
-            if not key[0].saturates:
+            if key not in self._overflow:
                 continue
             seen = Signal(name=f"{self._names[key[0]]}_{key[1]}_seen", reset_less=True)
             m.d.sync += seen.eq(self._overflow[key])

@@ -8,7 +8,9 @@ instead of seconds (docs/adr/0003).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from amaranth.hdl import Module
 
@@ -18,16 +20,66 @@ from pinion.fixedpoint.sincos import SinCos
 from pinion.graph import names
 from pinion.hls.auto import AutoFormats
 from pinion.hls.lower import FormatPlan
-from pinion.hls.operations import TABLES, UnitKind
+from pinion.hls.operations import UnitKind
 from pinion.hls.timing import Timing
 
 from .add import AddUnit
 from .align import AlignUnit
 from .clamp import ClampUnit
 from .dot import DotUnit
+from .hypot2 import Hypot2Unit
 from .reciprocal import ReciprocalUnit
 from .sincos import SinCosUnit
 from .unit import Unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """The hardware of a kind of unit that computes a function.
+
+    Members
+    -------
+    make : the unit of a kind, by its widths and its parameters.
+    operands : its operand ports, in the order of an operation's operands.
+    controls : its control ports, in the order of an operation's control bits.
+    """
+
+    make: Callable[[UnitKind, Timing], Unit]
+    operands: tuple[str, ...]
+    controls: tuple[str, ...] = ()
+
+
+def _sincos(kind: UnitKind, timing: Timing) -> Unit:
+    angle, turn = map(int, kind.parameters)
+    tables = SinCos(source=Format(kind.widths[0], angle), target=Format(kind.width, turn))
+    return SinCosUnit(tables, port_stages=timing.port)
+
+
+def _reciprocal(kind: UnitKind, timing: Timing) -> Unit:
+    together, smallest = kind.parameters
+    target = Format(kind.width, int(together))
+    tables = Reciprocal(source=Format(kind.widths[0], 0), target=target, minimum=smallest or None)
+    return ReciprocalUnit(tables, table_stages=timing.table)
+
+
+def _clamp(kind: UnitKind, timing: Timing) -> Unit:
+    low, high = map(int, kind.parameters)
+    return ClampUnit(width=kind.width, low=low, high=high)
+
+
+def _hypot2(kind: UnitKind, timing: Timing) -> Unit:
+    return Hypot2Unit(width=kind.widths[0], shift=int(kind.parameters[0]), target_width=kind.width)
+
+
+COMPONENTS: Mapping[str, Component] = MappingProxyType(
+    {
+        "sincos": Component(make=_sincos, operands=("x",), controls=("cosine",)),
+        "reciprocal": Component(make=_reciprocal, operands=("x",)),
+        "clamp": Component(make=_clamp, operands=("i",)),
+        "hypot2": Component(make=_hypot2, operands=("a", "b")),
+    }
+)
+"""By the names of the rows of :mod:`pinion.hls.units`."""
 
 
 class Selector(Unit):
@@ -83,6 +135,7 @@ def timing_for(
             multiplier_stages=multiplier_stages,
             rounding=0,
             port=port,
+            word=tables.stored,
             table=2 if port or tables.multiplier.square else 1,
             add=add,
             sincos=SinCosUnit(turn, port_stages=port).latency,
@@ -93,7 +146,12 @@ def timing_for(
         unit = ReciprocalUnit(Reciprocal(source=pivot, target=inverse), table_stages=timing.table)
         return replace(timing, reciprocal=unit.latency)
     unit = SinCosUnit(SinCos(source=plan.default, target=plan.default))
-    timing = Timing(multiplier_stages=multiplier_stages, add=add, sincos=unit.latency)
+    timing = Timing(
+        multiplier_stages=multiplier_stages,
+        add=add,
+        word=plan.default.width,
+        sincos=unit.latency,
+    )
     try:
         uniform = Reciprocal(source=plan.default, target=plan.default)
     except FormatError:
@@ -110,7 +168,7 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
     ValueError
         When no component does this kind, or its latency is not what the schedule counts with.
     """
-    target = kind.target
+    target = Format(kind.width, 0)
     unit: Unit
     if kind.name == "dot":
         factors = kind.widths[: 2 * kind.products]
@@ -154,23 +212,17 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
             overflow=Overflow(kind.overflow),
         )
         expected = timing.align
-    elif kind.name == "clamp":
-        unit = ClampUnit(width=kind.width, low=kind.low, high=kind.high)
-        expected = timing.clamp
-    elif kind.name == "sincos":
-        source = Format(kind.widths[0], kind.source_frac)
-        unit = SinCosUnit(SinCos(source=source, target=target), port_stages=timing.port)
-        expected = timing.sincos
-    elif kind.name == "reciprocal":
-        source = Format(kind.widths[0], kind.source_frac)
-        unit = ReciprocalUnit(
-            Reciprocal(source=source, target=target, minimum=kind.minimum or None),
-            table_stages=timing.table,
-        )
-        expected = timing.reciprocal
+    elif kind.name in COMPONENTS:
+        unit = COMPONENTS[kind.name].make(kind, timing)
+        expected = timing.function(kind.name)
     else:
         raise ValueError(f"No component does operations of the kind '{kind.name}'.")
     _check_offsets(kind, unit, timing)
+    if kind.saturates != ("ovf" in unit.outputs):
+        raise ValueError(
+            f"The {kind.label} unit has the outputs {', '.join(unit.outputs)}, but the datapath "
+            f"counts {'' if kind.saturates else 'not '}on an overflow flag."
+        )
     if unit.latency != expected:
         raise ValueError(
             f"The {kind.label} unit has a latency of {unit.latency} cycles, but the schedule "
@@ -199,7 +251,7 @@ def operand_ports(kind: UnitKind) -> list[str]:
         return [f"{letter}{i}" for i in range(kind.products) for letter in "ab"] + ["c"] * kind.adds
     if kind.name == "add":
         return ["a", "b", "c"][: len(kind.widths)]
-    return {"align": ["i"], "clamp": ["i"], "sincos": ["x"], "reciprocal": ["x"]}[kind.name]
+    return ["i"] if kind.name == "align" else list(COMPONENTS[kind.name].operands)
 
 
 def control_ports(kind: UnitKind) -> list[str]:
@@ -209,14 +261,12 @@ def control_ports(kind: UnitKind) -> list[str]:
         return [f"neg{i}" for i in range(first, kind.products)] + ["add"] * kind.adds
     if kind.name == "add":
         return ["sub", "sub_c"][: len(kind.widths) - 1]
-    return {"align": [], "clamp": [], "sincos": ["cosine"], "reciprocal": []}[kind.name]
+    return [] if kind.name == "align" else list(COMPONENTS[kind.name].controls)
 
 
 def multiplier_count(kind: UnitKind) -> int:
     """Products that one unit of a kind computes in a cycle (0 where it has no multiplier)."""
-    if kind.name not in TABLES:
+    if kind.name not in COMPONENTS:
         return kind.products
-    source = Format(kind.widths[0], kind.source_frac)
-    if kind.name == "sincos":
-        return SinCosUnit(SinCos(source=source, target=kind.target)).multipliers
-    return ReciprocalUnit(Reciprocal(source=source, target=kind.target)).multipliers
+    multipliers: int = getattr(COMPONENTS[kind.name].make(kind, Timing()), "multipliers", 0)
+    return multipliers

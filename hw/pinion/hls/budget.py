@@ -14,16 +14,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.sincos import SinCos
-from pinion.graph import Graph, names, node_floats
+from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints, formats
-from pinion.graph.ops import (
-    clamp_ends,
-    constant_format,
-    constant_integer,
-    quantizer,
-    reciprocal_unit,
-)
+from pinion.graph.ops import OPS
 from pinion.graph.progress import Advance, unheard
 
 # Largest relative error of the conversion of a result to float32.
@@ -37,23 +30,7 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
     fmts = formats(graph)
     errors = np.zeros(len(graph.nodes))
     for i, node in enumerate(graph.nodes):
-        if node.op == names.INPUT:
-            errors[i] = 0.5 * fmts[i].lsb
-        elif node.op == names.CONST:
-            errors[i] = abs(constant_integer(node) * fmts[i].lsb - float(node.params[0]))
-        elif node.op in names.TRIG:
-            errors[i] = SinCos(source=fmts[node.args[0]], target=constant_format(node)).error_bound
-        elif node.op == names.RECIPROCAL:
-            errors[i] = reciprocal_unit(node, fmts[node.args[0]]).error_bound
-        elif node.op == names.CLAMP:
-            # An end that is rounded; one that the format does not reach is none.
-            for end, integer in zip(node.params[:2], clamp_ends(node), strict=True):
-                if abs(float(end)) <= fmts[i].max:
-                    errors[i] = max(errors[i], abs(integer * fmts[i].lsb - float(end)))
-        elif node.op == names.QUANTIZE:
-            target, rounding, _ = quantizer(node)
-            if fmts[node.args[0]].frac > target.frac:
-                errors[i] = rounding.error * target.lsb
+        errors[i] = OPS[node.op].error(node, [fmts[a] for a in node.args], fmts[i])
     return errors
 
 

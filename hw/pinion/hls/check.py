@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 
 from pinion.fixedpoint import Format
-from pinion.graph import Graph, names
+from pinion.graph import OPS, Graph, Node, names
 from pinion.graph.evaluate import formats
+from pinion.graph.op import Point
 from pinion.graph.ops import constant_integer
 
 from .binding import Binding
@@ -64,7 +65,7 @@ def check_operation(
         names.COS: (1,),
         names.DOT: tuple(int(sign == -1) for sign in signs[1:]),
         names.SUM: tuple(int(sign == -1) for sign in signs[1:]),
-    }.get(op, ())
+    }.get(op, OPS[op].control)
     if operation.kind.adds:
         added = len(args) % 2
         products = [int(sign == -1) for sign in signs[: len(args) // 2]] or [0]
@@ -153,23 +154,45 @@ def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> N
         _, _, rounding, overflow = node.params
         want = (target.width, source.frac - target.frac, rounding, overflow)
         have = (kind.width, kind.shift, kind.rounding, kind.overflow)
-    elif node.op == names.RECIPROCAL:
-        smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
-        want = (target.width, source.width, source.frac + target.frac, smallest * 2.0**source.frac)
-        have = (kind.width, kind.widths[0], kind.source_frac + kind.frac, kind.minimum)
-    elif node.op == names.CLAMP:
-        ends = (math.floor(float(end) * 2.0**source.frac + 0.5) for end in node.params[:2])
-        inside = (min(max(end, source.min_int), source.max_int) for end in ends)
-        want = (target.width, target.frac, source.width, *inside)
-        have = (kind.width, source.frac, kind.widths[0], kind.low, kind.high)
     else:
-        want = (target.width, source.width, source.frac, target.frac)
-        have = (kind.width, kind.widths[0], kind.source_frac, kind.frac)
+        sources = [fmts[a] for a in node.args]
+        want = (OPS[node.op].unit, target.width, tuple(f.width for f in sources))
+        want += (_unit_parameters(node, sources, target), "", "", 0)
+        have = (kind.name, kind.width, kind.widths)
+        have += (kind.parameters, kind.rounding, kind.overflow, kind.shift)
     if have != want:
         raise CheckError(
             f"%{operation.node} ({node.op}) is done by a unit of the kind {kind.label} with "
             f"{have}; the graph says {want}."
         )
+
+
+def _unit_parameters(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
+    """What the unit is made with, by the rules of docs/graph.md; of other functions by their row.
+
+    Raises
+    ------
+    CheckError
+        When operands do not have the binary point at which the row has them read.
+    """
+    source, row = sources[0], OPS[node.op]
+    shared = {f.frac for f, p in zip(sources, row.points, strict=True) if p is Point.SHARED}
+    at_result = {f.frac for f, p in zip(sources, row.points, strict=True) if p is Point.RESULT}
+    if len(shared) > 1 or at_result - {target.frac}:
+        fracs = ", ".join(str(f.frac) for f in sources)
+        raise CheckError(
+            f"A unit of {node.op} reads operands with {fracs} fraction bits for a result of "
+            f"{target.frac}: its row says {', '.join(p.value for p in row.points)}."
+        )
+    if node.op == names.RECIPROCAL:
+        smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
+        return source.frac + target.frac, smallest * 2.0**source.frac
+    if node.op == names.CLAMP:
+        ends = (math.floor(float(end) * 2.0**source.frac + 0.5) for end in node.params[:2])
+        return tuple(min(max(end, source.min_int), source.max_int) for end in ends)
+    if node.op in names.TRIG:
+        return source.frac, target.frac
+    return row.unit_parameters(node, sources, target)
 
 
 def check_schedule(graph: Graph, plan: Schedule) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pinion.graph.ops import OPS, Family
 
 from .timing import Timing
+from .units import UNITS
 
 # A product by a constant saves an operand's selection; adders are far cheaper than multipliers;
-# nothing is worth another reciprocal, sine or cosine. A sign is free: what reads it takes it.
-_PRODUCT, _MULTIPLE, _SUM, _TABLE = 1.0, 0.99, 0.1, 10.0
+# prices of functions stand with their units. A sign is free: what reads it takes it.
+_PRODUCT, _MULTIPLE, _SUM = 1.0, 0.99, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,4 +34,6 @@ class DatapathCosts:
         row = OPS[op]
         if row.family is Family.PRODUCT:
             return _MULTIPLE if constant else _PRODUCT
-        return {Family.SUM: _SUM, Family.LIMIT: _SUM, Family.TABLE: _TABLE}.get(row.family, 0.0)
+        if row.family is Family.FUNCTION:
+            return UNITS[row.unit].price
+        return _SUM if row.family is Family.SUM else 0.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
 from pinion.graph import Graph, Node, names
 from pinion.graph.evaluate import formats
+from pinion.graph.op import Point
 from pinion.graph.ops import OPS, Family
 from pinion.graph.passes.rewrite import Rewriter, rebuild
 from pinion.graph.passes.simplify import dead_code
@@ -58,8 +59,8 @@ class FormatPlan:
 def lower(graph: Graph, plan: FormatPlan) -> Graph:
     """Rewrite a real graph in the fixed dialect.
 
-    Each input, constant, sine and cosine takes its format, and a clamp that of its operand; each
-    product, dot and sum becomes the
+    Each input, constant and function takes its format, and a function that reads operands at its
+    own binary point that of these operands, as a clamp does; each product, dot and sum becomes the
     exact operation followed by a ``quantize`` to its format. Operands of a sum whose binary points
     differ are aligned first, which is exact (to the finer one); what a dot adds to its products is
     brought to the binary point of its result.
@@ -83,6 +84,27 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
             for a, f in zip(args, fmts, strict=True)
         )
 
+    def at_points(node: Node, args: tuple[int, ...], fmt: Format) -> tuple[tuple[int, ...], Format]:
+        """A function's operands at the binary points at which its row wants them, and its format.
+
+        That is the operands' own where they are read at its point and have one in common.
+        """
+        points = OPS[node.op].points
+        for point in (Point.RESULT, Point.SHARED):
+            own = {
+                _own_format(to.nodes[a]) for a, p in zip(args, points, strict=True) if p is point
+            }
+            common = own.pop() if len(own) == 1 else fmt
+            args = tuple(
+                a
+                if p is not point or _own_format(to.nodes[a]) == common
+                else rounded(a, common, node)
+                for a, p in zip(args, points, strict=True)
+            )
+            if point is Point.RESULT and point in points:
+                fmt = common
+        return args, fmt
+
     def visit(node: Node, args: tuple[int, ...]) -> int:
         nonlocal count
         fmt = plan.format(count)
@@ -92,10 +114,10 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         if node.op == names.RECIPROCAL:
             smallest = (plan.smallest_pivot,) if plan.smallest_pivot else ()
             return to.emit(node.op, args, (*shape(fmt), *smallest), like=node)
-        if OPS[node.op].family is Family.LIMIT:
-            own = _own_format(to.nodes[args[0]])
-            return to.emit(node.op, args, (*node.params, *shape(own)), like=node)
-        if node.op in (*names.LEAVES, *names.TRIG):
+        if OPS[node.op].family is Family.FUNCTION:
+            args, fmt = at_points(node, args, fmt)
+            return to.emit(node.op, args, (*node.params, *shape(fmt)), like=node)
+        if node.op in names.LEAVES:
             return to.emit(node.op, args, (*node.params, *shape(fmt)), like=node)
         if OPS[node.op].family is Family.SUM:
             args = aligned(args, node)
@@ -116,7 +138,4 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
 
 def _own_format(node: Node) -> Format:
     """Format of a node of the fixed dialect that carries one."""
-    width, frac = (
-        node.params[:2] if node.op in (names.QUANTIZE, names.RECIPROCAL) else node.params[-2:]
-    )
-    return Format(int(width), int(frac))
+    return OPS[node.op].own_format(node)

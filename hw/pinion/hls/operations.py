@@ -9,18 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from pinion.fixedpoint import Format, Overflow
+from pinion.fixedpoint import Overflow
 from pinion.graph import OPS, Graph, GraphError, Node, Region, names
 from pinion.graph.evaluate import formats
-from pinion.graph.ops import clamp_ends, constant_integer, quantizer
+from pinion.graph.ops import Family, constant_integer, quantizer
 
 from .timing import Timing
-
-# Units that multiply inside, to look a value up.
-TABLES = ("sincos", "reciprocal")
-
-# Units whose results have their format already: no quantize node stands behind their operations.
-_FINAL = (*TABLES, "clamp")
+from .units import UNITS
 
 _ZERO = -1  # no node: the constant 0, or nothing at all
 
@@ -31,16 +26,13 @@ class UnitKind:
 
     Members
     -------
-    name : ``dot``, ``add``, ``align``, ``clamp``, ``sincos`` or ``reciprocal``.
+    name : ``dot``, ``add``, ``align``, or of a row of :mod:`pinion.hls.units`.
     products : products of a dot, else 0.
     widths : width of each operand port; a dot with an odd number of them has an addend.
     shift : bits dropped by the quantization.
-    source_frac : fraction bits of the operand where the unit needs them (sine and cosine), else 0.
-    width, frac : result format; ``frac`` is 0 where the unit does not care for it, and that of
-        operand and result together for a reciprocal.
+    width : bits of the result.
     rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
-    minimum : integers below this raise a reciprocal's flag, 0 for none but zero itself.
-    low, high : ends of a clamp as integers, else 0.
+    parameters : of a function's unit, what its operation's row says (``unit_parameters``).
     cluster : only operations of this cluster share the unit (:mod:`pinion.hls.clusters`), "" for
         all. It changes nothing in the unit.
     """
@@ -49,14 +41,10 @@ class UnitKind:
     products: int
     widths: tuple[int, ...]
     shift: int
-    source_frac: int
     width: int
-    frac: int
     rounding: str = ""
     overflow: str = ""
-    minimum: float = 0.0
-    low: int = 0
-    high: int = 0
+    parameters: tuple[float, ...] = ()
     cluster: str = ""
 
     @property
@@ -65,14 +53,9 @@ class UnitKind:
         return replace(self, cluster="") if self.cluster else self
 
     @property
-    def target(self) -> Format:
-        """Result format."""
-        return Format(self.width, self.frac)
-
-    @property
     def saturates(self) -> bool:
         """Whether the unit has an overflow flag."""
-        return self.name not in ("sincos", "clamp")
+        return UNITS[self.name].flags if self.name in UNITS else True
 
     @property
     def rounds(self) -> bool:
@@ -186,7 +169,8 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             continue
         if i not in outputs and port_source(graph, i) is not None:
             continue  # done by the ports that read it
-        if node.op != names.QUANTIZE and OPS[node.op].unit not in _FINAL:
+        row = OPS[node.op]
+        if node.op != names.QUANTIZE and row.family is not Family.FUNCTION:
             quantized = all(graph.nodes[u].op == names.QUANTIZE for u in users[i])
             if i in outputs or not quantized:
                 raise GraphError(
@@ -196,27 +180,19 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
         args = node.args
         products = 0
         control: tuple[int, ...] = ()
-        if OPS[node.op].unit in _FINAL:
-            source, unit = fmts[args[0]], OPS[node.op].unit
-            kind = UnitKind(unit, 0, (source.width,), 0, source.frac, fmts[i].width, fmts[i].frac)
-            if unit == "reciprocal":
-                # As integers all that counts is where the two points are together.
-                together = source.frac + fmts[i].frac
-                smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
-                kind = replace(
-                    kind, source_frac=0, frac=together, minimum=smallest * 2.0**source.frac
-                )
-            if unit == "clamp":
-                low, high = clamp_ends(node)
-                kind = replace(kind, source_frac=0, frac=0, low=low, high=high)
-            control = (int(node.op == names.COS),) if unit == "sincos" else ()
+        if row.family is Family.FUNCTION:
+            sources = [fmts[a] for a in args]
+            parameters = row.unit_parameters(node, sources, fmts[i])
+            widths = tuple(source.width for source in sources)
+            kind = UnitKind(row.unit, 0, widths, 0, fmts[i].width, parameters=parameters)
+            control = row.control
             latency = timing.latency(node.op)
         else:
             target, rounding, overflow = quantizer(node)
             exact = graph.nodes[args[0]]
             shift = fmts[args[0]].frac - target.frac
             unit = OPS[exact.op].unit
-            if unit in ("", *_FINAL) or exact.op == names.QUANTIZE:
+            if not unit or OPS[exact.op].family is Family.FUNCTION or exact.op == names.QUANTIZE:
                 unit = "align"
             elif exact.op == names.NEG:
                 args, control = (_ZERO, exact.args[0]), (1,)  # 0 - x
@@ -230,8 +206,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             products = len(args) // 2 if unit == "dot" else 0
             widths = tuple(fmts[a].width if a != _ZERO else target.width for a in args)
             kind = UnitKind(
-                unit, products, widths, shift, 0, target.width, 0,
-                rounding.value, overflow.value,
+                unit, products, widths, shift, target.width, rounding.value, overflow.value,
             )  # fmt: skip
             latency = (
                 timing.dot(products, wide=kind.wide)
@@ -298,7 +273,7 @@ def port_source(graph: Graph, node_id: int) -> int | None:
     if node.op != names.QUANTIZE or quantizer(node)[2] is not Overflow.WRAP:
         return None
     source = graph.nodes[node.args[0]]
-    if source.op == names.INPUT or OPS[source.op].unit in _FINAL:
+    if source.op == names.INPUT or OPS[source.op].family is Family.FUNCTION:
         return node.args[0]
     if source.op != names.QUANTIZE:
         return None

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from pinion.fixedpoint import Format, FormatError
 from pinion.graph import Graph, Node, format_graph, names
+from pinion.graph.op import Point
+from pinion.graph.ops import OPS, Family
 from pinion.graph.rules import addend, pairs
 
 from .multiplier import multiplier_of
@@ -94,7 +96,8 @@ class SavedPlan:
         stored, short = self.tables.stored, self.tables.multiplier.narrow
         if len(ports) != len(node.args):
             return f"it has {len(node.args)} ports, not {len(ports)}"
-        if angle and value != self.tables.angle:
+        function = OPS[node.op].family is Family.FUNCTION
+        if angle and value != self.tables.angle and not function:
             return "every angle has the format that stands at the top as `angle`"
         match node.op:
             case names.SIN | names.COS:
@@ -107,9 +110,6 @@ class SavedPlan:
                         f"a reciprocal and its port have {stored} bits each and `together` "
                         "fraction bits in all"
                     )
-            case names.CLAMP:
-                if {*ports, value} != {value} or value.width != stored:
-                    return f"port and value of a clamp have one format of {stored} bits"
             case names.ADD | names.SUB | names.SUM | names.NEG:
                 if {*ports, value} != {value} or value.width != stored:
                     return f"ports and value of an addition have one format of {stored} bits"
@@ -127,9 +127,25 @@ class SavedPlan:
                         "the fraction bits of a product's ports together are those of the value "
                         f"and {dropped} more"
                     )
+            case _ if function:
+                return self._broken_function(node, ports, value)
             case _:
                 if value.width != stored:
                     return f"a request's words have {stored} bits"
+        return ""
+
+    def _broken_function(self, node: Node, ports: tuple[Format, ...], value: Format) -> str:
+        """The same of a function: its row says which binary points have to be one."""
+        stored, points = self.tables.stored, OPS[node.op].points
+        if {fmt.width for fmt in (*ports, value)} != {stored}:
+            return f"ports and value of {node.op} have {stored} bits each"
+        shared = {port.frac for port, p in zip(ports, points, strict=True) if p is Point.SHARED}
+        at_result = {port.frac for port, p in zip(ports, points, strict=True) if p is Point.RESULT}
+        if len(shared) > 1 or at_result - {value.frac}:
+            what = [p.value for p in points]
+            return f"{node.op} reads its operands at these binary points: {', '.join(what)}"
+        if OPS[node.op].least > value.max:
+            return f"the value of {node.op} holds {OPS[node.op].least:g}"
         return ""
 
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.graph import Graph, Node, Output, names
 from pinion.graph.evaluate import Floats, formats
+from pinion.graph.op import Point
 from pinion.graph.ops import OPS, Family
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.ranges import Ranges
@@ -164,16 +165,14 @@ class _Planner:
                 case names.INPUT:
                     self.values[i] = self.tables.angle if i in angles else Format(self.stored, own)
                 case names.SIN | names.COS:
-                    self.ports[i] = (self.values[node.args[0]],)
+                    made = OPS[nodes[node.args[0]].op].family is Family.FUNCTION
+                    angle = self.values[node.args[0]]
+                    self.ports[i] = (self.tables.angle if made else angle,)
                     self.values[i] = self.tables.turn
                 case names.RECIPROCAL:
                     frac = _inverse(self.ranges, node.args[0], self.margin, self.stored)[0]
                     self.ports[i] = (Format(self.stored, frac),)
                     self.values[i] = Format(self.stored, self.tables.together - frac)
-                case names.CLAMP:
-                    fmt = self.tables.angle if i in angles else self.values[node.args[0]]
-                    self.ports[i] = (fmt,)
-                    self.values[i] = fmt
                 case names.ADD | names.SUB | names.SUM | names.NEG:
                     # Each operand must fit as well: a small result may be a difference.
                     fine = [self.summand(a) for a in node.args]
@@ -182,8 +181,27 @@ class _Planner:
                     fmt = Format(self.stored, min([own, *fine]))
                     self.ports[i] = (fmt,) * len(node.args)
                     self.values[i] = fmt
+                case _ if OPS[node.op].family is Family.FUNCTION:
+                    self._function(i, node)
                 case _:
                     self._products(i, node, own)
+
+    def _function(self, i: int, node: Node) -> None:
+        """Operands at the binary points that the row asks for, each no finer than it is stored."""
+        row = OPS[node.op]
+        finest = [self.summand(a) for a in node.args]
+        own = tight(max(float(self.reach[i]), row.least), self.stored)
+        fracs = {
+            point: min(f for f, p in zip(finest, row.points, strict=True) if p is point)
+            for point in set(row.points)
+        }
+        if Point.RESULT in fracs:
+            own = fracs[Point.RESULT] = min(own, fracs[Point.RESULT])
+        self.ports[i] = tuple(
+            Format(self.stored, f if p is Point.STORED else fracs[p])
+            for f, p in zip(finest, row.points, strict=True)
+        )
+        self.values[i] = Format(self.stored, own)
 
     def _products(self, i: int, node: Node, own: int) -> None:
         width = self.stored if i in self.precise else self.tables.multiplier.narrow
@@ -288,10 +306,7 @@ def lower_signals(
             place[i] = to.emit(names.INPUT, (), (*node.params, fmt.width, fmt.frac), like=node)
             continue
         reads = [read(a, f, node) for a, f in zip(node.args, plan.ports[i], strict=True)]
-        if OPS[node.op].family is Family.TABLE:
-            place[i] = to.emit(node.op, tuple(reads), (fmt.width, fmt.frac), like=node)
-            continue
-        if OPS[node.op].family is Family.LIMIT:
+        if OPS[node.op].family is Family.FUNCTION:
             own = (*node.params, fmt.width, fmt.frac)
             place[i] = to.emit(node.op, tuple(reads), own, like=node)
             continue

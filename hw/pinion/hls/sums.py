@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pinion.graph import OPS, Graph, Node, Output, names
-from pinion.graph.ops import mirrored
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.passes.simplify import common_subexpressions, dead_code
 
@@ -199,18 +198,25 @@ class _Builder:
             elif node.op == names.NEG:
                 self.new[i] = (-signs[0], args[0])
                 continue
-            elif node.op == names.CLAMP and signs[0] < 0:
-                sign, params = -1, mirrored(params)
-            elif signs and signs[0] < 0:
-                sign = OPS[node.op].parity
+            elif signs:
+                plain = replace(node, args=args)
+                turned = OPS[node.op].without_signs(plain, signs)
+                if turned is None:
+                    args = tuple(self.plain(self.new[a], node) for a in node.args)
+                    turned = 1, replace(node, args=args)
+                sign, plain = turned
+                self.new[i] = (sign, self.emit(plain.op, plain.args, plain.params, node))
+                continue
             self.new[i] = (sign, self.emit(node.op, args, params, node))
         outputs: list[Output] = []
         for name, old in self.graph.outputs:
-            sign, number = self.new[old]
-            if sign < 0:
-                number = self.emit(names.NEG, (number,), (), self.graph.nodes[old])
-            outputs.append(Output(name, number))
+            outputs.append(Output(name, self.plain(self.new[old], self.graph.nodes[old])))
         return self.to.finish(outputs)
+
+    def plain(self, place: Signed, like: Node) -> int:
+        """A value with its sign made an operation where it is negative."""
+        sign, number = place
+        return self.emit(names.NEG, (number,), (), like) if sign < 0 else number
 
     def latest(self, patience: float) -> dict[int, int]:
         """When each sum has to be ready to leave the whole as fast, for a share of its slack."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pinion.graph import names
+from pinion.graph.ops import OPS, Family
+
+from .units import UNITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +29,8 @@ class Timing:
     chained : additions that an adder makes one behind the other in that time, 1 or 2.
     add : an addition, saturation included.
     align : a quantization on its own.
-    clamp : a clamp to two constants.
+    word : bits of a stored word, on which latencies of other functions' units depend
+        (:mod:`pinion.hls.units`).
     sincos : a sine or cosine; it depends on the formats, the default is that of q16.16.
     reciprocal : a reciprocal; likewise.
     """
@@ -39,7 +43,7 @@ class Timing:
     chained: int = 1
     add: int = 1
     align: int = 1
-    clamp: int = 1
+    word: int = 32
     sincos: int = 7
     reciprocal: int = 8
 
@@ -53,7 +57,6 @@ class Timing:
             or self.chained not in (1, 2)
             or self.add not in (1, 2)
             or self.align != 1
-            or self.clamp != 1
         ):
             raise ValueError(
                 "Unit latencies are out of range: a product has 1 or more stages (got "
@@ -62,7 +65,7 @@ class Timing:
                 f"and for rounding (got {self.rounding}); a reciprocal's table has 1 or 2 (got "
                 f"{self.table}); an addition takes 1 or 2 cycles (got "
                 f"{self.add}) for 1 or 2 additions (got {self.chained}); an alignment takes 1 (got "
-                f"{self.align}), and so does a clamp (got {self.clamp})."
+                f"{self.align})."
             )
 
     def stages(self, wide: bool) -> int:
@@ -90,12 +93,14 @@ class Timing:
                 return self.dot(max(1, operands // 2))
             case names.ADD | names.SUB | names.SUM | names.NEG:
                 return self.add
-            case names.SIN | names.COS:
-                return self.sincos
-            case names.RECIPROCAL:
-                return self.reciprocal
             case names.QUANTIZE:
                 return self.align
-            case names.CLAMP:
-                return self.clamp
+        if OPS[op].family is Family.FUNCTION:
+            return self.function(OPS[op].unit)
         return 0
+
+    def function(self, unit: str) -> int:
+        """Latency of a kind of unit that computes a function."""
+        rule = UNITS[unit].latency
+        cycles: int = getattr(self, unit) if rule is None else rule(self.word)
+        return cycles

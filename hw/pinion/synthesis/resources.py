@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pinion.hls.operations import TABLES
+from pinion.hls.units import UNITS
 
 # The part of the VCU118, of AMD's UltraScale+ product table (DS890): every LUT of half the slices
 # can be a memory or a shift register instead.
@@ -165,7 +165,7 @@ class Resources:
         blocks = {"products": 0, "tables": 0}
         for kind, row in self.by_kind().items():
             if row["dsp"]:
-                blocks["tables" if kind.startswith(TABLES) else "products"] += row["dsp"]
+                blocks["tables" if kind.startswith(tuple(UNITS)) else "products"] += row["dsp"]
         return blocks
 
     def _children(self, module: str) -> list[tuple[str, int]]:

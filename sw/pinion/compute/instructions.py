@@ -8,12 +8,12 @@ chosen here; the compiler is told to fuse nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from pinion.graph import Graph, Node, Word, names
-from pinion.graph.ops import OPS, Family, mirrored
+from pinion.graph.ops import OPS, Family, Op
 from pinion.graph.rules import addend, pairs
 
 from .errors import ComputeError
@@ -26,7 +26,6 @@ class Kind(Enum):
     CONST = "a constant"
     SIN = "sin(a)"
     COS = "cos(a)"
-    RECIPROCAL = "1 / a"
     ADD = "a + b"
     SUB = "a - b"
     MUL = "a * b"
@@ -35,7 +34,7 @@ class Kind(Enum):
     FNMA = "c - a * b"
     FNMS = "-a * b - c"
     NEG = "-a"
-    CLAMP = "a between b and c, else the nearer one"
+    FUNCTION = "a function of the operation table, parameters behind its operands"
 
 
 GIVEN = (Kind.INPUT, Kind.CONST)
@@ -46,6 +45,8 @@ TRIG = (Kind.SIN, Kind.COS)
 
 EARLY = 8
 """Instructions of an angle that is computed before all else, at most."""
+
+_ANGLES = {names.SIN: Kind.SIN, names.COS: Kind.COS}
 
 _FUSED = {(1, 1): Kind.FMA, (1, -1): Kind.FMS, (-1, 1): Kind.FNMA, (-1, -1): Kind.FNMS}
 
@@ -58,13 +59,13 @@ class Instruction:
     -------
     kind : what it computes.
     args : positions of its operands in the program.
-    value : the word of an input, the number of a constant, else None.
+    value : the word of an input, the number of a constant, the row of a function, else None.
     node : the graph's node whose value, or minus it, this is.
     """
 
     kind: Kind
     args: tuple[int, ...]
-    value: Word | float | None
+    value: Word | float | Op | None
     node: int
 
 
@@ -137,7 +138,7 @@ class _Value:
 
     kind: Kind
     args: tuple[Signed, ...]
-    given: Word | float | None
+    given: Word | float | Node | None
     node: int
     product: int | None = None  # which operand of a sum is fused into it
 
@@ -165,7 +166,7 @@ def _values(graph: Graph) -> tuple[list[_Value], list[Signed]]:
     values: list[_Value] = []
     refs: list[Signed] = []
 
-    def make(kind: Kind, *args: Signed, node: int, given: Word | float | None = None) -> int:
+    def make(kind: Kind, *args: Signed, node: int, given: Word | float | Node | None = None) -> int:
         values.append(_Value(kind, args, given, node))
         return len(values) - 1
 
@@ -180,13 +181,8 @@ def _values(graph: Graph) -> tuple[list[_Value], list[Signed]]:
             refs.append((-x[0][0], x[0][1]))
         elif family is Family.ROUNDING:
             refs.append(x[0])
-        elif family is Family.LIMIT:
-            sign, at = x[0]
-            ends = node.params[:2] if sign > 0 else mirrored(node.params[:2])
-            kept = [(1, make(Kind.CONST, node=i, given=float(end))) for end in ends]
-            refs.append((sign, make(Kind.CLAMP, (1, at), *kept, node=i)))
-        elif family is Family.TABLE:
-            refs.append(_table(make, node, x[0], i))
+        elif family is Family.FUNCTION:
+            refs.append((1, make(_ANGLES.get(node.op, Kind.FUNCTION), *x, node=i, given=node)))
         elif family in (Family.SUM, Family.PRODUCT):
             terms = x
             if family is Family.PRODUCT:
@@ -205,17 +201,6 @@ def _values(graph: Graph) -> tuple[list[_Value], list[Signed]]:
                 f"The operation '{node.op}' has no instruction: Pinion compiles {', '.join(OPS)}."
             )
     return values, refs
-
-
-def _table(make: object, node: Node, x: Signed, i: int) -> Signed:
-    kind = {
-        names.SIN: Kind.SIN,
-        names.COS: Kind.COS,
-        names.RECIPROCAL: Kind.RECIPROCAL,
-    }[node.op]
-    assert callable(make)
-    sign = x[0] if OPS[node.op].parity < 0 else 1
-    return sign, make(kind, (1, x[1]), node=i)
 
 
 def _signs(node: Node, terms: Sequence[Signed]) -> list[int]:
@@ -277,7 +262,7 @@ def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
     made: list[Instruction] = []
     place: list[Signed] = [(1, -1)] * len(values)  # sign and position of the instruction
 
-    def put(kind: Kind, args: tuple[int, ...], given: Word | float | None, node: int) -> int:
+    def put(kind: Kind, args: tuple[int, ...], given: Word | float | Op | None, node: int) -> int:
         made.append(Instruction(kind, args, given, node))
         return len(made) - 1
 
@@ -301,19 +286,11 @@ def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
                     a, b = (flipped, b) if at == 0 else (a, flipped)
                     sa = -sa
             place[i] = sa * sb, put(Kind.MUL, (a, b), None, value.node)
-        elif value.kind in (Kind.SIN, Kind.RECIPROCAL):
-            sign, a = place[value.args[0][1]]
-            place[i] = sign, put(value.kind, (a,), None, value.node)
-        elif value.kind is Kind.CLAMP:
-            sign, a = place[value.args[0][1]]
-            low, high = (place[at][1] for _, at in value.args[1:])
-            if sign < 0:  # of -a: minus the clamp with the ends mirrored
-                ends = mirrored([float(made[end].value or 0.0) for end in (low, high)])
-                low, high = (put(Kind.CONST, (), end, value.node) for end in ends)
-            place[i] = sign, put(Kind.CLAMP, (a, low, high), None, value.node)
-        elif value.kind is Kind.COS:
-            place[i] = 1, put(value.kind, (place[value.args[0][1]][1],), None, value.node)
+        elif isinstance(value.given, Node):
+            known = [(sign * place[a][0], place[a][1]) for sign, a in value.args]
+            place[i] = _function(value.kind, value.given, known, made, put, value.node)
         else:
+            assert not isinstance(value.given, Node)
             place[i] = 1, put(value.kind, (), value.given, value.node)
 
     outputs = []
@@ -363,6 +340,35 @@ def _sum(
         return wish * s, put(Kind.ADD, (x, y), None, value.node)
     first, second = (x, y) if s > 0 else (y, x)
     return wish, put(Kind.SUB, (first, second), None, value.node)
+
+
+def _function(
+    kind: Kind,
+    like: Node,
+    x: Sequence[Signed],
+    made: Sequence[Instruction],
+    put: Callable[[Kind, tuple[int, ...], Word | float | Op | None, int], int],
+    node: int,
+) -> Signed:
+    """A function of values with signs, with negations where its row cannot take them."""
+
+    def negated(at: int) -> int:
+        number = made[at].value
+        if isinstance(number, float):
+            return put(Kind.CONST, (), 0.0 - number, node)
+        return put(Kind.NEG, (at,), None, node)
+
+    row = OPS[like.op]
+    plain = Node(like.op, tuple(at for _, at in x), row.real_params(like))
+    turned = row.without_signs(plain, [sign for sign, _ in x])
+    if turned is None:
+        turned = 1, replace(plain, args=tuple(at if s > 0 else negated(at) for s, at in x))
+    sign, plain = turned
+    if kind is not Kind.FUNCTION:
+        return sign, put(kind, plain.args, None, node)
+    numbers = [float(p) for p in plain.params if not isinstance(p, str)]
+    constants = tuple(put(Kind.CONST, (), number, node) for number in numbers)
+    return sign, put(kind, (*plain.args, *constants), OPS[plain.op], node)
 
 
 def _without_unread(program: Program) -> Program:

@@ -22,7 +22,7 @@ from types import MappingProxyType
 import numpy as np
 
 from pinion.functions import Block
-from pinion.graph import Graph, Word
+from pinion.graph import Graph, Op, Word
 
 from .allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
 from .errors import ComputeError
@@ -30,7 +30,6 @@ from .instructions import GIVEN, TRIG, Instruction, Kind, Program
 
 EXPRESSIONS: Mapping[Kind, str] = MappingProxyType(
     {
-        Kind.RECIPROCAL: "recip({0})",
         Kind.ADD: "{0} + {1}",
         Kind.SUB: "{0} - {1}",
         Kind.MUL: "{0} * {1}",
@@ -39,10 +38,10 @@ EXPRESSIONS: Mapping[Kind, str] = MappingProxyType(
         Kind.FNMA: "fnma({0}, {1}, {2})",
         Kind.FNMS: "fnms({0}, {1}, {2})",
         Kind.NEG: "-{0}",
-        Kind.CLAMP: "clamp({0}, {1}, {2})",
     }
 )
-"""How each kind is written; those of no expression are read through an accessor."""
+"""How each kind is written; a function has the text of its row, and kinds of no expression are
+read through an accessor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +225,8 @@ class _Printer:
     def _line(self, i: int, reads: Sequence[str] | None = None) -> str:
         it = self.program.instructions[i]
         reads = [self._read(a) for a in it.args] if reads is None else reads
-        text = EXPRESSIONS[it.kind].format(*reads)
+        form = it.value.text if isinstance(it.value, Op) else EXPRESSIONS[it.kind]
+        text = form.format(*reads)
         line = f"const V {self.names[i]} = {text};"
         if self.graph is not None and self.graph.nodes[it.node].line:
             line += f" // {comment(self.graph.nodes[it.node].line)}"
@@ -242,7 +242,7 @@ class _Printer:
             array, element = places[0]
             return f"in.template get<{array}>({element})"
         if it.kind is Kind.CONST:
-            number = float(it.value or 0.0)
+            number = it.value if isinstance(it.value, float) else 0.0
             if self.literals:
                 return f"splat<V>(Scalar<V>({number!r}))"
             return f"table.get({self.table.setdefault(number, len(self.table))})"

@@ -105,7 +105,7 @@ class JointTerms:
 
 def _sign(x: Scalar) -> Scalar:
     """Return -1, 0 or 1, of a float or of each of an array."""
-    if getattr(x, "clamp", None) is not None:
+    if getattr(x, "apply", None) is not None:
         raise DynamicsError(
             "Dry friction that jumps with the sign of the rate cannot be traced: give a "
             "friction_width above 0."

@@ -1,9 +1,9 @@
 """The numbers that mechanics is written over: floats, batches, complex steps, tracing symbols.
 
-Everything in this package touches its numbers through ``+``, ``-``, ``*``, ``sin``, ``cos``,
-``reciprocal`` and ``clamp`` alone and never asks for a value, so the same source computes one robot
-state, a batch of states (an element is an array of shape ``(n,)``), a complex-step derivative, or
-the graph of operations that becomes hardware.
+Everything in this package touches its numbers through ``+``, ``-``, ``*`` and the functions here
+alone and never asks for a value, so the same source computes one robot state, a batch of states (an
+element is an array of shape ``(n,)``), a complex-step derivative, or the graph of operations that
+becomes hardware.
 
 The functions here leave out what cannot change a result: a term whose factor is the *Python float*
 ``0.0`` is dropped and a factor of the Python float ``1.0`` is not multiplied. The robot's constants
@@ -12,7 +12,8 @@ and the resting base are Python floats; the joints' variables, in a batch or a t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -43,16 +44,36 @@ class Scalar(Protocol):
         """Return ``-self``."""
 
 
+def apply(op: str, floats: Callable[..., Any], *operands: Any, params: Sequence[Any] = ()) -> Any:
+    """A function of the operation table: of an element that is neither float nor array its own.
+
+    Such an element, a tracing symbol, has a method ``apply`` for it. An array of such elements is
+    gone through.
+
+    Parameters
+    ----------
+    op : name of the row.
+    floats : the function of floats and of arrays (n,), parameters behind its operands.
+    operands : elements, of which any may be one with a method of its own.
+    params : the row's parameters.
+    """
+    for x in operands:
+        if isinstance(x, np.ndarray) and x.dtype == object:
+            one = np.frompyfunc(partial(apply, op, floats, params=params), len(operands), 1)
+            return one(*operands)
+        if (own := getattr(x, "apply", None)) is not None:
+            return own(op, *operands, params=params)
+    return floats(*operands, *params)
+
+
 def sin(x: Scalar) -> Scalar:
-    """Sine of an angle [rad]: the element's own ``sin`` method when it has one, else NumPy's."""
-    own = getattr(x, "sin", None)
-    return cast("Scalar", own() if own is not None else np.sin(cast("Any", x)))
+    """Sine of an angle [rad]."""
+    return cast("Scalar", apply("sin", np.sin, x))
 
 
 def cos(x: Scalar) -> Scalar:
-    """Cosine of an angle [rad]: the element's own ``cos`` method when it has one, else NumPy's."""
-    own = getattr(x, "cos", None)
-    return cast("Scalar", own() if own is not None else np.cos(cast("Any", x)))
+    """Cosine of an angle [rad]."""
+    return cast("Scalar", apply("cos", np.cos, x))
 
 
 class SingularError(ValueError):
@@ -60,9 +81,7 @@ class SingularError(ValueError):
 
 
 def reciprocal(x: Scalar) -> Scalar:
-    """Return ``1 / x``: the element's own ``reciprocal`` method when it has one, else a division.
-
-    A tracing symbol has the method, because hardware divides by multiplying with a reciprocal.
+    """Return ``1 / x``, an operation of its own, since hardware divides by multiplying with it.
 
     Raises
     ------
@@ -73,17 +92,17 @@ def reciprocal(x: Scalar) -> Scalar:
             "The joint-space inertia matrix is singular: a joint moves bodies without inertia, so "
             "that forward dynamics does not exist; give them mass, or their joint an armature."
         )
-    own = getattr(x, "reciprocal", None)
-    return cast("Scalar", own() if own is not None else 1.0 / cast("Any", x))
+    return cast("Scalar", apply("reciprocal", lambda x: 1.0 / x, x))
 
 
 def clamp(x: Scalar, low: float, high: float) -> Scalar:
-    """Return ``x`` where it is between two constants, else the nearer one.
+    """Return ``x`` where it is between two constants, else the nearer one."""
+    return cast("Scalar", apply("clamp", np.clip, x, params=(float(low), float(high))))
 
-    The element's own ``clamp`` method when it has one, else NumPy's ``clip``.
-    """
-    own = getattr(x, "clamp", None)
-    return cast("Scalar", own(low, high) if own is not None else np.clip(cast("Any", x), low, high))
+
+def hypot2(a: Scalar, b: Scalar) -> Scalar:
+    """Return ``a^2 + b^2``, rounded once."""
+    return cast("Scalar", apply("hypot2", lambda a, b: a * a + b * b, a, b))
 
 
 def is_zero(x: Scalar) -> bool:

@@ -14,9 +14,10 @@ def op_counts(graph: Graph) -> dict[str, int]:
     Returns
     -------
     ``mul`` (products of two variables), ``mul_const``, ``add`` (additions inside dots included),
-    ``reciprocal`` and ``trig``.
+    ``reciprocal`` and ``trig``, and what other functions there are by their rows' ``counted``.
     """
-    products = multiples = additions = reciprocals = trig = 0
+    products = multiples = additions = 0
+    functions = {"reciprocal": 0, "trig": 0}
     for node in graph.nodes:
         family = OPS[node.op].family
         if family is Family.PRODUCT:
@@ -27,14 +28,6 @@ def op_counts(graph: Graph) -> dict[str, int]:
             additions += len(by_constant) - 1 + len(node.args) % 2
         elif family in (Family.SUM, Family.NEGATION):
             additions += max(1, len(node.args) - 1)
-        elif node.op in names.TRIG:
-            trig += 1
-        elif family is Family.TABLE:
-            reciprocals += 1
-    return {
-        "mul": products,
-        "mul_const": multiples,
-        "add": additions,
-        "reciprocal": reciprocals,
-        "trig": trig,
-    }
+        elif column := OPS[node.op].counted:
+            functions[column] = functions.get(column, 0) + 1
+    return {"mul": products, "mul_const": multiples, "add": additions, **functions}

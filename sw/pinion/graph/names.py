@@ -16,6 +16,7 @@ SIN: Final = "sin"
 COS: Final = "cos"
 RECIPROCAL: Final = "reciprocal"
 CLAMP: Final = "clamp"
+HYPOT2: Final = "hypot2"
 QUANTIZE: Final = "quantize"
 
 # What is given, not computed; functions of an angle.

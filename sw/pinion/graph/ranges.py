@@ -18,7 +18,7 @@ from pinion.fixedpoint import Rounding
 from . import names
 from .evaluate import Floats, node_floats
 from .graph import Graph
-from .ops import OPS, Family, clamp_ends, constant_format, constant_integer, quantizer
+from .ops import OPS, Family, constant_format, constant_integer, quantizer
 
 # States at a time: all nodes of a large graph over all states would not fit into memory.
 CHUNK = 2000
@@ -87,12 +87,10 @@ def rounded_floats(graph: Graph, states: Mapping[str, Floats]) -> list[Floats]:
         elif node.op == names.QUANTIZE:
             target, rounding, _ = quantizer(node)
             values.append(_rounded(operands[0], target.frac, rounding))
-        elif node.op == names.CLAMP:
-            low, high = (end * constant_format(node).lsb for end in clamp_ends(node))
-            values.append(np.clip(operands[0], low, high))
-        elif OPS[node.op].family is Family.TABLE:
+        elif OPS[node.op].family is Family.FUNCTION:
             exact = np.asarray(OPS[node.op].floats(node, operands))
-            values.append(_rounded(exact, int(node.params[1]), Rounding.NEAREST))
+            frac = OPS[node.op].own_format(node).frac
+            values.append(_rounded(exact, frac, Rounding.NEAREST))
         else:
             values.append(np.asarray(OPS[node.op].floats(node, operands)))
     return values

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pinion.fixedpoint import Flags, Format, Ints, Wide
+from pinion.fixedpoint import Flags, Format, Ints, Overflow, Rounding, Wide, limit
 
 from . import names
 from .graph import Node
@@ -105,6 +105,22 @@ def sum_integers(
     for sign, term in zip(term_signs(node)[1:], terms[1:], strict=True):
         total = total + (term if sign > 0 else -term)
     return total, None
+
+
+def quantized(
+    value: Exact, source: Format, target: Format, rounding: Rounding, overflow: Overflow
+) -> tuple[Exact, Flags | None]:
+    """Exact integers rounded and limited to another format, and which of them that changed."""
+    shift = source.frac - target.frac
+    if shift < 0:
+        if isinstance(value, Wide):
+            return limit((value << -shift).round_shift(0, rounding), target, overflow)
+        if source.width - shift > NARROW:
+            return limit((Wide.of(value) << -shift).round_shift(0, rounding), target, overflow)
+        return limit(value << -shift, target, overflow)
+    if isinstance(value, Wide):
+        return limit(value.round_shift(shift, rounding), target, overflow)
+    return limit(Wide.of(value).round_shift(shift, rounding), target, overflow)
 
 
 def signs_complaint(node: Node, terms: int) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from . import names
 from .check import verify
 from .graph import Graph, Node, Output, Param, Region
+from .ops import OPS, Family
+from .rules import shown
 from .words import Word
 
 
@@ -21,8 +23,8 @@ class TraceError(TypeError):
 class Symbol:
     """A scalar that stands for a node of the graph under construction.
 
-    It adds, subtracts, multiplies, divides, and has ``sin()``, ``cos()``, ``reciprocal()`` and
-    ``clamp()``; asking for its value raises.
+    It adds, subtracts, multiplies, divides, and has the functions of the operation table as
+    methods (``x.sin()``, ``x.clamp(-1.0, 1.0)``); asking for its value raises.
     """
 
     __slots__ = ("_tracer", "node")
@@ -65,31 +67,47 @@ class Symbol:
     def __pos__(self) -> Symbol:
         return self
 
-    def sin(self) -> Symbol:
-        """Sine of an angle in radians."""
-        return self._tracer.emit(names.SIN, (self.node,))
+    def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Symbol:
+        """A function of the operation table, of symbols and numbers; this is one of the operands.
 
-    def cos(self) -> Symbol:
-        """Cosine of an angle in radians."""
-        return self._tracer.emit(names.COS, (self.node,))
+        Raises
+        ------
+        TraceError
+            When an operand is neither a symbol nor a number.
+        """
+        nodes = []
+        for operand in operands:
+            if isinstance(operand, (int, float)) and not isinstance(operand, bool):
+                operand = self._tracer.constant(float(operand))
+            if not isinstance(operand, Symbol):
+                raise TraceError(
+                    f"The operation {op} takes scalars, traced ones and numbers, not "
+                    f"{shown(operand)}: apply it to the elements."
+                )
+            nodes.append(operand.node)
+        return self._tracer.emit(op, tuple(nodes), tuple(params))
 
-    def reciprocal(self) -> Symbol:
-        """One divided by this; hardware has a unit for it."""
-        return self._tracer.emit(names.RECIPROCAL, (self.node,))
+    def __getattr__(self, name: str) -> Callable[..., Symbol]:
+        """A function of the table as a method, which NumPy calls for arrays of symbols."""
+        row = OPS.get(name)
+        if row is None or row.family is not Family.FUNCTION:
+            raise AttributeError(f"A traced scalar has no attribute '{name}'.")
+        others = (row.arity or 1) - 1
 
-    def clamp(self, low: float, high: float) -> Symbol:
-        """This where it is between two constants, else the nearer one."""
-        return self._tracer.emit(names.CLAMP, (self.node,), (float(low), float(high)))
+        def function(*values: Any) -> Symbol:
+            return self.apply(name, self, *values[:others], params=values[others:])
+
+        return function
 
     def __truediv__(self, other: object) -> Symbol:
         if isinstance(other, Symbol):
-            return self * other.reciprocal()
+            return self * other.apply(names.RECIPROCAL, other)
         if isinstance(other, (int, float)) and not isinstance(other, bool):
             return self * (1.0 / other)
         return NotImplemented
 
     def __rtruediv__(self, other: object) -> Symbol:
-        inverse = self.reciprocal()
+        inverse = self.apply(names.RECIPROCAL, self)
         return inverse if other == 1 else other * inverse
 
     def _no_value(self, wanted: str) -> NoReturn:

@@ -25,17 +25,15 @@ States = Mapping[str, Floats]
 # inertia that change a sum by a part in 1e10, and they count.
 TOLERANCE = 1e-12
 
-# How often the stand-in for a clamp goes through its range when the operand grows by one.
-_SCATTER = 7919.0 * np.pi
-
 
 @dataclass(frozen=True)
 class Samples:
     """Values of every node in two batches of states, and how finely a batch resolves them.
 
     A clamp is constant over most states, or changes nothing in most, where relations would show
-    that hold there alone. So its value here is another one: a number between its ends that depends
-    on its operand as if it were drawn. What holds for any value of a clamp holds for the clamp.
+    that hold there alone; and so it is with other functions that are not smooth. So its value here
+    is that of its row's stand-in: a number that depends on the operands as if it were drawn. What
+    holds for any value of a clamp holds for the clamp.
 
     Members
     -------
@@ -102,11 +100,9 @@ def _columns(graph: Graph, states: States) -> Floats:
     for i, node in enumerate(graph.nodes):
         if node.op == names.INPUT:
             value = np.asarray(states[str(node.params[0])], dtype=np.float64)
-        elif node.op == names.CLAMP:
-            low, high = map(float, node.params[:2])
-            value = low + (high - low) * np.modf(_SCATTER * np.abs(values[node.args[0]]))[0]
         else:
-            value = OPS[node.op].floats(node, [values[a] for a in node.args])
+            rule = OPS[node.op].stand_in or OPS[node.op].floats
+            value = rule(node, [values[a] for a in node.args])
         values.append(value)
         result[i] = value
     return result

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from .. import names
 from ..check import verify
 from ..graph import Graph, Node, Output
-from ..ops import OPS, mirrored
+from ..ops import OPS, Family
 from .rewrite import Rewriter, rebuild
 
 Signed = tuple[int, int]  # sign, node
@@ -46,17 +46,10 @@ class Folder:
                 return self.sum(x[0], (-x[1][0], x[1][1]), node)
             case names.MUL:
                 return self.product(x[0], x[1], node)
-            case names.SIN | names.COS:
-                return self.trig(node, x[0])
-            case names.RECIPROCAL:
-                value = self.value(x[0][1])
-                if value is not None:
-                    return self.constant(x[0][0] / value, node)
-                return x[0][0], self.to.emit(names.RECIPROCAL, (x[0][1],), like=node)
-            case names.CLAMP:
-                return self.clamp(node, x[0])
             case names.INPUT:
                 return 1, self.to.emit(names.INPUT, (), node.params, like=node)
+        if OPS[node.op].family is Family.FUNCTION:
+            return self.function(node, x)
         raise ValueError(f"Folding knows traced operations; '{node.op}' comes from a later pass.")
 
     def sum(self, a: Signed, b: Signed, like: Node) -> Signed:
@@ -101,30 +94,33 @@ class Folder:
                     return sign * s, self.to.emit(names.MUL, (other, c), like=like)
         return sign, self.to.emit(names.MUL, (a[1], b[1]), like=like)
 
-    def trig(self, node: Node, x: Signed) -> Signed:
-        """A sine or cosine of a rebuilt node."""
-        value = self.value(x[1])
-        if value is not None:
-            angle = x[0] * value
-            return self.constant(math.sin(angle) if node.op == names.SIN else math.cos(angle), node)
-        sign = x[0] if OPS[node.op].parity < 0 else 1
-        return sign, self.to.emit(node.op, (x[1],), like=node)
+    def function(self, node: Node, x: Sequence[Signed]) -> Signed:
+        """A function of rebuilt nodes; signs that its row cannot take become negations."""
+        row = OPS[node.op]
+        values = [self.value(number) for _, number in x]
+        known = [sign * v for (sign, _), v in zip(x, values, strict=True) if v is not None]
+        if len(known) == len(x):
+            return self.constant(float(row.floats(node, known)), node)
+        plain = replace(node, args=tuple(number for _, number in x))
+        turned = row.without_signs(plain, [sign for sign, _ in x])
+        if turned is None:
+            turned = 1, replace(plain, args=tuple(self.negated(place, node) for place in x))
+        sign, plain = turned
+        same = OPS[plain.op].fold(plain, [self.to.nodes[a] for a in plain.args])
+        if isinstance(same, float):
+            constant = self.constant(same, node)
+            return sign * constant[0], constant[1]
+        if same is not None:
+            return sign, plain.args[same]
+        return sign, self.to.emit(plain.op, plain.args, plain.params, like=node)
 
-    def clamp(self, node: Node, x: Signed) -> Signed:
-        """A clamp of a rebuilt node: one of -a is minus one of a with the ends mirrored."""
-        low, high = map(float, node.params)
-        value = self.value(x[1])
-        if value is not None:
-            return self.constant(min(max(x[0] * value, low), high), node)
-        if low == high:
-            return self.constant(low, node)
-        ends = (low, high) if x[0] > 0 else mirrored(node.params)
-        inner = self.to.nodes[x[1]]
-        if inner.op == names.CLAMP:
-            first, last = map(float, inner.params)
-            if ends[0] <= first and last <= ends[1]:
-                return x
-        return x[0], self.to.emit(names.CLAMP, (x[1],), ends, like=node)
+    def negated(self, place: Signed, like: Node) -> int:
+        """A rebuilt node with its sign made an operation where it is negative."""
+        sign, number = place
+        value = self.value(number)
+        if sign < 0 and value is not None:
+            return self.to.emit(names.CONST, (), (-value,), like=like)
+        return self.to.emit(names.NEG, (number,), like=like) if sign < 0 else number
 
     def finish(self, graph: Graph, new: Sequence[Signed]) -> Graph:
         """The new graph, without dead code.
@@ -136,13 +132,7 @@ class Folder:
         """
         outputs: list[Output] = []
         for name, old in graph.outputs:
-            sign, number = new[old]
-            known = self.value(number)
-            if sign < 0 and known is not None:
-                number = self.to.emit(names.CONST, (), (-known,), like=graph.nodes[old])
-            elif sign < 0:
-                number = self.to.emit(names.NEG, (number,), like=graph.nodes[old])
-            outputs.append(Output(name, number))
+            outputs.append(Output(name, self.negated(new[old], graph.nodes[old])))
         return dead_code(self.to.finish(outputs))
 
 

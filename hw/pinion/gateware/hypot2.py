@@ -1,0 +1,66 @@
+"""Sum of two squares."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Signal, signed
+
+from pinion.fixedpoint.format import Overflow, Rounding
+from pinion.gateware.unit import Unit, delay, limit, shift_round
+
+
+class Hypot2Unit(Unit):
+    """``a^2 + b^2``, exact until it is rounded to nearest and saturated.
+
+    Parameters
+    ----------
+    width : int
+        Width of both operands, which have one binary point.
+    shift : int
+        Bits that the rounding drops from the exact sum; negative where it appends zeros.
+    target_width : int
+        Width of the result.
+
+    Members
+    -------
+    a, b : In(signed(width))
+    o : Out(signed(target_width))
+    ovf : Out(1)
+        The result is saturated.
+
+    Attributes
+    ----------
+    multipliers : int
+        Products that it computes in a cycle, 2.
+
+    Latency: 3: squares, their sum, rounding and limit.
+    Throughput: one result per cycle.
+    """
+
+    multipliers = 2
+
+    def __init__(self, *, width: int, shift: int, target_width: int) -> None:
+        if min(width, target_width) < 2:
+            raise ValueError(f"Words have at least 2 bits; got {width} and {target_width}.")
+        self.width = width
+        self.shift = shift
+        self.target_width = target_width
+        super().__init__(
+            {"a": signed(width), "b": signed(width)},
+            {"o": signed(target_width), "ovf": 1},
+            latency=3,
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Two products, an adder, and the rounding of the align unit."""
+        m = Module()
+        squares = [
+            delay(m, x * x, 1, f"{name}_square") for name, x in (("a", self.a), ("b", self.b))
+        ]
+        total = delay(m, squares[0] + squares[1], 1, "total")
+        rounded = shift_round(total, self.shift, Rounding.NEAREST)
+        value, changed = limit(rounded, self.target_width, Overflow.SATURATE)
+        o = Signal(signed(self.target_width), reset_less=True)
+        ovf = Signal(reset_less=True)
+        m.d.sync += [o.eq(value), ovf.eq(changed)]
+        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        return m

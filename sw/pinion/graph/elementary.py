@@ -1,0 +1,287 @@
+"""Rows of the operation table: sines, cosines, reciprocals, clamps, sums of two squares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pinion.fixedpoint import Flags, Format, Overflow, Rounding, from_float
+from pinion.fixedpoint.reciprocal import Reciprocal
+from pinion.fixedpoint.sincos import SinCos
+
+from . import names
+from .graph import Node, Param
+from .op import Family, Op, Point, constant_format
+from .rules import (
+    Exact,
+    dot_format,
+    dot_integers,
+    format_complaint,
+    number_complaint,
+    quantized,
+    shown,
+)
+
+
+def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
+    """Parameters of a fixed-dialect reciprocal: target format, smallest operand (0: none)."""
+    width, frac, *smallest = node.params
+    minimum = float(smallest[0]) if smallest else 0.0
+    return Reciprocal(source=source, target=Format(int(width), int(frac)), minimum=minimum or None)
+
+
+def mirrored(ends: Sequence[Param]) -> tuple[float, float]:
+    """Ends of the clamp of -a that is minus the clamp of a."""
+    low, high = ends
+    return 0.0 - float(high), 0.0 - float(low)
+
+
+def clamp_ends(node: Node) -> tuple[int, int]:
+    """Ends of a fixed-dialect clamp as integers: the constants rounded to nearest.
+
+    Where they do not fit the format, nothing that is clamped reaches them.
+    """
+    fmt = constant_format(node)
+    ends = np.array([float(end) for end in node.params[:2]])
+    found, _ = from_float(ends, fmt, rounding=Rounding.NEAREST, overflow=Overflow.SATURATE)
+    return int(found[0]), int(found[1])
+
+
+def _sincos_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    unit = SinCos(source=fmts[0], target=constant_format(node))
+    return unit.compute(np.asarray(x[0]), node.op == names.COS), None
+
+
+def _reciprocal_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    return reciprocal_unit(node, fmts[0]).compute(np.asarray(x[0]))
+
+
+def _clamp_format(node: Node, f: Sequence[Format]) -> Format:
+    """The operand's own: what is clamped was there before, or is an end rounded to its grid."""
+    own = constant_format(node)
+    if own != f[0]:
+        raise ValueError(f"A clamp has the format of its operand, {f[0].name}, not {own.name}.")
+    return own
+
+
+def _clamp_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    low, high = clamp_ends(node)
+    return np.clip(np.asarray(x[0]), low, high), None
+
+
+def _clamp_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
+    low, high = map(float, node.params[:2])
+    return (np.where((x[0] >= low) & (x[0] <= high), 1.0, 0.0),)
+
+
+def _clamp_check(node: Node) -> str:
+    low, high, *fmt = node.params
+    wrong = number_complaint(low) or number_complaint(high)
+    if not wrong and not float(low) <= float(high):
+        wrong = f"The ends of a clamp are in order, not {shown(low)} and {shown(high)}."
+    return wrong or (format_complaint(*fmt) if fmt else "")
+
+
+def _table_check(node: Node) -> str:
+    """Of sines, cosines and reciprocals: a format, and the smallest operand of a reciprocal."""
+    fmt, smallest = node.params[:2], node.params[2:]
+    wrong = format_complaint(*fmt) if fmt else ""
+    for number in smallest:
+        wrong = wrong or number_complaint(number)
+        if not wrong and float(number) < 0:
+            wrong = f"The smallest operand is a magnitude, not {shown(number)}."
+    return wrong
+
+
+def _sine(x: Any) -> Any:
+    return math.sin(x) if type(x) is float else np.sin(x)  # a constant as C has it
+
+
+def _cosine(x: Any) -> Any:
+    return math.cos(x) if type(x) is float else np.cos(x)
+
+
+def _sincos_error(node: Node, sources: Sequence[Format], target: Format) -> float:
+    return SinCos(source=sources[0], target=target).error_bound
+
+
+def _sincos_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
+    return sources[0].frac, target.frac
+
+
+def _reciprocal_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
+    """As integers all that counts is where the two points are together; and what is flagged."""
+    smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
+    return sources[0].frac + target.frac, smallest * 2.0 ** sources[0].frac
+
+
+def _clamp_fold(node: Node, operands: Sequence[Node]) -> float | int | None:
+    """Equal ends are what comes out, and inside of narrower ends wider ones do nothing."""
+    low, high = map(float, node.params)
+    if low == high:
+        return low
+    if operands[0].op == names.CLAMP:
+        first, last = map(float, operands[0].params)
+        if low <= first and last <= high:
+            return 0
+    return None
+
+
+def _clamp_turn(node: Node, signs: Sequence[int]) -> tuple[int, Node]:
+    """The clamp of -a is minus one of a with the ends mirrored."""
+    return -1, replace(node, params=mirrored(node.params[:2]))
+
+
+# How often the stand-in for a clamp goes through its range when the operand grows by one.
+_SCATTER = 7919.0 * np.pi
+
+
+def _clamp_stand_in(node: Node, x: Sequence[Any]) -> Any:
+    """A number between the ends that depends on the operand as if it were drawn."""
+    low, high = map(float, node.params[:2])
+    return low + (high - low) * np.modf(_SCATTER * np.abs(x[0]))[0]
+
+
+def _clamp_error(node: Node, sources: Sequence[Format], target: Format) -> float:
+    """Of an end that is rounded; one that the format does not reach is none."""
+    return max(
+        (
+            abs(integer * target.lsb - float(end))
+            for end, integer in zip(node.params[:2], clamp_ends(node), strict=True)
+            if abs(float(end)) <= target.max
+        ),
+        default=0.0,
+    )
+
+
+def _hypot2_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    """The exact sum, rounded and limited once."""
+    squares = Node(names.DOT, (0, 0, 1, 1), (1, 1))
+    read = [fmts[0], fmts[0], fmts[1], fmts[1]]
+    exact, _ = dot_integers(squares, [x[0], x[0], x[1], x[1]], read)
+    source = dot_format(squares, read)
+    return quantized(exact, source, constant_format(node), Rounding.NEAREST, Overflow.SATURATE)
+
+
+def _hypot2_shift(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
+    return (2 * sources[0].frac - target.frac,)
+
+
+ROWS = (
+    Op(
+        name=names.SIN,
+        family=Family.FUNCTION,
+        doc="sine of an angle in radians; params: [width, frac]",
+        arity=1,
+        params=(0, 2),
+        floats=lambda node, x: _sine(x[0]),
+        fmt=lambda node, f: constant_format(node),
+        integers=_sincos_integers,
+        derivative=lambda node, x: (np.cos(x[0]),),
+        unit="sincos",
+        parity=-1,
+        error=_sincos_error,
+        points=(Point.STORED,),
+        unit_parameters=_sincos_unit,
+        control=(0,),
+        price=12.0,
+        counted="trig",
+        check=_table_check,
+    ),
+    Op(
+        name=names.COS,
+        family=Family.FUNCTION,
+        doc="cosine of an angle in radians; params: [width, frac]",
+        arity=1,
+        params=(0, 2),
+        floats=lambda node, x: _cosine(x[0]),
+        fmt=lambda node, f: constant_format(node),
+        integers=_sincos_integers,
+        derivative=lambda node, x: (-np.sin(x[0]),),
+        unit="sincos",
+        parity=1,
+        error=_sincos_error,
+        points=(Point.STORED,),
+        unit_parameters=_sincos_unit,
+        control=(1,),
+        price=12.0,
+        counted="trig",
+        check=_table_check,
+    ),
+    Op(
+        name=names.RECIPROCAL,
+        family=Family.FUNCTION,
+        doc="1 / a; params: [width, frac[, smallest magnitude of a that is not flagged]]",
+        arity=1,
+        params=(0, 2, 3),
+        floats=lambda node, x: 1.0 / x[0],
+        fmt=lambda node, f: reciprocal_unit(node, f[0]).target,
+        integers=_reciprocal_integers,
+        derivative=lambda node, x: (-1.0 / (x[0] * x[0]),),
+        unit="reciprocal",
+        parity=-1,
+        error=lambda node, sources, target: reciprocal_unit(node, sources[0]).error_bound,
+        points=(Point.STORED,),
+        unit_parameters=_reciprocal_unit,
+        text="recip({0})",
+        price=10.0,
+        counted="reciprocal",
+        check=_table_check,
+    ),
+    Op(
+        name=names.CLAMP,
+        family=Family.FUNCTION,
+        doc="a where it is between two constants, else the nearer one; params: low, high[, width, "
+        "frac]",
+        arity=1,
+        params=(2, 4),
+        floats=lambda node, x: np.clip(x[0], float(node.params[0]), float(node.params[1])),
+        fmt=_clamp_format,
+        integers=_clamp_integers,
+        derivative=_clamp_derivative,
+        unit="clamp",
+        real=2,
+        error=_clamp_error,
+        points=(Point.RESULT,),
+        unit_parameters=lambda node, sources, target: clamp_ends(node),
+        fold=_clamp_fold,
+        turn=_clamp_turn,
+        stand_in=_clamp_stand_in,
+        text="clamp({0}, {1}, {2})",
+        price=2.0,
+        check=_clamp_check,
+    ),
+    Op(
+        name=names.HYPOT2,
+        family=Family.FUNCTION,
+        doc="a^2 + b^2, rounded once; params: [width, frac]",
+        arity=2,
+        params=(0, 2),
+        floats=lambda node, x: x[0] * x[0] + x[1] * x[1],
+        fmt=lambda node, f: constant_format(node),
+        integers=_hypot2_integers,
+        derivative=lambda node, x: (2.0 * x[0], 2.0 * x[1]),
+        unit="hypot2",
+        check=_table_check,
+        commutative=True,
+        parity=1,
+        error=lambda node, sources, target: Rounding.NEAREST.error * target.lsb,
+        points=(Point.SHARED, Point.SHARED),
+        unit_parameters=_hypot2_shift,
+        text="fma({0}, {0}, {1} * {1})",
+        price=2.0,
+        counted="hypot2",
+    ),
+)

@@ -1,0 +1,157 @@
+"""What a row of the operation table holds, and how a row of a function reads its parameters.
+
+The rows themselves stand in :mod:`.ops` and the modules that it gathers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import Any
+
+from pinion.fixedpoint import Flags, Format
+
+from .graph import Node, Param
+from .rules import Exact
+
+FloatRule = Callable[[Node, Sequence[Any]], Any]
+FormatRule = Callable[[Node, Sequence[Format]], Format]
+IntegerRule = Callable[[Node, Sequence[Exact], Sequence[Format]], tuple[Exact, Flags | None]]
+DerivativeRule = Callable[[Node, Sequence[Any]], Sequence[Any]]
+ErrorRule = Callable[[Node, Sequence[Format], Format], float]
+UnitRule = Callable[[Node, Sequence[Format], Format], tuple[float, ...]]
+FoldRule = Callable[[Node, Sequence[Node]], float | int | None]
+SignRule = Callable[[Node, Sequence[int]], tuple[int, Node] | None]
+
+
+class Family(Enum):
+    """Kinds of operations that passes and backends treat alike.
+
+    A function is computed by a hardware unit of its own, whose result has a format of its own: its
+    last parameters in the fixed dialect. All else about it stands in its row.
+    """
+
+    INPUT = "input"
+    CONSTANT = "constant"
+    SUM = "sum"
+    NEGATION = "negation"
+    PRODUCT = "product"
+    FUNCTION = "function"
+    ROUNDING = "rounding"
+
+
+class Point(Enum):
+    """The binary point at which a function's unit reads an operand."""
+
+    STORED = "as stored"
+    SHARED = "shared"  # with the other operands of this kind: the finest that all are stored with
+    RESULT = "of the result"  # which is no finer than any of these operands
+
+
+def _by_parity(node: Node, signs: Sequence[int], parity: int) -> tuple[int, Node] | None:
+    if min(signs, default=1) > 0:
+        return 1, node
+    return (prod(signs) if parity < 0 else 1, node) if parity else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """A row of the table.
+
+    Members
+    -------
+    name, doc : what it is called, and what it means with its parameters.
+    family : of operations that passes and backends treat alike.
+    arity : number of operands; None for any number.
+    params : allowed numbers of parameters; empty for any number.
+    floats : value from operand values (floats or arrays).
+    fmt : result format from operand formats (fixed dialect).
+    integers : exact result, and which elements saturated (None where none can).
+    derivative : partial derivative by each operand.
+    unit : kind of hardware unit, or "" where the node needs none of its own.
+    check : a complaint about a node's operands and parameters, or "".
+    commutative : its two operands may change places.
+    parity : 1 where f(-x) = f(x), -1 where f(-x) = -f(x), 0 where neither, of each operand.
+    real : number of parameters in the real dialect, behind which those of the fixed one begin; a
+        function of the node where that varies.
+    error : largest error of a fixed-dialect result, beside those of its operands.
+    points : of a function, at which binary point its unit reads each operand.
+    least : of a function, its result's format holds this magnitude, whatever was seen.
+    unit_parameters : of a function, what the hardware unit is made with besides its words' widths,
+        from the formats of the operands as read and that of the result.
+    control : of a function, the bits that tell a unit of several operations which one this is.
+    fold : of a function, what a node is that needs no operation: a float for a constant, an int for
+        the operand of that number, else None.
+    turn : of a function, sign and node that it is of operands without their signs; None where the
+        signs have to stay. The default follows the parity.
+    stand_in : of a function, another one for passes that look for equal values in samples; None
+        where samples of itself tell (:class:`pinion.graph.passes.samples.Samples`).
+    text : of a function, the expression in the compiled language, operands before parameters.
+    price : of a function, in instructions of a vector unit.
+    counted : of a function, its column among the counted operations.
+    """
+
+    name: str
+    family: Family
+    doc: str
+    arity: int | None
+    params: tuple[int, ...]
+    floats: FloatRule
+    fmt: FormatRule
+    integers: IntegerRule
+    derivative: DerivativeRule
+    unit: str = ""
+    check: Callable[[Node], str] = lambda node: ""
+    commutative: bool = False
+    parity: int = 0
+    real: int | Callable[[Node], int] = 0
+    error: ErrorRule = lambda node, sources, target: 0.0
+    points: tuple[Point, ...] = ()
+    least: float = 0.0
+    unit_parameters: UnitRule = lambda node, sources, target: ()
+    control: tuple[int, ...] = ()
+    fold: FoldRule = lambda node, operands: None
+    turn: SignRule | None = None
+    stand_in: FloatRule | None = None
+    text: str = ""
+    price: float = 1.0
+    counted: str = ""
+
+    def complaint(self, node: Node) -> str:
+        """What is wrong with a node of this row, as a sentence, or ""."""
+        if self.arity is not None and len(node.args) != self.arity:
+            return f"{self.name} takes {self.arity} operands, not {len(node.args)}."
+        if self.params and len(node.params) not in self.params:
+            allowed = " or ".join(map(str, self.params))
+            return f"{self.name} takes {allowed} parameters, not {len(node.params)}."
+        return self.check(node)
+
+    def without_signs(self, node: Node, signs: Sequence[int]) -> tuple[int, Node] | None:
+        """Sign and node that equal this one of operands with these signs, of plain operands.
+
+        None where there is none: then negative operands have to be negated.
+        """
+        if self.turn is None or min(signs, default=1) > 0:
+            return _by_parity(node, signs, self.parity)
+        return self.turn(node, signs)
+
+    def real_count(self, node: Node) -> int:
+        """Number of a node's parameters of the real dialect."""
+        return self.real if isinstance(self.real, int) else self.real(node)
+
+    def real_params(self, node: Node) -> tuple[Param, ...]:
+        """The parameters that a node has in the real dialect, of a node of either."""
+        return node.params[: self.real_count(node)]
+
+    def own_format(self, node: Node) -> Format:
+        """The format that a fixed-dialect node carries among its parameters."""
+        width, frac = node.params[self.real_count(node) :][:2]
+        return Format(int(width), int(frac))
+
+
+def constant_format(node: Node) -> Format:
+    """Format of a fixed-dialect input, constant, sine or cosine: its last two parameters."""
+    width, frac = node.params[-2:]
+    return Format(int(width), int(frac))
