@@ -173,6 +173,19 @@ class Piecewise:
         )
 
     @classmethod
+    def parse(cls, text: str) -> Piecewise:
+        """A table from its `text`."""
+        try:
+            numbers = [float(word) for word in text.split()]
+        except ValueError:
+            numbers = []
+        if len(numbers) < 7:
+            raise ValueError(
+                f"A table is numbers with spaces between them, 7 or more, not '{text:.60}'."
+            )
+        return cls.of(numbers)
+
+    @classmethod
     def of(cls, numbers: Sequence[float]) -> Piecewise:
         """A table from `numbers`."""
         low, high, step, degree, error, *coefficients = numbers
@@ -192,7 +205,13 @@ class Piecewise:
     @property
     def numbers(self) -> tuple[float, ...]:
         """All of a table in a row: low, high, step, degree, error, coefficients."""
-        return (self.low, self.high, self.step, self.degree, self.error, *self.coefficients)
+        head = (self.low, self.high, float(self.step), float(self.degree), self.error)
+        return (*head, *self.coefficients)
+
+    @cached_property
+    def text(self) -> str:
+        """`numbers` as text, every one exact."""
+        return " ".join(map(repr, self.numbers))
 
     @cached_property
     def first(self) -> int:
@@ -271,8 +290,8 @@ def _values(function: Callable[[float], Any], at: Floats) -> Floats:
     if not np.isfinite(found).all():
         bad = int(np.flatnonzero(~np.isfinite(found))[0])
         raise ValueError(
-            f"The function of a table is {found[bad]!r} at {float(at[bad])!r}; choose ends between "
-            "which it is finite."
+            f"The function of a table is {float(found[bad])!r} at {float(at[bad])!r}; choose ends "
+            "between which it is finite."
         )
     return found
 

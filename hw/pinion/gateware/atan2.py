@@ -23,6 +23,8 @@ class Atan2Unit(Unit):
     ----------
     parameters : Atan2
         Formats, angles and widths.
+    latency : int, optional
+        Cycles to take where more are wanted than are needed: registers at the operands.
 
     Members
     -------
@@ -33,13 +35,13 @@ class Atan2Unit(Unit):
     ovf : Out(1)
         Both components are 0.
 
-    Latency: magnitudes 1, normalisation one per 4 bits of the distance, turns one each but for the
-    last, sum 1: 23 for q16.16, 27 for q12.20, 31 for words of 27 bits with results of 24 fraction
-    bits, 22 for words of 18 bits with results of 15.
+    Latency: what was asked for, or magnitudes 1, normalisation one per 4 bits of the distance,
+    turns one each but for the last, sum 1: 23 for q16.16, 27 for q12.20, 31 for words of 27 bits
+    with results of 24 fraction bits, 22 for words of 18 bits with results of 15.
     Throughput: one result per cycle.
     """
 
-    def __init__(self, parameters: Atan2) -> None:
+    def __init__(self, parameters: Atan2, *, latency: int | None = None) -> None:
         self.parameters = p = parameters
         self.multipliers = 0
         # Distances of 0 to width - 1, in the binary digits that each stage examines.
@@ -47,7 +49,7 @@ class Atan2Unit(Unit):
         super().__init__(
             {"y": signed(p.source.width), "x": signed(p.source.width)},
             {"o": signed(p.target.width), "ovf": 1},
-            latency=1 + len(self._up) + p.turns,
+            latency=max(1 + len(self._up) + p.turns, latency or 0),
         )
 
     def compute(self, y: Ints, x: Ints) -> tuple[NDArray[np.int64], Flags]:
@@ -60,9 +62,12 @@ class Atan2Unit(Unit):
         p = self.parameters
         width, bits = p.source.width, p.vector_bits
 
-        signs = delay(m, Cat(self.x[-1], self.y[-1]), 1, "signs")
-        x = delay(m, _magnitude(m, self.x, "x"), 1, "x_magnitude")
-        y = delay(m, _magnitude(m, self.y, "y"), 1, "y_magnitude")
+        waiting = self.latency - (1 + len(self._up) + p.turns)
+        x = delay(m, self.x, waiting, "x_waiting")
+        y = delay(m, self.y, waiting, "y_waiting")
+        signs = delay(m, Cat(x[-1], y[-1]), 1, "signs")
+        x = delay(m, _magnitude(m, x, "x"), 1, "x_magnitude")
+        y = delay(m, _magnitude(m, y, "y"), 1, "y_magnitude")
 
         # Both as far as the longer one needs; all zeros go as far as they can.
         weight = (width - 1).bit_length()

@@ -24,6 +24,8 @@ class SqrtUnit(Unit):
     ----------
     parameters : Sqrt
         Formats.
+    latency : int, optional
+        Cycles to take where more are wanted than are needed: registers at the operand.
 
     Members
     -------
@@ -33,18 +35,19 @@ class SqrtUnit(Unit):
     ovf : Out(1)
         The operand is below 0, or the result is saturated.
 
-    Latency: operand 1, first digits 1, every further digit 1, rounding 1: as many cycles as
-    `Sqrt.digits`, 25 for q16.16, 27 for q12.20 and words of 27 bits, 18 for words of 18 bits.
+    Latency: what was asked for, or operand 1, first digits 1, every further digit 1, rounding 1: as
+    many cycles as `Sqrt.digits`, 25 for q16.16, 27 for q12.20 and words of 27 bits, 18 for words of
+    18 bits.
     Throughput: one result per cycle.
     """
 
-    def __init__(self, parameters: Sqrt) -> None:
+    def __init__(self, parameters: Sqrt, *, latency: int | None = None) -> None:
         self.parameters = p = parameters
         self.multipliers = 0
         super().__init__(
             {"x": signed(p.source.width)},
             {"o": signed(p.target.width), "ovf": 1},
-            latency=p.digits,
+            latency=max(p.digits, latency or 0),
         )
 
     def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
@@ -55,7 +58,7 @@ class SqrtUnit(Unit):
         """A table of digits, a digit a stage, rounding."""
         m = Module()
         p = self.parameters
-        x = delay(m, self.x, 1, "x_reg")
+        x = delay(m, self.x, 1 + self.latency - p.digits, "x_reg")
         below, past = x[-1], ~x[-1] & (x.as_unsigned() > p.largest)
         state = Cat(below, past)
 
@@ -91,7 +94,7 @@ class SqrtUnit(Unit):
             if len(rest):
                 rest = delay(m, rest, 1, f"rest{digit}_")
 
-        below, past = delay(m, state, self.latency - 2, "state")
+        below, past = delay(m, state, p.digits - 2, "state")
         rounded = root[1:] + root[0]
         o = Signal(signed(p.target.width), reset_less=True)
         ovf = Signal(reset_less=True)

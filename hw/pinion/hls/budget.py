@@ -3,13 +3,15 @@
 Each place that loses information adds at most a known error: half a last bit for a rounding, the
 distance of a constant from its integer, the sine unit's own bound. To first order a result strays
 by the sum of these errors, each times the result's sensitivity to that place. Sensitivities come
-from reverse-mode differentiation at given states; the budget is the largest such sum over the
-states, times a margin for second-order terms and for states between the samples.
+from reverse-mode differentiation at given states, but for functions with a singularity: their rows
+know how far they stray for operands that are off by so much. The budget is the largest such sum
+over the states, times a margin for second-order terms and for states between the samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,13 +49,24 @@ def state_budgets(
     errors = introduced_errors(graph)
     values = node_floats(graph, inputs)
     count = max((np.size(v) for v in inputs.values()), default=1)
-    bounds: dict[str, Floats] = {}
-    for name, node in graph.outputs:
+    secants: dict[int, Sequence[Any]] = {}
+
+    def bound(node: int) -> Floats:
         total = np.zeros(count)
-        for error, bar in zip(errors, adjoints(graph, values, node), strict=True):
+        for error, bar in zip(errors, adjoints(graph, values, node, secants), strict=True):
             if error:
                 total = total + np.abs(bar) * error
-        bounds[name] = total + FLOAT32_EPS * np.abs(values[node])
+        return total
+
+    for i, node in enumerate(graph.nodes):
+        if (rule := OPS[node.op].secant) is not None:
+            # What strays so far may do so along a curve, which its tangent says little about.
+            operands = [np.broadcast_to(values[a], (count,)) for a in node.args]
+            secants[i] = rule(node, operands, [bound(a) for a in node.args])
+    bounds: dict[str, Floats] = {}
+    for name, result in graph.outputs:
+        total = bound(result)
+        bounds[name] = total + FLOAT32_EPS * np.abs(values[result])
         advance(len(bounds) / len(graph.outputs))
     return bounds
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -164,13 +165,19 @@ def evaluate_integers(graph: Graph, inputs: Mapping[str, Ints]) -> tuple[dict[st
     return results, run.any_saturated(count)
 
 
-def adjoints(graph: Graph, values: list[Any], output: int) -> list[Any]:
+def adjoints(
+    graph: Graph,
+    values: list[Any],
+    output: int,
+    secants: Mapping[int, Sequence[Any]] = MappingProxyType({}),
+) -> list[Any]:
     """Sensitivity of one node to every node before it: d(output)/d(node), reverse mode.
 
     Parameters
     ----------
     values : node values from :func:`node_floats`.
     output : the node to differentiate.
+    secants : what stands for the derivatives of some nodes by their operands.
 
     Returns
     -------
@@ -182,7 +189,9 @@ def adjoints(graph: Graph, values: list[Any], output: int) -> list[Any]:
         node = graph.nodes[i]
         if not node.args or (isinstance(bars[i], float) and bars[i] == 0.0):
             continue
-        partials = OPS[node.op].derivative(node, [values[a] for a in node.args])
+        partials = secants.get(i)
+        if partials is None:
+            partials = OPS[node.op].derivative(node, [values[a] for a in node.args])
         for arg, partial in zip(node.args, partials, strict=True):
             bars[arg] = bars[arg] + bars[i] * partial
     return bars

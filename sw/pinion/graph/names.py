@@ -17,6 +17,9 @@ COS: Final = "cos"
 RECIPROCAL: Final = "reciprocal"
 CLAMP: Final = "clamp"
 HYPOT2: Final = "hypot2"
+SQRT: Final = "sqrt"
+ARCTAN2: Final = "arctan2"
+LOOK_UP: Final = "look_up"
 QUANTIZE: Final = "quantize"
 
 # What is given, not computed; functions of an angle.
