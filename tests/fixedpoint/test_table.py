@@ -37,10 +37,10 @@ UNITS = [
     (math.tanh, -4.0, 4.0, 1e-6, "q4.23", "q2.25", 0.59, 0.67, 257, 3),
     (math.tanh, -4.0, 4.0, 1e-5, "q4.14", "q2.16", 0.55, 0.60, 129, 3),
     (gauss, -3.5, 3.5, 1e-4, "q8.8", "q2.20", 0.55, 0.66, 57, 3),
-    (line, -100.25, 100.75, 1e-9, "q10.2", "q16.16", 0.01, 0.55, 2, 1),
+    (line, -100.25, 100.75, 1e-9, "q10.2", "q16.16", 0.01, 0.55, 14, 1),
     (line, -8.0, 7.0, 1e-9, "q4.16", "q10.2", 0.56, 0.59, 2, 1),
     (abs, -1.0, 1.0, 1e-4, "q6.0", "q16.16", 0.0, 0.55, 2, 1),  # zeros are appended
-    (math.exp, 0.0, 1.0, 1e-10, "q2.30", "q3.29", 0.59, 0.69, 513, 3),
+    (math.exp, 0.0, 1.0, 1e-10, "q2.30", "q3.29", 0.59, 0.69, 1025, 3),
 ]
 
 
@@ -63,8 +63,8 @@ def test_fit(
     assert (made.degree, made.count) == (degree, count)
     assert Piecewise.of(made.numbers) == made
     least, most = made.reach
-    assert least == pytest.approx(made.floats(x).min(), abs=1e-6 * (most - least))
-    assert most == pytest.approx(made.floats(x).max(), abs=1e-6 * (most - least))
+    assert least == pytest.approx(made.floats(x).min(), abs=1e-4 * (most - least))
+    assert most == pytest.approx(made.floats(x).max(), abs=1e-4 * (most - least))
 
 
 def test_outside_of_the_ends() -> None:
