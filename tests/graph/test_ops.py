@@ -36,6 +36,9 @@ EXAMPLES = {
     "reciprocal": Node("reciprocal", (0,), (16, 12)),
     "clamp": Node("clamp", (0,), (-1.25, 0.75, 16, 8)),
     "hypot2": Node("hypot2", (0, 1), (16, 4)),
+    "sqrt": Node("sqrt", (0,), (16, 10)),
+    "arctan2": Node("arctan2", (0, 1), (16, 12)),
+    "look_up": Node("look_up", (0,), ("-2.0 2.0 1.0 1.0 0.0 0.5 -0.25 1.0 0.75", 16, 12)),
     "quantize": Node("quantize", (0,), QUANTIZE),
 }
 # A dot that adds something to its products: one operand more, and the first sign is free.
@@ -248,7 +251,9 @@ def test_formats_of_the_fixed_dialect_are_derived_by_the_rows() -> None:
     for node, fmt in zip(fixed.nodes, formats(fixed), strict=True):
         want = {
             **dict.fromkeys(("input", "const", "quantize"), Format(32, 16)),
-            **dict.fromkeys(("sin", "cos", "reciprocal", "clamp", "hypot2"), Format(32, 16)),
+            **dict.fromkeys(
+                ("sin", "cos", "reciprocal", "clamp", "hypot2", "sqrt", "arctan2"), Format(32, 16)
+            ),
             **dict.fromkeys(("add", "sub", "neg"), Format(33, 16)),
             "sum": Format(34, 16),
             "mul": Format(64, 32),
