@@ -75,6 +75,7 @@ def build_manifest(
         budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
         budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
         content=content,
+        decisions={f"%{i}": float(f"{bound:.6g}") for i, bound in plan.decisions.items()},
         snapping=snapping.figures() if snapping else {},
     )
 

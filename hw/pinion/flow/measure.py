@@ -13,6 +13,7 @@ from pinion.functions import Block, Function, sample
 from pinion.graph import names, node_integers
 from pinion.graph.evaluate import formats
 from pinion.hls import Design
+from pinion.hls.budget import undecided
 from pinion.link.accuracy import margins, quantiles, relative_errors
 from pinion.robot import Model
 
@@ -58,7 +59,10 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
             inputs[name], bad = float32_to_fixed(bits, fmt)
             flags |= bad
     values = node_integers(graph, inputs)
-    good = ~(flags | values.any_saturated(states))
+    flags |= values.any_saturated(states)
+    flagged = int(flags.sum())
+    columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs}
+    good = ~(flags | undecided(graph, columns, made.decisions, states))
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
     floats = _words(row.results, model, row.evaluate(model, doubles))
     error: dict[str, NDArray[Any]] = {}
@@ -77,7 +81,7 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     errors = np.stack(list(error.values()), axis=1)
     budget = np.array([made.budget[word] for word in error])
     return {
-        "flagged": states - int(good.sum()),
+        "flagged": flagged,
         **quantiles(relative),
         "budget_held": bool((errors <= budget).all()),  # NaN is outside
         "budget_over_largest": margins(errors, budget),

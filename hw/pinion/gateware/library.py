@@ -30,6 +30,7 @@ from pinion.hls.timing import Timing
 from .add import AddUnit
 from .align import AlignUnit
 from .atan2 import Atan2Unit
+from .choices import AbsUnit, LessUnit, MinMaxUnit, SelectUnit
 from .clamp import ClampUnit
 from .dot import DotUnit
 from .hypot2 import Hypot2Unit
@@ -100,11 +101,29 @@ def _look_up(kind: UnitKind, timing: Timing) -> Unit:
     return TableUnit(table, table_stages=timing.table)
 
 
+def _less(kind: UnitKind, timing: Timing) -> Unit:
+    frac = int(kind.parameters[0])
+    return LessUnit(width=kind.widths[0], target_width=kind.width, target_frac=frac)
+
+
+def _select(kind: UnitKind, timing: Timing) -> Unit:
+    half = int(kind.parameters[0])
+    return SelectUnit(condition_width=kind.widths[0], half=half, width=kind.width)
+
+
 COMPONENTS: Mapping[str, Component] = MappingProxyType(
     {
         "sincos": Component(make=_sincos, operands=("x",), controls=("cosine",)),
         "reciprocal": Component(make=_reciprocal, operands=("x",)),
         "clamp": Component(make=_clamp, operands=("i",)),
+        "abs": Component(make=lambda kind, timing: AbsUnit(width=kind.width), operands=("i",)),
+        "minmax": Component(
+            make=lambda kind, timing: MinMaxUnit(width=kind.width),
+            operands=("a", "b"),
+            controls=("largest",),
+        ),
+        "less": Component(make=_less, operands=("a", "b")),
+        "select": Component(make=_select, operands=("condition", "a", "b")),
         "hypot2": Component(make=_hypot2, operands=("a", "b")),
         "sqrt": Component(make=_sqrt, operands=("x",)),
         "arctan2": Component(make=_arctan2, operands=("y", "x")),

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pinion.graph import Graph, node_floats
-from pinion.graph.evaluate import Floats, adjoints
+from pinion.graph.evaluate import Floats, adjoints, decisions
 from pinion.graph.ops import OPS, Family
 from pinion.graph.progress import Advance, unheard
 from pinion.graph.ranges import Ranges, chunks, measure_ranges, rounded_floats
@@ -102,13 +103,18 @@ class AutoFormats:
         return lower_signals(real, self.plan(real, precise), stored=self.tables.stored)[0]
 
     def error(self, real: Graph, fixed: Graph) -> float:
-        """Largest error of a result block over the judged states, relative to its largest word."""
+        """Largest error of a result block over the judged states, relative to its largest word.
+
+        States in which rounding turns a comparison are left out: there a result has no bound.
+        """
         exact: list[Floats] = []
         rounded: list[Floats] = []
         for part in chunks(self.judged):
             count = np.size(next(iter(part.values())))
-            exact.append(_results(real, node_floats(real, part), count))
-            rounded.append(_results(fixed, rounded_floats(fixed, part), count))
+            found = rounded_floats(fixed, part)
+            alike = _decided_alike(fixed, part, found, count)
+            exact.append(_results(real, node_floats(real, part), count)[:, alike])
+            rounded.append(_results(fixed, found, count)[:, alike])
         all_exact, all_rounded = np.concatenate(exact, axis=1), np.concatenate(rounded, axis=1)
         worst = 0.0
         for words in _blocks(real).values():
@@ -194,6 +200,18 @@ class AutoFormats:
                     weight[i] = max(weight[i], share)
         products = (i for i, node in enumerate(real.nodes) if OPS[node.op].family is Family.PRODUCT)
         return {i: float(weight[i]) for i in products}
+
+
+def _decided_alike(
+    fixed: Graph, states: Mapping[str, Floats], rounded: list[Floats], count: int
+) -> NDArray[np.bool_]:
+    """States (count,) in which every comparison of rounded values ends as that of exact ones."""
+    alike = np.ones(count, dtype=np.bool_)
+    if any(OPS[node.op].decides for node in fixed.nodes):
+        exact, found = decisions(fixed, node_floats(fixed, states)), decisions(fixed, rounded)
+        for i, one in exact.items():
+            alike &= np.sign(one) == np.sign(found[i])
+    return alike
 
 
 def block_scale(largest: Floats) -> Floats:

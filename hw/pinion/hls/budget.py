@@ -5,7 +5,8 @@ distance of a constant from its integer, the sine unit's own bound. To first ord
 by the sum of these errors, each times the result's sensitivity to that place. Sensitivities come
 from reverse-mode differentiation at given states, but for functions with a singularity: their rows
 know how far they stray for operands that are off by so much. The budget is the largest such sum
-over the states, times a margin for second-order terms and for states between the samples.
+over the states, times a margin for second-order terms and for states between the samples. That
+holds for requests all of whose comparisons are decided: by more than what they compare may be off.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.graph import Graph, node_floats
-from pinion.graph.evaluate import Floats, adjoints, formats
+from pinion.graph.evaluate import Floats, adjoints, decision_adjoints, decisions, formats
 from pinion.graph.ops import OPS
 from pinion.graph.progress import Advance, unheard
 
@@ -36,6 +37,35 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
     return errors
 
 
+class _Strayed:
+    """How far values of a fixed graph may be from floats at each of some states."""
+
+    def __init__(self, graph: Graph, inputs: Mapping[str, Floats]) -> None:
+        self.graph = graph
+        self.errors = introduced_errors(graph)
+        self.values = node_floats(graph, inputs)
+        self.count = max((np.size(v) for v in inputs.values()), default=1)
+        self.secants: dict[int, Sequence[Any]] = {}
+        for i, node in enumerate(graph.nodes):
+            if (rule := OPS[node.op].secant) is not None:
+                # Near a singularity the tangent says little about how far a value strays.
+                operands = [np.broadcast_to(self.values[a], (self.count,)) for a in node.args]
+                errors = [self.bound(self.sensitivities(a)) for a in node.args]
+                self.secants[i] = rule(node, operands, errors)
+
+    def sensitivities(self, node: int) -> list[Any]:
+        """Of a node to every node before it."""
+        return adjoints(self.graph, self.values, node, self.secants)
+
+    def bound(self, bars: Sequence[Any]) -> Floats:
+        """How far strays what has these sensitivities, (n,)."""
+        total = np.zeros(self.count)
+        for error, bar in zip(self.errors, bars, strict=True):
+            if error:
+                total = total + np.abs(bar) * error
+        return total
+
+
 def state_budgets(
     graph: Graph, inputs: Mapping[str, Floats], advance: Advance = unheard
 ) -> dict[str, Floats]:
@@ -46,29 +76,45 @@ def state_budgets(
     inputs : states (n,) by input word.
     advance : called with the share of the results that is done.
     """
-    errors = introduced_errors(graph)
-    values = node_floats(graph, inputs)
-    count = max((np.size(v) for v in inputs.values()), default=1)
-    secants: dict[int, Sequence[Any]] = {}
-
-    def bound(node: int) -> Floats:
-        total = np.zeros(count)
-        for error, bar in zip(errors, adjoints(graph, values, node, secants), strict=True):
-            if error:
-                total = total + np.abs(bar) * error
-        return total
-
-    for i, node in enumerate(graph.nodes):
-        if (rule := OPS[node.op].secant) is not None:
-            # What strays so far may do so along a curve, which its tangent says little about.
-            operands = [np.broadcast_to(values[a], (count,)) for a in node.args]
-            secants[i] = rule(node, operands, [bound(a) for a in node.args])
+    strayed = _Strayed(graph, inputs)
     bounds: dict[str, Floats] = {}
     for name, result in graph.outputs:
-        total = bound(result)
-        bounds[name] = total + FLOAT32_EPS * np.abs(values[result])
+        bounds[name] = strayed.bound(strayed.sensitivities(result))
+        bounds[name] += FLOAT32_EPS * np.abs(strayed.values[result])
         advance(len(bounds) / len(graph.outputs))
     return bounds
+
+
+def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, float]:
+    """How far what a comparison decides by may be from its float value, by node.
+
+    A comparison of values that are nearer than that may be decided either way; where it is, the
+    result's error has no bound.
+    """
+    strayed = _Strayed(graph, inputs)
+    bounds: dict[int, float] = {}
+    for i in decisions(graph, strayed.values):
+        bars = decision_adjoints(graph, strayed.values, i, strayed.secants)
+        bounds[i] = float(np.max(strayed.bound(bars))) * MARGIN
+    return bounds
+
+
+def undecided(
+    graph: Graph, inputs: Mapping[str, Floats], bounds: Mapping[int, float], count: int
+) -> NDArray[np.bool_]:
+    """Requests in which a comparison may be decided either way, (count,).
+
+    Parameters
+    ----------
+    inputs : requests (count,) by input word, as floats.
+    bounds : of :func:`decision_budget`.
+    """
+    found = np.zeros(count, dtype=np.bool_)
+    if bounds:
+        by_node = decisions(graph, node_floats(graph, inputs))
+        for i, bound in bounds.items():
+            found |= ~(np.abs(by_node[i]) > bound)  # NaN is undecided
+    return found
 
 
 def error_budget(

@@ -17,7 +17,7 @@ from pinion.graph.ranges import measure_ranges
 
 from .auto import AutoFormats, PrecisionError
 from .binding import Binding, bind
-from .budget import error_budget
+from .budget import decision_budget, error_budget
 from .check import check_binding, check_schedule
 from .clusters import clustered
 from .floorplan import arrange
@@ -51,6 +51,8 @@ class Design:
     constants : value of each result word that does not depend on the inputs; such words are not
         computed, nor sent.
     budget : bound of each result word's error against floats, in the result's unit.
+    decisions : how far what a comparison decides by may be off, by node of the fixed graph: nearer
+        ones may be decided either way, and then no budget holds.
     saved : the formats as a plan that can be written, where they were chosen per signal.
     reach : largest magnitude of each real node on the way to them.
     """
@@ -61,6 +63,7 @@ class Design:
     binding: Binding
     constants: Mapping[str, float]
     budget: Mapping[str, float]
+    decisions: Mapping[int, float] = field(default_factory=dict)
     saved: SavedPlan | None = None
     reach: Mapping[int, float] = field(default_factory=dict)
 
@@ -197,6 +200,7 @@ def design(
         binding=binding,
         constants=constants,
         budget=budget,
+        decisions=decision_budget(fixed, states),
         saved=saved,
         reach=reach,
     )

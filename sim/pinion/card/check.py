@@ -70,9 +70,11 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
     differs = (got.view(np.uint32) != expected).any(axis=1) | (flags != expected_flags)
     floats = reference.float_model(words)
     error = np.abs(got.astype(np.float64) - floats)
+    either = reference.undecided(words)
     reference.distribution_of(
-        error, flags, distribution="reference", seed=seed, simulator="card"
+        error, flags, undecided=either, distribution="reference", seed=seed, simulator="card"
     ).write(made.folder)
+    flagged, flags = int(flags.sum()), flags | either
     inside = bool((error[~flags] <= reference.budget).all())  # NaN is outside
     relative = relative_errors(reference.blocks(error), reference.blocks(floats))
     words_of = [name for name, _ in made.graph.outputs]
@@ -87,7 +89,7 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
         "seed": seed,
         "cycles_per_result": rate,
         "mismatches": mismatches,
-        "flagged": int(flags.sum()),
+        "flagged": flagged,
         **quantiles({name: r[~flags] for name, r in relative.items()}),
         "error": _errors(error[~flags], reference.budget, words_of),
         "budget_held": inside,

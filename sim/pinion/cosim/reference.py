@@ -17,6 +17,7 @@ from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.build import Build
 from pinion.graph import Graph, names, node_integers
 from pinion.graph.evaluate import FixedValues, formats
+from pinion.hls.budget import undecided
 from pinion.link import Manifest
 from pinion.link.accuracy import BlockErrors, ErrorDistribution
 
@@ -86,6 +87,20 @@ class Reference:
         values = np.ascontiguousarray(words).view(np.float32).astype(np.float64)
         return {name: values[:, k] for k, name in enumerate(self.graph.inputs)}
 
+    def undecided(self, words: Words, times: float = 1.0) -> Flags:
+        """Requests (n,) in which a comparison may be decided either way: no budget holds for them.
+
+        Parameters
+        ----------
+        words : requests (n, words_in) as float32 bits.
+        times : what is compared may be off by so many times what the build states.
+        """
+        bounds = {
+            int(node.removeprefix("%")): bound * times
+            for node, bound in self.build.manifest.decisions.items()
+        }
+        return undecided(self.graph, self.columns(words), bounds, len(words))
+
     def blocks(self, values: NDArray[np.generic]) -> dict[str, NDArray[np.generic]]:
         """Columns (n, words_out) by result block name: (n, words of the block)."""
         result, start = {}, 0
@@ -95,9 +110,20 @@ class Reference:
         return result
 
     def distribution_of(
-        self, error: Floats, flags: Flags, *, distribution: str, seed: int, simulator: str
+        self,
+        error: Floats,
+        flags: Flags,
+        *,
+        undecided: Flags | None = None,
+        distribution: str,
+        seed: int,
+        simulator: str,
     ) -> ErrorDistribution:
-        """The errors of requests (n, words_out), flags (n,), for the build folder."""
+        """The errors of requests (n, words_out), flags (n,), for the build folder.
+
+        Errors of requests that are flagged or undecided are left out.
+        """
+        out = flags if undecided is None else flags | undecided
         outputs, blocks, start = self.graph.outputs, [], 0
         for array in self.build.manifest.outputs:
             own = slice(start, start := start + array.words)
@@ -107,7 +133,7 @@ class Reference:
                     unit=array.unit,
                     lsb=self.formats[outputs[own][0][1]].lsb,
                     words=[name for name, _ in outputs[own]],
-                    error=error[~flags][:, own],
+                    error=error[~out][:, own],
                     budget=self.budget[own],
                 )
                 blocks.append(block)
@@ -124,10 +150,11 @@ class Reference:
     def check_floats(self, words_in: Words, words_out: Words) -> list[str]:
         """Complaints about results outside the build's budget, one sentence a result word.
 
-        Flagged requests are left out: their results are known to be useless. A result that is not
-        a number is a complaint.
+        Flagged requests are left out: their results are known to be useless; and so are undecided
+        ones. A result that is not a number is a complaint.
         """
         _, flags = self.expected(words_in)
+        flags = flags | self.undecided(words_in)
         got = np.ascontiguousarray(words_out).view(np.float32).astype(np.float64)
         error = np.abs(got - self.float_model(words_in))[~flags]
         complaints = []

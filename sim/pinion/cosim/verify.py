@@ -71,6 +71,9 @@ def verify(
     that are wrong: there, outside the budget; everywhere, with a block's relative error above
     ``wrong_above``, which is the build's own ``max_error`` or, where it promises none, 100 times
     the largest of its distribution.
+    ``undecided``, where the build compares: requests in which a comparison is nearer than what it
+    compares may be off, so that floats may decide otherwise; of bits all else holds for them, of
+    errors nothing, and no figure of errors counts them.
     ``snapping``: the manifest's, where it has any: errors are relative to the build's own robot.
     ``latency_cycles``: the datapath's, measured. ``ok``: everything holds. On the distribution that
     the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`),
@@ -115,13 +118,21 @@ def verify(
         "flagged": int(got_flags.sum()),
         **({"snapping": manifest.snapping} if manifest.snapping else {}),
     }
-    error, accuracy = _accuracy(reference, words, got, got_flags, distribution)
+    home = distribution == manifest.budget_distribution
+    either = reference.undecided(words, 1.0 if home else WRONG)
+    if manifest.decisions:
+        figures["undecided"] = int(either.sum())
+    error, accuracy = _accuracy(reference, words, got, got_flags | either, distribution)
     figures |= accuracy
     # Flags are for states outside: a format that flags the reference distribution is too small.
-    home = distribution == manifest.budget_distribution
     if home and not dsp48e2:
         reference.distribution_of(
-            error, got_flags, distribution=distribution, seed=seed, simulator=simulator
+            error,
+            got_flags,
+            undecided=either,
+            distribution=distribution,
+            seed=seed,
+            simulator=simulator,
         ).write(build.folder)
     figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
     figures |= _timing(build, result, paused=idle is not None or stall is not None)
@@ -216,12 +227,12 @@ def _accuracy(
     reference: Reference,
     words: Words,
     got: Words,
-    flagged: NDArray[np.bool_],
+    excused: NDArray[np.bool_],
     distribution: str,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Absolute errors (n, words_out), and the figures that sum them up."""
+    """Absolute errors (n, words_out), and the figures that sum up those that are not excused."""
     error, relative = _errors(reference, words, got)
-    good = ~flagged
+    good = ~excused
     names = [name for name, _ in reference.graph.outputs]
     largest = error[good].max(axis=0) if good.any() else np.full(len(names), np.nan)
     figures: dict[str, Any] = {"error_max": _by_name(names, largest)}
@@ -273,6 +284,7 @@ def _home_errors(reference: Reference) -> dict[str, float]:
     arrays = sample(build.model, build.function, REFERENCE_STATES, distribution=home, seed=0)
     words = request_words(build.manifest, arrays)
     expected, flags = reference.expected(words)
+    flags = flags | reference.undecided(words)
     _, relative = _errors(reference, words, expected)
     if flags.all():
         raise BuildError(

@@ -108,6 +108,11 @@ def _show(result: Mapping[str, Any]) -> None:
     elif result["wrong_above"]:
         ends = {f"{end:.3g}" for end in result["wrong_above"].values()}
         console.print(f"No budget holds here; a block counts as wrong above {', '.join(ends)}.")
+    if result.get("undecided"):
+        say(
+            f"{result['undecided']} requests are undecided: a comparison is nearer there than what "
+            "it compares may be off, so that their errors say nothing. Bit for bit they count."
+        )
     if "snapping" in result:
         say(snapped_errors_sentence(result["snapping"]))
     if result["ok"]:

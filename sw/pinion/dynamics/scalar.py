@@ -102,6 +102,42 @@ def clamp(x: Scalar, low: float, high: float) -> Scalar:
     return cast("Scalar", apply("clamp", np.clip, x, params=(float(low), float(high))))
 
 
+def absolute(x: Scalar) -> Scalar:
+    """Return the magnitude of ``x``, as Python's own ``abs`` does."""
+    return cast("Scalar", apply("abs", np.abs, x))
+
+
+def minimum(a: Scalar, b: Scalar) -> Scalar:
+    """Return the smaller of two."""
+    return cast("Scalar", apply("minimum", np.minimum, a, b))
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    """Return the larger of two."""
+    return cast("Scalar", apply("maximum", np.maximum, a, b))
+
+
+def less(a: Scalar, b: Scalar) -> Any:
+    """Return whether ``a < b``, as the operator does: a condition for :func:`select`."""
+    return apply("less", np.less, a, b)
+
+
+def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
+    """Return ``a`` where a condition holds, else ``b``; both are computed.
+
+    Parameters
+    ----------
+    condition : what a comparison gives, or a number, which holds above 1/2.
+    """
+    if isinstance(condition, bool | np.bool_ | float | int):  # the same for every input
+        return a if condition > 0.5 else b
+    return cast("Scalar", apply("select", _where, condition, a, b))
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    return np.where(np.asarray(condition) > 0.5, a, b)
+
+
 def hypot2(a: Scalar, b: Scalar) -> Scalar:
     """Return ``a^2 + b^2``, rounded once."""
     return cast("Scalar", apply("hypot2", lambda a, b: a * a + b * b, a, b))

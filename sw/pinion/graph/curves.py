@@ -24,6 +24,11 @@ from .graph import Node
 from .op import Family, Op, Point, constant_format
 from .rules import Exact, format_complaint
 
+# States between the samples may be so many times nearer to a singularity than the nearest of them,
+# whose distance is continued from that of the few nearest.
+_NEARER = 8.0
+_FEW = 4
+
 # How often a stand-in goes through its range when an operand grows by one, and where it starts:
 # no sum, no multiple and no negative of an operand has a stand-in that is related to its own.
 _SCATTER = (7919.0 * np.pi, 7907.0 * np.e)
@@ -34,6 +39,19 @@ def _scattered(x: Sequence[Any], *, seed: float = 0.0) -> Any:
     """A number below 1 that depends on the operands as if it were drawn."""
     terms = (s * (value + (start + seed)) for s, start, value in zip(_SCATTER, _START, x))  # noqa: B905, one operand or two
     return np.modf(np.abs(sum(terms)))[0]
+
+
+def _nearer(x: Any, most: float) -> Any:
+    """Distances from a singularity, of which the smallest stands for smaller ones between samples.
+
+    It lies where the smallest ones point to, but not below a part of itself.
+    """
+    positive = np.sort(x[x > 0.0])
+    if len(positive) < _FEW:
+        return x
+    least = positive[0]
+    stand = max(least / most, least - 2.0 * (positive[_FEW - 1] - least))
+    return np.where(x == least, stand, x)
 
 
 # -- Square roots --------------------------------------------------------------------------------
@@ -57,10 +75,10 @@ def _sqrt_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 def _sqrt_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequence[Any]:
     """How far the root strays, over how far the operand does: sqrt(e) over e at 0, no more
     anywhere."""
-    up = _root(x[0] + errors[0]) - _root(x[0])
-    down = _root(x[0]) - _root(x[0] - errors[0])
-    (slope,) = _sqrt_derivative(node, x)
-    off = np.asarray(errors[0]) > 0.0
+    near, off = _nearer(x[0], _NEARER**2), np.asarray(errors[0]) > 0.0
+    up = _root(near + errors[0]) - _root(near)
+    down = _root(near) - _root(near - errors[0])
+    (slope,) = _sqrt_derivative(node, (near,))
     return (np.where(off, np.maximum(up, down) / np.where(off, errors[0], 1.0), slope),)
 
 
@@ -96,22 +114,22 @@ def _arctan2_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 
 
 def _arctan2_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequence[Any]:
-    """The largest derivatives within the errors, and never more than a whole turn together.
-
-    So it is around (0, 0), and where an error takes the vector from one side of the negative half
-    of the x axis to the other, whose angles are a whole turn apart.
-    """
+    """The largest derivatives within the errors, and never more than a whole turn together."""
     off = [np.maximum(error, 1e-300) for error in errors]
-    near = np.maximum(np.hypot(x[0], x[1]) - np.hypot(*off), 1e-300)
-    side = np.abs(np.asarray(x[0])) <= off[0]
-    turned = side & (x[1] - off[1] < 0.0)
-    steepest = [
-        np.minimum((np.abs(other) + error) / near / near, 2 * math.pi / own)
-        for other, error, own in ((x[1], off[1], off[0]), (x[0], off[0], off[1]))
-    ]
+    length = np.maximum(np.hypot(x[0], x[1]), 1e-300)
+    shorter = _nearer(length, _NEARER) / length
+    up, across = (value * shorter for value in x)
+    near = np.maximum(length * shorter - np.hypot(*off), 1e-150)
+    by_y = np.minimum((np.abs(across) + off[1]) / near / near, 2 * math.pi / off[0])
+    by_x = np.minimum((np.abs(up) + off[0]) / near / near, 2 * math.pi / off[1])
     # Signs as derivatives have them: errors of one node may cancel on their ways here.
-    by_y = np.where(turned, 2 * math.pi / off[0], steepest[0])
-    return np.copysign(by_y, x[1]), np.copysign(steepest[1], -np.asarray(x[0]))
+    return np.copysign(by_y, across), np.copysign(by_x, -up)
+
+
+def _arctan2_decides(node: Node, x: Sequence[Any]) -> tuple[Any, Sequence[float]]:
+    """The angles on both sides of the negative half of the x axis are a whole turn apart."""
+    y, across = x[0], np.maximum(x[1], 0.0)
+    return np.copysign(np.abs(y) + across, y), (1.0, 0.0)
 
 
 # -- Tables of one variable ----------------------------------------------------------------------
@@ -196,6 +214,7 @@ ROWS = (
         integers=_arctan2_integers,
         derivative=_arctan2_derivative,
         secant=_arctan2_secant,
+        decides=_arctan2_decides,
         unit="arctan2",
         check=_format_check,
         error=lambda node, sources, target: Atan2(source=sources[0], target=target).error_bound,

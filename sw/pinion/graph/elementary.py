@@ -147,9 +147,12 @@ _SCATTER = 7919.0 * np.pi
 
 
 def _clamp_stand_in(node: Node, x: Sequence[Any]) -> Any:
-    """A number between the ends that depends on the operand as if it were drawn."""
+    """A number between the ends that depends on the operand as if it were drawn.
+
+    As the clamp's own, it changes its sign where operand and ends do.
+    """
     low, high = map(float, node.params[:2])
-    return low + (high - low) * np.modf(_SCATTER * np.abs(x[0]))[0]
+    return low + (high - low) * (0.5 + 0.5 * np.modf(_SCATTER * np.asarray(x[0]))[0])
 
 
 def _clamp_error(node: Node, sources: Sequence[Format], target: Format) -> float:

@@ -183,9 +183,50 @@ def adjoints(
     -------
     An array (n,) a node, 0.0 where the output does not depend on it.
     """
+    return _adjoints(graph, values, {output: 1.0}, secants)
+
+
+def decisions(graph: Graph, values: list[Any]) -> dict[int, Any]:
+    """The quantity whose sign each node that jumps decides by, (n,) by node.
+
+    Parameters
+    ----------
+    values : node values from :func:`node_floats`.
+    """
+    found = {}
+    for i, node in enumerate(graph.nodes):
+        if (rule := OPS[node.op].decides) is not None:
+            found[i] = rule(node, [values[a] for a in node.args])[0]
+    return found
+
+
+def decision_adjoints(
+    graph: Graph,
+    values: list[Any],
+    node: int,
+    secants: Mapping[int, Sequence[Any]] = MappingProxyType({}),
+) -> list[Any]:
+    """Sensitivity of the quantity that a node decides by to every node before it."""
+    made = graph.nodes[node]
+    rule = OPS[made.op].decides
+    assert rule is not None
+    _, partials = rule(made, [values[a] for a in made.args])
+    seeds: dict[int, float] = {}
+    for arg, partial in zip(made.args, partials, strict=True):
+        seeds[arg] = seeds.get(arg, 0.0) + partial
+    return _adjoints(graph, values, seeds, secants)
+
+
+def _adjoints(
+    graph: Graph,
+    values: list[Any],
+    seeds: Mapping[int, float],
+    secants: Mapping[int, Sequence[Any]],
+) -> list[Any]:
     bars: list[Any] = [0.0] * len(graph.nodes)
-    bars[output] = 1.0
-    for i in range(output, -1, -1):
+    for node, seed in seeds.items():
+        bars[node] = seed
+    for i in range(max(seeds), -1, -1):
         node = graph.nodes[i]
         if not node.args or (isinstance(bars[i], float) and bars[i] == 0.0):
             continue

@@ -20,6 +20,11 @@ HYPOT2: Final = "hypot2"
 SQRT: Final = "sqrt"
 ARCTAN2: Final = "arctan2"
 LOOK_UP: Final = "look_up"
+ABS: Final = "abs"
+MINIMUM: Final = "minimum"
+MAXIMUM: Final = "maximum"
+LESS: Final = "less"
+SELECT: Final = "select"
 QUANTIZE: Final = "quantize"
 
 # What is given, not computed; functions of an angle.

@@ -24,6 +24,7 @@ SecantRule = Callable[[Node, Sequence[Any], Sequence[Any]], Sequence[Any]]
 ErrorRule = Callable[[Node, Sequence[Format], Format], float]
 UnitRule = Callable[[Node, Sequence[Format], Format], tuple[float, ...]]
 FoldRule = Callable[[Node, Sequence[Node]], float | int | None]
+DecisionRule = Callable[[Node, Sequence[Any]], tuple[Any, Sequence[float]]]
 SignRule = Callable[[Node, Sequence[int]], tuple[int, Node] | None]
 
 
@@ -91,6 +92,8 @@ class Op:
         the operand of that number, else None.
     turn : of a function, sign and node that it is of operands without their signs; None where the
         signs have to stay. The default follows the parity.
+    decides : of a function that jumps, the quantity whose sign decides which side is taken, and
+        its partial derivative by each operand; None of any other.
     stand_in : of a function, another one for passes that look for equal values in samples; None
         where samples of itself tell (:class:`pinion.graph.passes.samples.Samples`).
     text : of a function, the expression in the compiled language, operands before parameters; a
@@ -121,6 +124,7 @@ class Op:
     control: tuple[int, ...] = ()
     fold: FoldRule = lambda node, operands: None
     turn: SignRule | None = None
+    decides: DecisionRule | None = None
     stand_in: FloatRule | None = None
     text: str | Callable[[Node], str] = ""
     price: float = 1.0

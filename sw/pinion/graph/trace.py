@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any, NoReturn
 
+import numpy as np
+
 from . import names
 from .check import verify
 from .graph import Graph, Node, Output, Param, Region
@@ -24,10 +26,14 @@ class Symbol:
     """A scalar that stands for a node of the graph under construction.
 
     It adds, subtracts, multiplies, divides, and has the functions of the operation table as
-    methods (``x.sin()``, ``x.clamp(-1.0, 1.0)``); asking for its value raises.
+    methods (``x.sin()``, ``x.clamp(-1.0, 1.0)``). Compared with ``<``, ``<=``, ``>`` and ``>=`` it
+    gives a condition; asking for its value raises.
     """
 
     __slots__ = ("_tracer", "node")
+
+    # NumPy's scalars leave operations with a symbol to it; arrays go through their elements.
+    __array_priority__ = -1.0
 
     def __init__(self, tracer: Tracer, node: int) -> None:
         self._tracer = tracer
@@ -67,8 +73,37 @@ class Symbol:
     def __pos__(self) -> Symbol:
         return self
 
-    def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Symbol:
+    def __abs__(self) -> Symbol:
+        made: Symbol = self.apply(names.ABS, self)
+        return made
+
+    def _compared(self, other: object, *, swap: bool = False) -> Condition:
+        if isinstance(other, bool) or not isinstance(other, (int, float, Symbol)):
+            return NotImplemented  # type: ignore[no-any-return]
+        pair = (other, self) if swap else (self, other)
+        made: Condition = self.apply(names.LESS, *pair)
+        return made
+
+    def __lt__(self, other: object) -> Condition:
+        return self._compared(other)
+
+    def __gt__(self, other: object) -> Condition:
+        return self._compared(other, swap=True)
+
+    def __le__(self, other: object) -> Condition:
+        more = self._compared(other, swap=True)
+        return more if more is NotImplemented else ~more
+
+    def __ge__(self, other: object) -> Condition:
+        less = self._compared(other)
+        return less if less is NotImplemented else ~less
+
+    def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Any:
         """A function of the operation table, of symbols and numbers; this is one of the operands.
+
+        Returns
+        -------
+        A symbol; of a comparison its condition.
 
         Raises
         ------
@@ -79,13 +114,16 @@ class Symbol:
         for operand in operands:
             if isinstance(operand, (int, float)) and not isinstance(operand, bool):
                 operand = self._tracer.constant(float(operand))
+            if isinstance(operand, Condition):
+                return operand.apply(op, *operands, params=params)
             if not isinstance(operand, Symbol):
                 raise TraceError(
                     f"The operation {op} takes scalars, traced ones and numbers, not "
                     f"{shown(operand)}: apply it to the elements."
                 )
             nodes.append(operand.node)
-        return self._tracer.emit(op, tuple(nodes), tuple(params))
+        made = self._tracer.emit(op, tuple(nodes), tuple(params))
+        return Condition(made) if op == names.LESS else made
 
     def __getattr__(self, name: str) -> Callable[..., Symbol]:
         """A function of the table as a method, which NumPy calls for arrays of symbols."""
@@ -128,10 +166,85 @@ class Symbol:
     def __eq__(self, other: object) -> bool:
         self._no_value("equality")
 
-    def __lt__(self, other: object) -> bool:
-        self._no_value("order")
+    __hash__ = None  # type: ignore[assignment]
 
-    __gt__ = __le__ = __ge__ = __lt__
+
+class Condition:
+    """What a traced comparison says: 1 where it holds, else 0, for ``select`` to choose by.
+
+    Conditions join by ``&``, ``|`` and ``~``, as arrays of truth values do; none of it takes more
+    than a choice. Anything else that is asked of one raises.
+    """
+
+    __slots__ = ("_symbol", "_turned")
+
+    __array_priority__ = -1.0  # as for symbols
+
+    def __init__(self, symbol: Symbol, turned: bool = False) -> None:
+        self._symbol = symbol
+        self._turned = turned
+
+    def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Any:
+        """``select`` with this condition as its first operand.
+
+        Raises
+        ------
+        TraceError
+            For any other operation, or where an operand is a condition as well.
+        """
+        if op != names.SELECT or operands[0] is not self:
+            self._no_number()
+        first, second = operands[1:]
+        if self._turned:
+            first, second = second, first
+        return self._symbol.apply(op, self._symbol, first, second)
+
+    def __invert__(self) -> Condition:
+        return Condition(self._symbol, not self._turned)
+
+    def __and__(self, other: object) -> Condition | bool:
+        if isinstance(other, (bool, np.bool_)):  # a comparison of numbers
+            return self if other else False
+        if not isinstance(other, Condition):
+            self._no_number()
+        if self._turned and other._turned:
+            return ~(~self | ~other)  # type: ignore[operator]  # both are conditions
+        if other._turned:
+            return other & self
+        both = self._symbol, other._symbol, self._symbol._tracer.constant(0.0)
+        return Condition(self.apply(names.SELECT, self, *both[1:]))
+
+    def __or__(self, other: object) -> Condition | bool:
+        if isinstance(other, (bool, np.bool_)):
+            return True if other else self
+        if not isinstance(other, Condition):
+            self._no_number()
+        if self._turned or other._turned:
+            return ~(~self & ~other)  # type: ignore[operator]  # both are conditions
+        one = self._symbol._tracer.constant(1.0)
+        return Condition(self.apply(names.SELECT, self, one, other._symbol))
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def _no_number(self, *_: object) -> NoReturn:
+        raise TraceError(
+            "A traced condition is no number and no choice of operations: write "
+            "select(condition, 1.0, 0.0) where a number is meant."
+        )
+
+    def __bool__(self) -> NoReturn:
+        raise TraceError(
+            "A traced condition has no truth value, as a core does the same operations for every "
+            "input: write select(condition, a, b), minimum or maximum in place of what would "
+            "branch on it (if, while, and, or, not, min, max), (a < x) & (x < b) for a < x < b, "
+            "and compare the elements of arrays one by one."
+        )
+
+    __float__ = __int__ = __index__ = __neg__ = __pos__ = __abs__ = _no_number
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_number
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _no_number
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _no_number  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]
 
 

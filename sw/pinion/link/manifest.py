@@ -108,6 +108,9 @@ class Manifest:
     registers : words of storage between units.
     budget : bound of the error against the float model, by result word, in its unit, on the
         distribution ``budget_distribution``.
+    decisions : how far what a comparison or choice decides by may be from its float value, by node
+        of the graph; where it is nearer to changing sides, no budget holds. Without comparisons not
+        in the file.
     content : digest of graph, schedule and binding.
     snapping : where the robot has right angles in place of its file's rounded ones, what that
         changed (:class:`pinion.functions.Snapping`); empty for the robot as read, and then not in
@@ -143,6 +146,7 @@ class Manifest:
     budget_distribution: str
     content: str
     snapping: dict[str, float] = field(default_factory=dict)
+    decisions: dict[str, float] = field(default_factory=dict)
 
     @property
     def words_in(self) -> int:
@@ -171,8 +175,9 @@ class Manifest:
 
     def _members(self) -> dict[str, Any]:
         members = asdict(self)
-        if not self.snapping:
-            del members["snapping"]
+        for optional in ("snapping", "decisions"):
+            if not members[optional]:
+                del members[optional]
         return members
 
     def write(self, folder: Path) -> None:
