@@ -37,6 +37,10 @@ def uniform_kinds(formats: str) -> list[UnitKind]:
         *dots,
         *adding,
         UnitKind("clamp", 0, (fmt.width,), 0, fmt.width, parameters=(-77, 300)),
+        UnitKind("abs", 0, (fmt.width,), 0, fmt.width),
+        UnitKind("minmax", 0, (fmt.width,) * 2, 0, fmt.width),
+        UnitKind("less", 0, (fmt.width,) * 2, 0, fmt.width, parameters=(fmt.frac,)),
+        UnitKind("select", 0, (fmt.width,) * 3, 0, fmt.width, parameters=(1 << fmt.frac - 1,)),
         UnitKind("hypot2", 0, (fmt.width,) * 2, 0, fmt.width, parameters=(fmt.frac,)),
         UnitKind("add", 0, (fmt.width,) * 2, 0, fmt.width, *quantized),
         UnitKind("align", 0, (fmt.width + 2,), 2, fmt.width, *quantized),
@@ -87,7 +91,7 @@ def test_formats_too_fine_for_a_reciprocal_serve_functions_without_one() -> None
 
 
 def test_multipliers_are_counted() -> None:
-    *dots, clamp, _, add, align, sincos, reciprocal = uniform_kinds("q16.16")
+    *dots, clamp, _, _, _, _, _, add, align, sincos, reciprocal = uniform_kinds("q16.16")
     assert [multiplier_count(kind) for kind in dots] == [1, 2, 3, 4, 5, 8] * 2
     assert multiplier_count(add) == multiplier_count(align) == multiplier_count(clamp) == 0
     assert multiplier_count(sincos) > 0

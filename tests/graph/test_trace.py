@@ -29,11 +29,6 @@ def symbol() -> Symbol:
         (lambda x: x == 1.0, "equality"),
         (lambda x: x == x, "equality"),
         (lambda x: x != 1.0, "equality"),
-        (lambda x: x < 1.0, "order"),
-        (lambda x: x > 1.0, "order"),
-        (lambda x: x <= 1.0, "order"),
-        (lambda x: x >= 1.0, "order"),
-        (lambda x: max(x, 0.0), "order"),
         (lambda x: 1 if x else 2, "truth value"),
     ],
 )

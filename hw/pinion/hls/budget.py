@@ -96,7 +96,7 @@ def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, flo
     for i in decisions(graph, strayed.values):
         bars = decision_adjoints(graph, strayed.values, i, strayed.secants)
         bounds[i] = float(np.max(strayed.bound(bars))) * MARGIN
-    return bounds
+    return {i: bound for i, bound in bounds.items() if bound}  # a condition itself is exact
 
 
 def undecided(
