@@ -35,8 +35,7 @@ def planar() -> Graph:
     tracer.output("angle", angle)
     tracer.output("force", look_up(curve(), x - y))
     tracer.output("back", length * angle.sin() - y)
-    tracer.output("root", sqrt(2.5 - x))
-    tracer.output("turned", arctan2(-x, y * 0.03125) * look_up(curve(), -x))
+    tracer.output("turned", arctan2(-x, y * 0.03125))
     return tracer.finish()
 
 
