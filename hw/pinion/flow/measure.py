@@ -61,7 +61,7 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     values = node_integers(graph, inputs)
     flags |= values.any_saturated(states)
     flagged = int(flags.sum())
-    columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs}
+    columns = {str(name): np.asarray(sent[name], np.float64) for name in graph.inputs}
     good = ~(flags | undecided(graph, columns, made.decisions, states))
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
     floats = _words(row.results, model, row.evaluate(model, doubles))

@@ -299,9 +299,9 @@ def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
         own, at = place[root]
         if own * sign < 0:
             if made[at].kind is Kind.CONST:
-                number = made[at].value
-                assert isinstance(number, float)
-                negated.setdefault(at, put(Kind.CONST, (), 0.0 - number, made[at].node))
+                told = made[at].value
+                assert isinstance(told, float)
+                negated.setdefault(at, put(Kind.CONST, (), 0.0 - told, made[at].node))
             elif at not in negated:
                 negated[at] = put(Kind.NEG, (at,), None, made[at].node)
             at = negated[at]

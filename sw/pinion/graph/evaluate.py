@@ -224,8 +224,8 @@ def _adjoints(
     secants: Mapping[int, Sequence[Any]],
 ) -> list[Any]:
     bars: list[Any] = [0.0] * len(graph.nodes)
-    for node, seed in seeds.items():
-        bars[node] = seed
+    for start, seed in seeds.items():
+        bars[start] = seed
     for i in range(max(seeds), -1, -1):
         node = graph.nodes[i]
         if not node.args or (isinstance(bars[i], float) and bars[i] == 0.0):

@@ -74,8 +74,7 @@ class Symbol:
         return self
 
     def __abs__(self) -> Symbol:
-        made: Symbol = self.apply(names.ABS, self)
-        return made
+        return self._tracer.emit(names.ABS, (self.node,))
 
     def _compared(self, other: object, *, swap: bool = False) -> Condition:
         if isinstance(other, bool) or not isinstance(other, (int, float, Symbol)):
@@ -125,28 +124,31 @@ class Symbol:
         made = self._tracer.emit(op, tuple(nodes), tuple(params))
         return Condition(made) if op == names.LESS else made
 
-    def __getattr__(self, name: str) -> Callable[..., Symbol]:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         """A function of the table as a method, which NumPy calls for arrays of symbols."""
         row = OPS.get(name)
         if row is None or row.family is not Family.FUNCTION:
             raise AttributeError(f"A traced scalar has no attribute '{name}'.")
         others = (row.arity or 1) - 1
 
-        def function(*values: Any) -> Symbol:
+        def function(*values: Any) -> Any:
             return self.apply(name, self, *values[:others], params=values[others:])
 
         return function
 
     def __truediv__(self, other: object) -> Symbol:
         if isinstance(other, Symbol):
-            return self * other.apply(names.RECIPROCAL, other)
+            return self * other._inverse()
         if isinstance(other, (int, float)) and not isinstance(other, bool):
             return self * (1.0 / other)
         return NotImplemented
 
     def __rtruediv__(self, other: object) -> Symbol:
-        inverse = self.apply(names.RECIPROCAL, self)
+        inverse = self._inverse()
         return inverse if other == 1 else other * inverse
+
+    def _inverse(self) -> Symbol:
+        return self._tracer.emit(names.RECIPROCAL, (self.node,))
 
     def _no_value(self, wanted: str) -> NoReturn:
         raise TraceError(
@@ -207,22 +209,26 @@ class Condition:
             return self if other else False
         if not isinstance(other, Condition):
             self._no_number()
-        if self._turned and other._turned:
-            return ~(~self | ~other)  # type: ignore[operator]  # both are conditions
-        if other._turned:
-            return other & self
-        both = self._symbol, other._symbol, self._symbol._tracer.constant(0.0)
-        return Condition(self.apply(names.SELECT, self, *both[1:]))
+        return self._and(other)
 
     def __or__(self, other: object) -> Condition | bool:
         if isinstance(other, (bool, np.bool_)):
             return True if other else self
         if not isinstance(other, Condition):
             self._no_number()
+        return self._or(other)
+
+    def _and(self, other: Condition) -> Condition:
+        if self._turned and other._turned:
+            return ~(~self)._or(~other)
+        if other._turned:
+            return other._and(self)
+        return Condition(self.apply(names.SELECT, self, other._symbol, 0.0))
+
+    def _or(self, other: Condition) -> Condition:
         if self._turned or other._turned:
-            return ~(~self & ~other)  # type: ignore[operator]  # both are conditions
-        one = self._symbol._tracer.constant(1.0)
-        return Condition(self.apply(names.SELECT, self, one, other._symbol))
+            return ~(~self)._and(~other)
+        return Condition(self.apply(names.SELECT, self, 1.0, other._symbol))
 
     __rand__ = __and__
     __ror__ = __or__
@@ -244,7 +250,7 @@ class Condition:
     __float__ = __int__ = __index__ = __neg__ = __pos__ = __abs__ = _no_number
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_number
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _no_number
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _no_number  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _no_number
     __hash__ = None  # type: ignore[assignment]
 
 
