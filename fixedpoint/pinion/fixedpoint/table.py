@@ -311,7 +311,7 @@ def _largest(pieces: Piecewise, power: int, target: Format) -> float:
 
 def _constant(value: float) -> int:
     """A constant coefficient in last bits, with the half that rounds in it."""
-    return round(value * 2**_SUM_GUARD_BITS) + (1 << (_SUM_GUARD_BITS - 1))
+    return round(value * 2.0**_SUM_GUARD_BITS) + (1 << (_SUM_GUARD_BITS - 1))
 
 
 def _length(x: float) -> int:

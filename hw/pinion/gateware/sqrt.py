@@ -69,10 +69,9 @@ class SqrtUnit(Unit):
         # What is left is kept with the sign that says which digit came of it.
         rows = []
         for six in range(1 << 2 * FIRST_DIGITS):
-            root = math.isqrt(six)
-            last = root | 1  # the odd root that was tried last
-            left = six - root * root if root % 2 else six - last * last
-            rows.append(root | (left & 0x1F) << FIRST_DIGITS)
+            digits = math.isqrt(six)
+            tried = digits | 1  # the last digit as it was tried
+            rows.append(digits | (six - tried * tried & 0x1F) << FIRST_DIGITS)
         top = 2 * (p.digits - FIRST_DIGITS)
         found = look_up(rows, FIRST_DIGITS + 5, bits[top:])
         found = delay(m, found, 1, "first")
@@ -85,10 +84,10 @@ class SqrtUnit(Unit):
             positive = root[0]
             pair, rest = rest[-2:], rest[:-2]
             shifted = Cat(pair, left).as_signed()
-            tried = Cat(C(1, 1), ~positive, root, C(0, 1)).as_signed()
+            change = Cat(C(1, 1), ~positive, root, C(0, 1)).as_signed()
             width = digit + 3
             total = Signal(signed(width), name=f"left{digit}")
-            m.d.comb += total.eq(add_sub(m, shifted, tried, positive, f"digit{digit}"))
+            m.d.comb += total.eq(add_sub(m, shifted, change, positive, f"digit{digit}"))
             root = delay(m, Cat(~total[-1], root), 1, f"root{digit}_")
             left = delay(m, total, 1, f"left_reg{digit}_")
             if len(rest):
