@@ -74,7 +74,7 @@ class SqrtUnit(Unit):
             rows.append(digits | (six - tried * tried & 0x1F) << FIRST_DIGITS)
         top = 2 * (p.digits - FIRST_DIGITS)
         found = look_up(rows, FIRST_DIGITS + 5, bits[top:])
-        found = delay(m, found, 1, "first")
+        found = delay(m, found, 1, "highest")
         root: Value = found[:FIRST_DIGITS]
         left: Value = found[FIRST_DIGITS:].as_signed()
         rest = delay(m, bits[:top], 1, "rest0_")

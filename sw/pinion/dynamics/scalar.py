@@ -160,7 +160,16 @@ def look_up(table: Piecewise, x: Scalar) -> Scalar:
     Parameters
     ----------
     table : made of a function or of samples by :meth:`Piecewise.fit` or :meth:`Piecewise.samples`.
+
+    Raises
+    ------
+    TypeError : of a table that is none.
     """
+    if not isinstance(table, Piecewise):
+        raise TypeError(
+            f"look_up takes a table and then what to look up, not {table!r:.60}: make one with "
+            "Piecewise.fit(function, low, high, error=...) or Piecewise.samples(x, y, error=...)."
+        )
     floats = partial(_looked_up, table)
     return cast("Scalar", apply("look_up", floats, x, params=(table.text,)))
 
