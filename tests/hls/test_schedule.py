@@ -348,7 +348,8 @@ def test_slower_units_make_a_longer_schedule() -> None:
 def test_formats_change_a_schedule_through_the_latencies_of_table_units_alone() -> None:
     finer = timing_for(FormatPlan.parse("q10.26"))
     assert timing_for(Q16) == TIMING != finer
-    assert replace(finer, sincos=TIMING.sincos, reciprocal=TIMING.reciprocal) == TIMING
+    tables = {"sincos": TIMING.sincos, "reciprocal": TIMING.reciprocal}
+    assert replace(finer, word=TIMING.word, **tables) == TIMING
     for name in ("rnea", "minv"):  # `designed` gives both formats the latencies of q16.16
         other = designed("iiwa14", 8, "q12.20", name=name).binding.schedule
         assert other.start == designed("iiwa14", 8, name=name).binding.schedule.start, name
