@@ -71,6 +71,8 @@ def test_every_operation_has_instructions_and_every_instruction_an_expression() 
         params = {"sum": (1, -1, 1), "dot": (1, -1), "const": (2.5,)}.get(name, ())
         if name == "clamp":
             params = (-0.5, 0.25)
+        if name == "look_up":
+            params = ("-2.0 2.0 1.0 1.0 0.0 0.5 -0.25 1.0 0.75",)
         if name == "quantize":
             params = (32, 16, "nearest", "saturate")
         graph = Graph((x, Node(name, (0,) * arity, params)), (("y", 1),))

@@ -21,6 +21,8 @@ from pinion.hls.units import UNITS
 from tests.gateware.cores import bound, rnea
 from tests.graph.helpers import offsets
 
+# A table from 0 to 1: ends, step, degree, error, coefficients.
+LINE = (0.0, 1.0, 0.0, 1.0, 0.0, 0.5, 1.0)
 PLANS = ("q16.16", "q12.20", "q10.8", "q10.26")
 
 
@@ -41,6 +43,11 @@ def uniform_kinds(formats: str) -> list[UnitKind]:
         UnitKind("minmax", 0, (fmt.width,) * 2, 0, fmt.width),
         UnitKind("less", 0, (fmt.width,) * 2, 0, fmt.width, parameters=(fmt.frac,)),
         UnitKind("select", 0, (fmt.width,) * 3, 0, fmt.width, parameters=(1 << fmt.frac - 1,)),
+        UnitKind(
+            "sqrt", 0, (fmt.width,), 0, fmt.width, parameters=(fmt.frac % 2, -(-fmt.frac // 2))
+        ),
+        UnitKind("arctan2", 0, (fmt.width,) * 2, 0, fmt.width, parameters=(fmt.frac,)),
+        UnitKind("look_up", 0, (fmt.width,), 0, fmt.width, parameters=(fmt.frac, fmt.frac, *LINE)),
         UnitKind("hypot2", 0, (fmt.width,) * 2, 0, fmt.width, parameters=(fmt.frac,)),
         UnitKind("add", 0, (fmt.width,) * 2, 0, fmt.width, *quantized),
         UnitKind("align", 0, (fmt.width + 2,), 2, fmt.width, *quantized),
@@ -91,9 +98,13 @@ def test_formats_too_fine_for_a_reciprocal_serve_functions_without_one() -> None
 
 
 def test_multipliers_are_counted() -> None:
-    *dots, clamp, _, _, _, _, _, add, align, sincos, reciprocal = uniform_kinds("q16.16")
+    *dots, clamp, _, _, _, _, sqrt, angle, table, _, add, align, sincos, reciprocal = uniform_kinds(
+        "q16.16"
+    )
     assert [multiplier_count(kind) for kind in dots] == [1, 2, 3, 4, 5, 8] * 2
     assert multiplier_count(add) == multiplier_count(align) == multiplier_count(clamp) == 0
+    assert multiplier_count(sqrt) == multiplier_count(angle) == 0
+    assert multiplier_count(table) == 1  # of degree 1
     assert multiplier_count(sincos) > 0
     assert multiplier_count(reciprocal) == 3  # linear, quadratic, square of the remainder
 

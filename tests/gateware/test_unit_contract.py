@@ -8,17 +8,26 @@ from collections.abc import Callable
 import pytest
 from amaranth.hdl import Module, signed
 
+from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.format import Format, Overflow, Rounding
+from pinion.fixedpoint.piecewise import Piecewise
 from pinion.fixedpoint.sincos import SinCos
+from pinion.fixedpoint.sqrt import Sqrt
+from pinion.fixedpoint.table import Table
 from pinion.gateware.add import AddUnit
 from pinion.gateware.align import AlignUnit
+from pinion.gateware.atan2 import Atan2Unit
 from pinion.gateware.clamp import ClampUnit
 from pinion.gateware.dot import DotUnit
 from pinion.gateware.float32 import FixedToFloat, FloatToFixed
 from pinion.gateware.sincos import SinCosUnit
+from pinion.gateware.sqrt import SqrtUnit
+from pinion.gateware.table import TableUnit
 from pinion.gateware.unit import Unit, delay
 
 Q16 = Format(32, 16)
+
+LINE = Piecewise.fit(lambda x: 2.0 * x, -1.0, 1.0, error=1e-6)
 
 UNITS: dict[str, Callable[[], Unit]] = {
     "dot3": lambda: DotUnit(
@@ -48,6 +57,9 @@ UNITS: dict[str, Callable[[], Unit]] = {
     ),
     "clamp": lambda: ClampUnit(width=27, low=-1000, high=70000),
     "sincos": lambda: SinCosUnit(SinCos(source=Q16, target=Q16)),
+    "sqrt": lambda: SqrtUnit(Sqrt(source=Q16, target=Q16)),
+    "angle": lambda: Atan2Unit(Atan2(source=Q16, target=Q16)),
+    "table": lambda: TableUnit(Table(source=Q16, target=Q16, piecewise=LINE)),
     "float_to_fixed": lambda: FloatToFixed(target=Q16),
     "fixed_to_float": lambda: FixedToFloat(source=Q16),
 }

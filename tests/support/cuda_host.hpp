@@ -492,6 +492,8 @@ template <class T> static inline T __ldg(const T *p) { return *p; }
 template <class T> static inline void __stcs(T *p, T x) { *p = x; }
 static inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
+static inline float __fsqrt_rn(float a) { return __builtin_sqrtf(a); }
+static inline double __dsqrt_rn(double a) { return __builtin_sqrt(a); }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 

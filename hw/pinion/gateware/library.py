@@ -15,8 +15,12 @@ from types import MappingProxyType
 from amaranth.hdl import Module
 
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
+from pinion.fixedpoint.atan2 import Atan2
+from pinion.fixedpoint.piecewise import Piecewise
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
+from pinion.fixedpoint.sqrt import Sqrt
+from pinion.fixedpoint.table import Table
 from pinion.graph import names
 from pinion.hls.auto import AutoFormats
 from pinion.hls.lower import FormatPlan
@@ -25,12 +29,15 @@ from pinion.hls.timing import Timing
 
 from .add import AddUnit
 from .align import AlignUnit
+from .atan2 import Atan2Unit
 from .choices import AbsUnit, LessUnit, MinMaxUnit, SelectUnit
 from .clamp import ClampUnit
 from .dot import DotUnit
 from .hypot2 import Hypot2Unit
 from .reciprocal import ReciprocalUnit
 from .sincos import SinCosUnit
+from .sqrt import SqrtUnit
+from .table import TableUnit
 from .unit import Unit
 
 
@@ -72,6 +79,28 @@ def _hypot2(kind: UnitKind, timing: Timing) -> Unit:
     return Hypot2Unit(width=kind.widths[0], shift=int(kind.parameters[0]), target_width=kind.width)
 
 
+def _sqrt(kind: UnitKind, timing: Timing) -> Unit:
+    odd, point = map(int, kind.parameters)
+    formats = Sqrt(source=Format(kind.widths[0], odd), target=Format(kind.width, point))
+    return SqrtUnit(formats, latency=timing.sqrt)
+
+
+def _arctan2(kind: UnitKind, timing: Timing) -> Unit:
+    angle = Format(kind.width, int(kind.parameters[0]))
+    formats = Atan2(source=Format(kind.widths[0], 0), target=angle)
+    return Atan2Unit(formats, latency=timing.arctan2)
+
+
+def _look_up(kind: UnitKind, timing: Timing) -> Unit:
+    operand, result, *numbers = kind.parameters
+    table = Table(
+        source=Format(kind.widths[0], int(operand)),
+        target=Format(kind.width, int(result)),
+        piecewise=Piecewise.of(numbers),
+    )
+    return TableUnit(table, table_stages=timing.table)
+
+
 def _less(kind: UnitKind, timing: Timing) -> Unit:
     frac = int(kind.parameters[0])
     return LessUnit(width=kind.widths[0], target_width=kind.width, target_frac=frac)
@@ -96,6 +125,9 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
         "less": Component(make=_less, operands=("a", "b")),
         "select": Component(make=_select, operands=("condition", "a", "b")),
         "hypot2": Component(make=_hypot2, operands=("a", "b")),
+        "sqrt": Component(make=_sqrt, operands=("x",)),
+        "arctan2": Component(make=_arctan2, operands=("y", "x")),
+        "look_up": Component(make=_look_up, operands=("x",)),
     }
 )
 """By the names of the rows of :mod:`pinion.hls.units`."""
@@ -155,6 +187,7 @@ def timing_for(
             rounding=0,
             port=port,
             word=tables.stored,
+            point=None,
             table=2 if port or tables.multiplier.square else 1,
             add=add,
             sincos=SinCosUnit(turn, port_stages=port).latency,
@@ -169,6 +202,7 @@ def timing_for(
         multiplier_stages=multiplier_stages,
         add=add,
         word=plan.default.width,
+        point=plan.default.frac,
         sincos=unit.latency,
     )
     try:

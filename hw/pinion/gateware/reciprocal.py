@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.reciprocal import Reciprocal
+from pinion.gateware.normalise import DIGITS, leading_signs, parts, shift
 from pinion.gateware.unit import Unit, delay, inverted
-
-# Distances of so many binary digits are found and shifted by in one cycle.
-_DIGITS = 4
 
 
 class ReciprocalUnit(Unit):
@@ -78,7 +76,7 @@ class ReciprocalUnit(Unit):
         self.multipliers = len(self.multiplier_widths)
         # Distances of 0 to width - 1 - low_bits, in the binary digits that each stage examines.
         self._most = max(p.source.width - 1 - p.low_bits, 0)
-        self._up = _parts(self._most.bit_length(), _DIGITS)
+        self._up = parts(self._most.bit_length(), DIGITS)
         self._lookup = table_stages + 1 + max(multiplier_stages - table_stages, 0)
         super().__init__(
             {"x": signed(p.source.width)},
@@ -118,8 +116,8 @@ class ReciprocalUnit(Unit):
             weight -= bits
             name = f"up{number}"
             cases = min(1 << bits, (self._most >> weight) + 1)
-            digit = _leading_signs(m, normal, minus, cases, 1 << weight, name)
-            shifted = _shift(m, normal, digit, cases, 1 << weight, name, left=True)
+            digit = leading_signs(m, normal, minus, cases, 1 << weight, name)
+            shifted = shift(m, normal, digit, cases, 1 << weight, name, left=True)
             normal = delay(m, shifted, 1, f"{name}_reg")
             distance = delay(m, Cat(digit, distance), 1, f"{name}_distance")
             minus = delay(m, minus, 1, f"{name}_minus")
@@ -200,47 +198,12 @@ class ReciprocalUnit(Unit):
         return m
 
 
-def _parts(bits: int, most: int) -> tuple[int, ...]:
-    """`bits` in the fewest parts of at most `most`, as equal as can be, the larger ones first."""
-    count = -(-bits // most)
-    return tuple((bits + count - 1 - i) // count for i in range(count))
-
-
-def _leading_signs(
-    m: Module, value: Value, sign: Value, cases: int, weight: int, name: str
-) -> Signal:
-    """Leading groups of `weight` bits that all are `sign`, fewer than `cases` of them."""
-    digit = Signal(range(cases), name=f"{name}_digit")
-    width = len(value)
-    m.d.comb += digit.eq(cases - 1)
-    for i in reversed(range(cases - 1)):
-        group = value[max(width - (i + 1) * weight, 0) : max(width - i * weight, 0)]
-        with m.If((group ^ sign.replicate(len(group))).any()):
-            m.d.comb += digit.eq(i)
-    return digit
-
-
-def _shift(
-    m: Module, value: Value, digit: Value, cases: int, weight: int, name: str, *, left: bool
-) -> Signal:
-    """`value` shifted by ``digit * weight``, a digit below `cases`, in as many bits as it has."""
-    shifted = Signal(len(value), name=f"{name}_shifted")
-    with m.Switch(digit):
-        for i in range(cases):
-            distance = i * weight
-            moved = Cat(C(0, distance), value) if left else value >> distance
-            # Digits past the last never matter: let them cost nothing.
-            with m.Case(i) if i < cases - 1 else m.Default():
-                m.d.comb += shifted.eq(moved)
-    return shifted
-
-
 def _shift_back(m: Module, value: Value, distance: Value, most: int, name: str) -> Value:
     """`value` shifted right by up to `most`, two binary digits at a time: a lookup table each."""
     for low in reversed(range(0, len(distance), 2)):
         digit = distance[low : low + 2]
         cases = 1 << len(digit)
-        value = _shift(m, value, digit, cases, 1 << low, f"{name}{low}", left=False)
+        value = shift(m, value, digit, cases, 1 << low, f"{name}{low}", left=False)
     return value
 
 

@@ -3,14 +3,16 @@
 Each place that loses information adds at most a known error: half a last bit for a rounding, the
 distance of a constant from its integer, the sine unit's own bound. To first order a result strays
 by the sum of these errors, each times the result's sensitivity to that place. Sensitivities come
-from reverse-mode differentiation at given states; the budget is the largest such sum over the
-states, times a margin for second-order terms and for states between the samples. That holds for
-requests all of whose comparisons are decided: by more than what they compare may be off.
+from reverse-mode differentiation at given states, but for functions with a singularity: their rows
+know how far they stray for operands that are off by so much. The budget is the largest such sum
+over the states, times a margin for second-order terms and for states between the samples. That
+holds for requests all of whose comparisons are decided: by more than what they compare may be off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +40,35 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
     return errors
 
 
+class _Strayed:
+    """How far values of a fixed graph may be from floats at each of some states."""
+
+    def __init__(self, graph: Graph, inputs: Mapping[str, Floats]) -> None:
+        self.graph = graph
+        self.errors = introduced_errors(graph)
+        self.values = node_floats(graph, inputs)
+        self.count = max((np.size(v) for v in inputs.values()), default=1)
+        self.secants: dict[int, Sequence[Any]] = {}
+        for i, node in enumerate(graph.nodes):
+            if (rule := OPS[node.op].secant) is not None:
+                # Near a singularity the tangent says little about how far a value strays.
+                operands = [np.broadcast_to(self.values[a], (self.count,)) for a in node.args]
+                errors = [self.bound(self.sensitivities(a)) for a in node.args]
+                self.secants[i] = rule(node, operands, errors)
+
+    def sensitivities(self, node: int) -> list[Any]:
+        """Of a node to every node before it."""
+        return adjoints(self.graph, self.values, node, self.secants)
+
+    def bound(self, bars: Sequence[Any]) -> Floats:
+        """How far strays what has these sensitivities, (n,)."""
+        total = np.zeros(self.count)
+        for error, bar in zip(self.errors, bars, strict=True):
+            if error:
+                total = total + np.abs(bar) * error
+        return total
+
+
 def state_budgets(
     graph: Graph, inputs: Mapping[str, Floats], advance: Advance = unheard
 ) -> dict[str, Floats]:
@@ -48,16 +79,11 @@ def state_budgets(
     inputs : states (n,) by input word.
     advance : called with the share of the results that is done.
     """
-    errors = introduced_errors(graph)
-    values = node_floats(graph, inputs)
-    count = max((np.size(v) for v in inputs.values()), default=1)
+    strayed = _Strayed(graph, inputs)
     bounds: dict[str, Floats] = {}
-    for name, node in graph.outputs:
-        total = np.zeros(count)
-        for error, bar in zip(errors, adjoints(graph, values, node), strict=True):
-            if error:
-                total = total + np.abs(bar) * error
-        bounds[name] = total + FLOAT32_EPS * np.abs(values[node])
+    for name, result in graph.outputs:
+        bounds[name] = strayed.bound(strayed.sensitivities(result))
+        bounds[name] += FLOAT32_EPS * np.abs(strayed.values[result])
         advance(len(bounds) / len(graph.outputs))
     return bounds
 
@@ -68,13 +94,11 @@ def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, flo
     A comparison of values that are nearer than that may be decided either way; where it is, the
     result's error has no bound.
     """
-    errors = introduced_errors(graph)
-    values = node_floats(graph, inputs)
+    strayed = _Strayed(graph, inputs)
     bounds: dict[int, float] = {}
-    for i in decisions(graph, values):
-        bars = decision_adjoints(graph, values, i)
-        total = sum(np.abs(bar) * error for error, bar in zip(errors, bars, strict=True) if error)
-        bounds[i] = float(np.max(total)) * MARGIN
+    for i in decisions(graph, strayed.values):
+        bars = decision_adjoints(graph, strayed.values, i, strayed.secants)
+        bounds[i] = float(np.max(strayed.bound(bars))) * MARGIN
     return {i: bound for i, bound in bounds.items() if bound}  # a condition itself is exact
 
 

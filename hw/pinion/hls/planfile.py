@@ -144,8 +144,8 @@ class SavedPlan:
         if len(shared) > 1 or at_result - {value.frac}:
             what = [p.value for p in points]
             return f"{node.op} reads its operands at these binary points: {', '.join(what)}"
-        if OPS[node.op].least > value.max:
-            return f"the value of {node.op} holds {OPS[node.op].least:g}"
+        if (least := OPS[node.op].least_of(node)) > value.max:
+            return f"the value of {node.op} holds {least:g}"
         return ""
 
 

@@ -194,7 +194,7 @@ class _Planner:
         """Operands at the binary points that the row asks for, each no finer than it is stored."""
         row = OPS[node.op]
         finest = [self.summand(a) for a in node.args]
-        own = tight(max(float(self.reach[i]), row.least), self.stored)
+        own = tight(max(float(self.reach[i]), row.least_of(node)), self.stored)
         fracs = {
             point: min(f for f, p in zip(finest, row.points, strict=True) if p is point)
             for point in set(row.points)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pinion.fixedpoint import Format
+from pinion.fixedpoint.atan2 import Atan2
+from pinion.fixedpoint.sqrt import Sqrt
 from pinion.graph import names
 from pinion.graph.ops import OPS, Family
 
@@ -31,6 +34,7 @@ class Timing:
     align : a quantization on its own.
     word : bits of a stored word, on which latencies of other functions' units depend
         (:mod:`pinion.hls.units`).
+    point : fraction bits of a word, None where signals differ in them.
     sincos : a sine or cosine; it depends on the formats, the default is that of q16.16.
     reciprocal : a reciprocal; likewise.
     """
@@ -44,6 +48,7 @@ class Timing:
     add: int = 1
     align: int = 1
     word: int = 32
+    point: int | None = 16
     sincos: int = 7
     reciprocal: int = 8
 
@@ -67,6 +72,27 @@ class Timing:
                 f"{self.add}) for 1 or 2 additions (got {self.chained}); an alignment takes 1 (got "
                 f"{self.align})."
             )
+
+    @property
+    def sqrt(self) -> int:
+        """A square root: a cycle a digit, of which words by signal have as many as bits."""
+        if self.point is None:
+            return self.word
+        fmt = Format(self.word, self.point)
+        return Sqrt(source=fmt, target=fmt).digits
+
+    @property
+    def arctan2(self) -> int:
+        """An angle: magnitudes, four digits a cycle of the distance that they are shifted, and a
+        cycle a turn."""
+        angle = Format(self.word, self.word - 3 if self.point is None else self.point)
+        shifts = -(-(self.word - 1).bit_length() // 4)
+        return 1 + shifts + Atan2(source=angle, target=angle).turns
+
+    @property
+    def look_up(self) -> int:
+        """A table of polynomials: ends, segment, memory, products, sum."""
+        return 2 + self.table + 1 + 1
 
     def stages(self, wide: bool) -> int:
         """Registers from a product's operands to the sum."""

@@ -39,6 +39,9 @@ _ROWS = (
     UnitRow(name="less", price=0.1, latency=lambda width: 1),
     UnitRow(name="select", price=0.1, latency=lambda width: 1),
     UnitRow(name="hypot2", price=2.0, latency=lambda width: 3, flags=True),
+    UnitRow(name="sqrt", price=3.0, latency=None, flags=True),
+    UnitRow(name="arctan2", price=10.0, latency=None, flags=True),
+    UnitRow(name="look_up", price=5.0, latency=None),
 )
 
 UNITS: Mapping[str, UnitRow] = MappingProxyType({row.name: row for row in _ROWS})

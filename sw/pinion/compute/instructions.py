@@ -368,7 +368,7 @@ def _function(
         return sign, put(kind, plain.args, None, node)
     numbers = [float(p) for p in plain.params if not isinstance(p, str)]
     constants = tuple(put(Kind.CONST, (), number, node) for number in numbers)
-    return sign, put(kind, (*plain.args, *constants), OPS[plain.op], node)
+    return sign, put(kind, (*plain.args, *constants), OPS[plain.op].bound(plain), node)
 
 
 def _without_unread(program: Program) -> Program:

@@ -225,7 +225,7 @@ class _Printer:
     def _line(self, i: int, reads: Sequence[str] | None = None) -> str:
         it = self.program.instructions[i]
         reads = [self._read(a) for a in it.args] if reads is None else reads
-        form = it.value.text if isinstance(it.value, Op) else EXPRESSIONS[it.kind]
+        form = str(it.value.text) if isinstance(it.value, Op) else EXPRESSIONS[it.kind]
         text = form.format(*reads)
         line = f"const V {self.names[i]} = {text};"
         if self.graph is not None and self.graph.nodes[it.node].line:

@@ -18,6 +18,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from pinion.fixedpoint.piecewise import Piecewise
+
 
 class Scalar(Protocol):
     """What an element must know: the ring operations, with Python floats on either side."""
@@ -139,6 +141,41 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
 def hypot2(a: Scalar, b: Scalar) -> Scalar:
     """Return ``a^2 + b^2``, rounded once."""
     return cast("Scalar", apply("hypot2", lambda a, b: a * a + b * b, a, b))
+
+
+def sqrt(x: Scalar) -> Scalar:
+    """Square root; 0 for operands below 0, which hardware flags."""
+    return cast("Scalar", apply("sqrt", lambda x: np.sqrt(np.maximum(x, 0.0)), x))
+
+
+def arctan2(y: Scalar, x: Scalar) -> Scalar:
+    """Angle [rad] of the vector (x, y) from the x axis, -pi to pi; 0 for (0, 0), which hardware
+    flags."""
+    return cast("Scalar", apply("arctan2", lambda y, x: np.arctan2(y + 0.0, x + 0.0), y, x))
+
+
+def look_up(table: Piecewise, x: Scalar) -> Scalar:
+    """Value of a table at ``x``, and at its nearer end where ``x`` is outside of its ends.
+
+    Parameters
+    ----------
+    table : made of a function or of samples by :meth:`Piecewise.fit` or :meth:`Piecewise.samples`.
+
+    Raises
+    ------
+    TypeError : of a table that is none.
+    """
+    if not isinstance(table, Piecewise):
+        raise TypeError(
+            f"look_up takes a table and then what to look up, not {table!r:.60}: make one with "
+            "Piecewise.fit(function, low, high, error=...) or Piecewise.samples(x, y, error=...)."
+        )
+    floats = partial(_looked_up, table)
+    return cast("Scalar", apply("look_up", floats, x, params=(table.text,)))
+
+
+def _looked_up(table: Piecewise, x: Any, text: str) -> Any:
+    return table.floats(x)
 
 
 def is_zero(x: Scalar) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -164,19 +165,25 @@ def evaluate_integers(graph: Graph, inputs: Mapping[str, Ints]) -> tuple[dict[st
     return results, run.any_saturated(count)
 
 
-def adjoints(graph: Graph, values: list[Any], output: int) -> list[Any]:
+def adjoints(
+    graph: Graph,
+    values: list[Any],
+    output: int,
+    secants: Mapping[int, Sequence[Any]] = MappingProxyType({}),
+) -> list[Any]:
     """Sensitivity of one node to every node before it: d(output)/d(node), reverse mode.
 
     Parameters
     ----------
     values : node values from :func:`node_floats`.
     output : the node to differentiate.
+    secants : what stands for the derivatives of some nodes by their operands.
 
     Returns
     -------
     An array (n,) a node, 0.0 where the output does not depend on it.
     """
-    return _adjoints(graph, values, {output: 1.0})
+    return _adjoints(graph, values, {output: 1.0}, secants)
 
 
 def decisions(graph: Graph, values: list[Any]) -> dict[int, Any]:
@@ -193,7 +200,12 @@ def decisions(graph: Graph, values: list[Any]) -> dict[int, Any]:
     return found
 
 
-def decision_adjoints(graph: Graph, values: list[Any], node: int) -> list[Any]:
+def decision_adjoints(
+    graph: Graph,
+    values: list[Any],
+    node: int,
+    secants: Mapping[int, Sequence[Any]] = MappingProxyType({}),
+) -> list[Any]:
     """Sensitivity of the quantity that a node decides by to every node before it."""
     made = graph.nodes[node]
     rule = OPS[made.op].decides
@@ -202,10 +214,15 @@ def decision_adjoints(graph: Graph, values: list[Any], node: int) -> list[Any]:
     seeds: dict[int, float] = {}
     for arg, partial in zip(made.args, partials, strict=True):
         seeds[arg] = seeds.get(arg, 0.0) + partial
-    return _adjoints(graph, values, seeds)
+    return _adjoints(graph, values, seeds, secants)
 
 
-def _adjoints(graph: Graph, values: list[Any], seeds: Mapping[int, float]) -> list[Any]:
+def _adjoints(
+    graph: Graph,
+    values: list[Any],
+    seeds: Mapping[int, float],
+    secants: Mapping[int, Sequence[Any]],
+) -> list[Any]:
     bars: list[Any] = [0.0] * len(graph.nodes)
     for start, seed in seeds.items():
         bars[start] = seed
@@ -213,7 +230,9 @@ def _adjoints(graph: Graph, values: list[Any], seeds: Mapping[int, float]) -> li
         node = graph.nodes[i]
         if not node.args or (isinstance(bars[i], float) and bars[i] == 0.0):
             continue
-        partials = OPS[node.op].derivative(node, [values[a] for a in node.args])
+        partials = secants.get(i)
+        if partials is None:
+            partials = OPS[node.op].derivative(node, [values[a] for a in node.args])
         for arg, partial in zip(node.args, partials, strict=True):
             bars[arg] = bars[arg] + bars[i] * partial
     return bars

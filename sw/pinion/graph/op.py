@@ -6,7 +6,7 @@ The rows themselves stand in :mod:`.ops` and the modules that it gathers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 from typing import Any
@@ -20,6 +20,7 @@ FloatRule = Callable[[Node, Sequence[Any]], Any]
 FormatRule = Callable[[Node, Sequence[Format]], Format]
 IntegerRule = Callable[[Node, Sequence[Exact], Sequence[Format]], tuple[Exact, Flags | None]]
 DerivativeRule = Callable[[Node, Sequence[Any]], Sequence[Any]]
+SecantRule = Callable[[Node, Sequence[Any], Sequence[Any]], Sequence[Any]]
 ErrorRule = Callable[[Node, Sequence[Format], Format], float]
 UnitRule = Callable[[Node, Sequence[Format], Format], tuple[float, ...]]
 FoldRule = Callable[[Node, Sequence[Node]], float | int | None]
@@ -71,6 +72,9 @@ class Op:
     fmt : result format from operand formats (fixed dialect).
     integers : exact result, and which elements saturated (None where none can).
     derivative : partial derivative by each operand.
+    secant : of a function that is not smooth everywhere, what stands for the derivative in error
+        budgets: from operands and bounds of their errors, such that a bound follows of how far the
+        result strays. None where the derivative does.
     unit : kind of hardware unit, or "" where the node needs none of its own.
     check : a complaint about a node's operands and parameters, or "".
     commutative : its two operands may change places.
@@ -79,7 +83,8 @@ class Op:
         function of the node where that varies.
     error : largest error of a fixed-dialect result, beside those of its operands.
     points : of a function, at which binary point its unit reads each operand.
-    least : of a function, its result's format holds this magnitude, whatever was seen.
+    least : of a function, its result's format holds this magnitude, whatever was seen; a function
+        of the node where that varies.
     unit_parameters : of a function, what the hardware unit is made with besides its words' widths,
         from the formats of the operands as read and that of the result.
     control : of a function, the bits that tell a unit of several operations which one this is.
@@ -91,7 +96,8 @@ class Op:
         its partial derivative by each operand; None of any other.
     stand_in : of a function, another one for passes that look for equal values in samples; None
         where samples of itself tell (:class:`pinion.graph.passes.samples.Samples`).
-    text : of a function, the expression in the compiled language, operands before parameters.
+    text : of a function, the expression in the compiled language, operands before parameters; a
+        function of the node where a parameter is a text.
     price : of a function, in instructions of a vector unit.
     counted : of a function, its column among the counted operations.
     """
@@ -105,6 +111,7 @@ class Op:
     fmt: FormatRule
     integers: IntegerRule
     derivative: DerivativeRule
+    secant: SecantRule | None = None
     unit: str = ""
     check: Callable[[Node], str] = lambda node: ""
     commutative: bool = False
@@ -112,14 +119,14 @@ class Op:
     real: int | Callable[[Node], int] = 0
     error: ErrorRule = lambda node, sources, target: 0.0
     points: tuple[Point, ...] = ()
-    least: float = 0.0
+    least: float | Callable[[Node], float] = 0.0
     unit_parameters: UnitRule = lambda node, sources, target: ()
     control: tuple[int, ...] = ()
     fold: FoldRule = lambda node, operands: None
     turn: SignRule | None = None
     decides: DecisionRule | None = None
     stand_in: FloatRule | None = None
-    text: str = ""
+    text: str | Callable[[Node], str] = ""
     price: float = 1.0
     counted: str = ""
 
@@ -148,6 +155,16 @@ class Op:
     def real_params(self, node: Node) -> tuple[Param, ...]:
         """The parameters that a node has in the real dialect, of a node of either."""
         return node.params[: self.real_count(node)]
+
+    def least_of(self, node: Node) -> float:
+        """The magnitude that a node's format holds whatever was seen."""
+        return self.least if isinstance(self.least, float) else self.least(node)
+
+    def bound(self, node: Node) -> Op:
+        """This row for one node, whose parameters that are texts need not be given any more."""
+        if isinstance(self.text, str):
+            return self
+        return replace(self, text=self.text(node), floats=lambda _, x: self.floats(node, x))
 
     def own_format(self, node: Node) -> Format:
         """The format that a fixed-dialect node carries among its parameters."""

@@ -22,7 +22,7 @@ from pinion.fixedpoint import (
     from_float,
 )
 
-from . import choices, elementary, names
+from . import choices, curves, elementary, names
 from .graph import Node
 from .op import Family, Op, constant_format
 from .rules import (
@@ -240,5 +240,14 @@ _QUANTIZE = Op(
 )
 
 OPS: Mapping[str, Op] = MappingProxyType(
-    {row.name: row for row in (*_ARITHMETIC, *elementary.ROWS, *choices.ROWS, _QUANTIZE)}
+    {
+        row.name: row
+        for row in (
+            *_ARITHMETIC,
+            *elementary.ROWS,
+            *curves.ROWS,
+            *choices.ROWS,
+            _QUANTIZE,
+        )
+    }
 )

@@ -215,4 +215,100 @@ template <class I> PINION_INLINE bool any(I mask) {
 PINION_INLINE bool any(int32_t mask) { return mask != 0; }
 PINION_INLINE bool any(int64_t mask) { return mask != 0; }
 
+// Square roots; of what is below zero, zero. NaN stays.
+#if PINION_ISA_AVX512
+PINION_INLINE f32v correct_root(f32v x) { return _mm512_sqrt_ps(x); }
+PINION_INLINE f64v correct_root(f64v x) { return _mm512_sqrt_pd(x); }
+#elif PINION_ISA_AVX2
+PINION_INLINE f32v correct_root(f32v x) { return _mm256_sqrt_ps(x); }
+PINION_INLINE f64v correct_root(f64v x) { return _mm256_sqrt_pd(x); }
+#elif PINION_ISA_NEON
+PINION_INLINE f32v correct_root(f32v x) { return vsqrtq_f32(x); }
+PINION_INLINE f64v correct_root(f64v x) { return vsqrtq_f64(x); }
+#elif PINION_ISA_PORTABLE
+PINION_INLINE f32v correct_root(f32v x) {
+  for (int i = 0; i < Traits<f32v>::lanes; ++i) x[i] = __builtin_sqrtf(x[i]);
+  return x;
+}
+PINION_INLINE f64v correct_root(f64v x) {
+  for (int i = 0; i < Traits<f64v>::lanes; ++i) x[i] = __builtin_sqrt(x[i]);
+  return x;
+}
+#endif
+#if PINION_ISA_CUDA
+PINION_INLINE float correct_root(float x) { return __fsqrt_rn(x); }
+PINION_INLINE double correct_root(double x) { return __dsqrt_rn(x); }
+#else
+PINION_INLINE float correct_root(float x) { return __builtin_sqrtf(x); }
+PINION_INLINE double correct_root(double x) { return __builtin_sqrt(x); }
+#endif
+template <class V> PINION_INLINE V square_root(V x) {
+  return correct_root(select<V>(x < splat<V>(0), splat<V>(0), x));
+}
+
+// atan(w) / w in w^2, for |w| up to tan(pi/8): interpolated at Chebyshev's nodes, to 7e-10 and
+// 2e-18.
+template <class T> struct Arctangent;
+template <> struct Arctangent<float> {
+  static constexpr int terms = 6;
+  PINION_INLINE static float term(int k) {
+    constexpr float terms[] = {
+      0.9999999993708759f, -0.33333306880874064f, 0.19998182384330435f, -0.14239520496655997f,
+      0.10569738024915738f, -0.06026070970504976f};
+    return terms[k];
+  }
+};
+template <> struct Arctangent<double> {
+  static constexpr int terms = 12;
+  PINION_INLINE static double term(int k) {
+    constexpr double terms[] = {
+      1.0, -0.3333333333333312, 0.19999999999940837, -0.14285714279244968, 0.11111110744657099,
+      -0.09090896801472813, 0.07692045194561481, -0.06662950246036792, 0.05846866752275139,
+      -0.05035049795312439, 0.03796390316111083, -0.01780389639481256};
+    return terms[k];
+  }
+};
+
+// The angle of the vector (x, y), which is finite; 0 of (0, 0). 3 ulp of pi at most.
+template <class V> PINION_INLINE V arctan2(V y, V x) {
+  typedef Scalar<V> T;
+  const V zero = splat<V>(0), quarter = splat<V>(T(0.78539816339744830962));
+  const V across = select<V>(x < zero, -x, x), up = select<V>(y < zero, -y, y);
+  // From 0 to pi/4 first; from pi/8 on what is left of pi/4, so that one division does.
+  const V less = select<V>(up > across, across, up), more = select<V>(up > across, up, across);
+  const Ints<V> past = less > more * splat<V>(T(0.41421356237309504880));
+  const V over = select<V>(past, less - more, less), under = select<V>(past, less + more, more);
+  const V w = over / select<V>(under == zero, splat<V>(1), under), square = w * w;
+  V even = splat<V>(Arctangent<T>::term(Arctangent<T>::terms - 1));
+  PINION_UNROLL
+  for (int k = Arctangent<T>::terms - 2; k >= 0; --k)
+    even = fma(even, square, splat<V>(Arctangent<T>::term(k)));
+  V angle = fma(even, w, select<V>(past, quarter, zero));
+  angle = select<V>(up > across, quarter + quarter - angle, angle);
+  const V half_turn = splat<V>(T(3.14159265358979323846));
+  angle = select<V>(x < zero, half_turn - angle, angle);
+  return select<V>(y < zero, -angle, angle);
+}
+
+// A polynomial of the segment that x is in, around its middle; rows of degree + 1 coefficients.
+// Segments are `step` wide, the first one is number `first` from zero; x counts from low to high.
+template <int degree, class V>
+PINION_INLINE V look_up(V x, Scalar<V> low, Scalar<V> high, Scalar<V> step, int first, int count,
+                        const Scalar<V> *rows) {
+  typedef Scalar<V> T;
+  T lanes[Traits<V>::lanes];
+  store<V>(lanes, clamp(x, splat<V>(low), splat<V>(high)));
+  for (int lane = 0; lane < Traits<V>::lanes; ++lane) {
+    const T at = lanes[lane];
+    int segment = at == at ? (int)(at / step - (T)first) : 0;
+    segment = segment >= count ? count - 1 : segment;
+    const T t = at - ((T)(first + segment) + T(0.5)) * step;
+    const T *row = rows + segment * (degree + 1);
+    T value = row[degree];
+    for (int k = degree - 1; k >= 0; --k) value = fma(value, t, row[k]);
+    lanes[lane] = value;
+  }
+  return load<V>(lanes);
+}
+
 } // namespace pinion

@@ -1,0 +1,133 @@
+"""Square root of any fixed-point number: the exact model of a digit recurrence.
+
+One binary digit of the root follows from two of the operand, by one addition or subtraction
+(Ercegovac and Lang, "Digital Arithmetic", 2004, chapter 6, radix 2). One digit more than the result
+has decides its rounding, so that every result is the nearest number of its format: there is no
+table, no multiplication and no error but the rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.fixedpoint.format import Flags, Format, FormatError, Ints
+
+# The unit takes so many digits at once from a table: six bits of the operand.
+FIRST_DIGITS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sqrt:
+    """The square root of a fixed-point number, derived from two formats.
+
+    The constructor takes keyword arguments only.
+
+    Parameters
+    ----------
+    source : Format
+        Operand; any word of the format is legal.
+    target : Format
+        Result.
+
+    Raises
+    ------
+    FormatError
+        If a format is too narrow or too wide.
+
+    The error is at most half of the result's last bit wherever nothing is flagged, and a result
+    exactly between two words is rounded up. Words of 32 and 27 bits, by their digits:
+
+    =================  ======
+    source -> target   digits
+    =================  ======
+    q16.16 -> q16.16   25
+    q12.20 -> q12.20   27
+    q7.20 -> q4.23     27
+    =================  ======
+    """
+
+    source: Format
+    target: Format
+
+    def __post_init__(self) -> None:
+        for role, form in (("source", self.source), ("target", self.target)):
+            if not 4 <= form.width <= 48:
+                raise FormatError(
+                    f"The {role} format {form.name} of a square root has {form.width} bits; it is "
+                    f"built for 4 to 48."
+                )
+
+    @property
+    def shift(self) -> int:
+        """Bits by which the operand's integer is shifted left: the root of what comes of it has one
+        digit more than the result."""
+        return 2 * self.target.frac - self.source.frac + 2
+
+    @property
+    def digits(self) -> int:
+        """Binary digits of the root, the one that decides the rounding included."""
+        radicand = self.source.width - 1 + self.shift
+        return max(min(-(-radicand // 2), self.target.width), FIRST_DIGITS)
+
+    @property
+    def largest(self) -> int:
+        """The largest operand whose root fits the target."""
+        # The root before rounding is below this.
+        past = 2 * self.target.max_int + 1
+        fits = (past**2 - 1 >> self.shift) if self.shift >= 0 else (past**2 << -self.shift) - 1
+        return min(fits, self.source.max_int)
+
+    @property
+    def error_bound(self) -> float:
+        """Bound of ``|result - sqrt(x)|`` in real units, for every result that is not flagged; x is
+        the represented operand."""
+        return 0.5 * self.target.lsb
+
+    def pair(self, x: Ints, digit: int) -> NDArray[np.int64]:
+        """The two bits of the shifted operand that a digit of the root takes, 0 the last digit."""
+        low = 2 * digit - self.shift
+        bits: NDArray[np.int64] = ((x >> min(low, 62)) if low >= 0 else (x << min(-low, 2))) & 3
+        return bits
+
+    def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
+        """The square root as the hardware computes it, bit for bit.
+
+        Parameters
+        ----------
+        x : int64 array, any shape
+            Operands as integers of `source`.
+
+        Returns
+        -------
+        y : int64 array, the shape of x, integers of `target`
+            To nearest. 0 for operands below 0, the largest value past the end of the target.
+        flag : bool array, the shape of x
+            The operand is below 0, or the result is past the end of the target.
+
+        Raises
+        ------
+        FormatError
+            If an integer is outside of the source format.
+        """
+        x = np.asarray(x, dtype=np.int64)
+        bad = (x < self.source.min_int) | (x > self.source.max_int)
+        if bad.any():
+            raise FormatError(
+                f"The operand {int(x[bad].flat[0])} is not an integer of the source format "
+                f"{self.source.name}; limit operands before this call."
+            )
+        below, past = x < 0, x > self.largest
+        inside = np.where(below | past, 0, x)
+        root = np.zeros_like(x)
+        left = np.zeros_like(x)  # what the square of the root leaves of the digits taken
+        for digit in reversed(range(self.digits)):
+            left = left << 2 | self.pair(inside, digit)
+            tried = root << 2 | 1
+            fits = left >= tried
+            left = np.where(fits, left - tried, left)
+            root = root << 1 | fits
+        y = np.where(past, self.target.max_int, np.where(below, 0, (root + 1) >> 1))
+        return y, below | past

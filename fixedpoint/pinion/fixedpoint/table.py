@@ -1,0 +1,321 @@
+"""A table unit: the exact model of polynomials on segments, looked up by a fixed-point operand.
+
+What the polynomials stand for, and how far they are from it, is the matter of
+`pinion.fixedpoint.piecewise`; the error here is the unit's own, against the polynomials.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.fixedpoint.format import Format, FormatError, Ints
+from pinion.fixedpoint.piecewise import Piecewise
+
+# Rows up to which segments are halved for smaller multipliers: one block memory's depth.
+_SPLIT = 512
+
+# Bits by which what is cut off stays below the last bit of the result, and bits that rounded
+# coefficients and the sum have below it.
+_GUARD_BITS = 5
+_LINEAR_FRAC = 4
+_SQUARE_FRAC = 3
+_SUM_GUARD_BITS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table's fixed-point unit, derived from two formats.
+
+    The constructor takes keyword arguments only.
+
+    Parameters
+    ----------
+    source : Format
+        Operand; any word of the format is legal.
+    target : Format
+        Result.
+    piecewise : Piecewise
+        The polynomials.
+
+    Raises
+    ------
+    FormatError
+        If a value of the table does not fit the target, no operand is between the ends, or a width
+        is outside of what the model evaluates exactly in 64-bit integers.
+
+    Largest errors against the polynomials in last bits of the result, measured over a million
+    operands between the ends; `error_bound` is the derived bound:
+
+    ======================  =================  ========  =====  ===========
+    function                source -> target   measured  bound  rows x bits
+    ======================  =================  ========  =====  ===========
+    tanh on [-4, 4], 1e-5   q16.16 -> q16.16   0.540     0.594  129 x 51
+    tanh on [-4, 4], 1e-6   q4.23 -> q2.25     0.562     0.594  257 x 75
+    tanh on [-4, 4], 1e-5   q4.14 -> q2.16     0.535     0.594  129 x 51
+    exp on [0, 1], 1e-8     q2.25 -> q3.24     0.562     0.613  129 x 72
+    ======================  =================  ========  =====  ===========
+    """
+
+    source: Format
+    target: Format
+    piecewise: Piecewise
+
+    def __post_init__(self) -> None:
+        for role, form in (("source", self.source), ("target", self.target)):
+            if not 4 <= form.width <= 40:
+                raise FormatError(
+                    f"The {role} format {form.name} of a table has {form.width} bits; it is built "
+                    f"for 4 to 40."
+                )
+        if self.low > self.high:
+            raise FormatError(
+                f"No number of the format {self.source.name} is from {self.piecewise.low!r} to "
+                f"{self.piecewise.high!r}, the ends of the table."
+            )
+        smallest, largest = self.piecewise.reach
+        if (
+            not self.target.min + self.target.lsb
+            <= smallest
+            <= largest
+            <= (self.target.max - self.target.lsb)
+        ):
+            raise FormatError(
+                f"A table reaches from {smallest:.6g} to {largest:.6g}, past the end of the format "
+                f"{self.target.name} of its results: give it more integer bits."
+            )
+        if not 2 <= self.position_bits <= 40 or sum(self.widths) > 120:
+            raise FormatError(
+                f"A table on segments of 2**{self.piecewise.step} is not built for operands of the "
+                f"format {self.source.name} and results of {self.target.name}."
+            )
+
+    # -- Ranges and widths ----------------------------------------------------------------------
+
+    @cached_property
+    def pieces(self) -> Piecewise:
+        """The polynomials on segments so short that each product fits a multiplier of 27 x 18 bits,
+        if that is a table of fewer than `_SPLIT` rows."""
+        pieces = self.piecewise
+        while 2 * pieces.count < _SPLIT:
+            widths = _Widths.of(self.source, self.target, pieces)
+            if widths.one_block or widths.position <= 4:
+                break
+            pieces = pieces.halved()
+        return pieces
+
+    @property
+    def low(self) -> int:
+        """The smallest operand that is not clamped, as an integer of `source`."""
+        return max(math.ceil(self.pieces.low * 2.0**self.source.frac), self.source.min_int)
+
+    @property
+    def high(self) -> int:
+        """The largest operand that is not clamped."""
+        return min(math.floor(self.pieces.high * 2.0**self.source.frac), self.source.max_int)
+
+    @cached_property
+    def _widths(self) -> _Widths:
+        return _Widths.of(self.source, self.target, self.pieces)
+
+    @property
+    def position_bits(self) -> int:
+        """Bits of an operand that say where it is in its segment: at least 2, zeros appended."""
+        return self._widths.position
+
+    @property
+    def appended(self) -> int:
+        """Zeros that are appended to operands for that."""
+        return self.position_bits - (self.source.frac + self.pieces.step)
+
+    @property
+    def kept_bits(self) -> int:
+        """Leading bits of the position that are multiplied."""
+        return self._widths.kept
+
+    @property
+    def short_bits(self) -> int:
+        """Leading bits of the position that are squared."""
+        return self._widths.short
+
+    @property
+    def multiplier_widths(self) -> tuple[tuple[int, int], ...]:
+        """Signed operand widths of every product: the square first, if there is one."""
+        linear = (self.widths[1], self.kept_bits)
+        if self.pieces.degree == 1:
+            return (linear,)
+        short = self.short_bits
+        return (short, short), linear, (self.widths[2], self._widths.squared)
+
+    @property
+    def sum_guard(self) -> int:
+        """Fraction bits of the sum of the polynomial below the last bit of the result."""
+        return _SUM_GUARD_BITS
+
+    @property
+    def linear_frac(self) -> int:
+        """Fraction bits of linear coefficients, in last bits of the result."""
+        return _LINEAR_FRAC
+
+    @property
+    def square_frac(self) -> int:
+        """Fraction bits of quadratic coefficients, in last bits of the result."""
+        return _SQUARE_FRAC
+
+    @property
+    def linear_shift(self) -> int:
+        """Bits dropped from the product of linear coefficient and position."""
+        return self.linear_frac + self.kept_bits - _SUM_GUARD_BITS
+
+    @property
+    def square_dropped(self) -> int:
+        """Bits dropped from the square."""
+        return 2 * self.short_bits - self._widths.squared
+
+    @property
+    def square_shift(self) -> int:
+        """Bits dropped from the product of quadratic coefficient and square."""
+        return self.square_frac + self._widths.squared - _SUM_GUARD_BITS
+
+    @cached_property
+    def table(self) -> tuple[tuple[int, ...], ...]:
+        """Rows of coefficients, the constant first, with the half that rounds in it."""
+        rows = []
+        for row in self.pieces.rows.tolist():
+            scaled = [
+                c * 2.0 ** (k * self.pieces.step + self.target.frac) for k, c in enumerate(row)
+            ]
+            constant = _constant(scaled[0])
+            others = zip(scaled[1:], (self.linear_frac, self.square_frac), strict=False)
+            rows.append((constant, *(round(c * 2**frac) for c, frac in others)))
+        if (
+            self.high << self.appended
+            == self.pieces.first + self.pieces.count << self.position_bits
+        ):
+            # The end of the last segment is a word, and the first position of one more.
+            end = float(self.pieces.floats(self.pieces.high)) * 2.0**self.target.frac
+            rows.append((_constant(end), *(0,) * self.pieces.degree))
+        return tuple(rows)
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """Signed widths of the columns of `table`."""
+        return tuple(
+            max(max(value, ~value).bit_length() for value in column) + 1
+            for column in zip(*self.table, strict=True)
+        )
+
+    @cached_property
+    def error_bound(self) -> float:
+        """Bound of ``|result - piecewise(x)|`` in real units, x being the represented operand."""
+        drop = 2.0**-_SUM_GUARD_BITS
+        error = 0.5 + drop / 2  # rounding, constant
+        error += 2.0 ** -(self.linear_frac + 2) + drop
+        if self.kept_bits < self.position_bits:
+            error += _largest(self.pieces, 1, self.target) * 2.0**-self.kept_bits
+        if self.pieces.degree == 2:
+            error += 2.0 ** -(self.square_frac + 3) + drop
+            if self.square_dropped:
+                error += _largest(self.pieces, 2, self.target) * 2.0**-self._widths.squared
+            if self.short_bits < self.position_bits:
+                # The square of what is truncated is off by less than once the position's ends.
+                error += _largest(self.pieces, 2, self.target) * 2.0**-self.short_bits
+        # An end between two words is taken for the word inside.
+        lost = 0.0
+        if self.low > self.source.min_int:
+            lost = self._apart(self.piecewise.low, self.low)
+        if self.high < self.source.max_int:
+            lost = max(lost, self._apart(self.piecewise.high, self.high))
+        return self.target.lsb * error + lost
+
+    def _apart(self, end: float, word: int) -> float:
+        """Distance of the polynomials' values at an end and at a word."""
+        return abs(float(np.diff(self.piecewise.floats([end, word * self.source.lsb]))[0]))
+
+    # -- The model ------------------------------------------------------------------------------
+
+    def compute(self, x: Ints) -> NDArray[np.int64]:
+        """The value as the hardware computes it, bit for bit.
+
+        Parameters
+        ----------
+        x : int64 array, any shape
+            Operands as integers of `source`; past the ends they count as the last ones inside.
+
+        Returns
+        -------
+        int64 array, the shape of x, integers of `target`.
+
+        Raises
+        ------
+        FormatError
+            If an integer is outside of the source format.
+        """
+        x = np.asarray(x, dtype=np.int64)
+        bad = (x < self.source.min_int) | (x > self.source.max_int)
+        if bad.any():
+            raise FormatError(
+                f"The operand {int(x[bad].flat[0])} is not an integer of the source format "
+                f"{self.source.name}; limit operands before this call."
+            )
+        x = np.clip(x, self.low, self.high) << self.appended
+        bits = self.position_bits
+        index = (x >> bits) - self.pieces.first
+        position = (x & ((1 << bits) - 1)) - (1 << (bits - 1))
+        columns = np.array(self.table, dtype=np.int64).T
+        value = columns[0][index]
+        kept = position >> (bits - self.kept_bits)
+        value = value + (columns[1][index] * kept >> self.linear_shift)
+        if self.pieces.degree == 2:
+            short = position >> (bits - self.short_bits)
+            squared = short**2 >> self.square_dropped
+            value = value + (columns[2][index] * squared >> self.square_shift)
+        result: NDArray[np.int64] = value >> _SUM_GUARD_BITS
+        return result
+
+
+@dataclass(frozen=True)
+class _Widths:
+    """Bits of the position in a segment: all, those that are multiplied, those that are squared;
+    fraction bits of the square that are kept; and whether each product fits one multiplier block.
+    """
+
+    position: int
+    kept: int
+    short: int
+    squared: int
+    one_block: bool
+
+    @classmethod
+    def of(cls, source: Format, target: Format, pieces: Piecewise) -> _Widths:
+        position = max(source.frac + pieces.step, 2)
+        largest = [_largest(pieces, power, target) for power in range(pieces.degree + 1)]
+        # What is cut off weighs little with the largest coefficient.
+        bits = [max(2, min(_GUARD_BITS + _length(c), position)) for c in largest]
+        products = [(bits[1], _length(largest[1]) + _LINEAR_FRAC + 1)]
+        short = squared = 2
+        if pieces.degree == 2:
+            short = bits[2]
+            squared = max(4, min(2 * short, _GUARD_BITS + _length(largest[2])))
+            products += [(short, short)]
+            products += [(squared, _length(largest[2]) + _SQUARE_FRAC + 1)]
+        one_block = all(min(pair) <= 18 and max(pair) <= 27 for pair in products)
+        return cls(position, bits[1], short, squared, one_block)
+
+
+def _largest(pieces: Piecewise, power: int, target: Format) -> float:
+    """Largest coefficient of a power of the position, from -1/2 to 1/2, in last bits."""
+    return float(np.abs(pieces.rows[:, power]).max()) * 2.0 ** (power * pieces.step + target.frac)
+
+
+def _constant(value: float) -> int:
+    """A constant coefficient in last bits, with the half that rounds in it."""
+    return round(value * 2.0**_SUM_GUARD_BITS) + (1 << (_SUM_GUARD_BITS - 1))
+
+
+def _length(x: float) -> int:
+    return math.ceil(math.log2(max(x, 2.0**-20)))

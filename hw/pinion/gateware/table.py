@@ -1,0 +1,134 @@
+"""A function of one variable by polynomials; the model is `pinion.fixedpoint.table`."""
+
+from __future__ import annotations
+
+import numpy as np
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.lib.memory import Memory
+from numpy.typing import NDArray
+
+from pinion.fixedpoint.format import Ints
+from pinion.fixedpoint.table import Table
+from pinion.gateware.unit import Unit, delay
+
+
+class TableUnit(Unit):
+    """The value of a table's polynomial for each operand, the nearer end for those outside.
+
+    Between two registers lies one multiplication, or an addition (of three operands: one carry
+    chain behind a lookup table), or a comparison with two constants.
+
+    Parameters
+    ----------
+    parameters : Table
+        Formats, coefficients and widths.
+    multiplier_stages : int
+        Registers behind each product, at least 1; the sum after the products has its own.
+    table_stages : int
+        Registers of the memory's output, at least 1.
+
+    Members
+    -------
+    x : In(signed(source.width))
+    o : Out(signed(target.width))
+
+    Attributes
+    ----------
+    multiplier_widths : tuple of (int, int)
+        Signed operand widths of every multiplication inside.
+    multipliers : int
+        Their number.
+
+    Latency: ends 1, segment 1, table `table_stages` (and no less than the `multiplier_stages` of
+    the square beside it), products `multiplier_stages`, sum 1: 5 with the fewest registers.
+    Throughput: one result per cycle.
+    """
+
+    def __init__(
+        self, parameters: Table, *, multiplier_stages: int = 1, table_stages: int = 1
+    ) -> None:
+        for name, stages in (
+            ("multiplier_stages", multiplier_stages),
+            ("table_stages", table_stages),
+        ):
+            if stages < 1:
+                raise ValueError(f"{name} is {stages}; there is at least 1 register.")
+        self.parameters = p = parameters
+        self.multiplier_stages = multiplier_stages
+        self.multiplier_widths = p.multiplier_widths
+        self.multipliers = len(self.multiplier_widths)
+        # Tables of both degrees take as long: one number for the schedule.
+        self._lookup = max(table_stages, multiplier_stages)
+        super().__init__(
+            {"x": signed(p.source.width)},
+            {"o": signed(p.target.width)},
+            latency=2 + self._lookup + multiplier_stages + 1,
+        )
+
+    def compute(self, x: Ints) -> NDArray[np.int64]:
+        """The exact model: `Table.compute`."""
+        return self.parameters.compute(x)
+
+    def elaborate(self, platform: object) -> Module:
+        """Ends, segment, table beside the square, products, sum."""
+        m = Module()
+        p = self.parameters
+        stages, bits = self.multiplier_stages, p.position_bits
+
+        low, high = (C(end, signed(p.source.width)) for end in (p.low, p.high))
+        inside = Mux(self.x < low, low, Mux(self.x > high, high, self.x))
+        x = delay(m, inside, 1, "x_reg")
+        x = Cat(C(0, p.appended), x).as_signed()
+
+        index = Signal(range(max(len(p.table), 2)))
+        m.d.comb += index.eq((x >> bits) - p.pieces.first)
+        # Counted from the middle of the segment: subtracting half is inverting the top bit.
+        low_bits = Cat(x, x[-1].replicate(bits))[:bits]
+        position = Cat(low_bits[:-1], ~low_bits[-1]).as_signed()
+        address = delay(m, index, 1, "index")
+        position = delay(m, position, 1, "position")
+
+        row = self._row(m, address)
+        columns: list[Value] = []
+        for width in p.widths:
+            columns.append(row[:width].as_signed())
+            row = row[width:]
+        terms = [delay(m, columns[0], stages, "constant")]
+        kept = delay(m, position[bits - p.kept_bits :], self._lookup, "kept").as_signed()
+        linear = (columns[1] * kept) >> p.linear_shift
+        terms.append(delay(m, linear, stages, "linear"))
+        if p.pieces.degree == 2:
+            short = position[bits - p.short_bits :].as_signed()
+            square = (short * short).as_unsigned()[p.square_dropped : 2 * p.short_bits - 1]
+            square = delay(m, square, stages, "square")
+            square = delay(m, square, self._lookup - stages, "square_late")
+            curved = (columns[2] * Cat(square, C(0, 1)).as_signed()) >> p.square_shift
+            terms.append(delay(m, curved, stages, "curved"))
+
+        # The half that rounds is in the constant.
+        total = sum(terms[1:], start=terms[0])
+        o = Signal(signed(p.target.width), reset_less=True)
+        m.d.sync += o.eq(total >> p.sum_guard)
+        m.d.comb += self.o.eq(o)
+        return m
+
+    def _row(self, m: Module, address: Value) -> Value:
+        """A row of the memory behind its address, the constant in the lowest bits."""
+        widths = self.parameters.widths
+        packed = []
+        for row in self.parameters.table:
+            value = 0
+            for width, column in zip(reversed(widths), reversed(row), strict=True):
+                value = value << width | column & ((1 << width) - 1)
+            packed.append(value)
+        m.submodules.table = table = Memory(
+            shape=unsigned(sum(widths)),
+            depth=len(packed),
+            init=packed,
+            # Short ones are lookup tables wherever they end up; Yosys reads the first name, Vivado
+            # both.
+            attrs={"ram_style": "block", "rom_style": "block"} if len(packed) > 64 else {},
+        )
+        port = table.read_port()
+        m.d.comb += port.addr.eq(address)
+        return delay(m, port.data, self._lookup - 1, "row")

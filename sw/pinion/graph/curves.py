@@ -1,0 +1,254 @@
+"""Rows of the operation table: square roots, angles of vectors, tables of one variable.
+
+The first two have a point at which no derivative is finite. Error budgets follow their curves
+there, up to how far rounded operands may be from exact ones.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pinion.fixedpoint import Flags, Format
+from pinion.fixedpoint.atan2 import Atan2
+from pinion.fixedpoint.piecewise import Piecewise
+from pinion.fixedpoint.sqrt import Sqrt
+from pinion.fixedpoint.table import Table
+
+from . import names
+from .graph import Node
+from .op import Family, Op, Point, constant_format
+from .rules import Exact, format_complaint
+
+# States between the samples may be so many times nearer to a singularity than the nearest of them,
+# whose distance is continued from that of the few nearest.
+_NEARER = 8.0
+_FEW = 4
+
+# How often a stand-in goes through its range when an operand grows by one, and where it starts:
+# no sum, no multiple and no negative of an operand has a stand-in that is related to its own.
+_SCATTER = (7919.0 * np.pi, 7907.0 * np.e)
+_START = (0.7320508, 0.2360679)
+
+
+def _scattered(x: Sequence[Any], *, seed: float = 0.0) -> Any:
+    """A number below 1 that depends on the operands as if it were drawn."""
+    terms = (s * (value + (start + seed)) for s, start, value in zip(_SCATTER, _START, x))  # noqa: B905, one operand or two
+    return np.modf(np.abs(sum(terms)))[0]
+
+
+def _nearer(x: Any, most: float) -> Any:
+    """Distances from a singularity, of which the smallest stands for smaller ones between samples.
+
+    It lies where the smallest ones point to, but not below a part of itself.
+    """
+    positive = np.sort(x[x > 0.0])
+    if len(positive) < _FEW:
+        return x
+    least = positive[0]
+    stand = max(least / most, least - 2.0 * (positive[_FEW - 1] - least))
+    return np.where(x == least, stand, x)
+
+
+# -- Square roots --------------------------------------------------------------------------------
+
+
+def _root(x: Any) -> Any:
+    return np.sqrt(np.maximum(x, 0.0))
+
+
+def _sqrt_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    return Sqrt(source=fmts[0], target=constant_format(node)).compute(np.asarray(x[0]))
+
+
+def _sqrt_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
+    positive = np.asarray(x[0]) > 0.0
+    return (np.where(positive, 0.5 / np.sqrt(np.where(positive, x[0], 1.0)), 0.0),)
+
+
+def _sqrt_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequence[Any]:
+    """How far the root strays, over how far the operand does: sqrt(e) over e at 0, no more
+    anywhere."""
+    near, off = _nearer(x[0], _NEARER**2), np.asarray(errors[0]) > 0.0
+    up = _root(near + errors[0]) - _root(near)
+    down = _root(near) - _root(near - errors[0])
+    (slope,) = _sqrt_derivative(node, (near,))
+    return (np.where(off, np.maximum(up, down) / np.where(off, errors[0], 1.0), slope),)
+
+
+def _sqrt_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
+    """As integers all that counts is twice the result's point less the operand's."""
+    apart = 2 * target.frac - sources[0].frac
+    return apart % 2, (apart + apart % 2) // 2
+
+
+# -- Angles of vectors ---------------------------------------------------------------------------
+
+
+def _angle(y: Any, x: Any) -> Any:
+    """The angle; a negative zero, which no integer is, counts as zero."""
+    return np.arctan2(y + 0.0, x + 0.0)
+
+
+def _arctan2_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    if fmts[0].frac != fmts[1].frac:
+        raise ValueError("The components of an angle must share the weight of their last bit.")
+    # The shorter one is a word of the longer one's format too.
+    source = max(fmts, key=lambda fmt: fmt.width)
+    unit = Atan2(source=source, target=constant_format(node))
+    return unit.compute(np.asarray(x[0]), np.asarray(x[1]))
+
+
+def _arctan2_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
+    square = np.square(x[0]) + np.square(x[1])
+    square = np.where(square > 0.0, square, np.inf)
+    return x[1] / square, -x[0] / square
+
+
+def _arctan2_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequence[Any]:
+    """The largest derivatives within the errors, and never more than a whole turn together."""
+    off = [np.maximum(error, 1e-300) for error in errors]
+    length = np.maximum(np.hypot(x[0], x[1]), 1e-300)
+    shorter = _nearer(length, _NEARER) / length
+    up, across = (value * shorter for value in x)
+    near = np.maximum(length * shorter - np.hypot(*off), 1e-150)
+    by_y = np.minimum((np.abs(across) + off[1]) / near / near, 2 * math.pi / off[0])
+    by_x = np.minimum((np.abs(up) + off[0]) / near / near, 2 * math.pi / off[1])
+    # Signs as derivatives have them: errors of one node may cancel on their ways here.
+    return np.copysign(by_y, across), np.copysign(by_x, -up)
+
+
+def _arctan2_decides(node: Node, x: Sequence[Any]) -> tuple[Any, Sequence[float]]:
+    """The angles on both sides of the negative half of the x axis are a whole turn apart."""
+    y, across = x[0], np.maximum(x[1], 0.0)
+    return np.copysign(np.abs(y) + across, y), (1.0, 0.0)
+
+
+# -- Tables of one variable ----------------------------------------------------------------------
+
+
+def piecewise(node: Node) -> Piecewise:
+    """The polynomials of a table."""
+    return Piecewise.parse(str(node.params[0]))
+
+
+def _look_up_table(node: Node, source: Format, target: Format) -> Table:
+    return Table(source=source, target=target, piecewise=piecewise(node))
+
+
+def _look_up_integers(
+    node: Node, x: Sequence[Exact], fmts: Sequence[Format]
+) -> tuple[Exact, Flags | None]:
+    return _look_up_table(node, fmts[0], constant_format(node)).compute(np.asarray(x[0])), None
+
+
+def _look_up_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
+    return float(sources[0].frac), float(target.frac), *piecewise(node).numbers
+
+
+def _look_up_text(node: Node) -> str:
+    """Coefficients as constants of a function of its own: no vector unit has registers for all."""
+    table = piecewise(node)
+    rows = ", ".join(f"Scalar<V>({number!r})" for number in table.coefficients)
+    ends = f"Scalar<V>({table.low!r}), Scalar<V>({table.high!r})"
+    step = f"Scalar<V>({2.0**table.step!r})"
+    call = f"look_up<{table.degree}>(at, {ends}, {step}, {table.first}, {table.count}, rows)"
+    body = f"static constexpr Scalar<V> rows[] = {{{{{rows}}}}}; return {call};"
+    return f"[&](V at) {{{{ {body} }}}}({{0}})"
+
+
+def _format_check(node: Node) -> str:
+    return format_complaint(*node.params) if node.params else ""
+
+
+def _look_up_check(node: Node) -> str:
+    text, *fmt = node.params
+    if not isinstance(text, str):
+        return f"A table is a text of numbers, not {text!r:.80}."
+    try:
+        Piecewise.parse(text)
+    except ValueError as error:
+        return str(error)
+    return format_complaint(*fmt) if fmt else ""
+
+
+ROWS = (
+    Op(
+        name=names.SQRT,
+        family=Family.FUNCTION,
+        doc="square root, 0 for operands below 0, which are flagged; params: [width, frac]",
+        arity=1,
+        params=(0, 2),
+        floats=lambda node, x: _root(x[0]),
+        fmt=lambda node, f: constant_format(node),
+        integers=_sqrt_integers,
+        derivative=_sqrt_derivative,
+        secant=_sqrt_secant,
+        unit="sqrt",
+        check=_format_check,
+        error=lambda node, sources, target: 0.5 * target.lsb,
+        points=(Point.STORED,),
+        unit_parameters=_sqrt_unit,
+        stand_in=lambda node, x: _scattered(x),
+        text="square_root({0})",
+        price=10.0,
+        counted="sqrt",
+    ),
+    Op(
+        name=names.ARCTAN2,
+        family=Family.FUNCTION,
+        doc="angle in radians of the vector (b, a) from the first axis, -pi to pi, 0 for (0, 0), "
+        "which is flagged; params: [width, frac]",
+        arity=2,
+        params=(0, 2),
+        floats=lambda node, x: _angle(x[0], x[1]),
+        fmt=lambda node, f: constant_format(node),
+        integers=_arctan2_integers,
+        derivative=_arctan2_derivative,
+        secant=_arctan2_secant,
+        decides=_arctan2_decides,
+        unit="arctan2",
+        check=_format_check,
+        error=lambda node, sources, target: Atan2(source=sources[0], target=target).error_bound,
+        points=(Point.SHARED, Point.SHARED),
+        least=math.pi,
+        unit_parameters=lambda node, sources, target: (target.frac,),
+        stand_in=lambda node, x: _scattered(x),
+        text="arctan2({0}, {1})",
+        price=30.0,
+        counted="arctan2",
+    ),
+    Op(
+        name=names.LOOK_UP,
+        family=Family.FUNCTION,
+        doc="a function of one variable as polynomials on segments, clamped to its ends; params: "
+        "the table's numbers as a text: low, high, logarithm of the segments' width, degree, "
+        "largest error, coefficients[, width, frac]",
+        arity=1,
+        params=(1, 3),
+        floats=lambda node, x: piecewise(node).floats(x[0]),
+        fmt=lambda node, f: _look_up_table(node, f[0], constant_format(node)).target,
+        integers=_look_up_integers,
+        derivative=lambda node, x: (piecewise(node).slopes(x[0]),),
+        unit="look_up",
+        check=_look_up_check,
+        real=1,
+        error=lambda node, sources, target: _look_up_table(node, sources[0], target).error_bound,
+        points=(Point.STORED,),
+        # A bit of the widest words more than the polynomials reach.
+        least=lambda node: (1.0 + 2.0**-10) * max(map(abs, piecewise(node).reach)),
+        unit_parameters=_look_up_unit,
+        stand_in=lambda node, x: _scattered(x, seed=zlib.crc32(str(node.params[0]).encode()) / 1e9),
+        text=_look_up_text,
+        price=20.0,
+        counted="look_up",
+    ),
+)
