@@ -306,7 +306,8 @@ def _table(title: str, key: str, rows: list[dict[str, Any]]) -> Table:
 
 
 def _functions(json: bool) -> None:
-    from pinion.functions import FUNCTIONS
+    from pinion.functions import FUNCTIONS, FunctionError
+    from pinion.robot import RobotError
 
     wanted = [
         (name, derivatives)
@@ -316,9 +317,13 @@ def _functions(json: bool) -> None:
         if derivatives == "composite" or "derivatives" in name
     ]
     rows = []
+    left_out: dict[str, str] = {}
     with counted("Scheduling", total=len(wanted)) as advance:
         for name, derivatives in wanted:
-            rows.append(function_row(name, derivatives))
+            try:
+                rows.append(function_row(name, derivatives))
+            except (FunctionError, RobotError) as error:  # the robot has no such thing
+                left_out[name] = str(error)
             advance(1)
     if json:
         put_json(
@@ -330,10 +335,13 @@ def _functions(json: bool) -> None:
                 "states": STATES,
                 "seed": SEED,
                 "functions": rows,
+                "left_out": left_out,
             }
         )
         return
     console = out()
+    for reason in left_out.values():
+        say(reason)
     console.print(_operation_table(rows))
     console.print(_hardware_table(rows))
     console.print(_error_table(rows))

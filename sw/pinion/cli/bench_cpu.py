@@ -35,7 +35,7 @@ from pinion.compute.rates import (
 )
 from pinion.compute.source import Source
 from pinion.compute.toolchain import find_compiler
-from pinion.functions import FUNCTIONS, function
+from pinion.functions import FUNCTIONS, SUBJECTS, function
 from pinion.robot import load
 
 from .errors import UsageError
@@ -76,7 +76,7 @@ def run(
     UsageError : a function that there is not, or a folder that cannot be made.
     """
     robots = tuple(target[:1]) or ROBOTS
-    names = tuple(target[1:]) or tuple(FUNCTIONS)
+    names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
     for name in names:
         if name not in FUNCTIONS:
             raise UsageError(f"There is no function '{name}'; choose of {', '.join(FUNCTIONS)}.")

@@ -16,7 +16,7 @@ from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
 from pinion.compute.cuda.rates import Limits, OnDevice, host_case, measured_limits
 from pinion.compute.errors import ComputeError
 from pinion.compute.rates import Case, rounds_of, states_of
-from pinion.functions import FUNCTIONS, function
+from pinion.functions import FUNCTIONS, SUBJECTS, function
 from pinion.robot import Model, load
 
 from .errors import UsageError
@@ -57,7 +57,7 @@ def run(
     pinion.functions.InputError : no GPU.
     """
     robots = tuple(target[:1]) or ROBOTS
-    names = tuple(target[1:]) or tuple(FUNCTIONS)
+    names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
     for name in names:
         if name not in FUNCTIONS:
             raise UsageError(f"There is no function '{name}'; choose of {', '.join(FUNCTIONS)}.")

@@ -10,6 +10,7 @@ from .reduced import Saving, independent_states, reduced_graph, savings
 from .requests import RequestArrays, arrays_of, check_arrays
 from .result import Result
 from .row import Function, Variant
+from .rows import SUBJECTS
 from .samples import DISTRIBUTIONS, position_limits, sample, velocity_limits
 from .snapping import (
     Snapping,
@@ -24,6 +25,7 @@ from .table import FUNCTIONS, function, row_of
 __all__ = [
     "DISTRIBUTIONS",
     "FUNCTIONS",
+    "SUBJECTS",
     "Backend",
     "Block",
     "BuiltFunction",

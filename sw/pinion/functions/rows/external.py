@@ -14,15 +14,17 @@ from .blocks import FEXT, QD, QDD, TAU, Q
 def _rnea(
     model: Model, q: Any, qd: Any, qdd: Any, fext: Any, *, region: Any, **terms: Any
 ) -> tuple[Any, ...]:
-    forces = dynamics.forces_on_bodies_scalars(model, fext, region)
-    return (dynamics.rnea_scalars(model, q, qd, qdd, forces, region, **terms),)
+    forces = dynamics.forces_on_bodies_scalars(model, fext, region, minimal=True)
+    plain = dynamics.minimal_model(model)
+    return (dynamics.rnea_scalars(plain, q, qd, qdd, forces, region, **terms),)
 
 
 def _aba(
     model: Model, q: Any, qd: Any, tau: Any, fext: Any, *, region: Any, **terms: Any
 ) -> tuple[Any, ...]:
-    forces = dynamics.forces_on_bodies_scalars(model, fext, region)
-    return (dynamics.aba_scalars(model, q, qd, tau, forces, region, **terms),)
+    forces = dynamics.forces_on_bodies_scalars(model, fext, region, minimal=True)
+    plain = dynamics.minimal_model(model)
+    return (dynamics.aba_scalars(plain, q, qd, tau, forces, region, **terms),)
 
 
 ROWS = (
