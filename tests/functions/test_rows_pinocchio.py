@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.functions import FUNCTIONS, SUBJECTS, Function, sample
+from pinion.functions import FUNCTIONS, Function, sample
 from pinion.robot import (
     Model,
     load_text,
@@ -23,6 +23,7 @@ from pinion.robot import (
     urdf_text,
     v_permutation,
 )
+from tests.support.rows import NEW, OF_TIPS, has, legged
 
 Array = NDArray[np.float64]
 
@@ -34,12 +35,6 @@ REFERENCES = {
     "frame_jacobian_local": pin.ReferenceFrame.LOCAL,
     "frame_jacobian_world": pin.ReferenceFrame.WORLD,
 }
-OF_TIPS = ("forward_kinematics", *REFERENCES, *(r.name for r in SUBJECTS["operational space"]))
-NEW = [name for name in FUNCTIONS if FUNCTIONS[name] not in SUBJECTS["dynamics"]]
-FOOT = (
-    '<link name="lf_foot"/><joint name="lf_foot_joint" type="fixed"><parent link="lf_lowerleg"/>'
-    '<child link="lf_foot"/><origin xyz="0.33 0.02 -0.01" rpy="0.3 -0.5 0.7"/></joint></robot>'
-)
 
 
 @cache
@@ -51,7 +46,7 @@ def robot(name: str) -> tuple[Model, Any]:
         rng = np.random.default_rng(int(name.split()[1]))
         text = random_tree(rng, int(rng.integers(2, 13)), prismatic=True, continuous=True)
     elif name == "leg":
-        text = urdf_text("hyq").replace("</robot>", FOOT)
+        text = legged()
     else:
         text = urdf_text(name)
     root = (pin.JointModelFreeFlyer(),) if floating else ()
@@ -180,15 +175,6 @@ def agrees(row: Function, name: str, count: int, tolerance: float = TOLERANCE) -
         largest = each_state if block.name == "Lambda" else max(float(np.abs(want).max()), 1e-3)
         error = np.abs(have - want).reshape(count, -1).max(axis=1)
         assert np.all(error <= tolerance * largest), (block.name, (error / largest).max())
-
-
-def has(name: str, row: str) -> bool:
-    """Whether a robot has what a row speaks of."""
-    if row in OF_TIPS and (name in ("hyq", "floating hyq") or name.startswith("tree")):
-        return False
-    if row == "operational_space_inertia" and name.startswith(("leg", "branch")):
-        return False
-    return row != "euler_step" or not name.startswith("floating")
 
 
 CASES = [

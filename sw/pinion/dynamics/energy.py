@@ -43,7 +43,8 @@ def kinetic_energy_scalars(
             twice = add(twice, add(dot(angular, moment), dot(linear, momentum)))
             for rate in qd[own] if body.joint.armature != 0.0 else ():
                 twice = add(twice, mul(float(body.joint.armature), mul(rate, rate)))
-    return mul(0.5, twice)
+    with region("forward", len(model.bodies)):
+        return mul(0.5, twice)
 
 
 def potential_energy_scalars(

@@ -216,7 +216,8 @@ def _seen_from_the_frame(
     p: Vector = named.placement.r
     joints, at = numbered_axes(model), model.q_slices
     for i in reversed(path_to(model, named.body)):
-        X = joint_transform(model.bodies[i].joint, q[at[i]])
+        with region("pose", i + 1):
+            X = joint_transform(model.bodies[i].joint, q[at[i]])
         with region("column", i + 1):
             for j, axis in joints[i]:
                 angular, linear = axis_motion(axis, 1.0)

@@ -117,7 +117,8 @@ def operational_space_inertia_scalars(
     def at_tip(name: str, direction: int) -> AbstractContextManager[object]:
         return region(name, last)
 
-    return inverse(_CHAIN, factors(_CHAIN, matrix, at_tip), at_tip)
+    with region("inverse", last):
+        return inverse(_CHAIN, factors(_CHAIN, matrix, at_tip), at_tip)
 
 
 def inverse_operational_space_inertia(

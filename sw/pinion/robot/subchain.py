@@ -37,7 +37,8 @@ def tip_of(model: Model) -> str:
     ------
     RobotError : several links could be meant; the message lists them.
     """
-    numbers = {frame.name: frame.body for frame in model.frames}
+    numbers = {body.name: k for k, body in enumerate(model.bodies)}
+    numbers |= {frame.name: frame.body for frame in model.frames}
     # Leaves of branches that are locked or fixed do not move.
     leaves = [name for name in model.tips if numbers.get(name, -1) >= 0]
     if not leaves:

@@ -11,7 +11,7 @@ from pinion.compute.cuda import cooperative
 from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
 from pinion.compute.cuda.threads import ThreadSource, thread_source
 from pinion.compute.errors import ComputeError
-from pinion.functions import FUNCTIONS, function
+from pinion.functions import SUBJECTS, function
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.robot import load
 
@@ -19,7 +19,7 @@ pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not in
 
 LINKS = RNEA_DERIVATIVES_FROM_LINKS
 CASES = [
-    *(("iiwa14", name) for name in (*FUNCTIONS, LINKS.name)),
+    *(("iiwa14", name) for name in (*(row.name for row in SUBJECTS["dynamics"]), LINKS.name)),
     *(("hyq", "fd_derivatives"), ("atlas", "aba")),
 ]
 OTHERS = [a for a in ARCHITECTURES if a not in ("sm_75", "sm_90")]
