@@ -117,7 +117,7 @@ def answers(row: Function, model: Model, made: Any, x: dict[str, Array]) -> list
         com = pin.centerOfMass(made, data, q)
         return [com] if name == "centre_of_mass" else [J, com]
     if name == "kinetic_energy":
-        # Pinocchio 4.1 counts the armature of some kinds of joints alone: here it is added to all.
+        # Pinocchio 4.1 leaves out the armature of revolute joints about an oblique axis.
         armature, made.armature = np.array(made.armature), np.zeros(made.nv)
         bodies = pin.computeKineticEnergy(made, data, q, qd)
         made.armature = armature

@@ -1,6 +1,6 @@
 r"""The terms of the equations of motion ``tau = M(q) qdd + C(q, qd) qd + g(q)`` one by one.
 
-Each is inverse dynamics with some of its arguments zero (Featherstone 2008, section 5.1):
+Each is inverse dynamics with some of its arguments zero (Featherstone 2008, chapter 6):
 ``gravity`` at rest, ``coriolis`` without gravity, ``bias`` without accelerations. A zero is the
 constant of a trace, which costs no operation. What joints add (damping, friction, springs) has no
 part in them, as in Pinocchio and in MuJoCo's qfrc_bias.
