@@ -3,8 +3,7 @@
 Each core is built with one result every 8 cycles and its RTL compared with the exact integers on
 1,000 requests of the reference distribution. ``python -m benchmarks.functions > rows.jsonl``
 measures, or continues the measurement whose lines ``--known`` names; ``--table rows.jsonl`` makes
-Markdown of it. On the HyQ, what speaks of a tip is of one leg, cut down with ``--tip lf_lowerleg``,
-and an operational-space inertia of that leg on a floating base.
+Markdown of it. On the HyQ, what speaks of a tip is of one leg, cut down with ``--tip lf_lowerleg``.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ def robot_for(robot: str, row: str) -> tuple[str, Model]:
     try:
         tip_of(model)
     except RobotError:
-        floating = row == "operational_space_inertia"
-        shown = f"{robot}, one leg" + ", floating" * floating
-        return shown, load(robot, snap=True, tip=LEG, floating_base=floating)
+        return f"{robot}, one leg", load(robot, snap=True, tip=LEG)
     return robot, model
 
 

@@ -20,9 +20,9 @@ SLOW = [(name, row) for name in ("iiwa14", "hyq") for row in NEW if has(name, ro
 @pytest.mark.parametrize(
     ("name", "row"), [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)]
 )
-def test_a_row_agrees_with_the_float_model(name: str, row: str, kept: Path) -> None:
+def test_a_row_agrees_with_the_float_model(name: str, row: str, tmp_path: Path) -> None:
     model, wanted = robot(name), FUNCTIONS[row]
-    kernel = cpu.compile(model, wanted, dtype="float64", cache=kept)
+    kernel = cpu.compile(model, wanted, dtype="float64", cache=tmp_path)
     sent = sample(model, wanted, 50, distribution="reference", seed=8)
     arrays = {key: values.astype(np.float64) for key, values in sent.items()}
     result, want = kernel(**arrays), wanted.evaluate(model, arrays)

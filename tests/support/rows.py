@@ -38,12 +38,10 @@ def robot(name: str) -> Model:
 
 
 def has(name: str, row: str) -> bool:
-    """Whether a robot has what a row speaks of: one tip, six ways to move it, positions that add.
+    """Whether a robot has what a row speaks of: one tip, positions that add.
 
     ``name`` : of a robot here; trees have several tips and branches of them one.
     """
     if row in OF_TIPS and (name.endswith("hyq") or name.startswith("tree")):
-        return False
-    if row == "operational_space_inertia" and name.startswith(("leg", "branch", "two_link")):
         return False
     return row != "euler_step" or not name.startswith("floating")

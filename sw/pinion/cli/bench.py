@@ -306,8 +306,7 @@ def _table(title: str, key: str, rows: list[dict[str, Any]]) -> Table:
 
 
 def _functions(json: bool) -> None:
-    from pinion.functions import FUNCTIONS, FunctionError
-    from pinion.robot import RobotError
+    from pinion.functions import FUNCTIONS
 
     wanted = [
         (name, derivatives)
@@ -317,13 +316,9 @@ def _functions(json: bool) -> None:
         if derivatives == "composite" or "derivatives" in name
     ]
     rows = []
-    left_out: dict[str, str] = {}
     with counted("Scheduling", total=len(wanted)) as advance:
         for name, derivatives in wanted:
-            try:
-                rows.append(function_row(name, derivatives))
-            except (FunctionError, RobotError) as error:  # the robot has no such thing
-                left_out[name] = str(error)
+            rows.append(function_row(name, derivatives))
             advance(1)
     if json:
         put_json(
@@ -335,13 +330,10 @@ def _functions(json: bool) -> None:
                 "states": STATES,
                 "seed": SEED,
                 "functions": rows,
-                "left_out": left_out,
             }
         )
         return
     console = out()
-    for reason in left_out.values():
-        say(reason)
     console.print(_operation_table(rows))
     console.print(_hardware_table(rows))
     console.print(_error_table(rows))

@@ -11,8 +11,10 @@ M^-1 itself is no step on the way: with the inverse factors ``M^-1 = X D^-1 X^T`
 
 M is that of the minimal model (:mod:`.minimal`), which has the same one from fewer operations.
 Lambda follows by the same factorisation of the 6x6 matrix. Near a singular posture one of its
-pivots, the mobility that is left in one direction, goes to zero; on hardware a pivot below the
-unit's smallest operand flags the request.
+pivots, the mobility that is left in one direction, goes to zero and Lambda grows without bound;
+``(J M^-1 J^T + damping 1)^-1`` is at most ``1 / damping`` (damped least squares, Nakamura and
+Hanafusa 1986). Without damping a core flags the requests whose pivot is below the smallest operand
+of its reciprocal unit.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics import arrays, kinematics
-from pinion.dynamics.checks import Array, DynamicsError, needs_inverse
+from pinion.dynamics.checks import Array, DynamicsError, as_numbers, needs_inverse
 from pinion.dynamics.coupled import elimination_parents
 from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.kinematics import Reference, frame_jacobian_scalars, frame_of, path_to
@@ -32,7 +34,7 @@ from pinion.dynamics.ltdl import by_velocity, factors, inverse
 from pinion.dynamics.mimic import also_coupled
 from pinion.dynamics.minimal import minimal_model
 from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, add, mul
+from pinion.dynamics.scalar import Scalar, add, is_zero, mul
 from pinion.robot.coupling import Tie, ties
 from pinion.robot.model import Model
 
@@ -97,22 +99,28 @@ def operational_space_inertia_scalars(
     model: Model,
     q: Sequence[Scalar],
     frame: str,
+    damping: Scalar = 0.0,
     region: Region = no_region,
     *,
     reference: Reference = "local_world_aligned",
 ) -> Rows:
-    """Return ``Lambda = (J M^-1 J^T)^-1`` of a link's frame, (6, 6) scalars, over any scalar.
+    """Return ``Lambda = (J M^-1 J^T + damping 1)^-1`` of a link's frame, (6, 6) scalars.
 
-    Arguments and results as for :func:`inverse_operational_space_inertia_scalars`; the inversion's
-    passes are ``factor`` and ``inverse``.
+    ``damping`` : a scalar [1/(kg m^2) | 1/kg], the constant 0 for none. Other arguments and results
+    as for :func:`inverse_operational_space_inertia_scalars`; the inversion's passes are ``factor``
+    and ``inverse``.
 
     Raises
     ------
-    DynamicsError : fewer than six velocities move the link.
+    DynamicsError : fewer than six velocities move the link, and there is no damping.
     """
-    check_free(model, frame)
+    if is_zero(damping):
+        check_free(model, frame)
     matrix = inverse_operational_space_inertia_scalars(model, q, frame, region, reference=reference)
     last = len(model.bodies)
+    with region("factor", last):
+        for k in range(DIRECTIONS):
+            matrix[k][k] = add(matrix[k][k], damping)
 
     def at_tip(name: str, direction: int) -> AbstractContextManager[object]:
         return region(name, last)
@@ -143,25 +151,35 @@ def inverse_operational_space_inertia(
 
 @needs_inverse
 def operational_space_inertia(
-    model: Model, q: ArrayLike, frame: str, *, reference: Reference = "local_world_aligned"
+    model: Model,
+    q: ArrayLike,
+    frame: str,
+    damping: ArrayLike = 0.0,
+    *,
+    reference: Reference = "local_world_aligned",
 ) -> Array:
-    """Operational-space inertia ``(J M^-1 J^T)^-1`` of a link: (6, 6) or (n, 6, 6) float64.
+    """Operational-space inertia ``(J M^-1 J^T + damping 1)^-1``: (6, 6) or (n, 6, 6) float64.
 
-    Arguments as for :func:`inverse_operational_space_inertia`.
+    ``damping`` : () or (n,) float [1/(kg m^2) | 1/kg]. Other arguments as for
+    :func:`inverse_operational_space_inertia`.
 
     Raises
     ------
-    DynamicsError : as there, fewer than six velocities move the link, or the matrix is singular.
+    DynamicsError : as there; without damping when fewer than six velocities move the link, or the
+        matrix is singular.
     """
-    check_free(model, frame)
+    added = as_numbers("damping", damping)
+    if not np.all(added):
+        check_free(model, frame)
     found = inverse_operational_space_inertia(model, q, frame, reference=reference)
+    found = found + added[..., None, None] * np.eye(DIRECTIONS)
     try:
         made = np.linalg.inv(found)
     except np.linalg.LinAlgError:
         raise DynamicsError(
             f"The link {frame!r} of {model.name!r} cannot be moved in every direction in one of "
             "these postures, so that its operational-space inertia does not exist: pass other "
-            "positions, or take the inverse operational-space inertia."
+            "positions, or a damping above 0."
         ) from None
     return np.asarray((made + np.swapaxes(made, -1, -2)) / 2.0)
 
@@ -178,6 +196,6 @@ def check_free(model: Model, frame: str) -> None:
         raise DynamicsError(
             f"The link {frame!r} of {model.name!r} is moved by {len(moving)} velocities, and an "
             f"operational-space inertia of {DIRECTIONS} x {DIRECTIONS} needs at least "
-            f"{DIRECTIONS}: take inverse_operational_space_inertia, J M^-1 J^T, which exists for "
-            "every robot."
+            f"{DIRECTIONS} or a damping above 0; inverse_operational_space_inertia, J M^-1 J^T, "
+            "exists for every robot."
         )

@@ -62,7 +62,7 @@ NOTES: Mapping[str, Note] = MappingProxyType(
         "gravity": Note("computeGeneralizedGravity", f"{_RBDA}, chapter 6"),
         "coriolis": Note("computeCoriolisMatrix times qd", f"{_RBDA}, chapter 6"),
         "bias": Note("nonLinearEffects", f"{_RBDA}, chapter 6"),
-        "operational_space_inertia": Note("", "Khatib 1987"),
+        "operational_space_inertia": Note("", "Khatib 1987; Nakamura, Hanafusa 1986"),
         "inverse_operational_space_inertia": Note("", "Khatib 1987"),
         "euler_step": Note("", "semi-implicit Euler over fd_derivatives"),
     }
@@ -94,6 +94,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "h": "efforts without accelerations",
         "Lambda": "inertia of the tip, [angular; linear], base axes",
         "Lambda_inverse": "acceleration of the tip by a wrench at it, [angular; linear], base axes",
+        "damping": "what is added to the diagonal of J M^-1 J^T; 0 for none",
         "dt": "length of the step",
         "q_next": "positions after the step, angles not wrapped",
         "qd_next": "rates after the step",
