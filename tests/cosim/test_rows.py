@@ -29,10 +29,10 @@ def check(model: Model, row: Function, folder: Path, **options: Any) -> dict[str
     ("name", "row"),
     [
         ("leg", function("frame_jacobian", outputs=("R", "p"))),
-        ("two_link", function("aba_fext")),
+        ("two_link", function("rnea_fext")),
         ("two_link", function("euler_step")),
     ],
-    ids=("frame_jacobian", "aba_fext", "euler_step"),
+    ids=("frame_jacobian", "rnea_fext", "euler_step"),
 )
 def test_small_cores_are_bit_exact(name: str, row: Function, tmp_path: Path) -> None:
     figures = check(robot(name), row, tmp_path / "core")
@@ -49,10 +49,13 @@ def branch(name: str, row: str) -> Model:
     return load("hyq", tip="lf_lowerleg") if name == "hyq" and row in OF_TIPS else robot(name)
 
 
+CASES = [(name, row) for name in ("iiwa14", "hyq") for row in NEW]
+CASES += [("floating leg", row) for row in NEW if has("floating leg", row)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["iiwa14", "hyq"])
-@pytest.mark.parametrize("row", NEW)
-def test_every_row_is_bit_exact(row: str, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "row"), CASES)
+def test_every_row_is_bit_exact(name: str, row: str, tmp_path: Path) -> None:
     model = branch(name, row)
     figures = check(model, FUNCTIONS[row], tmp_path / "core")
     assert figures["ok"] and figures["flagged"] == 0
