@@ -82,7 +82,7 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
             cells: list[object] = [f"`{name}`", first["shown"], first.get("products", "")]
             for x in found:
                 if x is None or "refused" in x:
-                    cells += ["", "", "" if x is None else "out of reach"]
+                    cells += ["-", "-", "-" if x is None else "out of reach"]
                     continue
                 assert x["mismatches"] == 0, x
                 worst = ", ".join(f"{v:.1e}" for v in x["largest"].values() if v is not None)
