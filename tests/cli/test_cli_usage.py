@@ -54,6 +54,11 @@ def test_version(pinion: Pinion) -> None:
         (["info"], ["ROBOT", "pinion info --help"]),
         (["build", "iiwa14", "rnea"], ["-o", "pinion build --help"]),
         (["build", "iiwa14", "rnea", "-o", "x", "--ii", "eight"], ["'eight'", "auto"]),
+        (
+            ["build", "hyq", "frame_jacobian", "-o", "x"],
+            ["'lf_lowerleg'", "'rh_lowerleg'", "--tip"],
+        ),
+        (["export", "x", "--tip", "lf_lowerleg", "-o", "y"], ["--tip", "--cpu"]),
         (["verify", "x", "--samples", "0"], ["--samples"]),
         (["verify"], ["DIR"]),
         (["run", "x", "--input", "a.npz"], ["--output"]),

@@ -20,7 +20,7 @@ from pinion.compute.cpu import Kernel
 from pinion.compute.errors import ComputeError
 from pinion.compute.export import export_library
 from pinion.compute.layouts import from_blocks, to_blocks
-from pinion.functions import FUNCTIONS, Block, Function, InputError, Uniform, function, sample
+from pinion.functions import SUBJECTS, Block, Function, InputError, Uniform, function, sample
 from pinion.robot import load
 from tests.compute.runtime_library import KernelStruct
 
@@ -65,7 +65,7 @@ def largest_error(kernel: Kernel, result: Any, given: dict[str, np.ndarray]) -> 
     "using", [pytest.param(s, marks=[] if s == SETS[0] else pytest.mark.slow) for s in SETS]
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", list(FUNCTIONS))
+@pytest.mark.parametrize("name", [row.name for row in SUBJECTS["dynamics"]])
 def test_every_function_agrees_with_the_float_model(
     name: str, dtype: str, using: str, kept: Path
 ) -> None:

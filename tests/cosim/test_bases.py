@@ -216,15 +216,19 @@ def test_elimination_follows_the_entries_that_ties_make() -> None:
     assert not np.allclose(inverse(tree, factors(tree, M)), np.linalg.inv(M), rtol=1e-3, atol=0)
 
 
-@pytest.mark.parametrize("base", ["fixed", "floating"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+# Positions of a base that floats do not add.
+REFUSED = (("euler_step", "floating"),)
+TRACED = [(n, b) for n in FUNCTIONS for b in ("fixed", "floating") if (n, b) not in REFUSED]
+
+
+@pytest.mark.parametrize(("name", "base"), TRACED)
 def test_coupled_traces_are_the_arrays_with_dense_matrices(name: str, base: str) -> None:
-    model = tied_tree()
+    model = replace(tied_tree(), tips=("lh_lowerleg",))
     if base == "fixed":  # each leg on the base: nothing but ties couples them
         bodies = [replace(b, parent=max(b.parent - 1, -1)) for b in model.bodies[1:]]
         rated = model.rated_velocity[6:]
-        model = replace(model, bodies=tuple(bodies), rated_velocity=rated)
-    row = function(name, outputs=["minv"] if name == "fd_derivatives" else ())
+        model = replace(model, bodies=tuple(bodies), frames=(), rated_velocity=rated)
+    row = function(name, outputs=function(name).optional)
     print("seed 9")
     sent = sample(model, row, 10, distribution="reference", seed=9)
     arrays = {key: x.astype(np.float64) for key, x in sent.items()}

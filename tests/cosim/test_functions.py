@@ -17,10 +17,10 @@ from pinion.cosim import stream
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
 from pinion.flow.build import Build, build
-from pinion.functions import FUNCTIONS, sample
+from pinion.functions import SUBJECTS, sample
 
 II = 4
-VARIANTS = [(name, {}) for name in FUNCTIONS] + [
+VARIANTS = [(row.name, {}) for row in SUBJECTS["dynamics"]] + [
     ("rnea_derivatives", {"derivatives": "column"}),
     pytest.param("fd_derivatives", {"outputs": ("minv",)}, marks=pytest.mark.slow),
 ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.functions import (
-    FUNCTIONS,
+    SUBJECTS,
     Block,
     Function,
     FunctionError,
@@ -32,7 +32,7 @@ from tests.dynamics.general.oracle import random_tree_of_kinds, with_terms
 Array = NDArray[np.float64]
 
 COUNT = 100
-ROWS = [function(name, outputs=["minv"] if name == "fd_derivatives" else ()) for name in FUNCTIONS]
+ROWS = [row.asked(row.optional) for row in SUBJECTS["dynamics"]]
 TREES = ("tree 9", "tree 24")  # random ones, by their seeds
 ROBOTS = ("hyq", "ball", "cart", "gripper", *TREES)
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion.functions import (
-    FUNCTIONS,
+    SUBJECTS,
     Function,
     function,
     independent_states,
@@ -24,7 +24,7 @@ from pinion.hls.costs import DatapathCosts
 from pinion.robot import JointKind, Model, load, load_text, random_tree
 
 SEED = 21  # of the random tree
-ROWS = [*(function(name) for name in FUNCTIONS), function("fd_derivatives", outputs=("minv",))]
+ROWS = [*SUBJECTS["dynamics"], function("fd_derivatives", outputs=("minv",))]
 
 
 def label(row: Function) -> str:

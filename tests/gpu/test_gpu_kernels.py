@@ -12,12 +12,13 @@ from pinion.compute import cpu, cuda
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda.device import Device
 from pinion.compute.cuda.rates import sent
-from pinion.functions import FUNCTIONS, function, sample
+from pinion.functions import SUBJECTS, function, sample
 from pinion.robot import load
 
 pytestmark = pytest.mark.slow
 
-CASES = [("iiwa14", name) for name in FUNCTIONS] + [
+NAMES = [row.name for rows in SUBJECTS.values() for row in rows]
+CASES = [("iiwa14", name) for name in NAMES] + [
     ("hyq", "fd_derivatives"),
     ("atlas", "rnea"),
     ("atlas", "aba"),

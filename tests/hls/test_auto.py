@@ -13,7 +13,7 @@ import pytest
 
 from pinion.cosim.verify import verify
 from pinion.flow.build import Build, build, make_design
-from pinion.functions import FUNCTIONS, function
+from pinion.functions import SUBJECTS, function
 from pinion.graph import Graph, Tracer, evaluate_floats, evaluate_integers
 from pinion.graph.evaluate import formats
 from pinion.graph.passes import fold
@@ -192,7 +192,11 @@ QUICK = ("aba", "rnea_derivatives")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(f, marks=() if f in QUICK else pytest.mark.slow) for f in FUNCTIONS]
+    "name",
+    [
+        pytest.param(row.name, marks=() if row.name in QUICK else pytest.mark.slow)
+        for row in SUBJECTS["dynamics"]
+    ],
 )
 def test_a_small_arm_with_formats_by_signal_is_bit_exact(name: str, tmp_path: Path) -> None:
     # One word may be near zero where its block is no larger: the goal is loose.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pinocchio as pin
@@ -19,6 +20,8 @@ from pinion.robot import (
     random_tree,
     summarise,
     tip,
+    tip_of,
+    urdf_text,
 )
 from tests.robot.kinematics import frames
 from tests.robot.oracle import rnea_error
@@ -177,3 +180,30 @@ def test_armature_is_read_stored_and_shown() -> None:
     with pytest.raises(RobotError) as error:
         load_text(robot(A, B, joint(extra="<mimic/>")))
     check(error, "mimic", "'j'", "names no joint")
+
+
+def test_the_tip_is_the_only_link_that_nothing_hangs_on() -> None:
+    fixed = '<joint name="{0}" type="fixed"><parent link="{1}"/><child link="{0}"/></joint>'
+    arm = urdf_text("iiwa14").removesuffix("</robot>\n")
+    links = '<link name="flange"/><link name="tool"/><link name="camera"/>'
+    flange, tool, camera = (
+        fixed.format(name, parent)
+        for name, parent in (("flange", "iiwa_link_7"), ("tool", "flange"), ("camera", "flange"))
+    )
+    assert tip_of(load("iiwa14")) == "iiwa_link_7"
+    # Links that are fixed behind the last joint count; what they are fixed to does not.
+    chain = load_text(arm + links.replace('<link name="camera"/>', "") + flange + tool + "</robot>")
+    assert tip_of(chain) == "tool"
+    both = load_text(arm + links + flange + tool + camera + "</robot>")
+    with pytest.raises(RobotError) as error:
+        tip_of(both)
+    check(error, "'tool', 'camera'", "--tip")
+    # Nothing moves when the robot is cut down to one of them, but the tip is said.
+    chosen = tip(both, "camera")
+    assert tip_of(chosen) == "camera" and chosen.bodies == both.bodies
+    assert model_from_dict(model_to_dict(chosen)) == chosen
+    # Without a word on leaves, those of the bodies that nothing hangs on.
+    silent = replace(load("iiwa14"), tips=())
+    assert tip_of(silent) == "iiwa_link_7"
+    with pytest.raises(RobotError, match="several tips, 'iiwa_link_7', 'flange'"):
+        tip_of(replace(chain, tips=()))

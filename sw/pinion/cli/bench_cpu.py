@@ -35,7 +35,7 @@ from pinion.compute.rates import (
 )
 from pinion.compute.source import Source
 from pinion.compute.toolchain import find_compiler
-from pinion.functions import FUNCTIONS, function
+from pinion.functions import FUNCTIONS, SUBJECTS, function
 from pinion.robot import load
 
 from .errors import UsageError
@@ -77,7 +77,7 @@ def run(
     pinion.functions.FunctionError : a function that there is not.
     """
     robots = tuple(target[:1]) or ROBOTS
-    names = tuple(target[1:]) or tuple(FUNCTIONS)
+    names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
     for name in names:
         function(name)  # refuses a wrong name before the work
     models = {robot: load(robot) for robot in robots}

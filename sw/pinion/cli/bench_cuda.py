@@ -16,7 +16,7 @@ from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
 from pinion.compute.cuda.rates import Limits, OnDevice, host_case, measured_limits
 from pinion.compute.errors import ComputeError
 from pinion.compute.rates import Case, rounds_of, states_of
-from pinion.functions import FUNCTIONS, function
+from pinion.functions import FUNCTIONS, SUBJECTS, function
 from pinion.robot import Model, load
 
 from .terminal import counted, out, put_json, say, table
@@ -56,7 +56,7 @@ def run(
     pinion.functions.InputError : no GPU.
     """
     robots = tuple(target[:1]) or ROBOTS
-    names = tuple(target[1:]) or tuple(FUNCTIONS)
+    names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
     for name in names:
         function(name)  # refuses a wrong name before the work
     models = {robot: load(robot) for robot in robots}

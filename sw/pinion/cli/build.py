@@ -94,7 +94,9 @@ def command(
     outputs: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="A result that comes only when asked for: fd_derivatives has minv."
+            metavar="NAME",
+            help="A result that comes only when asked for: fd_derivatives has minv, Jacobians of "
+            "the tip R and p.",
         ),
     ] = None,
     joint_terms: JointTerms = None,

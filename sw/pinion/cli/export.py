@@ -15,6 +15,7 @@ from .options import (
     FrictionWidth,
     JointTerms,
     Json,
+    Tip,
     load_robot,
     names,
 )
@@ -45,6 +46,7 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="With --cuda: replace files that were changed by hand.")
     ] = False,
+    tip: Tip = None,
     floating_base: FloatingBase = False,
     snap: Annotated[
         bool,
@@ -86,11 +88,22 @@ def command(
             "A build folder has its base already: give --floating-base to 'pinion build', or with "
             "--cpu or --cuda."
         )
+    if tip is not None and not (cpu or cuda):
+        raise UsageError(
+            "A build folder has its tip already: give --tip to 'pinion build', or with --cpu or "
+            "--cuda."
+        )
     if joint_terms and not (cpu or cuda):
         raise UsageError(
             "A build has its joint terms already: leave --joint-terms out, or build it anew."
         )
-    loading = {"floating_base": floating_base, "accept_inertia": accept_inertia, "snap": snap}
+    loading: dict[str, Any] = {
+        "lock": None,
+        "tip": tip,
+        "floating_base": floating_base,
+        "accept_inertia": accept_inertia,
+        "snap": snap,
+    }
     added: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     if cuda:
         _header(what, out, name, dtype or "float32", force, json, loading, added)
@@ -132,7 +145,7 @@ def _library(
     out: Path,
     name: str | None,
     json: bool,
-    loading: dict[str, bool],
+    loading: dict[str, Any],
     added: dict[str, Any],
 ) -> None:
     from pinion.compute.export import export_library
@@ -141,7 +154,7 @@ def _library(
     if len(what) != 2:
         raise UsageError(f"Give a robot and a function with --cpu, not {' '.join(what)}.")
     robot, wanted = what
-    model = load_robot(robot, None, None, **loading)
+    model = load_robot(robot, **loading)
     with steps() as report:
         result = export_library(model, function(wanted, **added), out, name=name, report=report)
     if json:
@@ -163,7 +176,7 @@ def _header(
     dtype: str,
     force: bool,
     json: bool,
-    loading: dict[str, bool],
+    loading: dict[str, Any],
     added: dict[str, Any],
 ) -> None:
     from pinion.compute.cuda.export import export_header
@@ -172,7 +185,7 @@ def _header(
     if len(what) != 2:
         raise UsageError(f"Give a robot and a function with --cuda, not {' '.join(what)}.")
     robot, wanted = what
-    model = load_robot(robot, None, None, **loading)
+    model = load_robot(robot, **loading)
     with steps() as report:
         result = export_header(
             model,

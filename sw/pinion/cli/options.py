@@ -32,7 +32,10 @@ Lock = Annotated[
     ),
 ]
 Tip = Annotated[
-    str | None, typer.Option(metavar="LINK", help="Only the chain from the base to this link.")
+    str | None,
+    typer.Option(
+        metavar="LINK", help="Only the chain from the base to this link, the tip of kinematics."
+    ),
 ]
 FloatingBase = Annotated[
     bool,

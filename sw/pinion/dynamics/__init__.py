@@ -24,9 +24,17 @@ is coupled (:func:`pinion.robot.coupled`): then q, qd, qdd and tau are those of 
 
 from __future__ import annotations
 
-from pinion.dynamics import arrays, kinematics
+from pinion.dynamics import arrays, kinematics, mass_centre
 from pinion.dynamics.aba import aba_scalars
 from pinion.dynamics.arrays import ForwardDerivatives
+from pinion.dynamics.bias import (
+    bias,
+    bias_scalars,
+    coriolis,
+    coriolis_scalars,
+    gravity,
+    gravity_scalars,
+)
 from pinion.dynamics.checks import DynamicsError
 from pinion.dynamics.crba import crba_scalars
 from pinion.dynamics.discrete import (
@@ -35,6 +43,8 @@ from pinion.dynamics.discrete import (
     discrete_dynamics_scalars,
 )
 from pinion.dynamics.energy import kinetic_energy_scalars, potential_energy_scalars
+from pinion.dynamics.euler import euler_step_scalars
+from pinion.dynamics.external import forces_on_bodies, forces_on_bodies_scalars
 from pinion.dynamics.fd_derivatives import (
     ForwardGradient,
     fd_derivatives_from_minv_scalars,
@@ -50,16 +60,21 @@ from pinion.dynamics.general.manifold import (
 )
 from pinion.dynamics.general.tangent import integrate_jacobians
 from pinion.dynamics.kinematics import (
-    centre_of_mass_scalars,
-    com_jacobian_scalars,
     frame_jacobian_scalars,
     frame_placement_scalars,
     frame_velocity_scalars,
 )
 from pinion.dynamics.link_states import link_states_scalars
+from pinion.dynamics.mass_centre import centre_of_mass_scalars, com_jacobian_scalars
 from pinion.dynamics.mimic import MimicMap, also_coupled, reduce_mimic
 from pinion.dynamics.minimal import minimal_model
 from pinion.dynamics.minv import minv_scalars
+from pinion.dynamics.operational import (
+    inverse_operational_space_inertia,
+    inverse_operational_space_inertia_scalars,
+    operational_space_inertia,
+    operational_space_inertia_scalars,
+)
 from pinion.dynamics.rnea import Region, rnea_scalars
 from pinion.dynamics.rnea_derivatives import (
     rnea_derivatives_from_links_scalars,
@@ -78,8 +93,8 @@ potential_energy = also_coupled(arrays.potential_energy)
 rnea = also_coupled(arrays.rnea)
 rnea_derivatives = also_coupled(arrays.rnea_derivatives)
 
-centre_of_mass = also_coupled(kinematics.centre_of_mass)
-com_jacobian = also_coupled(kinematics.com_jacobian)
+centre_of_mass = also_coupled(mass_centre.centre_of_mass)
+com_jacobian = also_coupled(mass_centre.com_jacobian)
 frame_jacobian = also_coupled(kinematics.frame_jacobian)
 frame_placement = also_coupled(kinematics.frame_placement)
 frame_velocity = also_coupled(kinematics.frame_velocity)
@@ -93,28 +108,39 @@ __all__ = [
     "Scalar",
     "aba",
     "aba_scalars",
+    "bias",
+    "bias_scalars",
     "centre_of_mass",
     "centre_of_mass_scalars",
     "com_jacobian",
     "com_jacobian_scalars",
+    "coriolis",
+    "coriolis_scalars",
     "crba",
     "crba_scalars",
     "difference",
     "discrete_derivatives",
     "discrete_dynamics",
     "discrete_dynamics_scalars",
+    "euler_step_scalars",
     "fd_derivatives",
     "fd_derivatives_from_minv",
     "fd_derivatives_from_minv_scalars",
     "fd_derivatives_scalars",
+    "forces_on_bodies",
+    "forces_on_bodies_scalars",
     "frame_jacobian",
     "frame_jacobian_scalars",
     "frame_placement",
     "frame_placement_scalars",
     "frame_velocity",
     "frame_velocity_scalars",
+    "gravity",
+    "gravity_scalars",
     "integrate",
     "integrate_jacobians",
+    "inverse_operational_space_inertia",
+    "inverse_operational_space_inertia_scalars",
     "kinetic_energy",
     "kinetic_energy_scalars",
     "link_states",
@@ -125,6 +151,8 @@ __all__ = [
     "minv_scalars",
     "neutral_configuration",
     "normalise",
+    "operational_space_inertia",
+    "operational_space_inertia_scalars",
     "potential_energy",
     "potential_energy_scalars",
     "random_configuration",

@@ -1,4 +1,4 @@
-r"""Where frames stand and how they move: placements, Jacobians, velocities, centre of mass.
+r"""Where frames stand and how they move: placements, Jacobians, velocities.
 
 A frame is a link of the robot's file: any name in ``Model.frames``, the links merged into other
 bodies and into the base included. The base's frame is the world.
@@ -34,6 +34,7 @@ from pinion.dynamics.checks import Array, DynamicsError, check_choice, split, ve
 from pinion.dynamics.coupled import coupling_of
 from pinion.dynamics.general import kinematics as general
 from pinion.dynamics.general.arrays import request
+from pinion.dynamics.rnea import Region, no_region
 from pinion.dynamics.scalar import Scalar
 from pinion.dynamics.spatial import (
     NOTHING,
@@ -50,6 +51,7 @@ from pinion.dynamics.spatial import (
     vsub,
 )
 from pinion.robot.model import Frame, Model
+from pinion.robot.rotation import IDENTITY_TRANSFORM
 
 Reference = Literal["world", "local", "local_world_aligned"]
 
@@ -91,6 +93,9 @@ def frame_of(model: Model, name: str) -> Frame:
     for frame in model.frames:
         if frame.name == name:
             return frame
+    for number, body in enumerate(model.bodies):
+        if body.name == name:  # models that were put together by hand may list no frames
+            return Frame(name=name, body=number, placement=IDENTITY_TRANSFORM)
     known = [frame.name for frame in model.frames]
     near = get_close_matches(str(name), known, n=3) or known[:5]
     shown = f"try {', '.join(map(repr, near))}" if near else "the model lists no frames at all"
@@ -107,7 +112,10 @@ def path_to(model: Model, body: int) -> list[int]:
 
 
 def body_poses_scalars(
-    model: Model, q: Sequence[Scalar], bodies: Sequence[int] | None = None
+    model: Model,
+    q: Sequence[Scalar],
+    bodies: Sequence[int] | None = None,
+    region: Region = no_region,
 ) -> dict[int, Pose]:
     """Return the pose of each body's frame, and of the base as number -1.
 
@@ -115,62 +123,111 @@ def body_poses_scalars(
     ---------
     q : (nq,) scalars, joint positions [rad | m].
     bodies : which ones, parents first and with all their ancestors; every body when left out.
+    region : as for :func:`.rnea.rnea_scalars`; the pass is ``pose``.
     """
     if model.coupled:
-        tied = coupling_of(model)
-        return body_poses_scalars(tied.model, tied.positions(q), bodies)
+        tied = coupling_of(model, region)
+        return body_poses_scalars(tied.model, tied.positions(q), bodies, region)
     poses = {-1: BASE_POSE}
     slices = model.q_slices
     for i in range(len(model.bodies)) if bodies is None else bodies:
         joint, parent = model.bodies[i].joint, poses[model.bodies[i].parent]
-        X = joint_transform(joint, q[slices[i]])
-        R = (X.to_child(parent.R[0]), X.to_child(parent.R[1]), X.to_child(parent.R[2]))
-        placed = vadd(parent.p, times_constant(parent.R, joint.tree.r))
-        shift = dot(X.shift, R[0]), dot(X.shift, R[1]), dot(X.shift, R[2])
-        poses[i] = Pose(R=R, p=vadd(placed, shift))
+        with region("pose", i + 1):
+            X = joint_transform(joint, q[slices[i]])
+            R = (X.to_child(parent.R[0]), X.to_child(parent.R[1]), X.to_child(parent.R[2]))
+            placed = vadd(parent.p, times_constant(parent.R, joint.tree.r))
+            shift = dot(X.shift, R[0]), dot(X.shift, R[1]), dot(X.shift, R[2])
+            poses[i] = Pose(R=R, p=vadd(placed, shift))
     return poses
 
 
-def frame_placement_scalars(model: Model, q: Sequence[Scalar], frame: str) -> tuple[Matrix, Vector]:
+def frame_placement_scalars(
+    model: Model, q: Sequence[Scalar], frame: str, region: Region = no_region
+) -> tuple[Matrix, Vector]:
     """Return R (3, 3), frame to base coordinates, and the origin p (3,) [m], over any scalar.
 
-    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link.
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link; ``region`` :
+    as for :func:`.rnea.rnea_scalars`, with the pass ``pose``.
     """
     named = frame_of(model, frame)
-    pose = _in_body(named, body_poses_scalars(model, q, path_to(model, named.body))[named.body])
+    if model.coupled:
+        tied = coupling_of(model, region)
+        return frame_placement_scalars(tied.model, tied.positions(q), frame, region)
+    body = body_poses_scalars(model, q, path_to(model, named.body), region)[named.body]
+    with region("pose", named.body + 1):
+        pose = _in_body(named, body)
     return pose.R, pose.p
 
 
 def frame_jacobian_scalars(
-    model: Model, q: Sequence[Scalar], frame: str, *, reference: Reference = "world"
+    model: Model,
+    q: Sequence[Scalar],
+    frame: str,
+    *,
+    reference: Reference = "world",
+    region: Region = no_region,
 ) -> list[list[Scalar]]:
     """Return J (6, nv) with ``[angular; linear] = J qd`` for a link's frame, over any scalar.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link;
-    ``reference`` : one of ``REFERENCES``. Columns of joints that do not move the frame are the
-    constant zero.
+    ``reference`` : one of ``REFERENCES``; ``region`` : as for :func:`.rnea.rnea_scalars`, with the
+    passes ``pose`` and ``column``. Columns of joints that do not move the frame are the constant
+    zero.
     """
     check_choice("reference", reference, REFERENCES)
     if model.coupled:
-        tied = coupling_of(model)
-        every = frame_jacobian_scalars(tied.model, tied.positions(q), frame, reference=reference)
+        tied = coupling_of(model, region)
+        every = frame_jacobian_scalars(
+            tied.model, tied.positions(q), frame, reference=reference, region=region
+        )
         return tied.of_columns(every)
     named = frame_of(model, frame)
+    if reference == "local":
+        return _seen_from_the_frame(model, q, named, region)
     path = path_to(model, named.body)
-    poses = body_poses_scalars(model, q, path)
-    pose = _in_body(named, poses[named.body])
+    poses = body_poses_scalars(model, q, path, region)
+    with region("pose", named.body + 1):
+        point = ZERO if reference == "world" else _in_body(named, poses[named.body]).p
     J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
-    point = ZERO if reference == "world" else pose.p
     joints = numbered_axes(model)
     for i in path:
-        for j, axis in joints[i]:
-            angular, linear = map(poses[i].to_base, axis_motion(axis, 1.0))
-            if axis.turns:
-                linear = vadd(linear, cross(angular, vsub(point, poses[i].p)))
-            if reference == "local":
-                angular, linear = pose.from_base(angular), pose.from_base(linear)
-            for k, element in enumerate((*angular, *linear)):
-                J[k][j] = element
+        with region("column", i + 1):
+            for j, axis in joints[i]:
+                angular, linear = map(poses[i].to_base, axis_motion(axis, 1.0))
+                if axis.turns:
+                    linear = vadd(linear, cross(angular, vsub(point, poses[i].p)))
+                for k, element in enumerate((*angular, *linear)):
+                    J[k][j] = element
+    return J
+
+
+def _seen_from_the_frame(
+    model: Model, q: Sequence[Scalar], named: Frame, region: Region
+) -> list[list[Scalar]]:
+    """Return the Jacobian in the frame's own axes, walking from it to the base.
+
+    With R and p the frame's pose in a body, a joint's ``[w; v]`` in the body's coordinates is
+    ``[R^T w; R^T (v + w x p)]`` in the frame's. R is kept by its columns, the frame's axes, which
+    pass a joint towards the base like any vector.
+    """
+    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
+    x, y, z = named.placement.E
+    own: list[Vector] = [x, y, z]
+    p: Vector = named.placement.r
+    joints, at = numbered_axes(model), model.q_slices
+    for i in reversed(path_to(model, named.body)):
+        with region("pose", i + 1):
+            X = joint_transform(model.bodies[i].joint, q[at[i]])
+        with region("column", i + 1):
+            for j, axis in joints[i]:
+                angular, linear = axis_motion(axis, 1.0)
+                if axis.turns:
+                    linear = vadd(linear, cross(angular, p))
+                for k, direction in enumerate(own):
+                    J[k][j], J[k + 3][j] = dot(direction, angular), dot(direction, linear)
+        with region("pose", i + 1):
+            own = [X.to_parent(direction) for direction in own]
+            p = vadd(X.tree.r, X.to_parent(vadd(p, X.shift)))
     return J
 
 
@@ -212,49 +269,6 @@ def frame_velocity_scalars(
     return angular, linear
 
 
-def centre_of_mass_scalars(model: Model, q: Sequence[Scalar]) -> Vector:
-    """Return the centre of mass (3,) of the moving bodies, base coordinates [m].
-
-    ``q`` : (nq,) scalars, joint positions [rad | m]. What is fixed to the base has no part in it.
-    """
-    poses = body_poses_scalars(model, q)
-    moment = ZERO
-    for i in range(len(model.bodies)):
-        moment = vadd(moment, _first_moment(model, i, poses[i]))
-    return scale(1.0 / _total_mass(model), moment)
-
-
-def com_jacobian_scalars(model: Model, q: Sequence[Scalar]) -> list[list[Scalar]]:
-    """Return J (3, nv), the velocity of the centre of mass is ``J qd`` in base coordinates.
-
-    ``q`` : (nq,) scalars, joint positions [rad | m]. Joint j moves the mass of its whole subtree:
-    a column is ``z_j x (h - m p_j) / total`` with the subtree's mass m and first moment h.
-    """
-    if model.coupled:
-        tied = coupling_of(model)
-        return tied.of_columns(com_jacobian_scalars(tied.model, tied.positions(q)))
-    poses = body_poses_scalars(model, q)
-    share = 1.0 / _total_mass(model)
-    masses = [body.inertia.mass for body in model.bodies]
-    moments = [_first_moment(model, i, poses[i]) for i in range(len(masses))]
-    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
-    joints = numbered_axes(model)
-    for j in reversed(range(len(masses))):
-        body, pose = model.bodies[j], poses[j]
-        if body.parent >= 0:
-            masses[body.parent] += masses[j]
-            moments[body.parent] = vadd(moments[body.parent], moments[j])
-        for m, axis in joints[j]:
-            angular, linear = map(pose.to_base, axis_motion(axis, 1.0))
-            column = scale(share * masses[j], linear)
-            if axis.turns:
-                lever = vsub(moments[j], scale(masses[j], pose.p))
-                column = vadd(column, scale(share, cross(angular, lever)))
-            for k, element in enumerate(column):
-                J[k][m] = element
-    return J
-
-
 def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Array]:
     """Where a link stands: its rotation into the base and its origin.
 
@@ -278,7 +292,7 @@ def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Arra
         return given.shaped(R), given.shaped(p)
     x = split(model, q=q)
     rows, origin = frame_placement_scalars(model, x["q"], frame)
-    return _array(rows, x.batch), x.vector(origin)
+    return matrix_rows(rows, x.batch), x.vector(origin)
 
 
 def frame_jacobian(
@@ -309,7 +323,7 @@ def frame_jacobian(
         return given.shaped(general.frame_jacobian(model, given.states["q"], named, reference))
     x = split(model, q=q)
     J = frame_jacobian_scalars(model, x["q"], frame, reference=reference)
-    return _array(J, x.batch)
+    return matrix_rows(J, x.batch)
 
 
 def frame_velocity(
@@ -329,33 +343,6 @@ def frame_velocity(
     return x.vector((*angular, *linear))
 
 
-def centre_of_mass(model: Model, q: ArrayLike) -> Array:
-    """Centre of mass of the moving bodies, base coordinates [m]: (3,) or (n, 3) float64.
-
-    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Links fixed to the base have no part
-    in it. Raises :class:`DynamicsError` for a wrong shape, a number that is not finite, or a robot
-    without mass.
-    """
-    if not model.single_dof:
-        given = request(model, q=q)
-        return given.shaped(general.centre_of_mass(model, given.states["q"], _total_mass(model)))
-    x = split(model, q=q)
-    return x.vector(centre_of_mass_scalars(model, x["q"]))
-
-
-def com_jacobian(model: Model, q: ArrayLike) -> Array:
-    """Jacobian of the centre of mass: (3, nv) or (n, 3, nv) float64, base axes.
-
-    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. The velocity [m/s] of
-    :func:`centre_of_mass` is ``J qd``; errors as there.
-    """
-    if not model.single_dof:
-        given = request(model, q=q)
-        return given.shaped(general.com_jacobian(model, given.states["q"], _total_mass(model)))
-    x = split(model, q=q)
-    return _array(com_jacobian_scalars(model, x["q"]), x.batch)
-
-
 def _in_body(frame: Frame, body: Pose) -> Pose:
     """Return the pose of a frame that is fixed in a body with pose ``body``."""
     E, r = frame.placement.E, frame.placement.r
@@ -363,22 +350,6 @@ def _in_body(frame: Frame, body: Pose) -> Pose:
     return Pose(R=R, p=vadd(body.p, times_constant(body.R, r)))
 
 
-def _first_moment(model: Model, body: int, pose: Pose) -> Vector:
-    """Return mass times centre of mass of a body, base coordinates [kg m]."""
-    inertia = model.bodies[body].inertia
-    return vadd(scale(inertia.mass, pose.p), times_constant(pose.R, inertia.h))
-
-
-def _total_mass(model: Model) -> float:
-    total = sum(body.inertia.mass for body in model.bodies)
-    if not total > 0.0:
-        raise DynamicsError(
-            f"The moving bodies of {model.name!r} have a total mass of {total:g} kg: "
-            "a centre of mass needs at least one body with mass."
-        )
-    return total
-
-
-def _array(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array:
+def matrix_rows(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array:
     """Return a matrix of elements as an array (*batch, rows, columns)."""
     return np.stack([vector_of(row, batch) for row in rows], axis=-2)

@@ -35,7 +35,7 @@ from pinion.robot.coupling import coupled, ties, uncoupled
 from pinion.robot.errors import RobotError
 from pinion.robot.model import Model
 
-from . import arrays, kinematics
+from . import arrays, kinematics, mass_centre
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -193,11 +193,11 @@ class MimicMap:
 
     def centre_of_mass(self, q: ArrayLike) -> Array:
         """Centre of mass of the moving bodies [m]."""
-        return kinematics.centre_of_mass(self.model, self.positions(q))
+        return mass_centre.centre_of_mass(self.model, self.positions(q))
 
     def com_jacobian(self, q: ArrayLike) -> Array:
         """Jacobian of the centre of mass, (3, nr) or (n, 3, nr)."""
-        return np.asarray(kinematics.com_jacobian(self.model, self.positions(q)) @ self.G)
+        return np.asarray(mass_centre.com_jacobian(self.model, self.positions(q)) @ self.G)
 
     def _square(self, matrix: Array) -> Array:
         return np.asarray(self.G.T @ matrix @ self.G)

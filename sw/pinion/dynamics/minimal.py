@@ -18,8 +18,10 @@ a lever is ``r / L`` and gravity ``g / L``, and with masses ``m L^2`` and first 
 moments of inertia and torques keep their numbers. L is the lever that the most joints hang on. A
 joint that shifts shows its unit, so robots that have one stay as they are.
 
-The new model's bodies are not the robot's: link forces, centre of mass, energy, external forces and
-frames are those of the user's model only. The new one has no frames, and its masses may be zero.
+The new model's bodies are not the robot's: link forces, centre of mass, potential energy and
+frames are those of the user's model only. The new one has no frames, and its masses may be zero. An
+external force acts on it as on the robot when its moment is taken about the new origin and its
+force multiplied by L (:mod:`.external`).
 """
 
 from __future__ import annotations
@@ -81,23 +83,20 @@ def minimal_model(model: Model) -> Model:
     """Return a model with the same dynamics whose constants are as many zeros and ones as known.
 
     ``q``, ``qd``, ``qdd``, ``tau`` and their order keep their meaning. Use it for tracing ``rnea``,
-    ``crba``, ``minv``, ``aba`` and the gradients without external forces; not for energies, frames
-    or forces of links.
+    ``crba``, ``minv``, ``aba``, kinetic energy and the gradients; not for potential energy, frames
+    or forces of links. External forces are carried to its bodies by :mod:`.external`.
     """
     return rescaled_model(regrouped_model(slid_model(model)))
 
 
 def slid_model(model: Model) -> Model:
     """Return the first half of :func:`minimal_model`: frames slid along their joints' axes."""
-    slides = [
-        slide_of_root(model, i) if body.parent < 0 else 0.0 for i, body in enumerate(model.bodies)
-    ]
+    slides = slides_of(model)
     bodies: list[Body] = []
     for i, body in enumerate(model.bodies):
         E, r = np.array(body.joint.tree.E), np.array(body.joint.tree.r)
         if body.parent >= 0:
             r = r - slides[body.parent] * np.array([0.0, 0.0, 1.0])
-            slides[i] = -float(E[2] @ r) if body.joint.kind.simple else 0.0
             r = r + slides[i] * E[2]
         else:
             # The base rests: no equation sees where on it the robot stands.
@@ -106,6 +105,19 @@ def slid_model(model: Model) -> Model:
         bodies.append(rebuilt(body, r, moved))
     note = "Frames slid along their axes: dynamics only."
     return replace(model, bodies=tuple(bodies), frames=(), notes=(*model.notes, note))
+
+
+def slides_of(model: Model) -> list[float]:
+    """Return how far up its joint's axis each body's frame moves in :func:`slid_model` [m]."""
+    slides: list[float] = []
+    for i, body in enumerate(model.bodies):
+        if body.parent < 0:
+            slides.append(slide_of_root(model, i))
+            continue
+        E, r = np.array(body.joint.tree.E), np.array(body.joint.tree.r)
+        r = r - slides[body.parent] * np.array([0.0, 0.0, 1.0])
+        slides.append(-float(E[2] @ r) if body.joint.kind.simple else 0.0)
+    return slides
 
 
 def regrouped_model(model: Model) -> Model:

@@ -14,6 +14,7 @@ from .reduced import Saving, independent_states, reduced_graph, savings
 from .requests import RequestArrays, arrays_of, check_arrays
 from .result import Result
 from .row import Function, Variant
+from .rows import SUBJECTS
 from .samples import DISTRIBUTIONS, position_limits, sample, velocity_limits
 from .snapping import (
     Snapping,
@@ -28,6 +29,7 @@ from .table import FUNCTIONS
 __all__ = [
     "DISTRIBUTIONS",
     "FUNCTIONS",
+    "SUBJECTS",
     "Backend",
     "Block",
     "BuiltFunction",

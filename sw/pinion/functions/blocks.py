@@ -23,6 +23,7 @@ DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
     {
         "nq": lambda m: coupled(m).nq,
         "nv": lambda m: coupled(m).nv,
+        "nx": lambda m: 2 * coupled(m).nv,
         "bodies": lambda m: len(m.bodies),
     }
 )
@@ -42,6 +43,9 @@ class Quantity(Enum):
     LINK_ACCELERATION = "link acceleration"
     LINK_FORCE = "link force"
     """Of every link, (bodies, 6), as :func:`pinion.dynamics.link_states` gives them."""
+    EXTERNAL_FORCE = "external force"
+    """On every moving link, (bodies, 6), as :mod:`pinion.dynamics.external` takes them; efforts of
+    the state's motion are with them."""
 
     @property
     def of_links(self) -> bool:
@@ -154,7 +158,8 @@ class Block:
     -------
     name : such as ``q`` or ``dtau_dq``.
     shape : its axes without the batch: numbers, or names of dimensions of the robot (``nq``,
-        ``nv``, where joints that mimic others have none, and ``bodies``); empty for a scalar.
+        ``nv``, where joints that mimic others have none, ``nx``, twice ``nv``, of the tangent of a
+        state [q; qd], and ``bodies``); empty for a scalar.
     unit : SI unit of an element, revolute | prismatic.
     symmetric : a symmetric matrix, of which only the lower triangle travels.
     sampling : how an input is drawn for tests, budgets and ranges; results have none.

@@ -69,7 +69,7 @@ class Function:
     variant : the other formulation that this is, if it is one.
     joint_space : results depend on the robot only through its equations of motion in the joints'
         coordinates. False for a row that takes or gives anything of a link: external forces,
-        poses, energies.
+        poses, potential energy.
     passive : whether damping, friction and springs change the results. True: the algorithm and the
         float model take them as ``joint_terms`` and ``friction_width``
         (:mod:`pinion.dynamics.joint_terms`); False: they have no part in the results; None: nothing

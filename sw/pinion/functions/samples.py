@@ -27,6 +27,10 @@ QDD_RANGE = 10.0  # rad/s^2 | m/s^2 of the reference distribution
 BRIEF, LONG = 50, 1000
 """Requests for which a stream of a function with states may stay where it is."""
 
+FORCE_SHARE = 0.25  # of the robot's weight, that an external force has in each direction at most
+
+FORCE_LEVER = 0.1  # m, from the origin of a link's frame to such a force: how large moments are
+
 SLOW = 0.25  # share of rates within twice the width of friction's step, for functions with friction
 
 
@@ -80,6 +84,21 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
             own = slices[tie.leader]
             speeds[own] = np.minimum(speeds[own], speed / abs(tie.ratio))
     return speeds * (2.0 if distribution == "beyond" else 1.0)
+
+
+def external_forces(model: Model, rng: np.random.Generator, count: int, *, corners: bool) -> Floats:
+    """Draw external forces on all links, (count, bodies, 6) [N m, N].
+
+    Each component of a force is even within ``FORCE_SHARE`` of the moving bodies' weight, each of a
+    moment within that on the lever ``FORCE_LEVER``; without gravity the weight is that on earth.
+    """
+    earth = 9.81
+    pull = float(np.linalg.norm(model.gravity)) or earth
+    force = FORCE_SHARE * pull * sum(body.inertia.mass for body in model.bodies)
+    ends = force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
+    shape = (count, len(model.bodies), 6)
+    share = rng.choice([-1.0, 1.0], shape) if corners else rng.uniform(-1.0, 1.0, shape)
+    return np.asarray(share * ends)
 
 
 def sample(
@@ -146,6 +165,11 @@ def sample(
         )
     )
 
+    fext: Floats | None = None
+    if any(block.sampling is Quantity.EXTERNAL_FORCE for block in function.inputs):
+        forces = scale * external_forces(model, rng, count, corners=corners)
+        fext = forces.astype(np.float32).astype(np.float64)
+
     def drawn(block: Block) -> Floats:
         match block.sampling:
             case Quantity.POSITION:
@@ -160,6 +184,7 @@ def sample(
                     q,
                     qd,
                     qdd,
+                    None if fext is None else dynamics.forces_on_bodies(model, fext),
                     joint_terms=function.joint_terms,
                     friction_width=function.friction_width,
                 )
@@ -171,6 +196,8 @@ def sample(
                 return dynamics.link_states(model, q, qd, qdd)[1]
             case Quantity.LINK_FORCE:
                 return dynamics.link_states(model, q, qd, qdd)[2]
+            case Quantity.EXTERNAL_FORCE if fext is not None:
+                return fext
             case Uniform(low=start, high=end):
                 middle, half = (start + end) / 2, scale * (end - start) / 2
                 return rng.uniform(middle - half, middle + half, (count, *block.dims(model)))

@@ -4,150 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
-from pinion import dynamics
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.robot import Model
 
-from .blocks import Block, Quantity
 from .errors import FunctionError
-from .row import Function, Variant
+from .row import Function
+from .rows import SUBJECTS
+from .rows.dynamics import DERIVATIVES as DERIVATIVES
 
-_Q = Block(name="q", shape=("nq",), unit="rad | m", sampling=Quantity.POSITION)
-_QD = Block(name="qd", shape=("nv",), unit="rad/s | m/s", sampling=Quantity.VELOCITY)
-_QDD = Block(name="qdd", shape=("nv",), unit="rad/s^2 | m/s^2", sampling=Quantity.ACCELERATION)
-_TAU = Block(name="tau", shape=("nv",), unit="N m | N", sampling=Quantity.EFFORT)
-_MATRIX = ("nv", "nv")
-_M = Block(name="M", shape=_MATRIX, unit="kg m^2 | kg", symmetric=True)
-_MINV = Block(
-    name="minv",
-    shape=_MATRIX,
-    unit="1/(kg m^2) | 1/kg",
-    symmetric=True,
-    sampling=Quantity.INVERSE_INERTIA,
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {row.name: row for rows in SUBJECTS.values() for row in rows}
 )
-_DTAU_DQ = Block(name="dtau_dq", shape=_MATRIX, unit="N m/rad | N/m")
-_DTAU_DQD = Block(name="dtau_dqd", shape=_MATRIX, unit="N m s/rad | N s/m")
-_DQDD_DQ = Block(name="dqdd_dq", shape=_MATRIX, unit="1/s^2")
-_DQDD_DQD = Block(name="dqdd_dqd", shape=_MATRIX, unit="1/s")
-
-# Formulations of a gradient, the default first.
-DERIVATIVES = ("composite", "column")
-
-
-def _column(scalars: Any) -> tuple[Variant, ...]:
-    doc = "one chain a joint, the formulation of Plancher et al. 2021"
-    return (Variant(name=DERIVATIVES[1], doc=doc, scalars=scalars, published=True),)
-
-
-def _rnea_derivatives(method: str) -> Any:
-    return lambda model, q, qd, qdd, *, region, **terms: dynamics.rnea_derivatives_scalars(
-        model, q, qd, qdd, region=region, method=method, **terms
-    )
-
-
-def _fd_derivatives(method: str) -> Any:
-    def scalars(
-        model: Model, q: Any, qd: Any, tau: Any, *, region: Any, **terms: Any
-    ) -> Sequence[Any]:
-        full = dynamics.fd_derivatives_scalars(
-            model, q, qd, tau, region=region, method=method, **terms
-        )
-        return full.qdd, full.dqdd_dq, full.dqdd_dqd, full.minv
-
-    return scalars
-
-
-def _fd_derivatives_from_minv(method: str) -> Any:
-    def scalars(
-        model: Model, q: Any, qd: Any, qdd: Any, minv: Any, *, region: Any, **terms: Any
-    ) -> Sequence[Any]:
-        return dynamics.fd_derivatives_from_minv_scalars(
-            model, q, qd, qdd, minv, region=region, method=method, **terms
-        )
-
-    return scalars
-
-
-_ROWS = (
-    Function(
-        name="rnea",
-        doc="inverse dynamics: tau from q, qd, qdd (recursive Newton-Euler algorithm)",
-        inputs=(_Q, _QD, _QDD),
-        outputs=(_TAU,),
-        scalars=lambda model, q, qd, qdd, *, region, **terms: (
-            dynamics.rnea_scalars(model, q, qd, qdd, region=region, **terms),
-        ),
-        floats=lambda model, *x, **terms: (dynamics.rnea(model, *x, **terms),),
-        passive=True,
-    ),
-    Function(
-        name="rnea_derivatives",
-        doc="gradient of inverse dynamics by q and qd",
-        inputs=(_Q, _QD, _QDD),
-        outputs=(_DTAU_DQ, _DTAU_DQD),
-        scalars=_rnea_derivatives(DERIVATIVES[0]),
-        floats=dynamics.rnea_derivatives,
-        passive=True,
-        formulation=DERIVATIVES[0],
-        variants=_column(_rnea_derivatives(DERIVATIVES[1])),
-    ),
-    Function(
-        name="crba",
-        doc="joint-space inertia matrix M(q) (composite rigid bodies)",
-        inputs=(_Q,),
-        outputs=(_M,),
-        scalars=lambda model, q, *, region: (dynamics.crba_scalars(model, q, region=region),),
-        floats=lambda model, q: (dynamics.crba(model, q),),
-        passive=False,
-    ),
-    Function(
-        name="minv",
-        doc="inverse of the joint-space inertia matrix (L^T D L of the composite rigid bodies)",
-        inputs=(_Q,),
-        outputs=(_MINV,),
-        scalars=lambda model, q, *, region: (dynamics.minv_scalars(model, q, region=region),),
-        floats=lambda model, q: (dynamics.minv(model, q),),
-        passive=False,
-    ),
-    Function(
-        name="aba",
-        doc="forward dynamics: qdd from q, qd, tau (articulated-body algorithm)",
-        inputs=(_Q, _QD, _TAU),
-        outputs=(_QDD,),
-        scalars=lambda model, q, qd, tau, *, region, **terms: (
-            dynamics.aba_scalars(model, q, qd, tau, region=region, **terms),
-        ),
-        floats=lambda model, *x, **terms: (dynamics.aba(model, *x, **terms),),
-        passive=True,
-    ),
-    Function(
-        name="fd_derivatives",
-        doc="forward dynamics with its gradient, all from q, qd, tau",
-        inputs=(_Q, _QD, _TAU),
-        outputs=(_QDD, _DQDD_DQ, _DQDD_DQD, _MINV),
-        scalars=_fd_derivatives(DERIVATIVES[0]),
-        floats=dynamics.fd_derivatives,
-        passive=True,
-        formulation=DERIVATIVES[0],
-        variants=_column(_fd_derivatives(DERIVATIVES[1])),
-        optional=("minv",),
-    ),
-    Function(
-        name="fd_derivatives_from_minv",
-        doc="gradient of forward dynamics with qdd and M^-1 given (the 2021 paper's partition)",
-        inputs=(_Q, _QD, _QDD, _MINV),
-        outputs=(_DQDD_DQ, _DQDD_DQD),
-        scalars=_fd_derivatives_from_minv(DERIVATIVES[0]),
-        floats=dynamics.fd_derivatives_from_minv,
-        passive=True,
-        formulation=DERIVATIVES[0],
-        variants=_column(_fd_derivatives_from_minv(DERIVATIVES[1])),
-    ),
-)
-
-FUNCTIONS: Mapping[str, Function] = MappingProxyType({row.name: row for row in _ROWS})
 
 
 def function(

@@ -26,7 +26,7 @@ from pinion.robot.model_json import model_from_dict, model_to_dict
 from pinion.robot.payloads import payload
 from pinion.robot.pinocchio_import import from_pinocchio
 from pinion.robot.pinocchio_map import q_from_pinocchio, q_to_pinocchio, v_permutation
-from pinion.robot.subchain import tip
+from pinion.robot.subchain import tip, tip_of
 from pinion.robot.summary import Summary, summarise
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "summarise",
     "ties",
     "tip",
+    "tip_of",
     "uncoupled",
     "urdf_text",
     "v_permutation",

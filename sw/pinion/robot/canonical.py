@@ -145,6 +145,7 @@ def canonicalise(
         ),
         notes=tuple(notes),
         rated_velocity=tuple(rated),
+        tips=_tips(urdf, placed),
     )
     return Draft(model=model, figures=figures)
 
@@ -252,6 +253,12 @@ def _merge(
 def _members(placed: dict[str, _Placed], body: int) -> tuple[str, ...]:
     """Links of a body in the order of the walk, so the moving link (or the root) comes first."""
     return tuple(name for name, link in placed.items() if link.body == body)
+
+
+def _tips(urdf: Urdf, placed: dict[str, _Placed]) -> tuple[str, ...]:
+    """Links that no joint leads on from, in the order of the walk."""
+    parents = {joint.parent for joint in urdf.joints}
+    return tuple(name for name in placed if name not in parents)
 
 
 def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:

@@ -45,6 +45,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         "notes": list(model.notes),
         "rated_velocity": [_number_to(value) for value in model.rated_velocity],
         **({"coupled": True} if model.coupled else {}),
+        **({"tips": list(model.tips)} if model.tips else {}),
     }
 
 
@@ -76,6 +77,7 @@ def model_from_dict(data: Mapping[str, Any]) -> Model:
             notes=tuple(data["notes"]),
             rated_velocity=tuple(map(_number_from, data["rated_velocity"])),
             coupled=bool(data.get("coupled", False)),
+            tips=tuple(data.get("tips", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RobotError(

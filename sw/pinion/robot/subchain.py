@@ -11,13 +11,16 @@ from pinion.robot.faults import check_joints
 from pinion.robot.lookup import find_link, notes_without
 from pinion.robot.model import Model
 
+_SHOWN = 12
+"""Links that a message lists at most."""
+
 
 def tip(model: Model, link: str) -> Model:
     """The robot without the bodies that are not on the way from the base to ``link``.
 
-    The last body is the one that carries the link, with all the links fixed to it. What is cut
-    off is gone: the inertia of other branches, and of what moves behind the link, no longer loads
-    the joints; a note states its mass.
+    The last body is the one that carries the link, with all the links fixed to it; the link is the
+    tip of what is left (:func:`tip_of`). What is cut off is gone: the inertia of other branches,
+    and of what moves behind the link, no longer loads the joints; a note states its mass.
 
     Errors
     ------
@@ -25,6 +28,30 @@ def tip(model: Model, link: str) -> Model:
         joint that moves no inertia without what was cut off.
     """
     return check_joints(cut_down(model, link), before=model)
+
+
+def tip_of(model: Model) -> str:
+    """The link at the end of the robot: the one that it was cut down to, else its only leaf.
+
+    Errors
+    ------
+    RobotError : several links could be meant; the message lists them.
+    """
+    numbers = {body.name: k for k, body in enumerate(model.bodies)}
+    numbers |= {frame.name: frame.body for frame in model.frames}
+    # Leaves of branches that are locked or fixed do not move.
+    leaves = [name for name in model.tips if numbers.get(name, -1) >= 0]
+    if not leaves:
+        ends = set(range(len(model.bodies))) - set(model.parents)
+        last = (model.bodies[k] for k in sorted(ends))
+        leaves = [link for body in last for link in body.links or (body.name,)]
+    if len(leaves) != 1:
+        shown = ", ".join(map(repr, leaves[:_SHOWN])) + (", ..." if len(leaves) > _SHOWN else "")
+        raise RobotError(
+            f"The robot {model.name!r} has several tips, {shown}: say which link is meant with "
+            "--tip (tip=... of pinion.robot.load), which keeps the chain from the base to it."
+        )
+    return leaves[0]
 
 
 def cut_down(model: Model, link: str) -> Model:
@@ -43,7 +70,7 @@ def cut_down(model: Model, link: str) -> Model:
     numbers = {old: new for new, old in enumerate(chain)}
     cut = [body for k, body in enumerate(model.bodies) if k not in numbers]
     if not cut:
-        return model
+        return model if model.tips == (link,) else replace(model, tips=(link,))
     kept_joints = {model.bodies[k].joint.name for k in chain}
     notes = list(notes_without(model.notes, {body.joint.name for body in cut}))
     bodies = []
@@ -73,4 +100,5 @@ def cut_down(model: Model, link: str) -> Model:
         ),
         notes=tuple(notes),
         rated_velocity=tuple(rate for k in chain for rate in model.rated_velocity[places[k]]),
+        tips=(link,),
     )

@@ -11,15 +11,17 @@ from pinion.compute.cuda import cooperative
 from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
 from pinion.compute.cuda.threads import ThreadSource, thread_source
 from pinion.compute.errors import ComputeError
-from pinion.functions import FUNCTIONS, function
+from pinion.functions import SUBJECTS, function
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.robot import load
+from tests.support.rows import NEW
 
 pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not installed")
 
 LINKS = RNEA_DERIVATIVES_FROM_LINKS
 CASES = [
-    *(("iiwa14", name) for name in (*FUNCTIONS, LINKS.name)),
+    *(("iiwa14", name) for name in (*(row.name for row in SUBJECTS["dynamics"]), LINKS.name)),
+    *(("iiwa14", name) for name in NEW),
     *(("hyq", "fd_derivatives"), ("atlas", "aba")),
 ]
 OTHERS = [a for a in ARCHITECTURES if a not in ("sm_75", "sm_90")]
@@ -31,7 +33,7 @@ def cases() -> list[Any]:
     for robot, name in CASES:
         for architecture in ("sm_75", "sm_90"):
             quick = robot != "atlas" and (architecture == "sm_90" or name == "fd_derivatives")
-            marks = () if quick else (pytest.mark.slow,)
+            marks = () if quick and name not in NEW else (pytest.mark.slow,)
             found.append(pytest.param(robot, name, architecture, marks=marks))
     return found
 

@@ -17,7 +17,7 @@ from pinion.compute.cuda.threads import LAYOUTS, SHARED_BYTES, ThreadSource, thr
 from pinion.compute.errors import ComputeError
 from pinion.compute.instructions import Kind, select
 from pinion.compute.layouts import to_blocks
-from pinion.functions import FUNCTIONS, Block, Function, function, sample
+from pinion.functions import SUBJECTS, Block, Function, function, sample
 from pinion.functions.partitions import PARTITIONS
 from pinion.robot import load
 from tests.support.cuda_threads import on_host, run_threads
@@ -234,7 +234,7 @@ def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("name", [row.name for row in SUBJECTS["dynamics"]])
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq", "atlas"])
 def test_every_function(tmp_path: Path, robot: str, name: str, dtype: str) -> None:
     row = function(name)

@@ -1,0 +1,121 @@
+"""The table of measured rows in docs/functions.md: cores of two robots, built and verified.
+
+Each core is built with one result every 8 cycles and its RTL compared with the exact integers on
+1,000 requests of the reference distribution. ``python -m benchmarks.functions > rows.jsonl``
+measures, or continues the measurement whose lines ``--known`` names; ``--table rows.jsonl`` makes
+Markdown of it. On the HyQ, what speaks of a tip is of one leg, cut down with ``--tip lf_lowerleg``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pinion.cosim.verify import verify
+from pinion.flow.build import build
+from pinion.functions import FUNCTIONS, SUBJECTS
+from pinion.hls.auto import PrecisionError
+from pinion.robot import Model, RobotError, load, tip_of
+
+ROBOTS = ("iiwa14", "hyq")
+FORMATS = ("q16.16", "auto")
+LEG = "lf_lowerleg"
+II = 8
+REQUESTS = 1000
+
+
+def robot_for(robot: str, row: str) -> tuple[str, Model]:
+    """A robot that has what a row speaks of, with what was done to it in words."""
+    model = load(robot, snap=True)
+    if FUNCTIONS[row] not in (*SUBJECTS["kinematics"], *SUBJECTS["operational space"]):
+        return robot, model
+    if row in ("centre_of_mass", "com_jacobian"):
+        return robot, model
+    try:
+        tip_of(model)
+    except RobotError:
+        return f"{robot}, one leg", load(robot, snap=True, tip=LEG)
+    return robot, model
+
+
+def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
+    """Build and verify one core."""
+    shown, model = robot_for(robot, row)
+    found: dict[str, Any] = {"robot": robot, "shown": shown, "function": row, "formats": formats}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "core"
+        try:
+            made = build(model, row, folder, ii=II, formats=formats)
+        except PrecisionError as error:
+            return found | {"refused": str(error)}
+        figures = verify(folder, samples=REQUESTS, seed=1)
+    return found | {
+        "products": made.ops["mul"] + made.ops["mul_const"],
+        "multipliers": made.multipliers,
+        "latency": made.latency_cycles,
+        "words": [made.words_in, made.words_out],
+        "mismatches": figures["mismatches"],
+        "flagged": figures["flagged"],
+        "ok": figures["ok"],
+        "median": figures["rel_err_median"],
+        "largest": figures["rel_err_max"],
+    }
+
+
+def table(lines: Sequence[dict[str, Any]]) -> str:
+    """Markdown: a row for each function and robot, columns for each formats."""
+    by_key = {(x["function"], x["robot"], x["formats"]): x for x in lines}
+    heads = ["function", "robot", "products"]
+    for formats in FORMATS:
+        heads += [f"multipliers, {formats}", "latency", "largest error"]
+    text = f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n"
+    for name in FUNCTIONS:
+        for robot in ROBOTS:
+            found = [by_key.get((name, robot, formats)) for formats in FORMATS]
+            first = found[0]
+            if first is None:
+                continue
+            cells: list[object] = [f"`{name}`", first["shown"], first.get("products", "")]
+            for x in found:
+                if x is None or "refused" in x:
+                    cells += ["-", "-", "-" if x is None else "out of reach"]
+                    continue
+                assert x["mismatches"] == 0, x
+                worst = ", ".join(f"{v:.1e}" for v in x["largest"].values() if v is not None)
+                cells += [x["multipliers"], x["latency"], worst]
+            text += f"| {' | '.join(map(str, cells))} |\n"
+    return text
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """JSON lines of a measurement."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def main() -> None:
+    """Measure core by core, or print the table of what was measured."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--table", type=Path, metavar="FILE")
+    parser.add_argument("--known", type=Path, metavar="FILE")
+    parser.add_argument("--functions", default="", metavar="NAME,...")
+    parser.add_argument("--formats", default=",".join(FORMATS), metavar="NAME,...")
+    options = parser.parse_args()
+    if options.table:
+        print(table(read(options.table)), end="")
+        return
+    known = read(options.known) if options.known else []
+    done = {(x["function"], x["robot"], x["formats"]) for x in known}
+    new = [row.name for row in FUNCTIONS.values() if row not in SUBJECTS["dynamics"]]
+    for formats in options.formats.split(","):
+        for row in options.functions.split(",") if options.functions else new:
+            for robot in ROBOTS:
+                if (row, robot, formats) not in done:
+                    print(json.dumps(measured(robot, row, formats)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+r"""The centre of mass, its Jacobian, and how heavy what each joint carries is.
+
+What a joint carries is one rigid body for the moment: its mass m and its first moment h about the
+joint's body's origin, in the body's coordinates. They are summed from the leaves to the base,
+
+    m = m_i + sum over children c of m_c
+    h = h_i + sum over children c of m_c r_c + X_c^T (h_c + m_c shift_c)
+
+where masses and levers are constants of the robot: across a revolute joint that is the four
+products that turn a vector (Featherstone 2008, chapter 6, the first two of a composite's ten
+numbers). At the base h over m is the centre of mass. A joint's axis ``[w; v]`` moves what it
+carries by ``w x h + m v``, so that a column of the Jacobian needs a rotation and no position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numpy.typing import ArrayLike
+
+from pinion.dynamics.axis import axis_motion, joint_transform, numbered_axes
+from pinion.dynamics.checks import Array, DynamicsError, split
+from pinion.dynamics.coupled import coupling_of
+from pinion.dynamics.general import kinematics as general
+from pinion.dynamics.general.arrays import request
+from pinion.dynamics.kinematics import body_poses_scalars, matrix_rows
+from pinion.dynamics.rnea import Region, no_region
+from pinion.dynamics.scalar import Scalar
+from pinion.dynamics.spatial import Vector, cross, scale, vadd
+from pinion.robot.model import Model
+
+
+def first_moments_scalars(
+    model: Model, q: Sequence[Scalar], region: Region = no_region, *, unit: float = 1.0
+) -> tuple[list[float], list[Vector]]:
+    """Return mass and first moment of what each joint carries; of all that moves as the last.
+
+    Arguments
+    ---------
+    q : (nq,) scalars, positions of every joint [rad | m]: of a model that is not coupled.
+    region : as for :func:`.rnea.rnea_scalars`; the pass is ``moment``.
+    unit : all masses are multiplied by this constant: 1 over the robot's for the centre of mass.
+
+    Returns
+    -------
+    masses : (bodies + 1,) [kg].
+    moments : (bodies + 1, 3) about each body's origin in its coordinates; the last about the base's
+        origin in base coordinates [kg m].
+    """
+    base = len(model.bodies)
+    masses = [unit * body.inertia.mass for body in model.bodies] + [0.0]
+    moments: list[Vector] = []
+    for body in model.bodies:
+        x, y, z = body.inertia.h
+        moments.append((unit * x, unit * y, unit * z))
+    moments.append((0.0, 0.0, 0.0))
+    for i in reversed(range(base)):
+        body, at = model.bodies[i], model.q_slices[i]
+        parent = body.parent if body.parent >= 0 else base
+        with region("moment", i + 1):
+            X = joint_transform(body.joint, q[at])
+            carried = X.to_parent(vadd(moments[i], scale(masses[i], X.shift)))
+            lever = scale(masses[i], body.joint.tree.r)
+            moments[parent] = vadd(vadd(moments[parent], lever), carried)
+        masses[parent] += masses[i]
+    return masses, moments
+
+
+def centre_of_mass_scalars(model: Model, q: Sequence[Scalar], region: Region = no_region) -> Vector:
+    """Return the centre of mass (3,) of the moving bodies, base coordinates [m].
+
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
+    :func:`.rnea.rnea_scalars`, with the pass ``moment``. What is fixed to the base has no part in
+    it.
+    """
+    if model.coupled:
+        tied = coupling_of(model, region)
+        return centre_of_mass_scalars(tied.model, tied.positions(q), region)
+    return first_moments_scalars(model, q, region, unit=1.0 / total_mass(model))[1][-1]
+
+
+def com_jacobian_scalars(
+    model: Model, q: Sequence[Scalar], region: Region = no_region
+) -> list[list[Scalar]]:
+    """Return J (3, nv), the velocity of the centre of mass is ``J qd`` in base coordinates.
+
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
+    :func:`.rnea.rnea_scalars`, with the passes ``moment``, ``pose`` and ``column``.
+    """
+    if model.coupled:
+        tied = coupling_of(model, region)
+        every = com_jacobian_scalars(tied.model, tied.positions(q), region)
+        return tied.of_columns(every)
+    masses, moments = first_moments_scalars(model, q, region, unit=1.0 / total_mass(model))
+    poses = body_poses_scalars(model, q, region=region)
+    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
+    joints = numbered_axes(model)
+    for i in range(len(model.bodies)):
+        with region("column", i + 1):
+            for m, axis in joints[i]:
+                angular, linear = axis_motion(axis, 1.0)
+                moved = vadd(cross(angular, moments[i]), scale(masses[i], linear))
+                for k, element in enumerate(poses[i].to_base(moved)):
+                    J[k][m] = element
+    return J
+
+
+def total_mass(model: Model) -> float:
+    """Return the mass of the moving bodies [kg]; :class:`DynamicsError` where there is none."""
+    total = sum(body.inertia.mass for body in model.bodies)
+    if not total > 0.0:
+        raise DynamicsError(
+            f"The moving bodies of {model.name!r} have a total mass of {total:g} kg: "
+            "a centre of mass needs at least one body with mass."
+        )
+    return total
+
+
+def centre_of_mass(model: Model, q: ArrayLike) -> Array:
+    """Centre of mass of the moving bodies, base coordinates [m]: (3,) or (n, 3) float64.
+
+    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Links fixed to the base have no part
+    in it. Raises :class:`DynamicsError` for a wrong shape, a number that is not finite, or a robot
+    without mass.
+    """
+    if not model.single_dof:
+        given = request(model, q=q)
+        return given.shaped(general.centre_of_mass(model, given.states["q"], total_mass(model)))
+    x = split(model, q=q)
+    return x.vector(centre_of_mass_scalars(model, x["q"]))
+
+
+def com_jacobian(model: Model, q: ArrayLike) -> Array:
+    """Jacobian of the centre of mass: (3, nv) or (n, 3, nv) float64, base axes.
+
+    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. The velocity [m/s] of
+    :func:`centre_of_mass` is ``J qd``; errors as there.
+    """
+    if not model.single_dof:
+        given = request(model, q=q)
+        return given.shaped(general.com_jacobian(model, given.states["q"], total_mass(model)))
+    x = split(model, q=q)
+    return matrix_rows(com_jacobian_scalars(model, x["q"]), x.batch)

@@ -1,0 +1,201 @@
+r"""Operational-space inertia of a link: what its frame weighs, seen by a force at it.
+
+With the frame's Jacobian J, whose velocity is ``[angular; linear]``, a wrench F at the frame
+accelerates it by ``J M^-1 J^T F`` (Khatib, "A unified approach for motion and force control of
+robot manipulators: the operational space formulation", 1987). That 6x6 matrix always exists; its
+inverse, the inertia ``Lambda``, where the joints can move the frame in every direction.
+
+M^-1 itself is no step on the way: with the inverse factors ``M^-1 = X D^-1 X^T`` of :mod:`.ltdl`,
+
+    Y = J X        J M^-1 J^T = Y D^-1 Y^T
+
+M is that of the minimal model (:mod:`.minimal`), which has the same one from fewer operations.
+Lambda follows by the same factorisation of the 6x6 matrix. Near a singular posture one of its
+pivots, the mobility that is left in one direction, goes to zero and Lambda grows without bound;
+``(J M^-1 J^T + damping 1)^-1`` is at most ``1 / damping`` (damped least squares, Nakamura and
+Hanafusa 1986). Without damping a core flags the requests whose pivot is below the smallest operand
+of its reciprocal unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.dynamics import arrays, kinematics
+from pinion.dynamics.checks import Array, DynamicsError, as_numbers, needs_inverse
+from pinion.dynamics.coupled import elimination_parents
+from pinion.dynamics.crba import crba_scalars
+from pinion.dynamics.kinematics import Reference, frame_jacobian_scalars, frame_of, path_to
+from pinion.dynamics.ltdl import by_velocity, factors, inverse
+from pinion.dynamics.mimic import also_coupled
+from pinion.dynamics.minimal import minimal_model
+from pinion.dynamics.rnea import Region, no_region
+from pinion.dynamics.scalar import Scalar, add, is_zero, mul
+from pinion.robot.coupling import Tie, ties
+from pinion.robot.model import Model
+
+Rows = list[list[Scalar]]
+
+DIRECTIONS = 6
+_CHAIN = tuple(range(-1, DIRECTIONS - 1))
+
+_minv = also_coupled(arrays.minv)
+_jacobian = also_coupled(kinematics.frame_jacobian)
+
+
+def inverse_operational_space_inertia_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    frame: str,
+    region: Region = no_region,
+    *,
+    reference: Reference = "local_world_aligned",
+) -> Rows:
+    """Return ``J M^-1 J^T`` of a link's frame, (6, 6) scalars, over any scalar.
+
+    Arguments
+    ---------
+    q : (nq,) scalars, joint positions [rad | m].
+    frame : the name of a link.
+    region : as for :func:`.rnea.rnea_scalars`; the passes are those of the Jacobian and of
+        :func:`.minv.minv_scalars`, and ``solve``.
+    reference : of J, as for :func:`.kinematics.frame_jacobian_scalars`.
+
+    Returns
+    -------
+    (6, 6) scalars, symmetric: the two triangles are the same objects; M has the armature.
+    """
+    J = frame_jacobian_scalars(model, q, frame, reference=reference, region=region)
+    plain = minimal_model(model)
+    M = crba_scalars(plain, q, region)
+    at_body = by_velocity(plain, region)
+    factored = factors(elimination_parents(plain), M, at_body)
+    n = model.nv
+    Y: Rows = [[0.0] * n for _ in range(DIRECTIONS)]
+    scaled: Rows = [[0.0] * n for _ in range(DIRECTIONS)]
+    for k in range(n):
+        with at_body("solve", k + 1):
+            for a in range(DIRECTIONS):
+                total: Scalar = 0.0
+                for i in range(k, n):
+                    total = add(total, mul(J[a][i], factored.X[i][k]))
+                Y[a][k], scaled[a][k] = total, mul(total, factored.D_inverse[k])
+    result: Rows = [[0.0] * DIRECTIONS for _ in range(DIRECTIONS)]
+    with region("solve", len(model.bodies)):
+        for a in range(DIRECTIONS):
+            for b in range(a + 1):
+                entry: Scalar = 0.0
+                for k in range(n):
+                    entry = add(entry, mul(scaled[a][k], Y[b][k]))
+                result[a][b] = result[b][a] = entry
+    return result
+
+
+def operational_space_inertia_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    frame: str,
+    damping: Scalar = 0.0,
+    region: Region = no_region,
+    *,
+    reference: Reference = "local_world_aligned",
+) -> Rows:
+    """Return ``Lambda = (J M^-1 J^T + damping 1)^-1`` of a link's frame, (6, 6) scalars.
+
+    ``damping`` : a scalar [1/(kg m^2) | 1/kg], the constant 0 for none. Other arguments and results
+    as for :func:`inverse_operational_space_inertia_scalars`; the inversion's passes are ``factor``
+    and ``inverse``.
+
+    Raises
+    ------
+    DynamicsError : fewer than six velocities move the link, and there is no damping.
+    """
+    if is_zero(damping):
+        check_free(model, frame)
+    matrix = inverse_operational_space_inertia_scalars(model, q, frame, region, reference=reference)
+    last = len(model.bodies)
+    with region("factor", last):
+        for k in range(DIRECTIONS):
+            matrix[k][k] = add(matrix[k][k], damping)
+
+    def at_tip(name: str, direction: int) -> AbstractContextManager[object]:
+        return region(name, last)
+
+    with region("inverse", last):
+        return inverse(_CHAIN, factors(_CHAIN, matrix, at_tip), at_tip)
+
+
+def inverse_operational_space_inertia(
+    model: Model, q: ArrayLike, frame: str, *, reference: Reference = "local_world_aligned"
+) -> Array:
+    """``J M^-1 J^T`` of a link's frame: (6, 6) or (n, 6, 6) float64, symmetric.
+
+    Arguments
+    ---------
+    q : (nq,) or (n, nq) float, joint positions [rad | m].
+    frame : the name of a link.
+    reference : of J, as for :func:`pinion.dynamics.frame_jacobian`.
+
+    Raises
+    ------
+    DynamicsError : as :func:`pinion.dynamics.frame_jacobian` and :func:`pinion.dynamics.minv`.
+    """
+    J = _jacobian(model, q, frame, reference=reference)
+    found = J @ _minv(model, q) @ np.swapaxes(J, -1, -2)
+    return np.asarray((found + np.swapaxes(found, -1, -2)) / 2.0)
+
+
+@needs_inverse
+def operational_space_inertia(
+    model: Model,
+    q: ArrayLike,
+    frame: str,
+    damping: ArrayLike = 0.0,
+    *,
+    reference: Reference = "local_world_aligned",
+) -> Array:
+    """Operational-space inertia ``(J M^-1 J^T + damping 1)^-1``: (6, 6) or (n, 6, 6) float64.
+
+    ``damping`` : () or (n,) float [1/(kg m^2) | 1/kg]. Other arguments as for
+    :func:`inverse_operational_space_inertia`.
+
+    Raises
+    ------
+    DynamicsError : as there; without damping when fewer than six velocities move the link, or the
+        matrix is singular.
+    """
+    added = as_numbers("damping", damping)
+    if not np.all(added):
+        check_free(model, frame)
+    found = inverse_operational_space_inertia(model, q, frame, reference=reference)
+    found = found + added[..., None, None] * np.eye(DIRECTIONS)
+    try:
+        made = np.linalg.inv(found)
+    except np.linalg.LinAlgError:
+        raise DynamicsError(
+            f"The link {frame!r} of {model.name!r} cannot be moved in every direction in one of "
+            "these postures, so that its operational-space inertia does not exist: pass other "
+            "positions, or a damping above 0."
+        ) from None
+    return np.asarray((made + np.swapaxes(made, -1, -2)) / 2.0)
+
+
+def check_free(model: Model, frame: str) -> None:
+    """Raise where fewer than six velocities move a link."""
+    own = model.v_slices
+    tied = ties(model) if model.coupled else [Tie(leader=k) for k in range(len(own))]
+    moving: set[int] = set()
+    for i in path_to(model, frame_of(model, frame).body):
+        leader = own[tied[i].leader]
+        moving.update(range(leader.start, leader.stop))
+    if len(moving) < DIRECTIONS:
+        raise DynamicsError(
+            f"The link {frame!r} of {model.name!r} is moved by {len(moving)} velocities, and an "
+            f"operational-space inertia of {DIRECTIONS} x {DIRECTIONS} needs at least "
+            f"{DIRECTIONS} or a damping above 0; inverse_operational_space_inertia, J M^-1 J^T, "
+            "exists for every robot."
+        )

@@ -1,0 +1,224 @@
+"""The tables of ``docs/functions.md``, rendered from the table of functions.
+
+``python -m pinion.functions.describe docs/functions.md`` rewrites what stands between a line
+``<!-- table: NAME -->`` and the next ``<!-- end -->`` and leaves the rest alone.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from .blocks import Block, Quantity
+from .row import Function
+from .samples import FORCE_LEVER, FORCE_SHARE, QDD_RANGE
+from .table import FUNCTIONS
+
+_MARKED = re.compile(r"<!-- table: (\w+) -->\n(.*?)<!-- end -->", flags=re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the page says of a row besides the row.
+
+    Members
+    -------
+    pinocchio : what Pinocchio calls it.
+    source : where the algorithm is from.
+    """
+
+    pinocchio: str
+    source: str
+
+
+_RBDA = "Featherstone 2008"
+_JACOBIAN = f"{_RBDA}, section 2.4 and chapter 4"
+_GRADIENTS = "Singh, Russell, Wensing 2022"
+_NEWTON_EULER = "Plancher et al. 2021, algorithm 1"
+
+NOTES: Mapping[str, Note] = MappingProxyType(
+    {
+        "rnea": Note("rnea", _NEWTON_EULER),
+        "rnea_derivatives": Note("computeRNEADerivatives", _GRADIENTS),
+        "crba": Note("crba", f"{_RBDA}, chapter 6"),
+        "minv": Note("computeMinverse", f"{_RBDA}, section 6.5"),
+        "aba": Note("aba", f"{_RBDA}, chapter 7"),
+        "fd_derivatives": Note("computeABADerivatives", "Plancher et al. 2021, algorithm 3"),
+        "fd_derivatives_from_minv": Note("", "Plancher et al. 2021, algorithm 3"),
+        "rnea_fext": Note("rnea(..., fext)", _NEWTON_EULER),
+        "aba_fext": Note("aba(..., fext)", f"{_RBDA}, chapter 7"),
+        "forward_kinematics": Note("framesForwardKinematics, data.oMf", _JACOBIAN),
+        "frame_jacobian": Note("getFrameJacobian, LOCAL_WORLD_ALIGNED", _JACOBIAN),
+        "frame_jacobian_local": Note("getFrameJacobian, LOCAL", _JACOBIAN),
+        "frame_jacobian_world": Note("getFrameJacobian, WORLD", _JACOBIAN),
+        "centre_of_mass": Note("centerOfMass", f"{_RBDA}, chapter 6"),
+        "com_jacobian": Note("jacobianCenterOfMass", f"{_RBDA}, chapter 6"),
+        "kinetic_energy": Note("computeKineticEnergy", f"{_RBDA}, section 2.13"),
+        "potential_energy": Note("computePotentialEnergy", f"{_RBDA}, chapter 6"),
+        "gravity": Note("computeGeneralizedGravity", f"{_RBDA}, chapter 6"),
+        "coriolis": Note("computeCoriolisMatrix times qd", f"{_RBDA}, chapter 6"),
+        "bias": Note("nonLinearEffects", f"{_RBDA}, chapter 6"),
+        "operational_space_inertia": Note("", "Khatib 1987; Nakamura, Hanafusa 1986"),
+        "inverse_operational_space_inertia": Note("", "Khatib 1987"),
+        "euler_step": Note("", "semi-implicit Euler over fd_derivatives"),
+    }
+)
+"""Of each row."""
+
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "q": "positions, as Pinocchio orders them within a joint",
+        "qd": "rates",
+        "qdd": "accelerations",
+        "tau": "efforts",
+        "minv": "inverse of the joint-space inertia matrix",
+        "M": "joint-space inertia matrix",
+        "dtau_dq": "derivative of tau by q; by the tangent where q is no vector",
+        "dtau_dqd": "derivative of tau by qd",
+        "dqdd_dq": "derivative of qdd by q; by the tangent where q is no vector",
+        "dqdd_dqd": "derivative of qdd by qd",
+        "fext": "[moment; force] on each moving link, about its own frame's origin in its axes",
+        "R": "rotation, tip's coordinates to the base's",
+        "p": "the tip's origin in the base",
+        "J": "[angular; linear] velocity of the tip by qd, in the axes that the row says",
+        "com": "centre of mass in the base",
+        "J_com": "velocity of the centre of mass by qd, base axes",
+        "kinetic": "kinetic energy",
+        "potential": "potential energy",
+        "g": "generalised gravity",
+        "c": "Coriolis and centrifugal efforts",
+        "h": "efforts without accelerations",
+        "Lambda": "inertia of the tip, [angular; linear], base axes",
+        "Lambda_inverse": "acceleration of the tip by a wrench at it, [angular; linear], base axes",
+        "damping": "what is added to the diagonal of J M^-1 J^T; 0 for none",
+        "dt": "length of the step",
+        "q_next": "positions after the step, angles not wrapped",
+        "qd_next": "rates after the step",
+        "A": "derivative of [q_next; qd_next] by [q; qd]",
+        "B": "derivative of [q_next; qd_next] by tau",
+    }
+)
+"""Of each array."""
+
+DRAWS: Mapping[Quantity, str] = MappingProxyType(
+    {
+        Quantity.POSITION: "even within the joints' limits",
+        Quantity.VELOCITY: "even within the rated speeds",
+        Quantity.ACCELERATION: f"even within {QDD_RANGE:g}",
+        Quantity.EFFORT: "those of the drawn motion",
+        Quantity.INVERSE_INERTIA: "that of the drawn positions",
+        Quantity.EXTERNAL_FORCE: (
+            f"each component within {FORCE_SHARE:.0%} of the robot's weight, moments on a lever of "
+            f"{FORCE_LEVER:g} m"
+        ),
+    }
+)
+"""How the reference distribution draws what an input is."""
+
+
+class PageError(ValueError):
+    """A page asks for a table that does not exist, or for none; the message names it."""
+
+
+def function_table() -> str:
+    """What each row takes and gives, and where it is from."""
+    rows = [
+        (
+            f"`{row.name}`",
+            row.doc,
+            _names(row.inputs),
+            _results(row),
+            "yes" if row.passive else "no",
+            NOTES[row.name].pinocchio or "-",
+            NOTES[row.name].source,
+        )
+        for row in FUNCTIONS.values()
+    ]
+    heads = ("function", "what", "takes", "gives", "joint terms", "Pinocchio", "source")
+    return _table(heads, rows)
+
+
+def array_table() -> str:
+    """What each array is, with its shape and its unit."""
+    blocks = {b.name: b for row in FUNCTIONS.values() for b in (*row.outputs, *row.inputs)}
+    rows = [
+        (f"`{b.name}`", _shape(b), b.unit.replace(" | ", " or "), MEANINGS[b.name], _drawn(b))
+        for b in blocks.values()
+    ]
+    return _table(("array", "shape", "unit", "what", "drawn"), rows)
+
+
+TABLES: Mapping[str, Callable[[], str]] = MappingProxyType(
+    {"functions": function_table, "arrays": array_table}
+)
+"""What may stand between markers."""
+
+
+def rewrite(page: str) -> str:
+    """The same page with the tables of this code between its markers.
+
+    Raises
+    ------
+    PageError : a marker names no table, or a table of `TABLES` is missing.
+    """
+    names = [found[1] for found in _MARKED.finditer(page)]
+    if sorted(names) != sorted(TABLES):
+        raise PageError(
+            f"The page has the tables {', '.join(sorted(names)) or 'none'}: it needs each of "
+            f"{', '.join(sorted(TABLES))} once, between '<!-- table: NAME -->' and '<!-- end -->'."
+        )
+
+    def one(found: re.Match[str]) -> str:
+        return f"<!-- table: {found[1]} -->\n{TABLES[found[1]]()}<!-- end -->"
+
+    return _MARKED.sub(one, page)
+
+
+def _names(blocks: Sequence[Block]) -> str:
+    return ", ".join(f"`{block.name}`" for block in blocks)
+
+
+def _results(row: Function) -> str:
+    asked = [block for block in row.outputs if block.name in row.optional]
+    extra = f"; if asked {_names(asked)}" if asked else ""
+    return _names(row.results) + extra
+
+
+def _shape(block: Block) -> str:
+    if not block.shape:
+        return "a number"
+    shown = ", ".join(map(str, block.shape)) + ("," if len(block.shape) == 1 else "")
+    return f"({shown})" + (", symmetric" if block.symmetric else "")
+
+
+def _drawn(block: Block) -> str:
+    if block.sampling is None:
+        return "-"
+    if isinstance(block.sampling, Quantity):
+        return DRAWS[block.sampling]
+    return f"even between {block.sampling.low:g} and {block.sampling.high:g}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Rewrite the tables of each page that is named; says which changed."""
+    for name in arguments:
+        path = Path(name)
+        before = path.read_text()
+        after = rewrite(before)
+        if after != before:
+            path.write_text(after)
+        print(f"{path}: {'rewritten' if after != before else 'as it should be'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

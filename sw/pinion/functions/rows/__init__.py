@@ -1,0 +1,24 @@
+"""Rows of the table of functions by subject."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pinion.functions.row import Function
+
+from . import dynamics, energy, external, kinematics, operational, simulation
+
+__all__ = ["SUBJECTS"]
+
+SUBJECTS: Mapping[str, tuple[Function, ...]] = MappingProxyType(
+    {
+        "dynamics": dynamics.ROWS,
+        "external forces": external.ROWS,
+        "kinematics": kinematics.ROWS,
+        "energy and terms": energy.ROWS,
+        "operational space": operational.ROWS,
+        "simulation": simulation.ROWS,
+    }
+)
+"""The rows of each subject, in the order of the command line's help."""

@@ -1,0 +1,56 @@
+"""The robot's inertia as a force at its tip feels it."""
+
+from __future__ import annotations
+
+from pinion import dynamics
+from pinion.functions.blocks import Block, Uniform
+from pinion.functions.row import Function
+from pinion.robot import tip_of
+
+from .blocks import Q
+
+# States that reach twice as far have none below zero.
+_DAMPING = Block(
+    name="damping",
+    shape=(),
+    unit="1/(kg m^2), 1/kg",
+    sampling=Uniform(0.1, 0.3),
+)
+
+ROWS = (
+    Function(
+        name="operational_space_inertia",
+        doc="inertia of the tip, (J M^-1 J^T + damping)^-1, [angular; linear] in base axes",
+        inputs=(Q, _DAMPING),
+        outputs=(Block(name="Lambda", shape=(6, 6), unit="kg m^2, kg m, kg", symmetric=True),),
+        scalars=lambda model, q, damping, *, region: (
+            dynamics.operational_space_inertia_scalars(model, q, tip_of(model), damping, region),
+        ),
+        floats=lambda model, q, damping: (
+            dynamics.operational_space_inertia(model, q, tip_of(model), damping),
+        ),
+        joint_space=False,
+        passive=False,
+    ),
+    Function(
+        name="inverse_operational_space_inertia",
+        doc="mobility of the tip, J M^-1 J^T, [angular; linear] in base axes",
+        inputs=(Q,),
+        outputs=(
+            Block(
+                name="Lambda_inverse",
+                shape=(6, 6),
+                unit="1/(kg m^2), 1/(kg m), 1/kg",
+                symmetric=True,
+            ),
+        ),
+        scalars=lambda model, q, *, region: (
+            dynamics.inverse_operational_space_inertia_scalars(model, q, tip_of(model), region),
+        ),
+        floats=lambda model, q: (
+            dynamics.inverse_operational_space_inertia(model, q, tip_of(model)),
+        ),
+        joint_space=False,
+        passive=False,
+    ),
+)

@@ -1,0 +1,68 @@
+"""The ready-made rows as cores, bit for bit: a few small ones, slowly all of two robots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.cosim.verify import verify
+from pinion.flow.build import build
+from pinion.functions import FUNCTIONS, Function, function
+from pinion.robot import Model, load, tip_of
+from tests.support.rows import NEW, OF_TIPS, has, robot
+
+II = 8
+
+
+def check(model: Model, row: Function, folder: Path, **options: Any) -> dict[str, Any]:
+    """Build a core and compare a thousand requests bit for bit."""
+    build(model, row, folder, ii=II, **options)
+    figures: dict[str, Any] = verify(folder, samples=1000, seed=31)
+    assert figures["mismatches"] == 0 and figures["budget_held"], figures
+    assert figures["cycles_per_result"] == II and figures["wrong_unflagged"] == 0
+    return figures
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("leg", function("frame_jacobian", outputs=("R", "p"))),
+        ("two_link", function("rnea_fext")),
+        ("two_link", function("euler_step")),
+    ],
+    ids=("frame_jacobian", "rnea_fext", "euler_step"),
+)
+def test_small_cores_are_bit_exact(name: str, row: Function, tmp_path: Path) -> None:
+    figures = check(robot(name), row, tmp_path / "core")
+    assert figures["ok"] and figures["flagged"] == 0
+
+
+def test_a_core_with_formats_by_signal_keeps_its_promise(tmp_path: Path) -> None:
+    figures = check(robot("leg"), function("com_jacobian"), tmp_path / "core", formats="auto")
+    assert figures["ok"] and max(figures["rel_err_max"].values()) <= 1e-3
+
+
+def branch(name: str, row: str) -> Model:
+    """A robot, or one leg of it where the row speaks of a tip."""
+    return load("hyq", tip="lf_lowerleg") if name == "hyq" and row in OF_TIPS else robot(name)
+
+
+CASES = [(name, row) for name in ("iiwa14", "hyq") for row in NEW]
+CASES += [("floating leg", row) for row in NEW if has("floating leg", row)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "row"), CASES)
+def test_every_row_is_bit_exact(name: str, row: str, tmp_path: Path) -> None:
+    model = branch(name, row)
+    figures = check(model, FUNCTIONS[row], tmp_path / "core")
+    assert figures["ok"] and figures["flagged"] == 0
+
+
+def test_the_robots_have_what_the_rows_speak_of() -> None:
+    for row in NEW:
+        assert has("iiwa14", row) and tip_of(branch("iiwa14", row)) == "iiwa_link_7"
+        if row in OF_TIPS:
+            assert tip_of(branch("hyq", row)) == "lf_lowerleg"

@@ -1,0 +1,56 @@
+"""``docs/functions.md``: its tables are the code's, and every row and array has its words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.functions import robot_for
+
+from pinion.functions import FUNCTIONS
+from pinion.functions.describe import DRAWS, MEANINGS, NOTES, TABLES, PageError, main, rewrite
+from tests.support.rows import NEW
+
+PAGE = Path(__file__).parents[2] / "docs" / "functions.md"
+
+
+def test_the_tables_of_the_page_are_those_of_the_code() -> None:
+    assert PAGE.read_text() == rewrite(PAGE.read_text()), (
+        "run: python -m pinion.functions.describe docs/functions.md"
+    )
+
+
+def test_every_row_and_array_has_its_words() -> None:
+    blocks = [b for row in FUNCTIONS.values() for b in (*row.inputs, *row.outputs)]
+    assert set(NOTES) == set(FUNCTIONS)
+    assert set(MEANINGS) == {block.name for block in blocks}
+    assert set(DRAWS) == {b.sampling for row in FUNCTIONS.values() for b in row.inputs} & set(DRAWS)
+    # One array is one thing in every row: its table has one line for it.
+    kinds = {(block.name, block.shape, block.unit) for block in blocks}
+    assert len(kinds) == len(MEANINGS)
+    for render in TABLES.values():
+        rows = [line.split("|") for line in render().splitlines()]
+        assert len({len(row) for row in rows}) == 1, "a cell holds a bar"
+        assert all(cell.strip() for row in rows for cell in row[1:-1]), rows
+
+
+def test_a_table_that_was_changed_is_rewritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.read_text().replace("| `fext` |", "| `wrench` |"))
+    assert page.read_text() != PAGE.read_text()
+    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
+    assert "rewritten" in capsys.readouterr().out
+    with pytest.raises(PageError, match="needs each of arrays, functions"):
+        rewrite(page.read_text().replace("table: arrays", "table: words"))
+
+
+@pytest.mark.parametrize("robot", ["iiwa14", "hyq"])
+def test_every_new_row_is_measured(robot: str) -> None:
+    """The page's last table has a line for each, on a robot that has what the row speaks of."""
+    lines = PAGE.read_text().partition("## What cores of them cost")[2].splitlines()
+    found = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines if "|" in line}
+    for row in NEW:
+        shown, _ = robot_for(robot, row)
+        assert (f"`{row}`", shown) in found

@@ -1,0 +1,271 @@
+"""The ready-made rows: graphs are float models, draws make sense, what is refused is a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pinion import dynamics
+from pinion.functions import (
+    FUNCTIONS,
+    Function,
+    FunctionError,
+    function,
+    reduced_graph,
+    sample,
+)
+from pinion.functions.samples import FORCE_LEVER, FORCE_SHARE, QDD_RANGE
+from pinion.graph import Graph, evaluate_floats, names, op_counts
+from pinion.graph.passes import fold
+from pinion.hls.costs import DatapathCosts
+from pinion.robot import Model, RobotError, load
+from tests.dynamics.general.oracle import with_terms
+from tests.support.rows import JACOBIANS, NEW, OF_TIPS, has, robot
+
+Array = NDArray[np.float64]
+
+SEED = 23
+ROBOTS = ("iiwa14", "hyq", "leg", "floating hyq", "floating leg")
+CASES = [(row, name) for name in ROBOTS for row in NEW if has(name, row)]
+
+
+def drawn(row: Function, model: Model, count: int = 30, seed: int = SEED) -> dict[str, Array]:
+    print(f"seed {seed}")
+    sent = sample(model, row, count, distribution="reference", seed=seed)
+    arrays = {name: values.astype(np.float64) for name, values in sent.items()}
+    return arrays | {"q": dynamics.normalise(model, arrays["q"])}
+
+
+def check(row: Function, model: Model, graph: Graph, arrays: dict[str, Array]) -> None:
+    """The graph's results are the float model's, to 1e-11 of each block's largest entry."""
+    count = len(arrays["q"])
+    columns = {}
+    for block in row.inputs:
+        flat = arrays[block.name].reshape(count, -1)
+        columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
+    got, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
+    assert [word for word, _ in graph.outputs] == [w for b in row.results for w in b.words(model)]
+    for block in row.results:
+        assert want[block.name].shape == (count, *block.dims(model))
+        flat = want[block.name].reshape(count, -1)
+        scale = np.abs(flat).max()
+        assert scale > 0
+        for word, at in block.positions(model).items():
+            error = np.abs(got[word] - flat[:, at])
+            assert np.all(error <= 1e-11 * scale), f"{word} is off by {np.max(error / scale)}"
+        if block.symmetric:
+            assert np.array_equal(want[block.name], np.swapaxes(want[block.name], 1, 2))
+
+
+@pytest.mark.parametrize(("row", "name"), CASES, ids=str)
+def test_the_graph_is_the_float_model(row: str, name: str) -> None:
+    model, wanted = robot(name), FUNCTIONS[row].asked(FUNCTIONS[row].optional)
+    arrays = drawn(wanted, model)
+    check(wanted, model, wanted.trace(model), arrays)
+    if wanted.joint_space:
+        check(wanted, model, wanted.trace(model, minimal=False), arrays)
+
+
+@pytest.mark.parametrize("row", NEW)
+def test_every_operation_has_its_region(row: str) -> None:
+    """For reports, error messages and floorplans."""
+    graph = fold(FUNCTIONS[row].trace(robot("iiwa14")))
+    bare = [n for n in graph.nodes if n.region is None and n.op not in (names.INPUT, names.CONST)]
+    assert not bare
+
+
+# Variable products, products by a constant, additions and reciprocals for the iiwa14, as its cores
+# have them: a change that adds some must say why.
+MOST = {
+    "rnea_fext": (116, 105, 228, 0),
+    "aba_fext": (264, 127, 374, 5),
+    "forward_kinematics": (62, 15, 43, 0),
+    "frame_jacobian": (76, 15, 77, 0),
+    "frame_jacobian_local": (88, 7, 61, 0),
+    "frame_jacobian_world": (78, 17, 67, 0),
+    "centre_of_mass": (18, 4, 23, 0),
+    "com_jacobian": (81, 10, 59, 0),
+    "kinetic_energy": (50, 49, 63, 0),
+    "potential_energy": (10, 5, 16, 0),
+    "gravity": (28, 14, 26, 0),
+    "coriolis": (108, 77, 166, 0),
+    "bias": (110, 83, 173, 0),
+    "operational_space_inertia": (634, 46, 543, 11),
+    "inverse_operational_space_inertia": (514, 46, 448, 5),
+    "euler_step": (1824, 268, 1762, 5),
+}
+
+
+@pytest.mark.parametrize("row", NEW)
+def test_a_row_needs_no_more_operations_than_stated(row: str) -> None:
+    found = op_counts(fold(FUNCTIONS[row].trace(robot("iiwa14"))))
+    counts = tuple(found[key] for key in ("mul", "mul_const", "add", "reciprocal"))
+    assert all(x <= most for x, most in zip(counts, MOST[row], strict=True)), counts
+
+
+@pytest.mark.parametrize("row", ["rnea_fext", "frame_jacobian"])
+def test_the_reduced_graph_is_the_float_model(row: str) -> None:
+    model, wanted = robot("leg"), FUNCTIONS[row]
+    check(wanted, model, reduced_graph(model, wanted, costs=DatapathCosts()), drawn(wanted, model))
+
+
+# -- what a row takes into account -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", NEW)
+def test_joints_terms_count_where_the_row_says_so(row: str) -> None:
+    model = with_terms(robot("iiwa14"), np.random.default_rng(SEED))
+    plain = FUNCTIONS[row]
+    asked = plain.with_terms(True, 0.1)
+    if not plain.passive:
+        assert asked is plain
+        return
+    arrays = drawn(asked, model)
+    check(asked, model, asked.trace(model), arrays)
+    first = plain.results[0].name
+    without, found = plain.evaluate(model, arrays)[first], asked.evaluate(model, arrays)[first]
+    assert np.abs(found - without).max() > 1e-6 * np.abs(without).max()
+
+
+@pytest.mark.parametrize(
+    ("row", "counts"),
+    [
+        ("kinetic_energy", True),
+        ("inverse_operational_space_inertia", True),
+        ("aba_fext", True),
+        ("rnea_fext", True),
+        ("frame_jacobian", False),
+        ("centre_of_mass", False),
+        ("potential_energy", False),
+        ("bias", False),
+    ],
+)
+def test_armature_counts_where_inertia_does(row: str, counts: bool) -> None:
+    model, wanted = robot("leg"), FUNCTIONS[row]
+    first = model.bodies[0]
+    geared = replace(first, joint=replace(first.joint, armature=0.5))
+    arrays = drawn(wanted, model, count=5)
+    (block, *_) = wanted.results
+    found = [
+        wanted.evaluate(replace(model, bodies=(body, *model.bodies[1:])), arrays)[block.name]
+        for body in (first, geared)
+    ]
+    assert np.array_equal(*found) != counts
+
+
+def test_a_jacobian_brings_the_pose_when_it_is_asked() -> None:
+    model = robot("leg")
+    arrays = drawn(FUNCTIONS["frame_jacobian"], model)
+    pose = function("forward_kinematics").evaluate(model, arrays)
+    for name in JACOBIANS:
+        found = function(name, outputs=("p", "R")).evaluate(model, arrays)
+        assert list(found) == ["J", "R", "p"]
+        assert all(np.array_equal(found[key], pose[key]) for key in pose)
+        assert list(function(name).evaluate(model, arrays)) == ["J"]
+
+
+def test_a_tip_is_the_link_that_was_named() -> None:
+    """Not the last body that moves: the foot is fixed to the lower leg, turned and shifted."""
+    model, q = robot("leg"), np.zeros((1, 3))
+    found = function("forward_kinematics").evaluate(model, {"q": q})
+    R, p = dynamics.frame_placement(model, q, "lf_foot")
+    assert np.array_equal(found["R"], R) and np.array_equal(found["p"], p)
+    _, knee = dynamics.frame_placement(model, q, "lf_lowerleg")
+    assert np.linalg.norm(p - knee) == pytest.approx(np.linalg.norm((0.33, 0.02, -0.01)))
+
+
+def test_a_step_is_the_hosts_step() -> None:
+    model, row = robot("hyq"), function("euler_step")
+    arrays, dt = drawn(row, model), 0.004
+    arrays["dt"] = np.full(len(arrays["q"]), dt)
+    state = [arrays[name] for name in ("q", "qd", "tau")]
+    found = row.evaluate(model, arrays)
+    for names_of, wanted in (
+        (("q_next", "qd_next"), dynamics.discrete_dynamics(model, *state, dt)),
+        (("A", "B"), dynamics.discrete_derivatives(model, *state, dt)),
+    ):
+        for name, want in zip(names_of, wanted, strict=True):
+            assert np.abs(found[name] - want).max() <= 1e-12 * np.abs(want).max(), name
+
+
+# -- states ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["iiwa14", "floating hyq"])
+def test_external_forces_are_shares_of_the_weight(name: str) -> None:
+    model, row = robot(name), function("aba_fext")
+    weight = 9.81 * sum(body.inertia.mass for body in model.bodies)
+    for distribution, scale in (("reference", 1.0), ("stress", 1.0), ("beyond", 2.0)):
+        sent = sample(model, row, 500, distribution=distribution, seed=4)
+        largest = np.abs(sent["fext"]).max(axis=(0, 1))
+        ends = scale * FORCE_SHARE * weight * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
+        assert np.all(largest <= ends * (1 + 1e-6)) and np.all(largest >= 0.98 * ends)
+        # Efforts are those of the motion with its forces: accelerations are a robot's.
+        arrays = {key: values.astype(np.float64) for key, values in sent.items()}
+        arrays["q"] = dynamics.normalise(model, arrays["q"])
+        qdd = row.evaluate(model, arrays)["qdd"]
+        assert np.abs(qdd).max() <= scale * QDD_RANGE * 1.01
+
+
+def test_forces_come_at_the_corners_too_and_without_gravity() -> None:
+    model, row = replace(robot("leg"), gravity=(0.0, 0.0, 0.0)), function("rnea_fext")
+    forces = sample(model, row, 50, distribution="reference", seed=5, corners=True)["fext"]
+    force = FORCE_SHARE * 9.81 * sum(body.inertia.mass for body in model.bodies)
+    assert np.allclose(np.abs(forces[..., 3:]), force, rtol=1e-6)
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", OF_TIPS)
+def test_a_robot_of_several_tips_is_asked_which(row: str) -> None:
+    model = load("hyq")
+    for attempt in (
+        FUNCTIONS[row].trace,
+        lambda m: FUNCTIONS[row].evaluate(m, {"q": [[0.0] * 12], "damping": [0.1]}),
+    ):
+        with pytest.raises(RobotError, match=r"tips, 'lf_lowerleg', .* 'rh_lowerleg': .* --tip"):
+            attempt(model)
+
+
+def test_a_held_leg_is_no_tip() -> None:
+    joints = [n for n in load("hyq").joint_names if not n.startswith("rf_")]
+    held = load("hyq", lock=dict.fromkeys(joints))
+    assert function("forward_kinematics").trace(held).inputs == ("q[0]", "q[1]", "q[2]")
+
+
+def test_an_inertia_without_damping_needs_six_ways_to_move() -> None:
+    model, q = robot("leg"), [0.1, 0.2, 0.3]
+    message = r"'lf_foot' of 'hyq' is moved by 3 velocities.* needs at least 6 or a damping above 0"
+    with pytest.raises(dynamics.DynamicsError, match=message):
+        dynamics.operational_space_inertia(model, q, "lf_foot")
+    with pytest.raises(dynamics.DynamicsError, match=message):
+        dynamics.operational_space_inertia_scalars(model, q, "lf_foot")
+    found = dynamics.operational_space_inertia(model, q, "lf_foot", 0.5)
+    # In three directions there is nothing but the damping.
+    assert np.linalg.eigvalsh(found)[-3:] == pytest.approx(2.0, rel=1e-9)
+
+
+def test_an_inertia_without_damping_is_the_inverse_of_the_mobility() -> None:
+    model = robot("floating leg")
+    q = drawn(FUNCTIONS["gravity"], model, count=5)["q"]
+    mobility = dynamics.inverse_operational_space_inertia(model, q, "lf_foot")
+    found = dynamics.operational_space_inertia(model, q, "lf_foot")
+    assert np.abs(found @ mobility - np.eye(6)).max() <= 1e-9
+    for k in range(5):
+        scalars = dynamics.operational_space_inertia_scalars(model, list(q[k]), "lf_foot")
+        assert np.abs(np.array(scalars) - found[k]).max() <= 1e-10 * np.abs(found[k]).max()
+
+
+def test_a_stretched_arm_has_no_inertia() -> None:
+    with pytest.raises(dynamics.DynamicsError, match=r"singular|every direction"):
+        dynamics.operational_space_inertia(load("iiwa14"), np.zeros(7), "iiwa_link_7")
+
+
+def test_a_base_that_floats_takes_no_traced_step() -> None:
+    message = r"joint 'root_joint' of 'hyq' is free_flyer, whose 7 positions .*discrete_dynamics"
+    with pytest.raises(FunctionError, match=message):
+        function("euler_step").trace(robot("floating hyq"))

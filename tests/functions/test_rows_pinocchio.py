@@ -1,0 +1,231 @@
+"""The ready-made rows against Pinocchio, which reads the same URDF by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from numpy.typing import NDArray
+
+from pinion import dynamics
+from pinion.functions import FUNCTIONS, Function, sample
+from pinion.robot import (
+    Model,
+    load_text,
+    q_to_pinocchio,
+    random_tree,
+    tip,
+    tip_of,
+    urdf_text,
+    v_permutation,
+)
+from tests.support.rows import NEW, OF_TIPS, has, legged
+
+Array = NDArray[np.float64]
+
+SEED = 19
+TOLERANCE = 1e-10
+SWAP = np.array([3, 4, 5, 0, 1, 2])  # Pinocchio's spatial vectors are [linear; angular]
+REFERENCES = {
+    "frame_jacobian": pin.ReferenceFrame.LOCAL_WORLD_ALIGNED,
+    "frame_jacobian_local": pin.ReferenceFrame.LOCAL,
+    "frame_jacobian_world": pin.ReferenceFrame.WORLD,
+}
+
+
+@cache
+def robot(name: str) -> tuple[Model, Any]:
+    """A robot and Pinocchio's model of the same file, with armature in both."""
+    floating, text = name.startswith("floating "), ""
+    name = name.removeprefix("floating ")
+    if name.startswith(("tree", "branch")):
+        rng = np.random.default_rng(int(name.split()[1]))
+        text = random_tree(rng, int(rng.integers(2, 13)), prismatic=True, continuous=True)
+    elif name == "leg":
+        text = legged()
+    else:
+        text = urdf_text(name)
+    root = (pin.JointModelFreeFlyer(),) if floating else ()
+    model, made = load_text(text, floating_base=floating), pin.buildModelFromXML(text, *root)
+    rng = np.random.default_rng(SEED)
+    bodies = [
+        replace(b, joint=replace(b.joint, armature=0.0 if b.joint.kind.nv > 1 else x))
+        for b, x in zip(model.bodies, rng.uniform(0.02, 0.2, len(model.bodies)), strict=True)
+    ]
+    model = replace(model, bodies=tuple(bodies))
+    if name == "leg" or name.startswith("branch"):
+        chain = tip(model, "lf_foot" if name == "leg" else model.tips[-1])
+        made = reduced(made, sorted({*model.joint_names} - {*chain.joint_names}))
+        model = chain
+    order = v_permutation(model, made)
+    armature = np.zeros(made.nv)
+    armature[order] = [b.joint.armature for b in model.bodies for _ in range(b.joint.kind.nv)]
+    made.armature = armature
+    return model, made
+
+
+def reduced(made: Any, others: list[str]) -> Any:
+    """Pinocchio's model without the bodies of other joints: `tip` drops their inertia too."""
+    out = [made.getJointId(name) for name in others]
+    for k in out:
+        made.inertias[k] = pin.Inertia.Zero()
+    return pin.buildReducedModel(made, out, pin.neutral(made))
+
+
+def answers(row: Function, model: Model, made: Any, x: dict[str, Array]) -> list[Array]:
+    """What Pinocchio says of one state, in the row's blocks and the model's order."""
+    data, p = made.createData(), v_permutation(model, made)
+    q = q_to_pinocchio(model, made, x["q"])
+    v = np.zeros((3, made.nv))
+    for k, name in enumerate(("qd", "qdd", "tau")):
+        if name in x:
+            v[k, p] = x[name]
+    qd, qdd, tau = v
+    name = row.name
+    if name in ("rnea_fext", "aba_fext"):
+        forces = [pin.Force.Zero() for _ in range(made.njoints)]
+        for body, wrench in zip(model.bodies, x["fext"], strict=True):
+            # In the joint's own frame, which is the moving link's.
+            forces[made.getJointId(body.joint.name)] = pin.Force(wrench[SWAP])
+        every = pin.StdVec_Force()
+        for force in forces:
+            every.append(force)
+        if name == "rnea_fext":
+            return [pin.rnea(made, data, q, qd, qdd, every)[p]]
+        return [pin.aba(made, data, q, qd, tau, every)[p]]
+    if name in OF_TIPS:
+        frame = made.getFrameId(tip_of(model), pin.FrameType.BODY)
+        pin.computeJointJacobians(made, data, q)
+        pin.updateFramePlacements(made, data)
+        pose = [data.oMf[frame].rotation, data.oMf[frame].translation]
+        if name == "forward_kinematics":
+            return pose
+        reference = REFERENCES.get(name, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+        J = np.reshape(pin.getFrameJacobian(made, data, frame, reference), (6, made.nv))[SWAP]
+        if name in REFERENCES:
+            return [J[:, p], *pose]
+        M = np.triu(pin.crba(made, data, q))
+        M = M + np.triu(M, 1).T
+        mobility = J @ np.linalg.solve(M, J.T)
+        if name.startswith("inverse"):
+            return [mobility]
+        return [np.linalg.inv(mobility + float(x["damping"]) * np.eye(6))]
+    if name in ("centre_of_mass", "com_jacobian"):
+        J = np.reshape(pin.jacobianCenterOfMass(made, data, q), (3, made.nv))[:, p]
+        com = pin.centerOfMass(made, data, q)
+        return [com] if name == "centre_of_mass" else [J, com]
+    if name == "kinetic_energy":
+        # Pinocchio 4.1 leaves out the armature of revolute joints about an oblique axis.
+        armature, made.armature = np.array(made.armature), np.zeros(made.nv)
+        bodies = pin.computeKineticEnergy(made, data, q, qd)
+        made.armature = armature
+        return [np.array(bodies + 0.5 * armature @ qd**2)]
+    if name == "potential_energy":
+        return [np.array(pin.computePotentialEnergy(made, data, q))]
+    if name == "gravity":
+        return [pin.computeGeneralizedGravity(made, data, q)[p]]
+    if name == "coriolis":
+        return [(pin.computeCoriolisMatrix(made, data, q, qd) @ qd)[p]]
+    if name == "bias":
+        return [pin.nonLinearEffects(made, data, q, qd)[p]]
+    assert name == "euler_step"
+    return stepped(made, data, q, qd, tau, float(x["dt"]), p)
+
+
+def stepped(
+    made: Any, data: Any, q: Array, qd: Array, tau: Array, h: float, p: Array
+) -> list[Array]:
+    """A step of semi-implicit Euler by Pinocchio's derivatives; positions add here."""
+    pin.computeABADerivatives(made, data, q, qd, tau)
+    square = np.ix_(p, p)
+    by_q, by_qd = np.array(data.ddq_dq)[square], np.array(data.ddq_dv)[square]
+    minv = np.triu(np.array(data.Minv)) + np.triu(np.array(data.Minv), 1).T
+    lower_A = np.hstack([h * by_q, np.eye(len(p)) + h * by_qd])
+    lower_B = h * minv[square]
+    upper = np.hstack([np.eye(len(p)), np.zeros_like(by_q)])
+    rates = (qd + h * np.array(data.ddq))[p]
+    move = rates * h
+    return [
+        move,
+        rates,
+        np.vstack([upper + h * lower_A, lower_A]),
+        np.vstack([h * lower_B, lower_B]),
+    ]
+
+
+def agrees(row: Function, name: str, count: int, tolerance: float = TOLERANCE) -> None:
+    """Every result within the tolerance of its block's largest entry in all states."""
+    model, made = robot(name)
+    row = row.asked(row.optional)
+    print(f"seed {SEED}")
+    drawn = sample(model, row, count, distribution="stress", seed=SEED)
+    x = {key: values.astype(np.float64) for key, values in drawn.items()}
+    x["q"] = dynamics.normalise(model, x["q"])
+    got = row.evaluate(model, x)
+    if row.name == "euler_step":
+        got["q_next"] = got["q_next"] - x["q"]
+    each = [answers(row, model, made, {k: v[i] for k, v in x.items()}) for i in range(count)]
+    for block, *wanted in zip(row.results, *each, strict=True):
+        want, have = np.array(wanted), got[block.name]
+        assert have.shape == want.shape, block.name
+        largest = max(float(np.abs(want).max()), 1e-3)
+        error = np.abs(have - want).reshape(count, -1).max(axis=1)
+        assert np.all(error <= tolerance * largest), (block.name, (error / largest).max())
+
+
+CASES = [
+    (row, name)
+    for name in ("iiwa14", "hyq", "leg", "floating hyq", "floating iiwa14", "tree 3", "branch 3")
+    for row in NEW
+    if has(name, row)
+]
+
+
+@pytest.mark.parametrize(("row", "name"), CASES, ids=str)
+def test_a_row_agrees_with_pinocchio(row: str, name: str) -> None:
+    agrees(FUNCTIONS[row], name, 6)
+
+
+def test_the_leg_ends_at_the_foot() -> None:
+    model, _ = robot("leg")
+    assert tip_of(model) == "lf_foot" and model.nv == 3
+    assert model.bodies[-1].name == "lf_lowerleg", "the last that moves is another link"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_random_trees_agree_with_pinocchio(seed: int) -> None:
+    for row in NEW:
+        for name in (f"tree {seed}", f"branch {seed}", f"floating branch {seed}"):
+            if has(name, row):
+                agrees(FUNCTIONS[row], name, 5)
+
+
+@pytest.mark.parametrize("change", ["order", "frame", "sign"])
+def test_forces_in_another_convention_are_seen(change: str) -> None:
+    """Halves exchanged, body frames for links' frames, the other sign."""
+    row = FUNCTIONS["rnea_fext"]
+
+    def mistaken(model: Model, q: Any, qd: Any, qdd: Any, fext: Any, **terms: Any) -> Any:
+        forces = dynamics.forces_on_bodies(model, fext[..., SWAP] if change == "order" else fext)
+        if change == "frame":
+            forces = fext
+        if change == "sign":
+            forces = -forces
+        return (dynamics.rnea(model, q, qd, qdd, forces, **terms),)
+
+    turned = "tree 3"  # whose joints' axes are not their links' z
+    agrees(row, turned, 3)
+    with pytest.raises(AssertionError, match="tau"):
+        agrees(replace(row, floats=mistaken), turned, 3)
+
+
+def test_a_jacobian_in_another_frame_is_seen() -> None:
+    row = FUNCTIONS["frame_jacobian"]
+    other = FUNCTIONS["frame_jacobian_world"]
+    with pytest.raises(AssertionError, match="J"):
+        agrees(replace(row, floats=other.floats), "leg", 3)

@@ -1,0 +1,47 @@
+"""The ready-made rows beside the equations of motion, and robots that have them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pinion.functions import FUNCTIONS, SUBJECTS
+from pinion.robot import Model, load, load_text, tip, urdf_text
+
+LITERATURE = SUBJECTS["dynamics"]
+NEW = tuple(name for name, row in FUNCTIONS.items() if row not in LITERATURE)
+JACOBIANS = ("frame_jacobian", "frame_jacobian_local", "frame_jacobian_world")
+OF_TIPS = (
+    "forward_kinematics",
+    *JACOBIANS,
+    *(row.name for row in SUBJECTS["operational space"]),
+)
+
+# A link that is fixed, turned and shifted, behind the last joint of a leg.
+FOOT = (
+    '<link name="lf_foot"/><joint name="lf_foot_joint" type="fixed"><parent link="lf_lowerleg"/>'
+    '<child link="lf_foot"/><origin xyz="0.33 0.02 -0.01" rpy="0.3 -0.5 0.7"/></joint></robot>'
+)
+
+
+def legged() -> str:
+    """URDF of HyQ with a foot on its left front leg."""
+    return urdf_text("hyq").replace("</robot>", FOOT)
+
+
+@cache
+def robot(name: str) -> Model:
+    """A robot; ``leg`` is one of HyQ's down to its foot."""
+    if name.endswith("leg"):
+        return tip(load_text(legged(), floating_base=name.startswith("floating")), "lf_foot")
+    plain = name.removeprefix("floating ")
+    return load(plain, floating_base=plain != name)
+
+
+def has(name: str, row: str) -> bool:
+    """Whether a robot has what a row speaks of: one tip, positions that add.
+
+    ``name`` : of a robot here; trees have several tips and branches of them one.
+    """
+    if row in OF_TIPS and (name.endswith("hyq") or name.startswith("tree")):
+        return False
+    return row != "euler_step" or not name.startswith("floating")
