@@ -23,16 +23,20 @@ from pinion.driver.transport import split_device
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.dynamics.scalar import (
     absolute,
+    arctan2,
     clamp,
     cos,
     hypot2,
     less,
+    look_up,
     maximum,
     minimum,
     reciprocal,
     select,
     sin,
+    sqrt,
 )
+from pinion.fixedpoint.piecewise import Piecewise
 from pinion.functions import (
     Backend,
     Block,
@@ -69,11 +73,13 @@ __all__ = [
     "FloatBackend",
     "FunctionError",
     "OwnFunction",
+    "Piecewise",
     "Quantity",
     "State",
     "Uniform",
     "__version__",
     "absolute",
+    "arctan2",
     "array",
     "backend",
     "clamp",
@@ -81,11 +87,13 @@ __all__ = [
     "function",
     "hypot2",
     "less",
+    "look_up",
     "maximum",
     "minimum",
     "reciprocal",
     "select",
     "sin",
+    "sqrt",
     "state",
     "uniform",
 ]

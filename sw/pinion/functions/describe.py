@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from .blocks import Block, Quantity
+from .blocks import Block, Quantity, Uniform
 from .row import Function
 from .samples import FORCE_LEVER, FORCE_SHARE, QDD_RANGE
 from .table import FUNCTIONS
@@ -200,7 +200,9 @@ def _drawn(block: Block) -> str:
         return "-"
     if isinstance(block.sampling, Quantity):
         return DRAWS[block.sampling]
-    return f"even between {block.sampling.low:g} and {block.sampling.high:g}"
+    if isinstance(block.sampling, Uniform):
+        return f"even between {block.sampling.low:g} and {block.sampling.high:g}"
+    return "by a rule of its own"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

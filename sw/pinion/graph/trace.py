@@ -195,7 +195,7 @@ class Symbol:
 
     def _power(self, exponent: int) -> Symbol:
         if exponent < 0:
-            return self._power(-exponent).reciprocal()
+            return self._power(-exponent)._inverse()
         if exponent == 0:
             return self._tracer.constant(1.0)
         if exponent == 1:
