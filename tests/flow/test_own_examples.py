@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "functions"
 ROBOTS = {
     "kalman": None,
     "tip_jacobian": "two_link",
-    "kinetic_energy": "two_link",
+    "energy_gradient": "two_link",
     "computed_torque": "two_link",
 }
 
@@ -60,7 +60,7 @@ def floats(model: Model, name: str, count: int = 20) -> tuple[dict[str, np.ndarr
 
 
 def test_the_energys_gradient_is_that_of_its_differences(robot: Model) -> None:
-    x, y = floats(robot, "kinetic_energy")
+    x, y = floats(robot, "energy_gradient")
     still = replace(robot, gravity=(0.0, 0.0, 0.0))
     assert np.allclose(y["energy"], dynamics.kinetic_energy(still, x["q"], x["qd"]), rtol=1e-12)
     for which, gradient in (("q", y["by_q"]), ("qd", y["by_qd"])):

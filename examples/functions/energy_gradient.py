@@ -4,7 +4,7 @@ T = qd^T M(q) qd / 2. Of a robot that rests, inverse dynamics without gravity gi
 acceleration x, and its gradient by q that of M(q) x; so dT/dqd = M qd, and dT/dq is half of qd^T
 times the gradient of M x by q at x = qd.
 
-``pinion build iiwa14 examples/functions/kinetic_energy.py:kinetic_energy -o build/energy``
+``pinion build iiwa14 examples/functions/energy_gradient.py:energy_gradient -o build/energy``
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from pinion.robot import Model
     },
     joint_space=True,
 )
-def kinetic_energy(model: Model, q: Any, qd: Any) -> tuple[Any, Any, Any]:
+def energy_gradient(model: Model, q: Any, qd: Any) -> tuple[Any, Any, Any]:
     """Kinetic energy and its gradient by q and qd."""
-    floating = replace(model, gravity=(0.0, 0.0, 0.0))
+    weightless = replace(model, gravity=(0.0, 0.0, 0.0))
     resting = [0.0] * model.nv
-    momentum = np.array(dynamics.rnea_scalars(floating, q, resting, qd))
-    by_q, _ = dynamics.rnea_derivatives_scalars(floating, q, resting, qd)
+    momentum = np.array(dynamics.rnea_scalars(weightless, q, resting, qd))
+    by_q, _ = dynamics.rnea_derivatives_scalars(weightless, q, resting, qd)
     return 0.5 * (qd @ momentum), 0.5 * (qd @ np.array(by_q)), momentum
