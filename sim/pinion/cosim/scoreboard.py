@@ -76,14 +76,12 @@ def first_divergence(
     ----------
     words : (n, words_in) uint32, the whole batch.
     request : number of the failing request.
-    folder : where the named build and the waveform go.
+    folder : where the waveform goes; it is made.
     rtlil : the design; the build folder's own when left out.
     """
     build = reference.build
     manifest, rows = build.manifest, build.schedule
-    core = CompiledCore.build(
-        rtlil=rtlil or build.folder / RTLIL, folder=folder / "named", debug=True
-    )
+    core = CompiledCore.build(rtlil=rtlil or build.folder / RTLIL, debug=True)
     replay = words[max(0, request - REPLAY) : request + 1]
     values, _ = reference.integers(replay)
     beats, last = pack_records(replay, lanes=manifest.lanes_in, beats=manifest.beats_in)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+import stat
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,10 @@ MOST_WORDS = 1 << 16
 
 MOST = 1 << 31
 """No count of cycles or of units reaches it."""
+
+
+LARGEST = 64 << 20
+"""Bytes of the largest manifest that is read; those of large robots have some hundred thousand."""
 
 
 class ManifestError(ValueError):
@@ -191,7 +197,7 @@ class Manifest:
         """
         path = Path(folder) / MANIFEST
         try:
-            data = path.read_bytes()
+            data = read_file(path, LARGEST)
         except FileNotFoundError:
             raise ManifestError(
                 f"'{folder}' is not a build folder: it has no {MANIFEST}. Make one with "
@@ -235,6 +241,39 @@ class Manifest:
                 f"says {_short(stated)}): build the folder again."
             )
         return manifest
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file for reading; a pipe is not waited for, a device not read without end.
+
+    Raises
+    ------
+    OSError
+        The file is missing or cannot be opened.
+    ValueError
+        It is no regular file.
+    """
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, os.O_RDONLY | flags)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ValueError("it is no regular file")
+    return os.fdopen(handle, "rb")
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """The content of a regular file.
+
+    Raises
+    ------
+    OSError, ValueError
+        As from `open_file`, or it has more than ``most`` bytes.
+    """
+    with open_file(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"it has more than {most} bytes")
+    return data
 
 
 def _unreadable(path: Path, error: Exception) -> ManifestError:

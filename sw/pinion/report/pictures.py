@@ -10,6 +10,7 @@ from pathlib import Path
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.link.build_files import MODEL, SCHEDULE
+from pinion.link.digests import check_digests
 from pinion.robot import JointKind, Model, model_from_dict
 
 
@@ -86,6 +87,7 @@ def _model(folder: Path) -> Model:
     pinion.link.ManifestError
         It is not there, or damaged.
     """
+    check_digests(folder, (MODEL,))
     try:
         return model_from_dict(json.loads((folder / MODEL).read_text()))
     except (OSError, ValueError, AttributeError) as error:

