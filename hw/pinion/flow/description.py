@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion import installation
+from pinion.escaping import one_line
 from pinion.functions import Block, BuiltFunction, Function, Snapping
 from pinion.gateware.core import Core
 from pinion.gateware.library import multiplier_count
@@ -48,10 +49,10 @@ def build_manifest(
     return Manifest(
         version=installation.version(),
         robot=model.name,
-        robot_source=Path(model.source).name,
+        robot_source=one_line(Path(model.source).name),
         function=row.name,
         options=dict(row.options) | ({} if clusters == NONE else {"clusters": clusters}),
-        formats=Path(formats).name,
+        formats=one_line(Path(formats).name),
         objective=objective,
         max_error=plan.saved.max_error if plan.saved else 0.0,
         target=target,

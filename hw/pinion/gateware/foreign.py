@@ -12,7 +12,9 @@ import re
 
 from pinion.link import ManifestError
 
-_NAME = r"[\\$][\w.$\[\]:,/<>#@=+\-]+"
+_OF_NAMES = r"\w.$\[\]:,/<>#@=+\-"
+# Names that Yosys made hold others, but do not end with a backslash: it would carry a comment on.
+_NAME = rf"(?:\\[{_OF_NAMES}]+|\$[{_OF_NAMES}\\]*[{_OF_NAMES}])"
 _CONST = r"(?:-?\d+|\d+'s?[01xzm\-]*)"
 _RANGE = r"(?: *\[-?\d+(?::-?\d+)?\])*"
 # What braces join: signals again, of which the reader sees to it that they are some.

@@ -93,6 +93,7 @@ def first_divergence(
     cycles = (len(replay) + 2) * manifest.ii + 2 * manifest.total_latency_cycles + 64
     trace = core.trace([*signals.values(), f"{prefix}launch", *edges], beats, last, cycles=cycles)
     launches = np.flatnonzero(trace[f"{prefix}launch"])
+    folder.mkdir(parents=True, exist_ok=True)
     waveform = folder / f"request_{request}.vcd"
     _waveform(waveform, reference, replay, trace, launches, signals, rows, values)
     launch = launches[len(replay) - 1] if len(launches) >= len(replay) else None

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pinion.escaping import identifier
 from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
 
 from .errors import CHECK_FAILED, UsageError, complain
@@ -121,7 +122,7 @@ def command(
         robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=snap
     )
     points = grid(model, function, axes, fixed=fixed)
-    place = folder or Path("build") / "explore" / f"{model.name}_{function}"
+    place = folder or Path("build") / "explore" / identifier(f"{model.name}_{function}")
     finished = 0
     with counted("Exploring", total=len(points), lines=True) as advance:
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from math import prod
 
 from pinion import installation
+from pinion.escaping import comment
 from pinion.functions import Block
 from pinion.graph import Graph
 
 from .instructions import select
 from .order import arrange, live_values
-from .printer import comment, print_program
+from .printer import print_program
 
 SCALARS = {"float32": "float", "float64": "double"}
 

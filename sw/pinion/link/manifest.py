@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.escaping import control_in
+
 MANIFEST = "manifest.json"
 
 MOST_WORDS = 1 << 16
@@ -360,6 +362,8 @@ def _typed(value: Any, wanted: type, what: str) -> Any:
         raise TypeError(f"{what} is {_short(value)}")
     if isinstance(value, str):
         value.encode()  # halves of a character pass JSON, and nothing behind it
+        if control_in(value):  # a terminal that shows it would obey
+            raise ValueError(f"{what} is {value[:100]!a}")
     return value
 
 

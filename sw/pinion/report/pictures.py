@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from pinion.escaping import one_line
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.link.build_files import MODEL, SCHEDULE
@@ -76,7 +77,7 @@ def draw_errors_of(folder: Path, path: Path) -> None:
 
 
 def _title(manifest: Manifest) -> str:
-    return f"{manifest.function} for {manifest.robot}"
+    return one_line(f"{manifest.function} for {manifest.robot}")
 
 
 def _model(folder: Path) -> Model:

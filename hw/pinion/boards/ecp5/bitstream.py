@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pinion.escaping import markdown
 from pinion.gateware.copies import KEEP
 from pinion.gateware.yosys import run_yosys
 from pinion.installation import install_hint
@@ -142,7 +143,6 @@ def bitstream(
         When a tool is missing or fails.
     """
     manifest = Manifest.read(Path(folder))
-    check_digests(Path(folder))
     target = Path(folder) / NAME
     try:
         plan = json.loads((target / "plan.json").read_text())
@@ -153,6 +153,7 @@ def bitstream(
             f"'{folder}' holds no design for the ULX3S ({error}): build it again with "
             f"'--target {NAME}'."
         ) from None
+    check_digests(Path(folder))
     report("Mapping to the ECP5")
     use = synthesise(target)
     over = [name for name, count in use.items() if count > CAPACITY[name]]
@@ -320,8 +321,9 @@ def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
 def page(manifest: Manifest, result: Mapping[str, Any]) -> str:
     """The report in Markdown."""
     path = result["critical_path"]
+    core = f"{markdown(manifest.robot)}, {markdown(manifest.function)}"
     lines = [
-        f"# {manifest.robot}, {manifest.function}, on the ULX3S ({result['part']})",
+        f"# {core}, on the ULX3S ({result['part']})",
         "",
         f"Routed: {result['fmax_mhz']:.2f} MHz, wanted {result['clock_mhz']:g} MHz, "
         f"{'met' if result['met'] else 'missed'}. {result['tool']}.",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pinion import installation
 from pinion.boards.top import top_rtlil
+from pinion.escaping import comment
 from pinion.gateware.dsp48e2 import explicit_text, with_explicit
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.verilog import mark_registers
@@ -21,7 +22,7 @@ from .board import Board, BoardError
 from .clocking import Mmcm, core_clock, reachable_mhz
 from .floorplan import die_xdc, dies_xdc
 from .readme import readme
-from .script import BUILD_TCL, CORE_TCL, build_tcl, core_tcl, in_comment
+from .script import BUILD_TCL, CORE_TCL, build_tcl, core_tcl
 from .top import TOP, board_rtlil
 from .xdc import pins_xdc, timing_xdc
 from .xdma import black_box
@@ -81,8 +82,8 @@ def write_board(
         board=board,
         core_clock=clock,
         link=top_rtlil(folder, crossing=clock is not None, link_mhz=board.link.clock_mhz),
-        headline=f"// Written by Pinion {in_comment(manifest.version)} for "
-        f"{in_comment(manifest.robot)}, {in_comment(manifest.function)}, build "
+        headline=f"// Written by Pinion {comment(manifest.version)} for "
+        f"{comment(manifest.robot)}, {comment(manifest.function)}, build "
         f"{manifest.hash:016x}; board {board.name}.\n",
         explicit=explicit_text(folder),
     )

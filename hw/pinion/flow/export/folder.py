@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pinion.escaping import comment
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text
 from pinion.gateware.emit import RTLIL
@@ -17,7 +18,7 @@ from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.imported import CORE
 
 from ..build import Build
-from .interface import ExportError, check_name, core_ports, module_name, plain
+from .interface import ExportError, check_name, core_ports, described, module_name
 from .ipxact import component_xml, vlnv_version
 from .readme import readme_values
 from .records import records_header
@@ -138,10 +139,10 @@ def _texts(name: str, build: Build, rtlil: str, explicit: str) -> dict[str, str]
     ports = core_ports(manifest)
     values = {
         "name": name,
-        "version": manifest.version,
+        "version": comment(manifest.version),
         "vlnv_version": vlnv_version(manifest),
         "hash": f"{manifest.hash:016x}",
-        "description": f"{manifest.function} of {plain(manifest.robot)}",
+        "description": described(manifest),
     }
     return {
         f"rtl/{name}.v": exported_verilog(name, manifest, ports, rtlil, explicit),

@@ -8,12 +8,13 @@ from math import prod
 from types import MappingProxyType
 
 from pinion import installation
+from pinion.escaping import comment
 from pinion.functions import Block
 from pinion.graph import Graph, Word
 
 from ..errors import ComputeError
 from ..instructions import select
-from ..printer import comment, print_program
+from ..printer import print_program
 from ..source import SCALARS
 from .parts import WORKSPACE, Part, Room, plan
 
