@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pinion.escaping import comment
+from pinion.escaping import one_line
 from pinion.fixedpoint import Format, FormatError
 from pinion.graph import Graph, Node, format_graph, names
 from pinion.graph.rules import addend, pairs
@@ -166,7 +166,7 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
             about.append(str(node.params[0]))
         lines += [
             "",
-            f"[signal.{i}]  # {comment(' '.join(part for part in about if part))}",
+            f"[signal.{i}]  # {one_line(' '.join(part for part in about if part))}",
             f"value = [{fmt.width}, {fmt.frac}]  # holds {fmt.max:.4g}; seen {reach[i]:.4g}",
         ]
         if i in plan.signals.ports:
