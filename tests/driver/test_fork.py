@@ -113,7 +113,7 @@ def test_a_child_closes_its_copies_and_leaves_the_card_to_its_parent(files: File
 
     device = Device(manifest=manifest(), transport=XdmaTransport(nodes=Nodes(), layout=LAYOUT))
     numbers = [int(n) for n in os.listdir("/proc/self/fd")]
-    ours = [n for n in numbers if "xdma0_" in _target(n)]
+    ours = [n for n in numbers if files.prefix in _target(n)]
     assert len(ours) == 3
 
     def child() -> str:

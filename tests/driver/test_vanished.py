@@ -144,7 +144,7 @@ def test_every_file_is_closed_whatever_one_of_them_says(
     nodes = FileNodes(prefix=folder / "xdma0")
     nodes.open_user()
     nodes.open_streams()
-    numbers = [n for n in os.listdir("/proc/self/fd") if _is_node(n)]
+    numbers = [n for n in os.listdir("/proc/self/fd") if _is_in(folder, n)]
     assert len(numbers) == 3
     close = os.close
 
@@ -155,13 +155,13 @@ def test_every_file_is_closed_whatever_one_of_them_says(
     monkeypatch.setattr(os, "close", failing)
     nodes.close()
     monkeypatch.undo()
-    assert not any(_is_node(n) for n in numbers)
+    assert not any(_is_in(folder, n) for n in numbers)
     nodes.close()
 
 
-def _is_node(number: str) -> bool:
+def _is_in(folder: Path, number: str) -> bool:
     try:
-        return "xdma0_" in os.readlink(f"/proc/self/fd/{number}")
+        return str(folder) in os.readlink(f"/proc/self/fd/{number}")
     except OSError:
         return False
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.escaping import control_in
 from pinion.functions import BuiltFunction, Function, reduced_graph, snapping
 from pinion.functions import function as named_function
 from pinion.functions.table import DERIVATIVES
@@ -34,6 +33,7 @@ from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests, write_digests
 from pinion.link.manifest import MANIFEST
 from pinion.robot import Model, load, model_from_dict, model_to_dict
+from pinion.robot.escaping import control_in
 from pinion.robot.naming import check_names
 
 from .description import build_manifest, content_digest, function_text, schedule_rows

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from pinion import installation
-from pinion.escaping import one_line
 from pinion.functions import Block, BuiltFunction, Function, Snapping
 from pinion.gateware.core import Core
 from pinion.gateware.library import multiplier_count
@@ -20,6 +19,7 @@ from pinion.hls.clusters import NONE
 from pinion.hls.operations import TABLES, kind_names
 from pinion.link import Array, Manifest
 from pinion.robot import Model
+from pinion.robot.escaping import one_line
 
 from .states import REFERENCE
 

@@ -13,14 +13,16 @@ import re
 from pinion.link import ManifestError
 
 _OF_NAMES = r"\w.$\[\]:,/<>#@=+\-"
-# Names that Yosys made hold others, but do not end with a backslash: it would carry a comment on.
-_NAME = rf"(?:\\[{_OF_NAMES}]+|\$[{_OF_NAMES}\\]*[{_OF_NAMES}])"
+# Names that Yosys made hold others and paths, but do not end with a backslash: it would carry a
+# comment on.
+_NAME = rf"(?:\\[{_OF_NAMES}]+|\$[^\s\"*?]*[^\s\"*?\\])"
 _CONST = r"(?:-?\d+|\d+'s?[01xzm\-]*)"
 _RANGE = r"(?: *\[-?\d+(?::-?\d+)?\])*"
 # What braces join: signals again, of which the reader sees to it that they are some.
 _JOINED = r"\{[^\"{}]*(?:\{[^\"{}]*\}[^\"{}]*)*\}"
 _SIGNAL = rf"(?:{_CONST}|(?:{_NAME}|{_JOINED}){_RANGE})"
-_TEXT = r'"[\w .:,/$\[\]<>@+\-]*"'
+# A text has no ends of comments, since generators copy some into them.
+_TEXT = r'"(?:(?!\*/|\?\?/)[^"\\\x00-\x1f\x7f])*"'
 # A name as text: `\storage` has a backslash, which stands twice there.
 _VALUE = rf"(?:{_CONST}|{_TEXT}|\"(?:\\\\)?[\w.$]+\")"
 
@@ -29,7 +31,7 @@ _LINES = (
     r"autoidx \d+",
     rf"(?:attribute|parameter(?: +(?:signed|real))?) +{_NAME} +{_VALUE}",
     rf"module +{_NAME}",
-    rf"wire(?: +(?:width|offset|input|output|inout) +\d+| +upto| +signed)* +{_NAME}",
+    rf"wire(?: +(?:width|offset|input|output|inout) +-?\d+| +upto| +signed)* +{_NAME}",
     rf"memory(?: +(?:width|size|offset) +\d+)* +{_NAME}",
     rf"cell +(?P<cell>{_NAME}) +{_NAME}",
     rf"connect +(?:{_NAME} +)?{_SIGNAL}(?: +{_SIGNAL})?",

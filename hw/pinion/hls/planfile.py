@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pinion.escaping import one_line
 from pinion.fixedpoint import Format, FormatError
 from pinion.graph import Graph, Node, format_graph, names
 from pinion.graph.rules import addend, pairs
+from pinion.robot.escaping import one_line
 
 from .multiplier import multiplier_of
 from .signals import SignalPlan, TableFormats

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pinion.escaping import identifier
 from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
+from pinion.robot.escaping import identifier
 
 from .errors import CHECK_FAILED, UsageError, complain
 from .options import (

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pinion import installation
-from pinion.escaping import comment, identifier, markdown
 from pinion.functions import Block, Function
 from pinion.robot import Model
+from pinion.robot.escaping import comment, identifier, markdown
 
 from . import cpu
 from .errors import ComputeError, StorageError

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.escaping import control_in
+from pinion.robot.escaping import control_in
 
 MANIFEST = "manifest.json"
 

@@ -194,3 +194,16 @@ def test_the_readme_says_what_nobody_has_run(make_folder: Any) -> None:
     assert "{" not in text.replace("{Advanced}", "")
     other = (make_folder("u250", 180.0).path / "README.md").read_text()
     assert "pinion.mcs" in other and "satellite controller" in other
+
+
+@pytest.mark.parametrize("name", [BUILD_TCL, "synth_core.tcl", "vcu118_timing.xdc", "init.tcl"])
+def test_a_strangers_script_is_not_run(build: Path, name: str) -> None:
+    """Digests are no signature: whoever forges a script can forge them as well."""
+    program = pretend(build, GOOD)
+    path = build / "vcu118" / name
+    kept = path.read_text() if path.exists() else ""
+    path.write_text(f"{kept}exec touch stranger\n")
+    write_digests(build)
+    with pytest.raises(ManifestError, match=rf"{name}' is not what Pinion .* writes for this"):
+        bitstream.command(build, vivado=program)
+    assert not (build / "vcu118/arguments").exists()

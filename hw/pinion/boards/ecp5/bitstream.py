@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pinion.escaping import markdown
 from pinion.gateware.copies import KEEP
 from pinion.gateware.yosys import run_yosys
 from pinion.installation import install_hint
@@ -23,6 +22,7 @@ from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import BOARD_REPORT
 from pinion.link.digests import check_digests
 from pinion.link.uart_framing import BAUD
+from pinion.robot.escaping import markdown
 
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
 from .pll import ClockError, Pll, nearest_pll

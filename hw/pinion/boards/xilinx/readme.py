@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pinion.escaping import markdown
 from pinion.link import Manifest
+from pinion.robot.escaping import markdown
 
 from .board import Board
 from .clocking import Mmcm

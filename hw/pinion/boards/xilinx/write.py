@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pinion import installation
 from pinion.boards.top import top_rtlil
-from pinion.escaping import comment
 from pinion.gateware.dsp48e2 import explicit_text, with_explicit
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.verilog import mark_registers
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import Manifest, ManifestError
+from pinion.robot.escaping import comment
 from pinion.synthesis.estimate import estimate_dsp
 from pinion.synthesis.synth import TOP as CORE
 

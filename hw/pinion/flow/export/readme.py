@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from pinion.escaping import comment, markdown
 from pinion.link import Array, Manifest
+from pinion.robot.escaping import comment, markdown
 
 from ..build import Build
 from .interface import CorePort

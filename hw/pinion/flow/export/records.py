@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pinion.escaping import comment
 from pinion.link import Array, Manifest
+from pinion.robot.escaping import comment
 
 from .interface import described
 

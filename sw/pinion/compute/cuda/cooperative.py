@@ -20,11 +20,11 @@ from types import MappingProxyType
 from pinion import installation
 from pinion.compute.errors import ComputeError
 from pinion.compute.source import SCALARS
-from pinion.escaping import comment
 from pinion.functions import Block, Function, InputError, row_of
 from pinion.functions import function as named_function
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.robot import JointKind, Model, load
+from pinion.robot.escaping import comment
 
 __all__ = ["FUNCTIONS", "CooperativeSource", "source"]
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from pinion import installation
-from pinion.escaping import comment, identifier, line_comment
 from pinion.functions import Block, Function
 from pinion.robot import Model
+from pinion.robot.escaping import comment, identifier, line_comment
 
 from .. import cpu
 from ..errors import ComputeError, StorageError

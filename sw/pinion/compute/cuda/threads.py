@@ -8,9 +8,9 @@ from math import prod
 from types import MappingProxyType
 
 from pinion import installation
-from pinion.escaping import comment
 from pinion.functions import Block
 from pinion.graph import Graph, Word
+from pinion.robot.escaping import comment
 
 from ..errors import ComputeError
 from ..instructions import select

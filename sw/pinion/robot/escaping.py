@@ -35,11 +35,12 @@ def one_line(text: object) -> str:
 def comment(text: object) -> str:
     """A text for a comment or a quoted description, in any language that Pinion writes.
 
-    What is neither a letter nor a digit, nor harmless in all of C, C++, Verilog, Tcl, Python, TOML,
+    What is neither a letter nor a digit, nor harmless in all of C, C++, Verilog, Tcl, Python, XML,
     YAML, CMake, make and pkg-config, becomes an underscore: nothing in it ends the comment, carries
     it on, or is substituted.
     """
-    return "".join(c if c.isalnum() or c in _HARMLESS else "_" for c in one_line(text))
+    plain = "".join(c if c.isalnum() or c in _HARMLESS else "_" for c in one_line(text))
+    return plain.replace("--", "-_")  # which no comment in XML may hold
 
 
 def line_comment(text: object) -> str:
