@@ -206,10 +206,12 @@ def _simulate(
 
 def explicit_rtlil(folder: Path, work: Path) -> Path:
     """RTLIL of a build's ``core.v`` with its explicit blocks and a model of the primitive."""
+    verilog = folder / VERILOG
+    check_verilog(verilog.read_text(), where=verilog)
     path = work / "explicit.il"
     run_yosys(
         [
-            f"read_verilog -D{MACRO} {yosys_path(folder / VERILOG, folder=work)}",
+            f"read_verilog -D{MACRO} {yosys_path(verilog, folder=work)}",
             f"read_verilog {yosys_path(model_path(), folder=work)}",
             f"hierarchy -check -top {TOP}",
             "proc",
