@@ -37,6 +37,7 @@ from pinion.flow.export.ipxact import component_xml
 from pinion.flow.export.records import records_header
 from pinion.functions import function
 from pinion.link import Manifest, ManifestError
+from pinion.link.digests import write_digests
 from pinion.report.page import code_line, escaped, escaped_table
 from pinion.report.table import Table
 from pinion.robot import Model, RobotError, escaping, from_pinocchio, load, load_text
@@ -149,6 +150,17 @@ def test_a_manifest_with_such_a_name_is_refused(made: Build, name: str, tmp_path
         return
     with pytest.raises(ManifestError, match="cannot be read"):
         Manifest.read(tmp_path)
+
+
+def test_a_robot_with_such_a_joint_is_no_intact_build(made: Build, tmp_path: Path) -> None:
+    folder = shutil.copytree(made.folder, tmp_path / "build")
+    path = folder / "model.json"
+    data = json.loads(path.read_text())
+    data["bodies"][0]["joint"]["name"] = "joint\x1b[2J"
+    path.write_text(json.dumps(data))
+    write_digests(folder)
+    with pytest.raises(ManifestError, match="not intact .*joint name .* holds the control"):
+        Build.read(folder)
 
 
 # ---- Tcl ----

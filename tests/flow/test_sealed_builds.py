@@ -17,6 +17,7 @@ from pinion.cosim.reference import Reference
 from pinion.cosim.verify import verify
 from pinion.flow.build import RTLIL, VERILOG, Build, build
 from pinion.flow.export import export
+from pinion.gateware.dsp48e2 import module_names
 from pinion.gateware.foreign import ForeignDesignError, check_rtlil, check_verilog
 from pinion.gateware.yosys import run_yosys
 from pinion.link import Manifest, ManifestError
@@ -201,7 +202,7 @@ def test_rtlil_with_more_than_logic_is_not_compiled(text: str, folder: Path) -> 
     head = "module \\pinion_core\n"
     path.write_text(core.replace(head, head + text, 1))
     write_digests(folder)  # forged: digests are no signature
-    for verb in ("verify", "open", "export"):
+    for verb in ("verify", "open", "export", "synth"):
         with pytest.raises(ForeignDesignError, match=r"Line \d+ of .*core\.il' holds"):
             VERBS[verb](folder)
 
@@ -232,6 +233,15 @@ def test_verilog_with_system_tasks_is_not_simulated(text: str, folder: Path) -> 
     write_digests(folder)
     with pytest.raises(ForeignDesignError, match=r"Line \d+ of .*core\.v' holds"):
         verify(folder, samples=1, simulator="icarus")
+
+
+def test_names_are_no_commands_of_a_script(tmp_path: Path) -> None:
+    """Commands of Yosys are parted by `;`, and some of them write files."""
+    words = ["x;", "tee", "-o", "ran", "stat"]
+    text = "".join(f"module \\{word} (a);\nendmodule\n" for word in words)
+    assert module_names(text) == ["tee", "ran", "stat"]
+    run_yosys([f"delete {' '.join(words)}"], folder=tmp_path)
+    assert (tmp_path / "ran").exists(), "all of them would be one"
 
 
 def test_modules_beside_a_script_are_not_imported(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class Build:
         check_digests(folder)
         rows = SCHEDULE.read(folder)
         try:
-            model = model_from_dict(json.loads((folder / MODEL).read_text()))
+            model = check_names(model_from_dict(json.loads((folder / MODEL).read_text())))
             computed = BuiltFunction.from_json(json.loads((folder / FUNCTION).read_text()))
             graph = parse_graph((folder / GRAPH).read_text())
             if content_digest(computed, graph, rows) != manifest.content:

@@ -15,7 +15,7 @@ from pinion.link import ManifestError
 _OF_NAMES = r"\w.$\[\]:,/<>#@=+\-"
 # Names that Yosys made hold others and paths, but do not end with a backslash: it would carry a
 # comment on.
-_NAME = rf"(?:\\[{_OF_NAMES}]+|\$[^\s\"*?]*[^\s\"*?\\])"
+_NAME = rf"(?:\\[{_OF_NAMES}]+|\$[^\s\"*?;!|&`]*[^\s\"*?;!|&`\\])"
 _CONST = r"(?:-?\d+|\d+'s?[01xzm\-]*)"
 _RANGE = r"(?: *\[-?\d+(?::-?\d+)?\])*"
 # What braces join: signals again, of which the reader sees to it that they are some.

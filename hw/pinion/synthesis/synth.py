@@ -11,6 +11,7 @@ from typing import Any
 from pinion.gateware.copies import KEEP
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text, module_names
+from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import ManifestError
 from pinion.link.build_files import RESOURCES, SCHEDULE
@@ -93,6 +94,8 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
             f"'pinion build ROBOT FUNCTION -o {folder}'."
         )
     check_digests(folder)
+    check_rtlil(rtlil.read_text(), where=rtlil)
+    check_verilog(explicit_text(folder), where=folder / DSP48E2)
     report(f"Synthesising for {FAMILY}")
     stat, netlist = folder / "synth_stat.json", folder / "synth_netlist.json"
     table, mapped = folder / "synth_stat.txt", folder / "synth_selectors.v"
