@@ -159,7 +159,7 @@ def test_a_robot_with_such_a_joint_is_no_intact_build(made: Build, tmp_path: Pat
     data["bodies"][0]["joint"]["name"] = "joint\x1b[2J"
     path.write_text(json.dumps(data))
     write_digests(folder)
-    with pytest.raises(ManifestError, match="not intact .*joint name .* holds the control"):
+    with pytest.raises(ManifestError, match=r"not intact .*joint name .* holds the control"):
         Build.read(folder)
 
 
