@@ -123,7 +123,11 @@ def test_a_child_closes_its_copies_and_leaves_the_card_to_its_parent(files: File
         return str([n for n in ours if _target(n)])
 
     assert in_child(child) == "[]"
-    assert in_child(lambda: str(device._finalizer()) + str(device._finalizer.alive)) == "NoneFalse"
+    # At the end of a child, too, while a thread that it does not have held the lock.
+    with device._session._state._lock:
+        assert in_child(child) == "[]"
+        ended = in_child(lambda: str(device._finalizer()) + str(device._finalizer.alive))
+    assert ended == "NoneFalse"
     assert all(_target(n) for n in ours)
     assert device.run(**states(3, seed=2)).tau.shape == (3, 2)
     device.close()
