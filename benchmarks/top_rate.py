@@ -30,7 +30,7 @@ def measure(folder: Path) -> dict[str, object]:
     begin = time.perf_counter()
     rtlil = write_top(folder)
     written = time.perf_counter()
-    card = CompiledTop.build(rtlil=rtlil, folder=folder / "sim")
+    card = CompiledTop.build(rtlil=rtlil)
     compiled = time.perf_counter()
     rng = np.random.default_rng(0)
     rows = []

@@ -63,7 +63,9 @@ def test_a_file_that_is_right_is_left_alone_and_any_other_replaced(
     assert write_top(folder) == path and path.stat().st_mtime_ns == before
     write_top(folder, crossing=False)
     assert path.read_text() == "made anew", "with other parameters it is another file"
-    for stale in (written.replace("# pinion", "# other", 1), "", "\udcff"):
+    flipped = written.replace("cell $add", "cell $adf", 1)  # a bit, in the middle of it
+    assert flipped != written
+    for stale in (written.replace("# pinion", "# other", 1), flipped, "", "\udcff"):
         path.write_bytes(stale.encode(errors="surrogateescape"))
         write_top(folder)
         assert path.read_text() == "made anew"

@@ -255,6 +255,22 @@ def test_locks_of_the_dead_are_swept_and_of_the_living_are_not(folder: Path) -> 
         assert [lock.exists() for lock in (dead, living, young)] == [False, True, True]
 
 
+def test_what_was_used_longest_ago_makes_room(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(folder)
+    monkeypatch.setattr(module, "MOST", 3 * len(b"library"))
+    made = [cache.library({"name": name}, Maker()) for name in "abc"]
+    for age, path in zip((100, 300, 200), made, strict=True):
+        os.utime(f"{path}.json", (time.time() - age,) * 2)
+    newest = cache.library({"name": "d"}, Maker())
+    assert all(path.exists() for path in (*made, newest)), "what is full makes room for the next"
+    last = cache.library({"name": "e"}, Maker())
+    kept = [path.exists() for path in (*made, newest, last)]
+    assert kept == [True, False, True, True, True]
+    assert len(names(folder)) == 2 * sum(kept)
+
+
 def test_what_nobody_used_for_months_is_swept(folder: Path) -> None:
     cache, long_ago = Cache(folder), time.time() - 100 * 86400.0
     old, used = (cache.library({"name": name}, Maker()) for name in ("old", "used"))

@@ -18,6 +18,7 @@ from pinion.cosim.stream import (
     pack_records,
     unpack_records,
 )
+from pinion.gateware.foreign import ForeignDesignError
 from pinion.gateware.yosys import YosysError, run_yosys
 
 LANES, BEATS = 2, 2
@@ -172,6 +173,9 @@ def test_missing_tools_and_files_are_sentences(
         CompiledCore.build(rtlil=tmp_path / "no.il", folder=tmp_path)
     broken = tmp_path / "broken.il"
     broken.write_text("module \\pinion_core\n  nonsense\nend\n")
+    with pytest.raises(ForeignDesignError, match=r"Line 2 of .*broken\.il' holds 'nonsense'"):
+        CompiledCore.build(rtlil=broken, folder=tmp_path)
+    broken.write_text("module \\pinion_core\n  connect \\missing 1'0\nend\n")
     with pytest.raises(YosysError, match=r"ERROR.*log is .*cxxrtl\.log"):
         CompiledCore.build(rtlil=broken, folder=tmp_path)
     portless = tmp_path / "portless.il"

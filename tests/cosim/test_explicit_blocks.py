@@ -16,6 +16,7 @@ from pinion.flow.build import Build, BuildError, build
 from pinion.flow.export import export
 from pinion.gateware.dsp48e2 import MACRO, VERILOG, explicit_text, model_path, module_names
 from pinion.link.accuracy import ErrorDistribution
+from pinion.link.digests import write_digests
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,7 @@ def test_a_wrong_block_is_seen_from_outside(folder: Path, tmp_path: Path) -> Non
     wrong = text.replace(".RSTC(!add)", ".RSTC(1'b0)")
     assert wrong != text
     (broken / "core.v").write_text(wrong)
+    write_digests(broken)
     with pytest.raises(BenchError, match="differ from the reference"):
         verify(broken, samples=10, simulator="icarus", dsp48e2=True)
 
@@ -45,6 +47,7 @@ def test_a_wrong_block_is_seen_from_outside(folder: Path, tmp_path: Path) -> Non
 def test_cores_without_such_blocks_are_refused(folder: Path, tmp_path: Path) -> None:
     without = shutil.copytree(folder, tmp_path / "without")
     (without / VERILOG).unlink()
+    write_digests(without)
     with pytest.raises(BuildError, match="no explicit blocks"):
         verify(without, dsp48e2=True)
 

@@ -28,6 +28,7 @@ from pinion.graph.check import verify as checked
 from pinion.hls import operations
 from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution
+from pinion.link.digests import write_digests
 
 II = 4
 
@@ -88,7 +89,7 @@ def test_useless_requests_are_flagged_alone(folder: Path) -> None:
     words = request_words(built.manifest, arrays)
     expected, flags = reference.expected(words)
     assert np.flatnonzero(flags).tolist() == [7, 13, 21, 30]
-    core = CompiledCore.build(rtlil=folder / RTLIL, folder=folder / "sim")
+    core = CompiledCore.build(rtlil=folder / RTLIL)
     m = built.manifest
     beats, last = stream.pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
     result = core.run(beats, last, expected_beats=40 * m.beats_out).check()
@@ -110,6 +111,7 @@ def mutated(folder: Path, where: Path, change: dict[int, Node]) -> Path:
         graph=graph, binding=replace(binding, schedule=plan), build_hash=built.manifest.hash
     )
     (where / RTLIL).write_text(core_rtlil(core))
+    write_digests(where)  # a wrong core that was built so, and not one that was damaged
     return where
 
 
@@ -146,6 +148,7 @@ def test_a_wrong_unit_is_found(folder: Path, tmp_path: Path, field: str, value: 
     text = (where / RTLIL).read_text()
     assert text.count(right) == 1
     (where / RTLIL).write_text(text.replace(right, wrong.to_rtlil("pinion_dot1")))
+    write_digests(where)
     figures = verify(where, samples=200)
     assert figures["mismatches"] > 0 and "on unit dot1_" in figures["first_divergence"]
 

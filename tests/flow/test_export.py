@@ -20,6 +20,7 @@ from pinion.flow.build import Build, build
 from pinion.flow.export import ExportError, core_ports, export, module_name
 from pinion.flow.export.rtl import prefix_modules
 from pinion.link import Manifest, ManifestError
+from pinion.link.digests import write_digests
 
 IPXACT = "{http://www.accellera.org/XMLSchema/IPXACT/1685-2014}"
 FILES = {
@@ -240,9 +241,15 @@ def test_bad_input_is_refused_and_nothing_is_written(built: Path, tmp_path: Path
     (broken / "core.il").write_text(
         re.sub(r"(build_hash 64')([01])", lambda m: m[1] + flipped[m[2]], text)
     )
+    with pytest.raises(ManifestError, match=r"core\.il' is not the file that was built"):
+        make(broken, out)
+    write_digests(broken)
     with pytest.raises(ExportError, match="not the core of its manifest"):
         make(broken, out)
     (broken / "core.il").unlink()
+    with pytest.raises(ManifestError, match=r"core\.il' is missing"):
+        make(broken, out)
+    write_digests(broken)
     with pytest.raises(ExportError, match=r"has no core\.il"):
         make(broken, out)
 

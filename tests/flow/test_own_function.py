@@ -27,6 +27,7 @@ from pinion.functions import (
 )
 from pinion.functions.blocks import DIMENSIONS
 from pinion.link import ManifestError
+from pinion.link.digests import write_digests
 from pinion.robot import Model, load
 
 LENGTHS = (0.7, 0.4)
@@ -145,10 +146,14 @@ def test_a_changed_function_is_no_intact_build(folder: Path, tmp_path: Path) -> 
     text = (copy / "function.json").read_text()
     assert '"low"' not in text and "[0.5,2.0]" in text
     (copy / "function.json").write_text(text.replace("[0.5,2.0]", "[0.5,2.5]"))
+    with pytest.raises(ManifestError, match=r"function\.json' is not the file that was built"):
+        Build.read(copy)
+    write_digests(copy)  # whoever means it can change them as well
     with pytest.raises(ManifestError, match=r"not intact .*function\.json.*build it again"):
         Build.read(copy)
     for broken in ("[" * 100_000, "[]", "{", '{"format": 1e999}'):
         (copy / "function.json").write_text(broken)
+        write_digests(copy)
         with pytest.raises(ManifestError, match=r"not intact .*build it again"):
             Build.read(copy)
 

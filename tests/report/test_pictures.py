@@ -106,7 +106,7 @@ def test_a_damaged_robot_is_refused(folder: Path, tmp_path: Path) -> None:
     copy = copied(folder, tmp_path)
     for text in ("", "{}", "[]"):
         (copy / "model.json").write_text(text)
-        with pytest.raises(ManifestError, match="is not intact"):
+        with pytest.raises(ManifestError, match=r"model\.json' is not the file that was built"):
             draw_build(copy, tmp_path)
 
 

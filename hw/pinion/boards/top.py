@@ -55,7 +55,7 @@ def top_rtlil(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
     """RTLIL of module ``pinion_top`` and of everything in it, the core included.
 
     The text depends on the build and the parameters alone: no source positions, no paths. Its
-    first line is a comment that names generator, version and content.
+    first two lines are comments: generator, version and content, then the digest of all below.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def top_rtlil(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
     manifest, core = Manifest.read(folder), _core(folder)
     parameters = top_parameters(manifest, crossing=crossing, link_mhz=link_mhz)
     text = rtlil.convert(Top(parameters=parameters), name=TOP, emit_src=False)
-    return f"{_headline(parameters, core)}\n{text}\n{core}"
+    return _sealed(_headline(parameters, core), f"{text}\n{core}")
 
 
 def write_top(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ) -> Path:
@@ -89,11 +89,13 @@ def write_top(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
     manifest, core = Manifest.read(folder), _core(folder)
     parameters = top_parameters(manifest, crossing=crossing, link_mhz=link_mhz)
     try:
-        with path.open() as file:
-            if file.readline().rstrip("\n") == _headline(parameters, core):
-                return path
+        found = path.read_text()
     except (FileNotFoundError, UnicodeDecodeError):
-        pass
+        found = ""
+    headline, _, rest = found.partition("\n")
+    expected = _headline(parameters, core)
+    if headline == expected and found == _sealed(expected, rest.partition("\n")[2]):
+        return path
     text = top_rtlil(folder, crossing=crossing, link_mhz=link_mhz)
     descriptor, scratch = tempfile.mkstemp(dir=folder, prefix=f".{RTLIL}-")
     try:
@@ -114,6 +116,11 @@ def _core(folder: Path) -> str:
             f"'{folder}' is not a build folder: it has no {CORE_RTLIL}. Make one with "
             f"'pinion build ROBOT FUNCTION -o {folder}'."
         ) from None
+
+
+def _sealed(headline: str, text: str) -> str:
+    """The file: a bit of it that flips later is noticed, and the file made anew."""
+    return f"{headline}\n# sha256 {sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def _headline(parameters: TopParameters, core: str) -> str:

@@ -31,8 +31,11 @@ from pinion.hls.planfile import PLAN, plan_text
 from pinion.hls.schedule import LoopError
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
+from pinion.link.digests import check_digests, write_digests
 from pinion.link.manifest import MANIFEST
 from pinion.robot import NO_ROBOT, Model, load, model_from_dict, model_to_dict
+from pinion.robot.escaping import control_in
+from pinion.robot.naming import check_names
 
 from .description import build_manifest, content_digest, function_text, schedule_rows
 from .interval import choose_interval
@@ -46,7 +49,7 @@ _ELABORATED = 0.3
 FUNCTION, GRAPH, VERILOG = "function.json", "graph.txt", "core.v"
 
 
-# Compiled simulations, kept from build to build; named by the hash of what they were made of.
+# Waveforms and mapped netlists of simulations. What is compiled goes into the user's cache.
 SIMULATION = "sim"
 
 
@@ -82,17 +85,19 @@ class Build:
 
     @classmethod
     def read(cls, folder: Path) -> Build:
-        """Read a build folder.
+        """Read a build folder, all of whose files must be as they were built.
 
         Raises
         ------
         pinion.link.manifest.ManifestError
-            When a file is missing or unreadable.
+            When a file is missing, unreadable or not the one that was built.
         """
         folder = Path(folder)
-        manifest, rows = Manifest.read(folder), SCHEDULE.read(folder)
+        manifest = Manifest.read(folder)
+        check_digests(folder)
+        rows = SCHEDULE.read(folder)
         try:
-            model = model_from_dict(json.loads((folder / MODEL).read_text()))
+            model = check_names(model_from_dict(json.loads((folder / MODEL).read_text())))
             computed = BuiltFunction.from_json(json.loads((folder / FUNCTION).read_text()))
             graph = parse_graph((folder / GRAPH).read_text())
             if content_digest(computed, graph, rows) != manifest.content:
@@ -278,6 +283,12 @@ def build(
         model, as_read = load(robot, snap=snap), load(robot)
     else:
         model = robot
+    check_names(model)
+    if control_in(row.name):
+        raise BuildError(
+            f"The function's name {row.name!a} holds a control character: use characters that can "
+            "be seen."
+        )
     plan = make_design(
         model,
         row,
@@ -326,6 +337,7 @@ def build(
         report("Writing Verilog")
         emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
         board.write(parts, manifest, report)
+        write_digests(parts)
         if folder.exists():
             _keep_made(folder, parts, manifest)
             shutil.rmtree(folder)
@@ -349,8 +361,7 @@ def _row(function: str | Function, derivatives: str, outputs: Sequence[str]) -> 
 def _keep_made(old: Path, new: Path, manifest: Manifest) -> None:
     """Take along what tools have made of a build, when the same one is made again.
 
-    A compiled simulation, and the bitstream and reports of a board whose files are the same: they
-    took the tools up to hours.
+    The bitstream and reports of a board whose files are the same: they took the tools up to hours.
     """
     try:
         same = Manifest.read(old).hash == manifest.hash
@@ -358,8 +369,6 @@ def _keep_made(old: Path, new: Path, manifest: Manifest) -> None:
         return
     if not same:
         return
-    if (old / SIMULATION).is_dir():
-        (old / SIMULATION).rename(new / SIMULATION)
     before, board = old / manifest.target, new / manifest.target
     written = [path.relative_to(board) for path in board.rglob("*") if path.is_file()]
     if written and all(_equal(before / path, board / path) for path in written):

@@ -19,6 +19,7 @@ from pinion.hls.clusters import NONE
 from pinion.hls.operations import kind_names
 from pinion.link import Array, Manifest
 from pinion.robot import Model
+from pinion.robot.escaping import one_line
 
 from .states import REFERENCE
 
@@ -46,10 +47,10 @@ def build_manifest(
     return Manifest(
         version=installation.version(),
         robot=model.name,
-        robot_source=Path(model.source).name,
+        robot_source=one_line(Path(model.source).name),
         function=row.name,
         options=dict(row.options) | ({} if clusters == NONE else {"clusters": clusters}),
-        formats=Path(formats).name,
+        formats=one_line(Path(formats).name),
         objective=objective,
         max_error=plan.saved.max_error if plan.saved else 0.0,
         target=target,

@@ -56,7 +56,8 @@ def explicit_text(folder: Path) -> str:
 
 def module_names(explicit: str) -> list[str]:
     """The modules of what `explicit_modules` returned."""
-    return re.findall(r"^module \\(\S+) ", explicit, re.MULTILINE)
+    # Nothing else: they become words of scripts, and a build folder may be a stranger's.
+    return re.findall(r"^module \\([\w.]+) ", explicit, re.MULTILINE | re.ASCII)
 
 
 def with_explicit(verilog: str, explicit: str) -> str:

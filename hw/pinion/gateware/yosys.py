@@ -71,7 +71,8 @@ def run_yosys(
     with log.open("w") as output:
         try:
             done = subprocess.run(
-                [sys.executable, "-c", _ENTRY, "-s", script.name],
+                # -P: modules that lie in the folder, which may be a stranger's, are not imported.
+                [sys.executable, "-P", "-c", _ENTRY, "-s", script.name],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

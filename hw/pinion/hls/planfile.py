@@ -14,6 +14,7 @@ from pinion.graph import Graph, Node, format_graph, names
 from pinion.graph.op import Point
 from pinion.graph.ops import OPS, Family
 from pinion.graph.rules import addend, pairs
+from pinion.robot.escaping import one_line
 
 from .multiplier import multiplier_of
 from .signals import SignalPlan, TableFormats
@@ -181,7 +182,7 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
             about.append(str(node.params[0]))
         lines += [
             "",
-            f"[signal.{i}]  # {' '.join(part for part in about if part)}",
+            f"[signal.{i}]  # {one_line(' '.join(part for part in about if part))}",
             f"value = [{fmt.width}, {fmt.frac}]  # holds {fmt.max:.4g}; seen {reach[i]:.4g}",
         ]
         if i in plan.signals.ports:

@@ -11,9 +11,11 @@ from typing import Any
 from pinion.gateware.copies import KEEP
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text, module_names
+from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import ManifestError
 from pinion.link.build_files import RESOURCES, SCHEDULE
+from pinion.link.digests import check_digests
 
 from .delays import load_delays
 from .levels import longest_path
@@ -80,7 +82,7 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
     Raises
     ------
     ManifestError
-        When the folder holds no ``core.il`` or no ``schedule.json``.
+        When the folder holds no ``core.il``, or a file of it is not the one that was built.
     pinion.gateware.yosys.YosysError
         When Yosys is missing or fails.
     """
@@ -91,6 +93,9 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
             f"'{folder}' is not a build folder: it has no core.il. Make one with "
             f"'pinion build ROBOT FUNCTION -o {folder}'."
         )
+    check_digests(folder)
+    check_rtlil(rtlil.read_text(), where=rtlil)
+    check_verilog(explicit_text(folder), where=folder / DSP48E2)
     report(f"Synthesising for {FAMILY}")
     stat, netlist = folder / "synth_stat.json", folder / "synth_netlist.json"
     table, mapped = folder / "synth_stat.txt", folder / "synth_selectors.v"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pinion.cosim.engines import Harness, compile_library, library_name, need_verilator
+from pinion.cosim.engines import Harness, library_of, need_verilator
 from pinion.link import BEAT
 from pinion.link.uart_framing import END, SHORT, Frame, beats, command, unwrap
 
@@ -119,14 +119,14 @@ class CompiledPort:
         self._closed = False
 
     @classmethod
-    def build(cls, *, rtlil: Path, folder: Path, bit: int) -> CompiledPort:
+    def build(cls, *, rtlil: Path, bit: int, folder: Path | None = None) -> CompiledPort:
         """Compile a card, or take the library of an earlier build with the same content.
 
         Parameters
         ----------
         rtlil : file with module ``pinion_serial`` (`pinion.boards.ecp5.top.card_rtlil`).
-        folder : where libraries go.
         bit : cycles of a bit.
+        folder : of the cache that libraries are found in and put into; None for the user's.
 
         Raises
         ------
@@ -134,9 +134,7 @@ class CompiledPort:
         pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
         """
         need_verilator()
-        library = folder / library_name(rtlil, engine="verilator", harness=SERIAL)
-        if not library.exists():
-            compile_library(rtlil, library, engine="verilator", harness=SERIAL)
+        library = library_of(rtlil, engine="verilator", harness=SERIAL, folder=folder)
         return cls(library=library, bit=bit)
 
     def read(self) -> bytes:

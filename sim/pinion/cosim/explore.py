@@ -31,6 +31,7 @@ from pinion.functions import sample
 from pinion.gateware.emit import RTLIL
 from pinion.hls.auto import block_scale
 from pinion.link import Manifest, ManifestError
+from pinion.link.digests import check_digests
 from pinion.robot import model_from_dict, model_to_dict
 from pinion.synthesis.estimate import estimate_dsp
 from pinion.synthesis.synth import synth
@@ -185,6 +186,8 @@ def _missing(point: Point, folder: Path, measure: Measurements, version: str) ->
     record, stages = _read(place, point, version), measure.stages()
     missing = [stage for stage, of in stages.items() if not _has(record, stage, of)]
     try:
+        if missing:  # stages that are left read the build
+            check_digests(place / BUILD)
         intact = not missing or f"{Manifest.read(place / BUILD).hash:016x}" == record["hash"]
     except (ManifestError, KeyError):
         intact = False

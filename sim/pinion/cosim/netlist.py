@@ -189,7 +189,7 @@ def check_netlist(
     report("Giving the cells their behaviour")
     rtlil = netlist_rtlil(mapped, work)
     report("Compiling the netlist")
-    core = CompiledCore.build(rtlil=rtlil, folder=work)
+    core = CompiledCore.build(rtlil=rtlil)
     arrays = sample(build.model, build.function, requests, distribution="reference", seed=seed)
     words = request_words(manifest, arrays)
     expected, flags = reference.expected(words)

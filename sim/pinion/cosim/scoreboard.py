@@ -76,14 +76,12 @@ def first_divergence(
     ----------
     words : (n, words_in) uint32, the whole batch.
     request : number of the failing request.
-    folder : where the named build and the waveform go.
+    folder : where the waveform goes; it is made.
     rtlil : the design; the build folder's own when left out.
     """
     build = reference.build
     manifest, rows = build.manifest, build.schedule
-    core = CompiledCore.build(
-        rtlil=rtlil or build.folder / RTLIL, folder=folder / "named", debug=True
-    )
+    core = CompiledCore.build(rtlil=rtlil or build.folder / RTLIL, debug=True)
     # What a request finds with states, all before it have made.
     first = 0 if reference.graph.states else max(0, request - REPLAY)
     replay = words[first : request + 1]
@@ -97,6 +95,7 @@ def first_divergence(
     cycles = (len(replay) + 2) * manifest.ii + 2 * manifest.total_latency_cycles + 64
     trace = core.trace([*signals.values(), f"{prefix}launch", *edges], beats, last, cycles=cycles)
     launches = np.flatnonzero(trace[f"{prefix}launch"])
+    folder.mkdir(parents=True, exist_ok=True)
     waveform = folder / f"request_{request}.vcd"
     _waveform(waveform, reference, replay, trace, launches, signals, rows, values)
     launch = launches[len(replay) - 1] if len(launches) >= len(replay) else None

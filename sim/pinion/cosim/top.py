@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pinion.link import WORDS_PER_BEAT
 
-from .engines import TOP, CompileError, compile_library, library_name, need_verilator
+from .engines import TOP, CompileError, library_of, need_verilator
 from .stream import LIMIT, Cycles, Flags, Words, check_pattern
 
 __all__ = ["CompileError", "CompiledTop", "RegisterError", "TopRun"]
@@ -101,14 +101,13 @@ class CompiledTop:
         self.reset()
 
     @classmethod
-    def build(cls, *, rtlil: Path, folder: Path) -> CompiledTop:
+    def build(cls, *, rtlil: Path, folder: Path | None = None) -> CompiledTop:
         """Compile a card, or take the library of an earlier build with the same content.
 
         Parameters
         ----------
         rtlil : file with the top module ``pinion_top`` (:func:`pinion.boards.top.write_top`).
-        folder : where the generated C++, logs and libraries go; libraries are named by the hash
-            of all that went into them, and stay.
+        folder : of the cache that libraries are found in and put into; None for the user's.
 
         Raises
         ------
@@ -120,10 +119,7 @@ class CompiledTop:
         if not rtlil.is_file():
             raise FileNotFoundError(f"There is no RTLIL file {rtlil}: write the top first.")
         need_verilator()
-        library = folder / library_name(rtlil, engine="verilator", harness=TOP)
-        if not library.exists():
-            compile_library(rtlil, library, engine="verilator", harness=TOP)
-        return cls(library=library)
+        return cls(library=library_of(rtlil, engine="verilator", harness=TOP, folder=folder))
 
     @property
     def now(self) -> int:

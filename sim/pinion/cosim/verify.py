@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from pinion.flow.build import SIMULATION, VERILOG, Build, BuildError
 from pinion.functions import Function, sample
 from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
 from pinion.gateware.emit import RTLIL, TOP
+from pinion.gateware.foreign import check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.hls.auto import block_scale
 
@@ -215,7 +219,7 @@ def _simulate(
     if simulator == "compiled":
         report("Compiling the simulation")
         rtlil = explicit_rtlil(build.folder, sim) if dsp48e2 else build.folder / RTLIL
-        core = CompiledCore.build(rtlil=rtlil, folder=sim)
+        core = CompiledCore.build(rtlil=rtlil)
         report(f"Simulating {len(words)} requests")
         parts = [0, len(words)] if fresh is None else [0, *np.flatnonzero(fresh), len(words)]
         runs = []
@@ -235,9 +239,14 @@ def _simulate(
         return joined(runs)
     home = distribution == manifest.budget_distribution
     report(f"Simulating {len(words)} requests under cocotb with {simulator}")
-    return run_bench(
-        verilog=build.folder / VERILOG,
-        folder=sim,
+    verilog = build.folder / VERILOG
+    check_verilog(verilog.read_text(), where=verilog)
+    # Not in the build folder: what a stranger left there would be linked and imported. It stays
+    # where the bench fails, since the message names its log.
+    work = Path(tempfile.mkdtemp(prefix="pinion-bench-"))
+    result = run_bench(
+        verilog=verilog,
+        folder=work,
         simulator=simulator,  # type: ignore[arg-type]  # `verify` has checked the name
         beats=beats,
         last=last,
@@ -252,14 +261,23 @@ def _simulate(
         defines=(MACRO,) if dsp48e2 else (),
         models=(model_path(),) if dsp48e2 else (),
     ).check()
+    kept = sim / simulator
+    kept.mkdir(parents=True, exist_ok=True)
+    for pattern in ("bench.log", "*.fst", "*.vcd"):
+        for path in work.rglob(pattern):
+            shutil.copyfile(path, kept / path.name)
+    shutil.rmtree(work)
+    return replace(result, log=str(kept / "bench.log"))
 
 
 def explicit_rtlil(folder: Path, work: Path) -> Path:
     """RTLIL of a build's ``core.v`` with its explicit blocks and a model of the primitive."""
+    verilog = folder / VERILOG
+    check_verilog(verilog.read_text(), where=verilog)
     path = work / "explicit.il"
     run_yosys(
         [
-            f"read_verilog -D{MACRO} {yosys_path(folder / VERILOG, folder=work)}",
+            f"read_verilog -D{MACRO} {yosys_path(verilog, folder=work)}",
             f"read_verilog {yosys_path(model_path(), folder=work)}",
             f"hierarchy -check -top {TOP}",
             "proc",

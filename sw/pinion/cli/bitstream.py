@@ -60,9 +60,11 @@ def command(
     The exit code is 1 where timing is missed, and then there is no bitstream.
     """
     from pinion.link import Manifest
+    from pinion.link.digests import check_digests
 
     manifest = Manifest.read(folder)
     maker = maker_for(manifest.target)
+    check_digests(folder)
     with steps() as report:
         request = Request(folder=folder, manifest=manifest, vivado=vivado, seed=seed, report=report)
         result = maker(request)
@@ -106,18 +108,19 @@ def summary(result: Mapping[str, Any]) -> list[tuple[str, object]]:
 
 
 def _vivado(request: Request) -> Mapping[str, Any]:
-    from pinion.boards.xilinx import load_board
+    from pinion.boards.xilinx import check_scripts, load_board
     from pinion.boards.xilinx.run import VivadoError, board_folder, missing, run_vivado
 
     if request.seed is not None:
         raise UsageError("Vivado places without a seed: leave --seed out.")
     board_folder(request.folder, request.manifest)
+    board = load_board(request.manifest.target)
     program = shutil.which(request.vivado or "vivado")
     if program is None:
         if request.vivado is not None:
             raise UsageError(f"'{request.vivado}' is no program that can be run.")
-        part = load_board(request.manifest.target).part
-        raise VivadoError(missing(request.folder, request.manifest, part))
+        raise VivadoError(missing(request.folder, request.manifest, board.part))
+    check_scripts(request.folder, request.manifest, board=board)
     return run_vivado(request.folder, request.manifest, vivado=program, report=request.report)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
+from pinion.robot.escaping import identifier
 
 from .errors import CHECK_FAILED, UsageError, complain
 from .options import (
@@ -122,7 +123,7 @@ def command(
     )
     points = grid(model, function, axes, fixed=fixed)
     made = row(function)
-    place = folder or Path("build") / "explore" / f"{model.name}_{made.name}"
+    place = folder or Path("build") / "explore" / identifier(f"{model.name}_{made.name}")
     finished = 0
     with counted("Exploring", total=len(points), lines=True) as advance:
 

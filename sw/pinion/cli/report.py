@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pinion.report import build_figures, builds_table, markdown
+from pinion.report import build_figures, builds_table
+from pinion.report.page import escaped_table
 
 from .options import Json
 from .terminal import put_json, show
@@ -33,6 +34,6 @@ def command(
     if json:
         put_json({"builds": rows})
     elif as_markdown:
-        typer.echo("\n".join(markdown(builds_table(rows))))
+        typer.echo("\n".join(escaped_table(builds_table(rows))))
     else:
         show(builds_table(rows))

@@ -44,6 +44,9 @@ ABANDONED = 3600.0
 UNUSED = 90 * 86400.0
 TOUCHED = 86400.0
 
+MOST = 4 << 30
+"""Bytes of all that a folder keeps: what was used longest ago makes room."""
+
 _METADATA, _LOCK = ".json", ".lock"
 
 # Where a folder is on a file system without locks, two processes may make the same; either's is
@@ -414,8 +417,9 @@ def _holder(path: Path) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed processes left, and what nobody has used for months."""
+    """Remove what killed processes left, what nobody has used for months, and what is too much."""
     now = time.time()
+    kept: list[tuple[float, int, Path]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -428,8 +432,26 @@ def _sweep(folder: Path) -> None:
                     if handle is not None:
                         _unlock(path, handle)
                 elif entry.name.endswith(_METADATA) and age > UNUSED:
-                    path.with_name(entry.name.removesuffix(_METADATA)).unlink(missing_ok=True)
-                    path.unlink()
+                    _forget(path)
+                elif entry.name.endswith(_METADATA):
+                    kept.append((age, _made(path).stat().st_size, path))
+    room = MOST
+    for _, size, path in sorted(kept):
+        room -= size
+        if room < 0:
+            with contextlib.suppress(OSError):
+                _forget(path)
+
+
+def _made(beside: Path) -> Path:
+    """What the file beside it is about."""
+    return beside.with_name(beside.name.removesuffix(_METADATA))
+
+
+def _forget(beside: Path) -> None:
+    """Remove a file and the one beside it."""
+    _made(beside).unlink(missing_ok=True)
+    beside.unlink()
 
 
 def _flush(path: Path) -> None:

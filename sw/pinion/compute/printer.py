@@ -23,6 +23,7 @@ import numpy as np
 
 from pinion.functions import Block
 from pinion.graph import Graph, Op, Word
+from pinion.robot.escaping import line_comment
 
 from .allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
 from .errors import ComputeError
@@ -229,7 +230,7 @@ class _Printer:
         text = form.format(*reads)
         line = f"const V {self.names[i]} = {text};"
         if self.graph is not None and self.graph.nodes[it.node].line:
-            line += f" // {comment(self.graph.nodes[it.node].line)}"
+            line += f" // {line_comment(self.graph.nodes[it.node].line)}"
         return line
 
     def _read(self, i: int) -> str:
@@ -263,11 +264,6 @@ def _places(blocks: Sequence[Block]) -> dict[str, list[tuple[int, int]]]:
                 index = index[::-1]
             places.setdefault(Word(block.name, index), []).append((array, element))
     return places
-
-
-def comment(text: str) -> str:
-    """A text as it may stand after ``//``: it neither ends the line nor goes on in the next."""
-    return "".join(c if c.isprintable() and c != "\\" else "?" for c in text)
 
 
 def _function(template: str, signature: str, lines: Sequence[str]) -> str:

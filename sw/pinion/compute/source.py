@@ -10,10 +10,11 @@ from math import prod
 from pinion import installation
 from pinion.functions import Block
 from pinion.graph import Graph
+from pinion.robot.escaping import comment
 
 from .instructions import select
 from .order import arrange, live_values
-from .printer import comment, print_program
+from .printer import print_program
 
 SCALARS = {"float32": "float", "float64": "double"}
 

@@ -16,6 +16,7 @@ from pinion.link import Layout, ResponseHead
 
 from .memory import Block, Pool
 from .packing import Column
+from .process import OwnedFuture
 
 AHEAD = 8
 """Packets that a batch whose owner waits for it is packed ahead of the card."""
@@ -76,7 +77,7 @@ class Batch(ABC):
     def __init__(self, *, count: int, packet_count: int) -> None:
         self.count = count
         self.packet_count = packet_count
-        self.future: Future[Result] = Future()
+        self.future: Future[Result] = OwnedFuture()
         self.ready: deque[Packet] = deque()
         self.launched = 0
         self.completed = 0
@@ -203,4 +204,4 @@ class ResetRequest:
 
     def __init__(self, *, state_only: bool = False) -> None:
         self.state_only = state_only
-        self.future: Future[None] = Future()
+        self.future: Future[None] = OwnedFuture()

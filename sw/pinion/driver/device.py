@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import threading
 import time
@@ -26,6 +27,7 @@ from .card import check_card, layout_of, read_named
 from .errors import DriverError
 from .memory import Pool
 from .packing import columns_of, flatten
+from .process import Owner
 from .profile import Meter, Profile
 from .queue import WINDOW, Queue
 from .recovery import PATIENCE, soft_reset
@@ -35,6 +37,9 @@ from .transport import Transport
 
 PACKET_BYTES = 1 << 20
 """Size of the packets that large batches are cut into: of requests or of responses, the larger."""
+
+GRACE = 1.0
+"""Seconds that closing waits for a thread inside a transfer of a broken card."""
 
 
 class Device:
@@ -56,6 +61,10 @@ class Device:
         `math.inf` for any time.
     window : packets under way at a time.
     patience : seconds that bringing the card back after a fault may take.
+    first_sequence : number of the first packet, for tests; a random one unless it is given.
+
+    A device belongs to the process that made it. In a child that was forked from it every call
+    raises a `DriverError`, but for `close`, which closes what the child inherited.
 
     Raises
     ------
@@ -75,7 +84,9 @@ class Device:
         timeout: float | None = None,
         window: int = WINDOW,
         patience: float = PATIENCE,
+        first_sequence: int | None = None,
     ) -> None:
+        self._owner = Owner()
         self._manifest = manifest
         self._transport = transport
         self._progress: Progress | None = progress
@@ -95,7 +106,7 @@ class Device:
             soft_reset(transport, self._layout, patience=patience)
             khz = read_named(transport.read_register, "LINK_KHZ")
         except BaseException:
-            transport.close()
+            _close(transport)
             raise
         self._meter = Meter(link_mhz=khz / 1000)
         self._registers = Registers(transport=transport)
@@ -107,9 +118,10 @@ class Device:
             timeout=limit,
             patience=patience,
             states=bool(manifest.states),
+            first_sequence=first_sequence,
         )
         # A device that is forgotten, or the end of the program, must not leave a transfer torn.
-        self._finalizer = weakref.finalize(self, _shut, self._session, transport)
+        self._finalizer = weakref.finalize(self, _shut, self._session, transport, self._owner)
 
     @property
     def manifest(self) -> Manifest:
@@ -140,10 +152,12 @@ class Device:
     @property
     def profile(self) -> Profile:
         """Where the time went since the device was opened, or since `reset_profile`."""
+        self._owner.check()
         return self._meter.read()
 
     def reset_profile(self) -> Profile:
         """Begin a new profile; returns the one until now."""
+        self._owner.check()
         return self._meter.reset()
 
     @property
@@ -212,6 +226,7 @@ class Device:
         DriverError
             When one packet cannot hold them.
         """
+        self._owner.check()
         if not 1 <= count <= MAX_COUNT:
             raise DriverError(
                 f"Buffers hold 1 to {MAX_COUNT} requests, not {count}: allocate several sets and "
@@ -299,13 +314,23 @@ class Device:
         ----------
         wait : finish what was submitted. Otherwise queued batches are cancelled, and those that
             run are given up after the packets under way, with an error in their futures.
+
+        A card that is gone is given back like any other: nothing of it stays open, and what was
+        lost with it stands in the futures.
         """
+        if not self._owner.here:
+            self._closed = True
+            if self._finalizer.detach() is not None:
+                self._transport.abandon()
+            return
         if self._session.inside:
             raise DriverError("close() in a callback of the device would wait for itself.")
         self._closed = True
         self._session.stop(wait=wait)
         if self._finalizer.detach() is not None:
-            self._transport.close()
+            _close(self._transport)
+            # Of a broken card they may have been inside a transfer, which the closing ends.
+            self._session.join(GRACE)
 
     def __enter__(self) -> Self:
         return self
@@ -325,6 +350,7 @@ class Device:
         return f"<Device {m.robot} {m.function} {m.formats} ii={m.ii}, {m.hash:016x}, {state}>"
 
     def _check_open(self) -> None:
+        self._owner.check()
         if self._closed:
             raise DriverError("The device is closed: open it again with pinion.driver.open.")
 
@@ -392,9 +418,18 @@ def _timeout(transport: Transport, timeout: float | None) -> float | None:
     return None if math.isinf(timeout) else timeout
 
 
-def _shut(session: Session, transport: Transport) -> None:
+def _shut(session: Session, transport: Transport, owner: Owner) -> None:
+    if not owner.here:  # a forked child ends, or forgets what its parent opened
+        transport.abandon()
+        return
     if session.inside:  # the last reference went in a callback; a thread cannot wait for itself
-        threading.Thread(target=_shut, args=(session, transport)).start()
+        threading.Thread(target=_shut, args=(session, transport, owner)).start()
         return
     session.stop(wait=False)
-    transport.close()
+    _close(transport)
+
+
+def _close(transport: Transport) -> None:
+    """Close a transport; what the system says of a card that is gone is of no use to anybody."""
+    with contextlib.suppress(OSError):
+        transport.close()

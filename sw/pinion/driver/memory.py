@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pinion.link import BEAT
 
 from .errors import DmaBufferError
+from .process import Owner
 
 Bytes = NDArray[np.uint8]
 
@@ -90,6 +91,7 @@ class Pool:
         self._kept = kept
         # A finalizer may give a block back while this thread is inside `take`.
         self._lock = threading.RLock()
+        self._owner = Owner()
         self._free: dict[int, list[Bytes]] = {}
         self._bytes = 0
 
@@ -122,6 +124,9 @@ class Pool:
         self._give_memory(block.memory)
 
     def _give_memory(self, memory: Bytes) -> None:
+        # In a forked child a thread that is not there may hold the lock.
+        if not self._owner.here:
+            return
         size = len(memory)
         with self._lock:
             if self._bytes + size <= self._kept:

@@ -7,6 +7,7 @@ files, and there is neither polling nor mapping of the streams.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -113,14 +114,16 @@ class FileNodes(Nodes):
         return int(self._c2h.readinto(data) or 0)
 
     def close(self) -> None:
-        """Close all three."""
+        """Close all three, whatever one of them says: a card that is gone may answer EIO."""
         user, h2c, c2h = self._user, self._h2c, self._c2h
         self._user, self._h2c, self._c2h = -1, -1, None
         if c2h is not None:
-            c2h.close()
+            with contextlib.suppress(OSError):  # the descriptor is free all the same
+                c2h.close()
         for number in (h2c, user):
             if number >= 0:
-                os.close(number)
+                with contextlib.suppress(OSError):
+                    os.close(number)
 
 
 def translate(error: OSError, *, node: str, action: str) -> DriverError | TransportError:

@@ -6,6 +6,7 @@ import threading
 
 from pinion.link import REGISTERS, register
 
+from .process import Owner
 from .transport import Transport
 
 _PAIRS = tuple(row.name[:-4] for row in REGISTERS if row.name.endswith("_LOW"))
@@ -17,13 +18,15 @@ class Registers:
     Pairs of a low and a high word also go by their common name, as one number: ``BUSY``, ``BUILD``.
     """
 
-    __slots__ = ("_lock", "_transport")
+    __slots__ = ("_lock", "_owner", "_transport")
 
     def __init__(self, *, transport: Transport) -> None:
         self._transport = transport
+        self._owner = Owner()
         self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> int:
+        self._owner.check()
         if name in _PAIRS:
             # The low word keeps the high one, so nobody else may read in between.
             with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -175,9 +176,17 @@ class SerialTransport(Transport):
                 return
             self._closing = True
             self._changed.notify_all()
-        self._port.close()
+        # Nothing can be done about a line that is gone; the thread ends all the same.
+        with contextlib.suppress(OSError):
+            self._port.close()
         if threading.current_thread() is not self._reader:
             self._reader.join(self._patience)
+
+    def abandon(self) -> None:
+        """Close the port of a forked child."""
+        self._closing = True
+        with contextlib.suppress(OSError):
+            self._port.close()
 
     def __repr__(self) -> str:
         return f"<SerialTransport {self.where}, {'closed' if self._closing else 'open'}>"

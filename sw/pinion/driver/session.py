@@ -9,6 +9,7 @@ were only under way beside it are sent again under new sequence numbers.
 from __future__ import annotations
 
 import itertools
+import secrets
 import signal
 import sys
 import threading
@@ -70,6 +71,7 @@ class Session:
     timeout : seconds from a packet's turn to its response, None for any time.
     patience : seconds that a recovery may take.
     states : the card keeps states from request to request: nothing can be sent again.
+    first_sequence : as of `Sealer`.
     """
 
     def __init__(
@@ -82,9 +84,10 @@ class Session:
         timeout: float | None,
         patience: float = PATIENCE,
         states: bool = False,
+        first_sequence: int | None = None,
     ) -> None:
         self._patience = patience
-        self._sealer = Sealer(layout=layout)
+        self._sealer = Sealer(layout=layout, first=first_sequence)
         self._state = state = SessionState(queue=queue, meter=meter, timeout=timeout)
         responses = ResponseHandler(state=state, layout=layout, meter=meter)
         reader = Reader(state=state, transport=transport, responses=responses)
@@ -154,6 +157,11 @@ class Session:
             # One that is stuck in a transfer of a broken card would hold the program up for ever.
             thread.join(0.0 if self._state.broken else self._patience)
 
+    def join(self, patience: float) -> None:
+        """Wait until the threads have ended, for so many seconds each at most."""
+        for thread in self._threads:
+            thread.join(patience)
+
     def _threads_alive(self) -> bool:
         return all(thread.is_alive() for thread in self._threads)
 
@@ -164,11 +172,13 @@ class Sealer:
     Parameters
     ----------
     layout : of the packets.
+    first : the first sequence number; None for a random one, so that what an earlier session left
+        on its way does not pass for an answer to this one's requests.
     """
 
-    def __init__(self, *, layout: Layout) -> None:
+    def __init__(self, *, layout: Layout, first: int | None = None) -> None:
         self._layout = layout
-        self._sequences = itertools.count(1)
+        self._sequences = itertools.count(secrets.randbits(32) if first is None else first)
 
     def seal(self, packet: Packet) -> None:
         """Give a packet a new sequence number, so that no answer to an old one passes for its."""

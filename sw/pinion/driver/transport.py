@@ -99,7 +99,13 @@ class Transport(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give the card back; called once."""
+        """Give the card back; called once. What it opened is closed also where the card is gone."""
+
+    def abandon(self) -> None:  # noqa: B027 - most transports have nothing that a child inherits
+        """Close what a forked child has inherited, without a word to the card and without locks.
+
+        The card stays with the parent, whose files stay open.
+        """
 
 
 def transports() -> dict[str, EntryPoint]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 
 from pinion.installation import install_hint
 
@@ -42,8 +44,17 @@ class TtyPort:
         self._port.write(data)
 
     def close(self) -> None:
-        """Close it."""
-        self._port.close()
+        """Close it, also where it is gone: pyserial leaves its pipes open then."""
+        try:
+            self._port.close()
+        except (OSError, ValueError):
+            self._port.fd, self._port.is_open = None, False
+            for name in ("read_r", "read_w", "write_r", "write_w"):
+                number = getattr(self._port, f"pipe_abort_{name}", None)
+                if number is not None:
+                    setattr(self._port, f"pipe_abort_{name}", None)
+                    with contextlib.suppress(OSError):
+                        os.close(number)
 
 
 def _refused(path: str, error: Exception) -> DriverError:

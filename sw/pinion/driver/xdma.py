@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -50,7 +51,8 @@ class XdmaTransport(Transport):
         try:
             self._open(layout)
         except BaseException:
-            nodes.close()
+            with contextlib.suppress(OSError):
+                nodes.close()
             raise
 
     def read_register(self, offset: int) -> int:
@@ -111,6 +113,14 @@ class XdmaTransport(Transport):
         with self._lock:
             first, self._closed = not self._closed, True
         if first:
+            # Nothing can be done about a card that is gone, and nothing of it stays open.
+            with contextlib.suppress(OSError):
+                self._nodes.close()
+
+    def abandon(self) -> None:
+        """Close the files of a forked child."""
+        self._closed = True
+        with contextlib.suppress(OSError):
             self._nodes.close()
 
     def __repr__(self) -> str:

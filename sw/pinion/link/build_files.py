@@ -1,6 +1,7 @@
 """JSON files of a build folder besides the manifest: what was made, and what was measured of it.
 
-Each is one object with a ``version``. Tools above write them, and everybody who shows or checks a
+Each is one object with a ``version`` and, so that a damaged figure is noticed, a ``digest`` of
+all else in it (SHA-256). Tools above write them, and everybody who shows or checks a
 build reads them here, so that no reader needs the tool that wrote the file.
 
 ============================ ===================================================================
@@ -16,6 +17,7 @@ The last two stand in the folder's sub-folder of the board.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -23,7 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .manifest import ManifestError
+from .manifest import ManifestError, read_file
+
+LARGEST = 1 << 30
+"""Bytes of the largest file that is read; a schedule of a humanoid has some ten million."""
 
 MODEL = "model.json"
 """The robot of a build, as :func:`pinion.robot.model_to_dict` describes it."""
@@ -60,25 +65,26 @@ class BuildFile:
         data : JSON-able; numbers are finite.
         """
         path = folder / self.name
-        text = json.dumps({"version": self.version, **data}, indent=indent, allow_nan=False)
+        whole = {"version": self.version, **data}
+        text = json.dumps({**whole, "digest": _digest(whole)}, indent=indent, allow_nan=False)
         part = path.with_name(f"{path.name}.part")
         part.write_text(text + "\n")
         os.replace(part, path)
 
     def find(self, folder: Path) -> dict[str, Any] | None:
-        """Read the file, without its version; None where there is none.
+        """Read the file, without its version and its digest; None where there is none.
 
         Raises
         ------
         ManifestError
-            It cannot be read, is of another version, or lacks a field.
+            It cannot be read, is of another version, lacks a field, or was changed.
         """
         path = folder / self.name
         try:
-            data = json.loads(path.read_bytes())
+            data = json.loads(read_file(path, LARGEST))
             if not isinstance(data, dict):
                 raise TypeError("it is no object")
-            version = data.pop("version")
+            version = data["version"]
             if type(version) is int and version > self.version:
                 raise ManifestError(
                     f"'{path}' is of version {version}, and this Pinion reads version "
@@ -86,7 +92,11 @@ class BuildFile:
                 )
             if type(version) is not int or version != self.version:
                 raise ValueError(f"its version is {version!r}, not {self.version}")
+            digest = data.pop("digest", None)
             _check(data, self.fields, "")
+            if digest != _digest(data):
+                raise ValueError("it was changed after it was written")
+            del data["version"]
         except FileNotFoundError:
             return None
         except ManifestError:
@@ -98,7 +108,7 @@ class BuildFile:
         return data
 
     def read(self, folder: Path) -> dict[str, Any]:
-        """Read a file that must be there, without its version.
+        """Read a file that must be there, without its version and its digest.
 
         Raises
         ------
@@ -113,6 +123,12 @@ class BuildFile:
     def damaged(self, folder: Path, why: str) -> ManifestError:
         """The error for a file that holds what it must not."""
         return ManifestError(f"'{folder / self.name}' is damaged ({why}): {self.remedy}.")
+
+
+def _digest(data: Mapping[str, Any]) -> str:
+    """Of what a file holds, as JSON has it: its keys are texts there, and their order is none."""
+    read = json.loads(json.dumps(data))
+    return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
 
 def _check(value: Any, wanted: Any, where: str) -> None:

@@ -9,12 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+import stat
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pinion.robot.escaping import control_in
 
 MANIFEST = "manifest.json"
 
@@ -23,6 +27,10 @@ MOST_WORDS = 1 << 16
 
 MOST = 1 << 31
 """No count of cycles or of units reaches it."""
+
+
+LARGEST = 64 << 20
+"""Bytes of the largest manifest that is read; those of large robots have some hundred thousand."""
 
 
 class ManifestError(ValueError):
@@ -199,7 +207,7 @@ class Manifest:
         """
         path = Path(folder) / MANIFEST
         try:
-            data = path.read_bytes()
+            data = read_file(path, LARGEST)
         except FileNotFoundError:
             raise ManifestError(
                 f"'{folder}' is not a build folder: it has no {MANIFEST}. Make one with "
@@ -243,6 +251,39 @@ class Manifest:
                 f"says {_short(stated)}): build the folder again."
             )
         return manifest
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file for reading; a pipe is not waited for, a device not read without end.
+
+    Raises
+    ------
+    OSError
+        The file is missing or cannot be opened.
+    ValueError
+        It is no regular file.
+    """
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, os.O_RDONLY | flags)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ValueError("it is no regular file")
+    return os.fdopen(handle, "rb")
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """The content of a regular file.
+
+    Raises
+    ------
+    OSError, ValueError
+        As from `open_file`, or it has more than ``most`` bytes.
+    """
+    with open_file(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"it has more than {most} bytes")
+    return data
 
 
 def _unreadable(path: Path, error: Exception) -> ManifestError:
@@ -329,6 +370,8 @@ def _typed(value: Any, wanted: type, what: str) -> Any:
         raise TypeError(f"{what} is {_short(value)}")
     if isinstance(value, str):
         value.encode()  # halves of a character pass JSON, and nothing behind it
+        if control_in(value):  # a terminal that shows it would obey
+            raise ValueError(f"{what} is {value[:100]!a}")
     return value
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pinion.link import Manifest
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK
+from pinion.link.digests import check_digests
 
 from .table import Table
 
@@ -45,6 +46,7 @@ def build_figures(folder: Path) -> dict[str, Any]:
         The folder is no build, or a file in it is damaged or of another version.
     """
     manifest = Manifest.read(folder)
+    check_digests(folder)
     row: dict[str, Any] = dict.fromkeys(_HEADS) | {
         "folder": str(folder),
         "robot": manifest.robot,

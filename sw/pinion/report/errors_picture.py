@@ -43,7 +43,8 @@ def draw_errors(path: Path, *, title: str, blocks: Sequence[BlockErrors]) -> Non
     column = figure.subplots(len(blocks), 1, squeeze=False)[:, 0]
     for axes, block in zip(column, blocks, strict=True):
         _draw_panel(axes, block)
-    figure.suptitle(_title(title, blocks), x=0.01, ha="left", fontsize=13, color=INK)
+    head = figure.suptitle(_title(title, blocks), x=0.01, ha="left", fontsize=13, color=INK)
+    head.set_parse_math(False)  # a robot's name is no formula
     handles = [
         Line2D([], [], color=ALARM, linewidth=2.2, label="budget, derived"),
         Line2D([], [], color=INK, marker="v", linestyle="", label="largest"),

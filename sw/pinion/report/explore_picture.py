@@ -24,6 +24,8 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from pinion.robot.escaping import one_line
+
 from .palette import ALARM, DPI, FAINT, INK, Colour, link_colours
 
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X")
@@ -110,13 +112,14 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
     figure.draw_without_rendering()  # now the axes have their size
     _name_points(left, rows, key, lambda row: row["latency_cycles"])
     _name_points(right, with_errors, key, lambda row: row["error_max"])
-    figure.suptitle(
-        f"{result['function']} for {result['robot']}: what DSP blocks buy",
+    head = figure.suptitle(
+        one_line(f"{result['function']} for {result['robot']}: what DSP blocks buy"),
         x=0.01,
         ha="left",
         fontsize=13,
         color=INK,
     )
+    head.set_parse_math(False)  # a robot's name is no formula
     handles = _legend(rows, key)
     figure.legend(
         handles=handles, loc="outside lower left", ncols=min(_COLUMNS, len(handles)), frameon=False,

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from pinion.robot.escaping import markdown as escaped
+from pinion.robot.escaping import one_line
+
 from .table import Table, cell, markdown
 
-_MARKED = re.compile(r"[\\`*\[\]|~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-
-
-def one_line(text: object) -> str:
-    """A text on one line, of characters that may be shown."""
-    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
-
-
-def escaped(text: object) -> str:
-    """A text from a file as Markdown that shows it and does nothing else."""
-    marked = _MARKED.sub(r"\\\g<0>", one_line(text))
-    # After the backslashes, for entities have characters of their own.
-    safe = html.escape(marked, quote=False).replace("://", "&#58;//").replace("@", "&#64;")
-    return re.sub(r"(?i)\bwww\.", "www&#46;", safe)
+__all__ = ["all_or_nothing", "code_line", "escaped", "escaped_table", "one_line"]
 
 
 def code_line(text: object) -> str:

@@ -10,7 +10,9 @@ from pathlib import Path
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.link.build_files import MODEL, SCHEDULE
+from pinion.link.digests import check_digests
 from pinion.robot import JointKind, Model, model_from_dict
+from pinion.robot.escaping import one_line
 
 
 class ReportError(ValueError):
@@ -75,7 +77,7 @@ def draw_errors_of(folder: Path, path: Path) -> None:
 
 
 def _title(manifest: Manifest) -> str:
-    return f"{manifest.function} for {manifest.robot}"
+    return one_line(f"{manifest.function} for {manifest.robot}")
 
 
 def _model(folder: Path) -> Model:
@@ -86,6 +88,7 @@ def _model(folder: Path) -> Model:
     pinion.link.ManifestError
         It is not there, or damaged.
     """
+    check_digests(folder, (MODEL,))
     try:
         return model_from_dict(json.loads((folder / MODEL).read_text()))
     except (OSError, ValueError, AttributeError) as error:

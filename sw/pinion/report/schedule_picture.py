@@ -98,7 +98,7 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     busy = len(schedule["operations"]) / (len(rows) * ii)
-    axes.set_title(
+    head = axes.set_title(
         f"{title}: a request takes {length} cycles, and a new one every {ii} keeps "
         f"{len(rows)} units {busy:.0%} busy",
         loc="left",
@@ -106,6 +106,7 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
         color=INK,
         pad=18,
     )
+    head.set_parse_math(False)  # a robot's name is no formula
     figure.legend(
         handles=_legend(sheet),
         loc="outside lower left",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from xml.etree import ElementTree
 
 from pinion.robot.errors import RobotError
+from pinion.robot.naming import visible
 
 LARGEST_FILE = 64 << 20
 """Bytes of the largest file that is read; robots' files have a few hundred thousand."""
@@ -26,9 +26,6 @@ _ONCE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """Elements that another may hold once: with two, readers disagree on which of them counts."""
-
-_CONTROL = ("Cc", "Cf", "Zl", "Zp", "Cs")
-"""Categories of characters that command a terminal or break a line instead of being seen."""
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -109,22 +106,6 @@ def name_of(element: ElementTree.Element, what: str, number: int) -> str:
             f"<{what}> number {number + 1} of the file has no name; give it a name attribute."
         )
     return visible(name, what)
-
-
-def visible(name: str, what: str) -> str:
-    """The name as it is, if it can be shown on one line as it is.
-
-    Errors
-    ------
-    RobotError : a control character, a line separator or an invisible formatting character.
-    """
-    for character in name:
-        if unicodedata.category(character) in _CONTROL:
-            raise RobotError(
-                f"The {what} name {name!a} holds the control character {character!a}; "
-                "use characters that can be seen."
-            )
-    return name
 
 
 def _check_expanded(root: ElementTree.Element, source: str) -> None:

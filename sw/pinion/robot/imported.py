@@ -19,6 +19,7 @@ from pinion.robot.inertia import (
     snap_vector,
 )
 from pinion.robot.model import Body, Frame, Inertia, Joint, JointKind, Mat3, Model, Transform, Vec3
+from pinion.robot.naming import visible
 from pinion.robot.rotation import (
     AS_READ,
     IDENTITY,
@@ -120,8 +121,14 @@ def assemble(
 
     Errors
     ------
-    RobotError : no moving joint, a name used twice, or an inertia that is not finite.
+    RobotError : no moving joint, a name that cannot be shown or is used twice, or an inertia that
+        is not finite.
     """
+    visible(name, "robot")
+    for joint in joints:
+        visible(joint.name, "joint")
+    for frame in frames:
+        visible(frame.name, "link")
     if not joints:
         raise RobotError(f"The robot {name!r} from {source} has no moving joint; give it one.")
     for what, names in (("joint", [j.name for j in joints]), ("link", [f.name for f in frames])):

@@ -82,6 +82,9 @@ def _compile(path: str) -> Any:
 def _from_compiled(
     compiled: Any, *, source: str, gravity: Vec3 | None, snap: bool = False
 ) -> Draft:
+    # All names in one, each behind the one before it, the model's first.
+    if not _is_utf8(bytes(compiled.names)):
+        raise RobotError(f"The file {source!r} has a name that is not UTF-8; use other characters.")
     names = [str(compiled.body(k).name) or f"body_{k}" for k in range(int(compiled.nbody))]
     carrier: list[int] = [-1]  # the moving joint that carries each body, -1 for the base
     poses: list[Pose] = [Pose()]  # the body's frame in that joint's frame
@@ -180,6 +183,14 @@ def _inertial(compiled: Any, body: int, joint: int, pose: Pose) -> ImportedInert
         tensor=(xx, 0.0, 0.0, yy, 0.0, zz),
         axes=placed.rotation,
     )
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _left_out(compiled: Any) -> list[str]:

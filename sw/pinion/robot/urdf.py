@@ -19,9 +19,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pinion.robot.document import name_of, read_bytes, robot_element, visible
+from pinion.robot.document import name_of, read_bytes, robot_element
 from pinion.robot.errors import RobotError
 from pinion.robot.model import Mimic, Vec3
+from pinion.robot.naming import visible
 
 LARGEST = 1e30
 """No figure of a robot is larger; beyond it, products of figures would overflow."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pinion.boards.xilinx.script import BUILD_TCL
 from pinion.cli import bitstream
 from pinion.cli.errors import CHECK_FAILED, UsageError, sentence
 from pinion.link import Manifest, ManifestError
+from pinion.link.digests import write_digests
 from tests.boards.vcu118.stub import manifest
 
 GOOD = {"setup_slack_ns": "0.012", "hold_slack_ns": "0.003", "met": "1"}
@@ -31,6 +33,8 @@ def build(make_folder: Any, copied: Any) -> Path:
     folder = make_folder("vcu118", 200.0)
     path: Path = copied(folder).parent
     folder.manifest.write(path)
+    shutil.copy(folder.path.parent / "core.il", path)
+    write_digests(path)
     return path
 
 
@@ -170,6 +174,7 @@ def test_words_for_the_script_stand_behind_all_options(build: Path) -> None:
 
 def test_builds_without_a_board_are_refused(build: Path, tmp_path: Path) -> None:
     (build / "vcu118" / BUILD_TCL).unlink()
+    write_digests(build)
     with pytest.raises(ManifestError, match="--target vcu118"):
         bitstream.command(build)
     manifest(target="sim", clock_mhz=250.0).write(tmp_path)
@@ -189,3 +194,16 @@ def test_the_readme_says_what_nobody_has_run(make_folder: Any) -> None:
     assert "{" not in text.replace("{Advanced}", "")
     other = (make_folder("u250", 180.0).path / "README.md").read_text()
     assert "pinion.mcs" in other and "satellite controller" in other
+
+
+@pytest.mark.parametrize("name", [BUILD_TCL, "synth_core.tcl", "vcu118_timing.xdc", "init.tcl"])
+def test_a_strangers_script_is_not_run(build: Path, name: str) -> None:
+    """Digests are no signature: whoever forges a script can forge them as well."""
+    program = pretend(build, GOOD)
+    path = build / "vcu118" / name
+    kept = path.read_text() if path.exists() else ""
+    path.write_text(f"{kept}exec touch stranger\n")
+    write_digests(build)
+    with pytest.raises(ManifestError, match=rf"{name}' is not what Pinion .* writes for this"):
+        bitstream.command(build, vivado=program)
+    assert not (build / "vcu118/arguments").exists()

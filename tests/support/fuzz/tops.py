@@ -17,7 +17,7 @@ from pinion.cosim.reference import Reference
 from pinion.cosim.stream import PATTERNS
 from pinion.cosim.top import CompiledTop, TopRun
 from pinion.driver.card import layout_of
-from pinion.flow.build import SIMULATION, Build
+from pinion.flow.build import Build
 from pinion.link import BEAT, TRAILER, WORDS_PER_BEAT, Layout, Magic, register
 from pinion.link.registers import HALTED, IN_RESET, OPEN, QUIET, RESET
 from tests.support.fuzz.mutate import Mutator
@@ -165,7 +165,7 @@ def fuzz_tops(*, cases: int, seed: int, folder: Path) -> Tally:
         pool.append(good_request(layout, words, 0x1000 + number))
         expected[0x1000 + number] = reference.expected(words)
     rtlil = write_top(folder)
-    card = CompiledTop.build(rtlil=rtlil, folder=folder / SIMULATION)
+    card = CompiledTop.build(rtlil=rtlil)
     tally = Tally(name="card, RTL", seed=seed)  # its clock begins here
     model = PacketCard(layout=layout, compute=_answers(reference))
     host = _Host(card=card, model=model, layout=layout, expected=expected, tally=tally)

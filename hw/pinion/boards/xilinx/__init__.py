@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from .board import BOARDS, Board, BoardError, load_board
 from .clocking import reachable_mhz
-from .write import write_board
+from .write import check_scripts, write_board
 
-__all__ = ["BOARDS", "Board", "BoardError", "load_board", "reachable_mhz", "write_board"]
+__all__ = [
+    "BOARDS",
+    "Board",
+    "BoardError",
+    "check_scripts",
+    "load_board",
+    "reachable_mhz",
+    "write_board",
+]

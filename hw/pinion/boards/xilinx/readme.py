@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pinion.link import Manifest
+from pinion.robot.escaping import markdown
 
 from .board import Board
 from .clocking import Mmcm
@@ -37,9 +38,9 @@ def readme(board: Board, manifest: Manifest, core_clock: Mmcm | None, *, dsp: in
     twins = board.flash.interface == "SPIx8"
     text = Path(__file__).with_name(_TEXT).read_text()
     return text.format(
-        robot=manifest.robot,
-        function=manifest.function,
-        version=manifest.version,
+        robot=markdown(manifest.robot),
+        function=markdown(manifest.function),
+        version=markdown(manifest.version),
         hash=f"{manifest.hash:016x}",
         title=board.title,
         name=board.name,

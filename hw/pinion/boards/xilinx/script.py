@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pinion.gateware.dsp48e2 import MACRO
 from pinion.link import Manifest
+from pinion.robot.escaping import comment
 from pinion.synthesis.synth import TOP as CORE
 
 from .board import Board
@@ -572,15 +573,6 @@ def core_tcl(board: Board, manifest: Manifest, core_clock: Mmcm | None) -> str:
     return _fill(_HEAD + _CORE, board, manifest, core_clock, WHAT=f"{board.title}: the core alone.")
 
 
-def in_comment(text: str) -> str:
-    """A name from a user's file as part of a comment that ends with its line.
-
-    A control character would end it sooner, a backslash at its end would carry it on, and what
-    stands between two of ``@`` is filled in.
-    """
-    return "".join("?" if not one.isprintable() or one in "\\@" else one for one in text)
-
-
 def _expect(pin: str, mhz: float) -> str:
     return f"    expect_clock {{{pin}}} {1000.0 / mhz:.3f}"
 
@@ -590,9 +582,9 @@ def _fill(
 ) -> str:
     core_mhz = board.link.clock_mhz if core_clock is None else core_clock.mhz
     words |= {
-        "VERSION": in_comment(manifest.version),
-        "ROBOT": in_comment(manifest.robot),
-        "FUNCTION": in_comment(manifest.function),
+        "VERSION": comment(manifest.version),
+        "ROBOT": comment(manifest.robot),
+        "FUNCTION": comment(manifest.function),
         "HASH": f"{manifest.hash:016x}",
         "OUT": OUT,
         "PROGRESS": PROGRESS,

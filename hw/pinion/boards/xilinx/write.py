@@ -7,12 +7,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from pinion import installation
 from pinion.boards.top import top_rtlil
 from pinion.gateware.dsp48e2 import explicit_text, with_explicit
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.verilog import mark_registers
 from pinion.gateware.yosys import run_yosys, yosys_path
-from pinion.link import Manifest
+from pinion.link import Manifest, ManifestError
+from pinion.robot.escaping import comment
 from pinion.synthesis.estimate import estimate_dsp
 from pinion.synthesis.synth import TOP as CORE
 
@@ -20,12 +22,13 @@ from .board import Board, BoardError
 from .clocking import Mmcm, core_clock, reachable_mhz
 from .floorplan import die_xdc, dies_xdc
 from .readme import readme
-from .script import BUILD_TCL, CORE_TCL, build_tcl, core_tcl, in_comment
+from .script import BUILD_TCL, CORE_TCL, build_tcl, core_tcl
 from .top import TOP, board_rtlil
 from .xdc import pins_xdc, timing_xdc
 from .xdma import black_box
 
 README = "README.md"
+_RUN = (".tcl", ".xdc")
 _KILOHERTZ = 1e-3
 
 
@@ -79,23 +82,59 @@ def write_board(
         board=board,
         core_clock=clock,
         link=top_rtlil(folder, crossing=clock is not None, link_mhz=board.link.clock_mhz),
-        headline=f"// Written by Pinion {in_comment(manifest.version)} for "
-        f"{in_comment(manifest.robot)}, {in_comment(manifest.function)}, build "
+        headline=f"// Written by Pinion {comment(manifest.version)} for "
+        f"{comment(manifest.robot)}, {comment(manifest.function)}, build "
         f"{manifest.hash:016x}; board {board.name}.\n",
         explicit=explicit_text(folder),
     )
     texts = {
+        **_scripts(board, manifest, clock, core, synchronisers),
+        README: readme(board, manifest, clock, dsp=estimate_dsp(core, top=CORE)),
+    }
+    for name, text in texts.items():
+        (target / name).write_text(text)
+    return target
+
+
+def _scripts(
+    board: Board, manifest: Manifest, clock: Mmcm | None, core: str, synchronisers: int
+) -> dict[str, str]:
+    """What the vendor tool runs, by file: constraints are scripts too."""
+    return {
         f"{board.name}.xdc": pins_xdc(board, crossing=clock is not None),
         f"{board.name}_timing.xdc": timing_xdc(board, clock),
         f"{board.name}_die.xdc": die_xdc(board),
         f"{board.name}_dies.xdc": dies_xdc(board, core),
         BUILD_TCL: build_tcl(board, manifest, clock, synchronisers=synchronisers),
         CORE_TCL: core_tcl(board, manifest, clock),
-        README: readme(board, manifest, clock, dsp=estimate_dsp(core, top=CORE)),
     }
-    for name, text in texts.items():
-        (target / name).write_text(text)
-    return target
+
+
+def check_scripts(folder: Path, manifest: Manifest, *, board: Board) -> None:
+    """Refuse scripts that are not those which this Pinion writes for a build.
+
+    The vendor tool runs them with all the rights of the user, and a build folder may be a
+    stranger's: they are written anew and compared.
+
+    Raises
+    ------
+    ManifestError
+        Names the file that differs.
+    """
+    target = folder / board.name
+    clock = core_clock(board, manifest.clock_mhz)
+    core = (folder / RTLIL).read_text()
+    found = {path.name: path.read_text() for path in target.iterdir() if path.suffix in _RUN}
+    # How many there are is all that a script says of the design itself.
+    count = re.search(r"\$marked < (\d+)\}", found.get(BUILD_TCL, ""))
+    expected = _scripts(board, manifest, clock, core, int(count[1]) if count else 0)
+    for name in sorted({*found, *expected}):
+        if found.get(name) != expected.get(name):
+            raise ManifestError(
+                f"'{target / name}' is not what Pinion {installation.version()} writes for this "
+                "build, and the vendor tool would run it: build the folder again; scripts of your "
+                "own are run by 'vivado -mode batch -source'."
+            )
 
 
 def write_verilog(

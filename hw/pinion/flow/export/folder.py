@@ -10,12 +10,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text
 from pinion.gateware.emit import RTLIL
+from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.imported import CORE
+from pinion.robot.escaping import comment
 
 from ..build import Build
-from .interface import ExportError, check_name, core_ports, module_name, plain
+from .interface import ExportError, check_name, core_ports, described, module_name
 from .ipxact import component_xml, vlnv_version
 from .readme import readme_values
 from .records import records_header
@@ -76,10 +79,13 @@ def export(
     except OSError:
         raise ExportError(f"The build folder '{folder}' has no {RTLIL}: build it again.") from None
     _check_hash(folder, build, rtlil)
+    check_rtlil(rtlil, where=folder / RTLIL)
+    explicit = explicit_text(folder)
+    check_verilog(explicit, where=folder / DSP48E2)
     report("Evaluating the integer model")
     vectors = make_vectors(build, model(build), count=requests, seed=SEED)
     report("Writing Verilog")
-    texts = _texts(name, build, rtlil, explicit_text(folder))
+    texts = _texts(name, build, rtlil, explicit)
     texts["tb/vectors.json"] = json.dumps(vectors_data(name, build, vectors), indent=1) + "\n"
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
@@ -133,10 +139,10 @@ def _texts(name: str, build: Build, rtlil: str, explicit: str) -> dict[str, str]
     ports = core_ports(manifest)
     values = {
         "name": name,
-        "version": manifest.version,
+        "version": comment(manifest.version),
         "vlnv_version": vlnv_version(manifest),
         "hash": f"{manifest.hash:016x}",
-        "description": f"{manifest.function} of {plain(manifest.robot)}",
+        "description": described(manifest),
     }
     return {
         f"rtl/{name}.v": exported_verilog(name, manifest, ports, rtlil, explicit),

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from pinion.link import Manifest
+from pinion.robot.escaping import comment
 
 WORD = 32
 
@@ -99,9 +100,9 @@ def module_name(manifest: Manifest) -> str:
     return name if name[0].isalpha() else f"robot_{name}"
 
 
-def plain(text: str) -> str:
-    """A text for comments of any language: no quotes, no line breaks, no ends of comments."""
-    return re.sub(r"[^A-Za-z0-9 _.,+-]", "_", text)
+def described(manifest: Manifest) -> str:
+    """Function and robot, for comments and descriptions in any language."""
+    return f"{comment(manifest.function)} of {comment(manifest.robot)}"
 
 
 def check_name(name: str) -> str:

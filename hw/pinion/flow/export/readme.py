@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from pinion.link import Array, Manifest
+from pinion.robot.escaping import comment, markdown
 
 from ..build import Build
-from .interface import CorePort, plain
+from .interface import CorePort
 
 
 def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[str, str]:
@@ -18,10 +19,10 @@ def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[st
     return {
         "name": name,
         "upper": name.upper(),
-        "robot": plain(m.robot),
-        "robot_source": plain(m.robot_source),
-        "function": m.function + (f" ({options})" if options else ""),
-        "formats": plain(m.formats),
+        "robot": markdown(m.robot),
+        "robot_source": comment(m.robot_source),
+        "function": markdown(m.function + (f" ({options})" if options else "")),
+        "formats": markdown(m.formats),
         "ii": str(m.ii),
         "latency": str(m.total_latency_cycles),
         "clock": f"{m.clock_mhz:g}",
@@ -32,7 +33,7 @@ def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[st
         "lanes_out": str(m.lanes_out),
         "beats_out": str(m.beats_out),
         "words_out": str(m.words_out),
-        "distribution": m.budget_distribution,
+        "distribution": comment(m.budget_distribution),
         "ports": _table(
             ("port", "direction", "bits", "meaning"),
             ((f"`{p.name}`", p.direction, str(p.width), p.doc) for p in ports),
@@ -56,7 +57,9 @@ def _record(arrays: Sequence[Array]) -> str:
     for array in arrays:
         last = start + array.words - 1
         where = "none" if not array.words else str(start) if array.words == 1 else f"{start}-{last}"
-        rows.append((where, f"`{array.name}`", _shape(array.shape), array.unit, _travels(array)))
+        rows.append(
+            (where, f"`{array.name}`", _shape(array.shape), comment(array.unit), _travels(array))
+        )
         start += array.words
     return _table(("words", "array", "shape", "unit", "what travels"), rows)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pinion.driver.card import layout_of
-from pinion.flow.build import SIMULATION
 from pinion.link import Layout, Manifest
+from pinion.link.digests import check_digests
 
 from .axi_card import AxiCard, CompiledAxiCard, PacketAxiCard
 
@@ -29,7 +29,7 @@ def make_card(folder: Path, *, model: str = "packet") -> tuple[AxiCard, Layout]:
     Raises
     ------
     ValueError
-        When there is no such model.
+        When there is no such model, or a file of the folder is not the one that was built.
     """
     if ":" in model:
         path, _, name = model.rpartition(":")
@@ -41,6 +41,7 @@ def make_card(folder: Path, *, model: str = "packet") -> tuple[AxiCard, Layout]:
             f"There is no model '{model}' of a card: give packet, rtl, or file.py:function."
         )
     manifest = Manifest.read(folder)
+    check_digests(folder)
     if model == "packet":
         from ..transport import SimulatedCard
 
@@ -49,5 +50,5 @@ def make_card(folder: Path, *, model: str = "packet") -> tuple[AxiCard, Layout]:
     from pinion.boards.top import write_top
     from pinion.cosim.top import CompiledTop
 
-    top = CompiledTop.build(rtlil=write_top(folder), folder=folder / SIMULATION)
+    top = CompiledTop.build(rtlil=write_top(folder))
     return CompiledAxiCard(top=top), layout_of(manifest)

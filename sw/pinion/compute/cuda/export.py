@@ -20,12 +20,11 @@ from typing import Any
 from pinion import installation
 from pinion.functions import Block, Function
 from pinion.robot import Model
+from pinion.robot.escaping import comment, identifier, line_comment
 
 from .. import cpu
 from ..errors import ComputeError, StorageError
-from ..export import identifier
 from ..native import HEADERS
-from ..printer import comment
 from ..source import SCALARS
 from .threads import ThreadBody, thread_body
 
@@ -126,7 +125,7 @@ def export_header(
     header = _Header(
         name=chosen,
         title=comment(f"{function.name} of {model.name}, {dtype}: {function.doc}"),
-        command=comment(" ".join(map(shlex.quote, words))),
+        command=line_comment(" ".join(map(shlex.quote, words))),
         inputs=_named(inputs, ()),
         results=_named(results, _names(_named(inputs, ()))),
         dtype=dtype,

@@ -10,10 +10,11 @@ from types import MappingProxyType
 from pinion import installation
 from pinion.functions import Block
 from pinion.graph import Graph, Word
+from pinion.robot.escaping import comment
 
 from ..errors import ComputeError
 from ..instructions import select
-from ..printer import comment, print_program
+from ..printer import print_program
 from ..source import SCALARS
 from .parts import WORKSPACE, Part, Room, plan
 
