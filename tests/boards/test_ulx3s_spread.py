@@ -59,6 +59,6 @@ def test_nextpnr_puts_no_logic_into_the_free_rows(tmp_path: Path) -> None:
     rows = {
         int(site.split("/")[1][1:]) for name, site in where.items() if name.startswith("inverter")
     }
-    taken = {site for name, site in where.items() if name.startswith("$free")}
+    taken = {site for name, site in where.items() if name.startswith("filler")}
     assert taken == set(free_sites())
     assert rows and rows <= set(ROWS) - set(ROWS[::EVERY])

@@ -57,14 +57,14 @@ def spread(netlist: dict[str, Any], top: str) -> dict[str, Any]:
     cells, names = dict(module["cells"]), dict(module["netnames"])
     inputs = "ABCD"
     for k, site in enumerate(free_sites()):
-        cells[f"$free{k}"] = {
-            "hide_name": 1,
+        cells[f"filler{k}"] = {
+            "hide_name": 0,
             "type": "LUT4",
             "parameters": {"INIT": "0" * 16},
             "attributes": {"BEL": site, "keep": "1"},
             "port_directions": {**dict.fromkeys(inputs, "input"), "Z": "output"},
             "connections": {**{port: ["0"] for port in inputs}, "Z": [first + k]},
         }
-        names[f"$free{k}_z"] = {"hide_name": 1, "bits": [first + k], "attributes": {}}
+        names[f"filler{k}_z"] = {"hide_name": 0, "bits": [first + k], "attributes": {}}
     changed = {**module, "cells": cells, "netnames": names}
     return {**netlist, "modules": {**netlist["modules"], top: changed}}
