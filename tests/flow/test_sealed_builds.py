@@ -190,6 +190,9 @@ _FOREIGN_RTLIL = {
     "a text with a quote": '  attribute \\keep "x\\"; system(\\"touch x\\"); \\""\n',
     "a text that ends a comment": '  attribute \\keep "*/ int x; /*"\n',
     "a name that carries a comment on": "  wire width 1 $x\\\n",
+    "a black box with blanks": "  attribute  \\blackbox 1\n",
+    "a print with a module of its name": "  cell $print $p\n  end\nend\nmodule $print\n",
+    "a name with a command": "  wire width 1 $x;!touch\n",
     "an unknown word": "  include something\n",
 }
 
@@ -221,6 +224,10 @@ def test_rtlil_with_more_than_logic_is_not_compiled(text: str, folder: Path) -> 
         "` include",
         "/*verilator public*/",
         "bind other mine m();",
+        # Words that end elsewhere for us than for a simulator, and so hide what is behind them.
+        'wire \\a\u00a0" ; initial $system("touch x"); // "',
+        'wire \\a\x0b" ; initial $system("touch x"); // "',
+        "// a comment\rinitial $finish;",
     ],
 )
 def test_verilog_with_system_tasks_is_not_simulated(text: str, folder: Path) -> None:

@@ -13,9 +13,10 @@ import re
 from pinion.link import ManifestError
 
 _OF_NAMES = r"\w.$\[\]:,/<>#@=+\-"
+_NOT = r"\x00-\x20\x7f\"*?;!|&`"
 # Names that Yosys made hold others and paths, but do not end with a backslash: it would carry a
 # comment on.
-_NAME = rf"(?:\\[{_OF_NAMES}]+|\$[^\s\"*?;!|&`]*[^\s\"*?;!|&`\\])"
+_NAME = rf"(?:\\[{_OF_NAMES}]+|\$[^{_NOT}]*[^{_NOT}\\])"
 _CONST = r"(?:-?\d+|\d+'s?[01xzm\-]*)"
 _RANGE = r"(?: *\[-?\d+(?::-?\d+)?\])*"
 # What braces join: signals again, of which the reader sees to it that they are some.
@@ -43,8 +44,9 @@ _LINES = (
     r"end",
 )
 _LINE = re.compile(rf"[ \t]*(?:{'|'.join(_LINES)})?[ \t\r]*", re.ASCII)
-_MODULE = re.compile(r"^module (\S+)$", re.MULTILINE)
-_UNSAFE_ATTRIBUTE = re.compile(r"^\s*attribute \\(?:blackbox|whitebox|cxxrtl\S*) ", re.MULTILINE)
+# Modules that cells may be of: an instance of `$print` prints, whatever module has that name.
+_MODULE = re.compile(r"^[ \t]*module +(\\\S+|\$paramod\S+)[ \t\r]*$", re.MULTILINE)
+_UNSAFE_ATTRIBUTE = re.compile(r"^\s*attribute +\\(?:blackbox|whitebox|cxxrtl\S*) ", re.MULTILINE)
 
 # Yosys' cells that compute and store, and nothing else: no $print, $check, $assert, $specify.
 _CELLS = frozenset(
@@ -62,6 +64,9 @@ _CELLS = frozenset(
     )
 )
 _GATE = re.compile(r"\$_[A-Z0-9_]+_")
+
+# Readers disagree on which of them end a line or a word.
+_STRANGE = re.compile(r"[^\n\t -~]")
 
 # Outside of comments and names that begin with a backslash.
 _TOKEN = re.compile(
@@ -109,6 +114,8 @@ def check_verilog(text: str, *, where: object) -> None:
 
     Parameters and errors are those of `check_rtlil`.
     """
+    if strange := _STRANGE.search(text):
+        raise _foreign(where, text.count("\n", 0, strange.start()) + 1, strange[0])
     for token in _TOKEN.finditer(text):
         kind, found = token.lastgroup, token[0]
         harmless = (
