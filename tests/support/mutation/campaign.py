@@ -183,7 +183,7 @@ class Campaign:
                     if code is None:
                         continue
                     running.remove(entry)
-                    if code in (4, 5, 70):
+                    if code in (5, 70):  # 4 is that of a test file that cannot be imported now
                         raise RuntimeError(
                             f"No test ran for {change.name}:\n{log.read_text()[-3000:]}"
                         )
@@ -199,8 +199,8 @@ class Campaign:
         return Child(
             tests=tests,
             log=log,
-            work=10.0 + 5.0 * sum(spent),
-            rest=5.0 + 2.0 * max(spent),
+            work=10.0 + sum(spent),
+            rest=3.0 + 2.0 * max(spent),
             changed=Changed(name=module_name(change.path), path=change.path, tree=tree),
         )
 
