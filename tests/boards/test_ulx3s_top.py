@@ -18,8 +18,8 @@ import pytest
 from amaranth_boards.ulx3s import ULX3S_85F_Platform
 
 from pinion.boards.ecp5 import bitstream as flow
-from pinion.boards.ecp5.pll import Pll, nearest_pll
 from pinion.boards.ecp5.platform import OSCILLATOR_MHZ
+from pinion.boards.ecp5.pll import Pll, nearest_pll
 from pinion.boards.ecp5.top import SerialBoard, board_rtlil
 from pinion.cli.bitstream import summary
 from pinion.gateware.yosys import run_yosys
