@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--floor", type=float, default=0.0, help="least score, 0 to 1")
     parser.add_argument("--only", default="", help="mutants whose names contain this")
     parser.add_argument("--keep", type=Path, help="folder for verdicts; what is there is not rerun")
+    parser.add_argument("--again", action="store_true", help="run kept survivors once more")
     given = parser.parse_args()
     os.nice(max(0, 10 - os.nice(0)))
     low = []
@@ -48,7 +49,11 @@ def main() -> int:
             given.keep.mkdir(parents=True, exist_ok=True)
             kept = given.keep / f"{name}.jsonl"
         campaign = Campaign(
-            tests=tests, jobs=given.jobs, kept=kept, report=lambda line: print(line, flush=True)
+            tests=tests,
+            jobs=given.jobs,
+            kept=kept,
+            again=given.again,
+            report=lambda line: print(line, flush=True),
         )
         verdicts = campaign.run(sample)
         share, counts = score(verdicts)

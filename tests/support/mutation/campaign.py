@@ -139,12 +139,20 @@ class Campaign:
     jobs : processes at a time.
     kept : file to which each verdict is appended as a line of JSON, and of which those that it
         has already are not run again; None to keep nothing.
+    again : run those again that survived, because there are other tests now.
     report : called with a line about each.
     """
 
     def __init__(
-        self, *, tests: Tests, jobs: int, kept: Path | None, report: Callable[[str], None]
+        self,
+        *,
+        tests: Tests,
+        jobs: int,
+        kept: Path | None,
+        again: bool = False,
+        report: Callable[[str], None],
     ) -> None:
+        self._again = again
         self._tests, self._jobs, self._kept, self._report = tests, jobs, kept, report
         self._known = equivalents()
 
@@ -154,6 +162,8 @@ class Campaign:
         if self._kept is not None and self._kept.exists():
             rows = (Verdict(**json.loads(line)) for line in self._kept.read_text().splitlines())
             done = {row.name: row for row in rows}
+            if self._again:
+                done = {name: row for name, row in done.items() if row.verdict != "survived"}
         verdicts: list[Verdict] = []
         waiting = list(changes)[::-1]
         total = len(waiting)
