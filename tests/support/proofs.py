@@ -1,4 +1,8 @@
-"""The proofs of stream components and of blocks: ``python -m tests.support.proofs``."""
+"""The proofs of stream components and of blocks: ``python -m tests.support.proofs``.
+
+Few of them are for ever: ``prove`` is by induction, ``bmc`` covers the first ``depth`` cycles from
+reset and nothing later, ``cover`` shows that what is asserted about can happen at all.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from pinion.gateware.link.bus import Bus
-from pinion.gateware.link.checksum import Checksum
 from pinion.gateware.link.closer import Closer
 from pinion.gateware.link.crossing import Crossing
 from pinion.gateware.link.elastic import ElasticBuffer
@@ -108,22 +111,14 @@ PROOFS: tuple[Proof, ...] = (
         component=RequestReader,
         settings=_BUILD,
         mode="bmc",
-        depth=9,
-    ),
-    Proof(
-        name="checksum",
-        harness=harness.checksum,
-        component=Checksum,
-        settings={"bits": 8},
-        mode="prove",
-        depth=3,
+        depth=7,
     ),
     Proof(
         name="sequencer",
         harness=harness.sequencer,
         component=ResetSequencer,
-        mode="prove",
-        depth=4,
+        mode="bmc",
+        depth=26,
     ),
     Proof(
         name="sequencer_passes",
@@ -138,7 +133,7 @@ PROOFS: tuple[Proof, ...] = (
         component=Tally,
         settings={"lanes": 1, "bus": Bus(words=2)},
         mode="bmc",
-        depth=14,
+        depth=9,
     ),
     Proof(
         name="tally_passes",

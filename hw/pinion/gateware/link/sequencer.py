@@ -42,9 +42,6 @@ class ResetSequencer(wiring.Component):
     _MustUse__silence = True
 
     def __init__(self) -> None:
-        # For the proofs: a pulse is remembered, and cycles since the core is known to be down.
-        self.asked = Signal()
-        self.settled = Signal(range(SETTLE + 1))
         super().__init__(
             {
                 "held": In(1),
@@ -60,7 +57,8 @@ class ResetSequencer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Four states, and a latch for pulses."""
         m = Module()
-        asked, settled = self.asked, self.settled
+        asked = Signal()
+        settled = Signal(range(SETTLE + 1))
         with m.If(self.held):
             m.d.sync += asked.eq(1)
         with m.FSM():
