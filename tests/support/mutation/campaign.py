@@ -54,7 +54,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Tests:
+class Lines:
     """Which tests run which lines, and how long each takes.
 
     Members
@@ -91,7 +91,7 @@ def equivalents() -> dict[str, str]:
     return {str(row["name"]): str(row["reason"]) for row in listed.get("mutant", [])}
 
 
-def measure(package: Package) -> Tests:
+def measure(package: Package) -> Lines:
     """Run a package's tests once, as they are.
 
     Raises
@@ -121,7 +121,7 @@ def measure(package: Package) -> Tests:
         shared = found["shared"].get(test.split("::")[0], [])
         for path, line in (*found["lines"].get(test, []), *shared):
             users.setdefault((path, line), set()).add(test)
-    return Tests(seconds=kept, users=users)
+    return Lines(seconds=kept, users=users)
 
 
 def drawn(changes: Iterable[Change], *, sample: int, seed: int) -> list[Change]:
@@ -146,7 +146,7 @@ class Campaign:
     def __init__(
         self,
         *,
-        tests: Tests,
+        tests: Lines,
         jobs: int,
         kept: Path | None,
         again: bool = False,

@@ -57,7 +57,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_file_location(
             fullname,
             self._path,
-            loader=self,  # type: ignore[arg-type]  # a loader it is
+            loader=self,
             submodule_search_locations=[str(self._path.parent)] if package else None,
         )
 
