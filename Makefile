@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s lint format bench clean distclean
+.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s mutants lint format bench clean distclean
 
 BIN := .venv/bin
 BUILD := build
@@ -22,6 +22,9 @@ export YOWASP_CACHE_DIR
 # The tests run builds of their own with make, which must not inherit this one's flags and jobs.
 RUN := @env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
 
+# Slow suites note in docs/checks.md when they ran, of what, and with which result.
+RECORD := @env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(BIN)/python -m tests.support.record
+
 help:
 	@echo 'Pinion: robot dynamics in hardware.'
 	@echo
@@ -34,6 +37,7 @@ help:
 	@echo '  make soak       100,000 requests through a stand-in card that keeps failing'
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
 	@echo '  make ulx3s      bitstreams of two iiwa14 boards by open tools, an hour'
+	@echo '  make mutants    small changes of driver, link, verify and boards: do tests notice?'
 	@echo '  make lint       style, types and floors'
 	@echo '  make format     rewrite the sources in the house style'
 	@echo '  make bench      measure the core'
@@ -47,39 +51,39 @@ demo: setup
 	$(RUN) $(BIN)/pinion demo
 
 test: setup
-	@echo 'test: pytest'
-	$(RUN) $(BIN)/python -m pytest $(SPREAD) $(ARGS)
+	@echo 'test: every file of tests as it begins, with minutes and share done; the slowest at the end'
+	$(RUN) $(BIN)/python -m pytest -p tests.support.progress --durations=15 $(SPREAD) $(ARGS)
 
 test-slow: setup
 	@echo 'test-slow: every function on real robots through RTL, whole boards: minutes each'
-	$(RUN) $(BIN)/python -m pytest $(SPREAD) -m slow $(ARGS)
+	$(RECORD) test-slow -- $(BIN)/python -m pytest -p tests.support.progress $(SPREAD) -m slow $(ARGS)
 
 # Of their own because PyTorch and JAX are a gigabyte that nothing else needs.
 test-frameworks: setup
 	@echo 'test-frameworks: the gradients of PyTorch and JAX, and the examples that use them'
-	$(RUN) bash .ci/frameworks $(ARGS)
+	$(RECORD) test-frameworks -- bash .ci/frameworks $(ARGS)
 
 test-gpu: setup
-	$(RUN) bash .ci/gpu
+	$(RECORD) test-gpu -- bash .ci/gpu
 
 formal: setup
 	@echo 'formal: nothing dropped, doubled or reordered; what waits stays; both forms of blocks are the same'
-	$(RUN) $(BIN)/python -m tests.support.proofs
+	$(RECORD) formal -- $(BIN)/python -m tests.support.proofs
 
 soak: setup
 	$(RUN) $(BIN)/pinion build iiwa14 rnea -o $(BUILD)/soak
-	$(RUN) $(BIN)/python -m tests.support.soak $(BUILD)/soak --requests 100000 --every 100
+	$(RECORD) soak -- $(BIN)/python -m tests.support.soak $(BUILD)/soak --requests 100000 --every 100
 
 fuzz: setup
-	$(RUN) $(BIN)/python -m tests.support.fuzz --cases 1000000
+	$(RECORD) fuzz -- $(BIN)/python -m tests.support.fuzz --cases 1000000
 
 # A bitstream, and 200 requests through the mapped netlist.
 ulx3s: setup
-	@set -e; for function in rnea aba; do \
-	  $(BIN)/pinion build iiwa14 $$function --target ulx3s -o $(BUILD)/ulx3s/$$function; \
-	  $(BIN)/pinion bitstream $(BUILD)/ulx3s/$$function; \
-	  $(BIN)/pinion verify $(BUILD)/ulx3s/$$function --netlist; done
-	@$(BIN)/pinion report $(BUILD)/ulx3s/*
+	$(RECORD) ulx3s -- bash .ci/ulx3s $(BUILD)/ulx3s
+
+# At most two processes, so that a machine that is used stays usable.
+mutants: setup
+	$(RECORD) mutants -- $(BIN)/python -m tests.support.mutation --jobs 2 --floor 0.85 $(ARGS)
 
 # All of them speak, also after one of them has failed.
 lint: setup

@@ -139,5 +139,5 @@ def run_icarus(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     made = ["iverilog", "-g2005", "-o", "bench.vvp", "-s", "bench", "bench.v", str(model_path())]
     subprocess.run(made, cwd=folder, check=True)
     return subprocess.run(
-        ["vvp", "bench.vvp"], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+        ["vvp", "bench.vvp"], cwd=folder, capture_output=True, text=True, check=False, timeout=600
     )

@@ -12,6 +12,8 @@ from pinion.gateware.link import Crossing, ElasticBuffer, HoldingStage, Packer, 
 from pinion.gateware.link.closer import Closer
 from pinion.gateware.link.reader import RequestReader
 from pinion.gateware.link.registers import RegisterBlock
+from pinion.gateware.link.sequencer import ResetSequencer
+from pinion.gateware.link.tally import Tally
 from pinion.gateware.link.writer import ResponseWriter
 from tests.gateware.link.mutants import mutant
 from tests.support.formal import FormalError, Proof, prove
@@ -104,6 +106,45 @@ MUTANTS = {
     "a beat more than announced": (
         *("reader", RequestReader, 8),
         ("final.eq(product <= bus.words)", "final.eq(product < bus.words - 6)"),
+    ),
+    "the build is not looked at": (
+        *("reader", RequestReader, 8),
+        ('of("build") != self.build', "Const(0)"),
+    ),
+    "a reset in the middle of a packet leaves the place in it": (
+        *("unpacker_resets", Unpacker, None),
+        ("offset = Signal(range(space))", "offset = Signal(range(space), reset_less=True)"),
+    ),
+    "a record that fills its beat waits for the next": (
+        *("unpacker_4_4_1", Unpacker, None),
+        ("(place == space) |", "(place > space) |"),
+    ),
+    "the stream runs towards a core in reset": (
+        *("sequencer", ResetSequencer, None),
+        (
+            "[asked.eq(0), self.core_clear.eq(0), self.drain.eq(0)]",
+            "[asked.eq(0), self.stream_clear.eq(0), self.drain.eq(0)]",
+        ),
+    ),
+    "a reset does not wait for the open packet": (
+        *("sequencer", ResetSequencer, None),
+        ("(settled == SETTLE) & ~self.open", "settled == SETTLE"),
+    ),
+    "a pulse of a reset is forgotten": (
+        *("sequencer", ResetSequencer, None),
+        ('m.State("RUN"), m.If(asked)', 'm.State("RUN"), m.If(self.held)'),
+    ),
+    "another record ends the batch": (
+        *("tally", Tally, 7),
+        ("final.eq(left == 2)", "final.eq(left == 3)"),
+    ),
+    "flags stay for the next slice": (
+        *("tally", Tally, 7),
+        ("[full.eq(0), flags.eq(0)]", "full.eq(0)"),
+    ),
+    "the number of flags goes on": (
+        *("tally", Tally, 8),
+        ("m.d.sync += flagged.eq(self.flagged)", "m.d.sync += flagged.eq(flagged + self.flagged)"),
     ),
     "a response without address": (
         *("registers", RegisterBlock, 8),

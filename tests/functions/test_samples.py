@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from pinion import dynamics
 from pinion.functions import FUNCTIONS, FunctionError, function, sample
 from pinion.functions.samples import DISTRIBUTIONS, QDD_RANGE, position_limits, velocity_limits
 from pinion.robot import load
+from tests.gateware.link.mutants import mutant
 
 ROBOTS = ("two_link", "iiwa14", "hyq")
 
@@ -92,6 +95,57 @@ def test_samples_fill_their_ranges(robot: str) -> None:
     assert np.all(np.abs(corner["qdd"]) == np.float32(QDD_RANGE))
     rated = velocity_limits(model, "reference").astype(np.float32)
     assert np.all(np.abs(corner["qd"]) == rated)
+
+
+# The distributions of the iiwa14, in degrees and seconds, as its data sheet and the docs state them
+# and not as the code that draws them does.
+GOLDEN = {
+    "q": (170.0, 120.0, 170.0, 120.0, 170.0, 120.0, 175.0),
+    "rated": (85.0, 85.0, 100.0, 75.0, 130.0, 135.0, 135.0),
+    "limit": (572.957795,) * 7,
+    "qdd": (572.957795,) * 7,  # 10 rad/s^2
+}
+SCALES = {
+    "reference": {"q": ("q", 1.0), "qd": ("rated", 1.0), "qdd": ("qdd", 1.0)},
+    "stress": {"q": ("q", 1.0), "qd": ("limit", 1.0), "qdd": ("qdd", 1.0)},
+    "beyond": {"q": ("q", 2.0), "qd": ("rated", 2.0), "qdd": ("qdd", 2.0)},
+}
+
+
+def check_golden(draw: Any) -> None:
+    """Uniform between the ends that the constants name: range, middle and spread."""
+    model, count = load("iiwa14"), 4000
+    for distribution, blocks in SCALES.items():
+        drawn = draw(model, function("rnea"), count, distribution=distribution, seed=8)
+        for block, (name, scale) in blocks.items():
+            end = np.radians(GOLDEN[name]) * scale
+            seen = drawn[block].astype(np.float64) / end
+            assert np.abs(seen).max() <= 1 + 1e-6, (distribution, block)
+            assert seen.max(axis=0).min() > 0.98 and seen.min(axis=0).max() < -0.98
+            # Six standard deviations of 4000 uniform values.
+            assert np.abs(seen.mean(axis=0)).max() < 6 / np.sqrt(3 * count)
+            assert np.abs(seen.std(axis=0) - 1 / np.sqrt(3)).max() < 0.03
+
+
+def test_the_distributions_are_those_that_are_documented() -> None:
+    check_golden(sample)
+
+
+DISTRIBUTION_MUTANTS = {
+    "wider accelerations": ("QDD_RANGE = 10.0", "QDD_RANGE = 12.0"),
+    "beyond is thrice": ("scale = 2.0 if", "scale = 3.0 if"),
+    "beyond's speeds are the reference's": ('2.0 if distribution == "beyond" else 1.0)', "1.0)"),
+    "stress is the reference": ('distribution == "stress"\n            and', "False and"),
+    "half of each range": ("rng.uniform(-1.0, 1.0, shape)\n\n", "rng.uniform(0.0, 1.0, shape)\n\n"),
+    "the ends alone": ("if corners else", "if True else"),
+    "positions are not scaled": ("(count, model.nq)) * scale", "(count, model.nq))"),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTION_MUTANTS)
+def test_another_distribution_is_found(name: str) -> None:
+    with pytest.raises(AssertionError):
+        check_golden(mutant(sample, *DISTRIBUTION_MUTANTS[name]))
 
 
 def test_an_unknown_distribution_is_a_sentence() -> None:

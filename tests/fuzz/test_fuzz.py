@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from pinion.card.packets import PacketCard
+from pinion.cosim.engines import CompileError
 from pinion.flow.build import build
 from pinion.link import (
     HEADER,
@@ -247,6 +248,27 @@ def test_the_command_names_every_campaign(
     assert "not a build folder" in capsys.readouterr().err
     with pytest.raises(ManifestError):
         Manifest.read(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("how", ["cannot be compiled", "tries nothing"])
+def test_a_run_that_skips_a_campaign_fails(
+    how: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    manifests.sample().write(tmp_path)
+
+    def tops(*, cases: int, seed: int, folder: Path) -> Tally:
+        if how == "cannot be compiled":
+            raise CompileError("There is no g++.")
+        return Tally(name="card, RTL", seed=seed, cases=0)
+
+    monkeypatch.setattr("tests.support.fuzz.__main__.fuzz_tops", tops)
+    assert main([str(tmp_path), "--cases", "100"]) == 1
+    said = capsys.readouterr().out
+    assert ("tops: not run. There is no g++." in said) is (how == "cannot be compiled")
+    assert "0 failed" in said
 
 
 # -- the whole top in RTL, which takes a minute to compile

@@ -94,9 +94,9 @@ def simulate(folder: Path, registers: dict[str, int], model: str) -> str:
     )
     (folder / "bench.v").write_text("\n".join((dsp48e1(), model, text)))
     made = ["iverilog", "-g2012", "-o", "bench.vvp", "-s", "bench", "bench.v"]
-    subprocess.run(made, cwd=folder, check=True, timeout=60)
+    subprocess.run(made, cwd=folder, check=True, timeout=600)
     done = subprocess.run(
-        ["vvp", "bench.vvp"], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        ["vvp", "bench.vvp"], cwd=folder, capture_output=True, text=True, check=False, timeout=600
     )
     return done.stdout.strip().splitlines()[-1]
 

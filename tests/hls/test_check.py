@@ -25,6 +25,7 @@ from pinion.hls import (
     schedule,
 )
 from pinion.hls.check import check_operation
+from tests.gateware.link.mutants import mutant
 from tests.graph.helpers import Q16, auto_robot, designed, offsets
 
 II = 3
@@ -163,6 +164,78 @@ def test_a_read_of_the_wrong_stage_is_found(made: Design) -> None:
         object.__setattr__(wrong, "node", node)
         with pytest.raises(CheckError, match=rf"%{node} is read from"):
             check_binding(made.fixed, wrong)
+
+
+class _Late(Binding):
+    """A binding of which one read comes in another cycle, from the same place."""
+
+    number, cycle = -1, 0
+
+    def reads(self) -> Any:
+        for number, read in enumerate(super().reads()):
+            yield replace(read, cycle=self.cycle) if number == self.number else read
+
+
+def late(binding: Binding, number: int, cycle: int) -> Binding:
+    fields = {name: getattr(binding, name) for name in binding.__dataclass_fields__}
+    wrong = _Late(**fields)
+    object.__setattr__(wrong, "number", number)
+    object.__setattr__(wrong, "cycle", cycle)
+    return wrong
+
+
+def lives(made: Design) -> dict[str, tuple[int, int, int, int]]:
+    """One read of each kind of place: its number, its node, and when the place holds that node."""
+    inputs, ii = set(made.binding.inputs), made.binding.schedule.ii
+    born = made.binding.ready
+    found: dict[str, tuple[int, int, int, int]] = {}
+    for number, read in enumerate(made.binding.reads()):
+        if read.node in inputs:
+            kind, first, last = "input", ii * read.stage, ii * read.stage + ii - 1
+        elif read.stage < 0:
+            kind, first, last = "unit", born[read.node], born[read.node]
+        else:
+            first = born[read.node] + 1 + ii * read.stage
+            kind, last = f"register {min(read.stage, 1)}", first + ii - 1
+        found.setdefault(kind, (number, read.node, first, last))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["input", "unit", "register 0", "register 1"])
+def test_a_read_outside_of_a_values_life_is_found(made: Design, kind: str) -> None:
+    """To the cycle: the first and the last in which a place holds a value, and one beyond each."""
+    number, node, first, last = lives(made)[kind]
+    for cycle in (first, last):
+        check_binding(made.fixed, late(made.binding, number, cycle))
+    for cycle in (first - 1, last + 1):
+        with pytest.raises(CheckError, match=rf"%{node} is read from"):
+            check_binding(made.fixed, late(made.binding, number, cycle))
+
+
+LIVES = {
+    "a register lives a cycle longer": (
+        "read.cycle < first + plan.ii:",
+        "read.cycle <= first + plan.ii:",
+    ),
+    "a register lives for ever": (" < first + plan.ii:", ":"),
+    "a register begins a cycle early": ("+ 1 + read.stage * plan.ii", "+ read.stage * plan.ii"),
+    "a result stays at its unit": ("if read.cycle != born[", "if read.cycle < born["),
+}
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_a_checker_that_takes_other_lives_is_found(name: str, made: Design) -> None:
+    broken = mutant(check_binding, *LIVES[name])
+    wrong = []
+    for number, _, first, last in lives(made).values():
+        for cycle in (first - 1, first, last, last + 1):
+            try:
+                broken(made.fixed, late(made.binding, number, cycle))
+                passed = True
+            except AssertionError:
+                passed = False
+            wrong.append(passed != (first <= cycle <= last))
+    assert any(wrong)
 
 
 def test_another_graphs_outputs_are_found(made: Design) -> None:

@@ -20,6 +20,9 @@ from amaranth.hdl import Elaboratable
 
 Mode = Literal["prove", "bmc", "cover"]
 
+KINDS: dict[Mode, str] = {"prove": "by induction", "bmc": "bounded", "cover": "reached within"}
+"""What each mode shows: for ever, for so many cycles from reset, or that something can happen."""
+
 
 class FormalError(RuntimeError):
     """A tool is missing or refused the harness; the message is one sentence with the log's path."""
@@ -65,7 +68,8 @@ class ProofResult:
 
     def __str__(self) -> str:
         verdict = "passed" if self.passed else f"FAILED, see {self.log}"
-        return f"{self.name:32} {self.mode:6} depth {self.depth:3} {self.seconds:6.1f} s  {verdict}"
+        kind = f"{KINDS[self.mode]}, {self.depth} cycles"
+        return f"{self.name:24} {kind:24} {self.seconds:6.1f} s  {verdict}"
 
 
 def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult:

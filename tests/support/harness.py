@@ -36,7 +36,9 @@ from amaranth.lib.wiring import connect
 
 from pinion.gateware.link.bus import COUNT
 from pinion.gateware.link.holding import HoldingStage
-from pinion.link import Magic
+from pinion.gateware.link.sequencer import SETTLE
+from pinion.link import HEADER, PROTOCOL_VERSION, Magic
+from pinion.link.protocol import field_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +55,16 @@ FLIGHT = 6
 """Bits of the number of words under way; that it does not overflow is asserted."""
 
 
-def begin(dut: Any, *free: ValueLike) -> Module:
-    """Start a harness: one clock, no reset, and these inputs any value in any cycle."""
+def begin(dut: Any, *free: ValueLike, resets: bool = False) -> Module:
+    """Start a harness: one clock, and these inputs any value in any cycle.
+
+    Parameters
+    ----------
+    resets : the domain is reset in any cycles, the harness with it; never otherwise.
+    """
     m = Module()
-    m.d.comb += Assume(~ResetSignal("sync"))
+    if not resets:
+        m.d.comb += Assume(~ResetSignal("sync"))
     m.submodules.dut = dut
     for signal in free:
         value = Value.cast(signal)
@@ -64,9 +72,9 @@ def begin(dut: Any, *free: ValueLike) -> Module:
     return m
 
 
-def begin_stream(dut: Any) -> Module:
+def begin_stream(dut: Any, *, resets: bool = False) -> Module:
     """Start the harness of a component from ``i`` to ``o``: any input, offers may even go away."""
-    m = begin(dut, dut.i.valid, dut.o.ready, dut.i.payload)
+    m = begin(dut, dut.i.valid, dut.o.ready, dut.i.payload, resets=resets)
     stable(m, dut.o.valid, dut.o.ready, Value.cast(dut.o.payload))
     return m
 
@@ -182,9 +190,9 @@ def holding(dut: Any) -> Elaboratable:
     return m
 
 
-def unpacker(dut: Any) -> Elaboratable:
+def unpacker(dut: Any, *, resets: bool = False) -> Elaboratable:
     """Harness of the unpacker; a word's tag says that it ends its record."""
-    m = begin_stream(dut)
+    m = begin_stream(dut, resets=resets)
     g = dut.geometry
     i, o = dut.i, dut.o
     position = Signal(range(max(2, g.record)))  # of the next word within its record
@@ -217,12 +225,12 @@ def unpacker(dut: Any) -> Elaboratable:
     return m
 
 
-def packer(dut: Any) -> Elaboratable:
+def packer(dut: Any, *, resets: bool = False) -> Elaboratable:
     """Harness of the packer; the padding are words that enter with the end of a batch.
 
     A word's tag says that it is the last of its batch's last beat.
     """
-    m = begin_stream(dut)
+    m = begin_stream(dut, resets=resets)
     g = dut.geometry
     i, o = dut.i, dut.o
     space = g.words_per_beat
@@ -297,12 +305,34 @@ def crossing(dut: Any) -> Elaboratable:
     return m
 
 
-def reader(dut: Any) -> Elaboratable:
+def reader(dut: Any, *, resets: bool = False) -> Elaboratable:
     """Harness of the reader: a batch's payload is as long as its header says, and no longer.
 
-    Beats are anything at all, damaged and partial ones included, in any cycle.
+    Beats are anything at all, damaged and partial ones included, in any cycle. Where a header is
+    one beat, a batch begins only with one of this build, function and protocol.
     """
-    m = begin(dut, dut.i.valid, dut.i.payload, dut.o.ready, dut.batch_ready)
+    m = begin(dut, dut.i.valid, dut.i.payload, dut.o.ready, dut.batch_ready, resets=resets)
+    if dut.bus.slices == 1:
+        taken, header = Signal(dut.bus.request), Signal(dut.bus.request)
+        with m.If(dut.i.valid & dut.i.ready):
+            m.d.sync += taken.eq(dut.i.payload)
+        with m.If(dut.began):
+            m.d.sync += header.eq(taken)
+        with m.If(dut.batch_valid):
+            m.d.comb += Assert(header.whole)
+            said = {
+                "magic": int(Magic.REQUEST),
+                "version": PROTOCOL_VERSION,
+                "function": dut.function,
+                "build": dut.build,
+                "words": dut.words,
+                "count": dut.batch_count,
+                "sequence": dut.batch_sequence,
+            }
+            for name, value in said.items():
+                kind, at = field_of(HEADER, name)
+                found = header.data[8 * at : 8 * (at + kind.itemsize)]
+                m.d.comb += Assert(found == value)
     stable(m, dut.o.valid, dut.o.ready, Value.cast(dut.o.payload))
     opened, left = Signal(), Signal(range(COUNT.stop * dut.words + 1))
     enters, leaves = dut.batch_valid & dut.batch_ready, dut.o.valid & dut.o.ready
@@ -319,6 +349,100 @@ def reader(dut: Any) -> Elaboratable:
     with m.If(stopped):
         m.d.comb += Assert(dut.halted & ~dut.o.valid & ~dut.batch_valid & dut.i.ready)
     m.d.comb += Cover(leaves & dut.o.p.last)
+    return m
+
+
+def sequencer(dut: Any) -> Elaboratable:
+    """Harness of the reset sequence: the order of the two resets, and what each step waits for."""
+    m = begin(dut, dut.held, dut.open, dut.core_down)
+    down = Signal(range(SETTLE + 1))  # cycles for which the core has been in reset, in one go
+    with m.If(~dut.core_down):
+        m.d.sync += down.eq(0)
+    with m.Elif(down != SETTLE):
+        m.d.sync += down.eq(down + 1)
+    cleared, up, was_open = Signal(init=1), Signal(), Signal()
+    core, counted, reset = Signal(init=1), Signal.like(down), Signal()
+    m.d.sync += [
+        *(cleared.eq(dut.stream_clear), core.eq(dut.core_clear), up.eq(~dut.core_down)),
+        *(counted.eq(down), was_open.eq(dut.open), reset.eq(dut.in_reset)),
+    ]
+    m.d.comb += [
+        # The stream path never runs towards a core in reset, and neither begins before the other.
+        Assert(dut.stream_clear | ~dut.core_clear),
+        Assert(cleared | (dut.stream_clear == dut.core_clear)),
+        Assert(~dut.in_reset | (dut.stream_clear & dut.core_clear & dut.drain)),
+    ]
+    with m.If(cleared & ~dut.stream_clear):
+        m.d.comb += Assert(up & ~core)
+    with m.If(~reset & dut.in_reset):
+        m.d.comb += Assert((counted == SETTLE) & ~was_open)
+    # A pulse of one cycle is remembered until a reset answers it, and that begins at once.
+    pending, waits = Signal(), Signal(range(4))
+    with m.If(dut.held):
+        m.d.sync += pending.eq(1)
+    with m.Elif(dut.core_clear):
+        m.d.sync += pending.eq(0)
+    with m.If(pending & ~dut.stream_clear):
+        m.d.sync += waits.eq(waits + 1)
+    with m.Else():
+        m.d.sync += waits.eq(0)
+    m.d.comb += [Assert(waits <= 1), Cover(cleared & ~dut.stream_clear)]
+    return m
+
+
+def tally(dut: Any) -> Elaboratable:
+    """Harness of the tally: the last record of each batch is marked, and each flag is in its place.
+
+    Numbers of records wait in the order in which they come; at most two are known ahead.
+    """
+    m = begin(dut, dut.i.valid, dut.i.payload, dut.o.ready, dut.flags.ready)
+    offer_anything(m, dut.count)
+    with m.If(dut.count.valid):
+        m.d.comb += Assume(dut.count.payload != 0)
+    stable(m, dut.flags.valid, dut.flags.ready, Value.cast(dut.flags.payload))
+    ahead = [Signal(COUNT, name=f"ahead{k}") for k in range(3)]
+    known = Signal(range(4))
+    left = Signal(COUNT)
+    comes, passes = dut.count.valid & dut.count.ready, dut.o.valid & dut.o.ready & dut.o.p.last
+    ends = passes & (left == 1)
+    m.d.comb += left.eq(ahead[0])
+    with m.If(dut.o.valid):
+        m.d.comb += Assert((known != 0) & (dut.o.p.final == (left == 1)) & dut.i.valid)
+        m.d.comb += Assert(dut.o.p.data == dut.i.p.data)
+    m.d.comb += Assert(dut.answered == passes)
+    m.d.comb += Assert((dut.i.valid & dut.i.ready) == (dut.o.valid & dut.o.ready))
+    m.d.comb += Assert(known <= 2)
+    m.d.sync += known.eq(known + comes - ends)
+    with m.If(ends):
+        m.d.sync += [ahead[0].eq(ahead[1]), ahead[1].eq(ahead[2])]
+    with m.Elif(passes):
+        m.d.sync += ahead[0].eq(left - 1)
+    for k in range(3):
+        with m.If(comes & ((known - ends)[:2] == k)):
+            m.d.sync += ahead[k].eq(dut.count.payload)
+    # Any one place of a slice, and what stands in it.
+    place, at = AnyConst(range(dut.bus.bits)), Signal(range(dut.bus.bits))
+    flag, total = Signal(), Signal(COUNT)
+    gone = dut.flags.valid & dut.flags.ready
+    with m.If(dut.flags.valid):
+        m.d.comb += Assert(dut.flags.p.data.bit_select(place, 1) == flag)
+        m.d.comb += Assert(dut.flags.p.flagged == total)
+    here = passes & (at == place) & dut.i.p.flag
+    m.d.sync += flag.eq(Mux(gone, here, flag | here))
+    batch_gone = gone & dut.flags.p.last
+    m.d.sync += total.eq(Mux(batch_gone, 0, total) + (passes & dut.i.p.flag))
+    with m.If(passes):
+        m.d.sync += at.eq(Mux(ends, 0, at + 1))
+    full, closes = Signal(), Signal()
+    whole = ends | (at == dut.bus.bits - 1)
+    with m.If(passes & whole):
+        m.d.sync += [full.eq(1), closes.eq(ends)]
+    with m.Elif(gone):
+        m.d.sync += full.eq(0)
+    m.d.comb += Assert(dut.flags.valid == full)
+    with m.If(full):
+        m.d.comb += Assert(dut.flags.p.last == closes)
+    m.d.comb += Cover(batch_gone & (total == 2))
     return m
 
 

@@ -1,9 +1,14 @@
-"""The proofs of stream components and of blocks: ``python -m tests.support.proofs``."""
+"""The proofs of stream components and of blocks: ``python -m tests.support.proofs``.
+
+Few of them are for ever: ``prove`` is by induction, ``bmc`` covers the first ``depth`` cycles from
+reset and nothing later, ``cover`` shows that what is asserted about can happen at all.
+"""
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,8 @@ from pinion.gateware.link.holding import HoldingStage
 from pinion.gateware.link.packer import Packer
 from pinion.gateware.link.reader import RequestReader
 from pinion.gateware.link.registers import RegisterBlock
+from pinion.gateware.link.sequencer import ResetSequencer
+from pinion.gateware.link.tally import Tally
 from pinion.gateware.link.unpacker import Unpacker
 from pinion.gateware.link.writer import ResponseWriter
 from pinion.link import REGISTERS
@@ -72,6 +79,69 @@ PROOFS: tuple[Proof, ...] = (
             depth=12,
         )
         for record, lanes, beats in ((3, 2, 2), (5, 3, 2), (1, 1, 1), (7, 4, 2))
+    ),
+    # Records that fill a wide beat exactly, and whole ones of it.
+    *(
+        Proof(
+            name=f"{component.__name__.lower()}_{record}_{lanes}_{beats}",
+            harness=make,
+            component=component,
+            settings=_gearbox(record, lanes, beats),
+            mode="bmc",
+            depth=12,
+        )
+        for component, make in ((Unpacker, harness.unpacker), (Packer, harness.packer))
+        for record, lanes, beats in ((4, 2, 2), (4, 4, 1), (8, 4, 2))
+    ),
+    # Resets in any cycle, in the middle of records and packets too.
+    *(
+        Proof(
+            name=f"{component.__name__.lower()}_resets",
+            harness=partial(make, resets=True),
+            component=component,
+            settings=_gearbox(5, 3, 2),
+            mode="bmc",
+            depth=10,
+        )
+        for component, make in ((Unpacker, harness.unpacker), (Packer, harness.packer))
+    ),
+    Proof(
+        name="reader_resets",
+        harness=partial(harness.reader, resets=True),
+        component=RequestReader,
+        settings=_BUILD,
+        mode="bmc",
+        depth=7,
+    ),
+    Proof(
+        name="sequencer",
+        harness=harness.sequencer,
+        component=ResetSequencer,
+        mode="bmc",
+        depth=26,
+    ),
+    Proof(
+        name="sequencer_passes",
+        harness=harness.sequencer,
+        component=ResetSequencer,
+        mode="cover",
+        depth=20,
+    ),
+    Proof(
+        name="tally",
+        harness=harness.tally,
+        component=Tally,
+        settings={"lanes": 1, "bus": Bus(words=2)},
+        mode="bmc",
+        depth=9,
+    ),
+    Proof(
+        name="tally_passes",
+        harness=harness.tally,
+        component=Tally,
+        settings={"lanes": 1, "bus": Bus(words=2)},
+        mode="cover",
+        depth=8,
     ),
     # That the assumptions leave something: a word goes through.
     Proof(

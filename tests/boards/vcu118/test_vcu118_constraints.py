@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from pinion.boards.xilinx.script import BUILD_TCL
+from pinion.boards.xilinx.xdc import timing_xdc
+from tests.gateware.link.mutants import mutant
 from tests.support.vivado.check import constraint_problems, read_design
 from tests.support.vivado.rehearse import DesignFacts, rehearse
 
@@ -106,3 +108,39 @@ def test_a_design_without_crossing_has_no_limits_between_clocks(
     found = constraint_problems(came, design, board=folder.board)
     assert "0 of 2 ways between the clocks have a limit" in found
     assert "the port sysclk_p has 0 pins" in found
+
+
+def check_limits(text: str, *, mhz: float) -> None:
+    """Both ways, a period of the faster clock: later than that, Gray codes tear."""
+    found = [float(line.split()[-1]) for line in text.splitlines() if line.startswith("set_max")]
+    # The DMA engine's 250 MHz (PG195), whatever the core has.
+    assert found == [pytest.approx(min(4.0, 1000.0 / mhz), abs=6e-4)] * 2
+
+
+@pytest.mark.parametrize("mhz", [200.0, 300.0])
+def test_a_crossing_may_take_a_period_of_the_faster_clock(make_folder: Any, mhz: float) -> None:
+    folder = make_folder("vcu118", mhz)
+    check_limits((folder.path / "vcu118_timing.xdc").read_text(), mhz=folder.core_clock.mhz)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("limit = min(", "limit = max("),
+        ("limit = min(1000.0", "limit = min(2000.0"),
+        ("1000.0 / core_clock.mhz)", "1000.0 / board.clock.mhz)"),
+        ("min(1000.0 / board.link.clock_mhz, ", "max(0.0, "),
+        ("1000.0 / core_clock.mhz)", "1.0 / core_clock.mhz)"),
+        ("{limit:.3f}", "{limit:.0f}"),
+    ],
+)
+def test_another_limit_is_found(make_folder: Any, old: str, new: str) -> None:
+    broken = mutant(timing_xdc, old, new)
+    wrong = []
+    for mhz in (200.0, 300.0):
+        folder = make_folder("vcu118", mhz)
+        try:
+            check_limits(broken(folder.board, folder.core_clock), mhz=folder.core_clock.mhz)
+        except AssertionError:
+            wrong.append(mhz)
+    assert wrong

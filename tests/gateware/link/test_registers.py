@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from typing import Any
 
@@ -233,10 +234,55 @@ def test_the_high_word_belongs_to_the_low_word() -> None:
         assert (high, carried) == (0 if kept else 1, 1)
 
 
+PAIR = """highs[upper + _LOW] = kept, high + carry"""
+
+
+def carried(old: str, new: str) -> set[tuple[int, int]]:
+    """Both words of a counter that a single step carries, read in every cycle around it."""
+    from pinion.gateware.link import registers
+
+    low = 'low = Signal(WORD, name=f"{name}_count"'
+    text = inspect.getsource(registers)
+    for before, after in ((low, f"{low}, init=(1 << 32) - 1"), (old, new)):
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    space: dict[str, Any] = {"__name__": registers.__name__}
+    exec(compile(text, "mutant", "exec"), space)
+    found: set[tuple[int, int]] = set()
+    for delay in range(1, 8):
+        dut = block(space["RegisterBlock"])
+
+        async def bench(ctx: Any, dut: Any = dut, delay: int = delay) -> None:
+            words = []
+            for name in ("BUSY_LOW", "BUSY_HIGH"):
+                ctx.set(dut.araddr, register(name).offset)
+                ctx.set(dut.rready, 1)
+                for cycle in range(12):
+                    ctx.set(dut.busy, name == "BUSY_LOW" and cycle == delay)
+                    ctx.set(dut.arvalid, cycle == 5)
+                    if ctx.get(dut.rvalid):
+                        words.append(ctx.get(dut.rdata))
+                    await ctx.tick()
+            found.add((words[1], words[0]))
+
+        simulate(bench, dut)
+    return found
+
+
+def test_a_carry_under_way_is_in_the_high_word() -> None:
+    whole = {(0, (1 << 32) - 1), (1, 0)}
+    assert carried(PAIR, PAIR) == whole, "before or after, and never half of each"
+    for old, new in (
+        (PAIR, "highs[upper + _LOW] = kept, high"),
+        ("high.eq(high + carry)", "high.eq(high + 0)"),
+        ("high.eq(high + carry)", "high.eq(high + carry + carry)"),
+        ("Cat(low, carry).eq(low + step)", "[low.eq(low + step), carry.eq(0)]"),
+    ):
+        assert carried(old, new) != whole, new
+
+
 def mutant_of_mutant(source: str) -> Any:
     """A counter near its carry whose high word is not kept."""
-    import inspect
-
     from pinion.gateware.link import registers
 
     text = inspect.getsource(registers)

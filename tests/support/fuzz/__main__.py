@@ -38,7 +38,8 @@ PER_CASE = 0.02
 
 
 def main(arguments: Sequence[str] | None = None, *, watch: bool = False) -> int:
-    """Run the campaigns; 0 when no case failed, 1 when some did, 2 for a wrong build folder.
+    """Run the campaigns; 0 when every campaign ran and no case failed, 1 otherwise, 2 for a
+    wrong build folder.
 
     Parameters
     ----------
@@ -103,7 +104,10 @@ def _run(options: argparse.Namespace, scratch: Path, watch: bool) -> int:
         if not options.json:
             print(_line(tallies[-1]), flush=True)
     _report(options, tallies, left_out)
-    return 1 if any(tally.failed for tally in tallies) else 0
+    # A campaign that did not run, or tried nothing, has found nothing out.
+    idle = any(tally.cases == 0 for tally in tallies)
+    missed = bool(left_out) or len(tallies) != len(SHARES) or idle
+    return 1 if missed or any(tally.failed for tally in tallies) else 0
 
 
 def _line(tally: Tally) -> str:

@@ -1,0 +1,264 @@
+"""Every term of `verify`'s verdict, by itself: a stream that breaks one rule, and no other.
+
+The streams are made, not simulated: what an RTL of the build would have sent, but for one thing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.cosim.reference import Reference, Words
+from pinion.cosim.stream import StreamResult, pack_records
+from pinion.flow.build import build
+from pinion.link import Manifest
+from tests.gateware.link.mutants import mutant
+
+SAMPLES = 2000
+
+# The package has a function of the module's name.
+module = importlib.import_module("pinion.cosim.verify")
+
+Change = Callable[[StreamResult], StreamResult]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("verdict") / "two_link"
+    build("two_link", "minv", where, ii=6)
+    # Records of several beats: an end may come too early in one.
+    assert Manifest.read(where).beats_out > 1
+    return where
+
+
+def sent(reference: Reference, words: Words) -> StreamResult:
+    """What a right core sends when the host never pauses."""
+    m, schedule = reference.build.manifest, reference.build.schedule
+    expected, flags = reference.expected(words)
+    beats, last = pack_records(expected, lanes=m.lanes_out, beats=m.beats_out)
+    launched = np.arange(len(words), dtype=np.int64) * m.ii + 100
+    emitted = np.add.outer(launched + schedule["last_beat"], np.arange(m.beats_out)).reshape(-1)
+    return StreamResult(
+        beats=beats,
+        last=last,
+        user=np.repeat(flags, m.beats_out) & last,
+        accepted=np.repeat(launched, m.beats_in),
+        emitted=emitted - (m.beats_out - 1),
+        launched=launched,
+        surplus=0,
+        violations=0,
+        cycles=int(emitted[-1]),
+    )
+
+
+def verdict(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Change = lambda result: result,
+    *,
+    verify: Callable[..., dict[str, Any]] = module.verify,
+    distribution: str = "reference",
+    model: Callable[[Words, np.ndarray], tuple[Words, np.ndarray]] | None = None,
+) -> dict[str, Any]:
+    """Figures of a build whose stream is changed.
+
+    Parameters
+    ----------
+    model : changes what the integer model expects, and so the stream too.
+    """
+    if model is not None:
+        plain = Reference.expected
+        monkeypatch.setattr(Reference, "expected", lambda self, words: model(*plain(self, words)))
+
+    def simulate(made: Any, words: Words, *_: Any) -> StreamResult:
+        return change(sent(Reference(made), words))
+
+    space = verify.__globals__
+    monkeypatch.setitem(space, "_simulate", simulate)
+    monkeypatch.setitem(space, "diverging", lambda *_: "nowhere")
+    return verify(folder, samples=SAMPLES, seed=5, distribution=distribution)
+
+
+def array(result: StreamResult, name: str, at: Any, value: Any) -> StreamResult:
+    """A result with one element of an array exchanged."""
+    changed = getattr(result, name).copy()
+    changed[at] = value
+    return replace(result, **{name: changed})
+
+
+def later(result: StreamResult, name: str, cycles: int) -> StreamResult:
+    return replace(result, **{name: getattr(result, name) + cycles})
+
+
+def last_bit(result: StreamResult) -> StreamResult:
+    """The smallest difference that a word can have: far inside of every budget."""
+    return array(result, "beats", (0, 0), result.beats[0, 0] ^ 1)
+
+
+def early_end(result: StreamResult) -> StreamResult:
+    return array(result, "last", 0, True)
+
+
+def no_end(result: StreamResult) -> StreamResult:
+    return array(result, "last", -1, False)
+
+
+def wrong_flag(result: StreamResult) -> StreamResult:
+    return array(result, "user", -1, True)
+
+
+def too_slow(result: StreamResult) -> StreamResult:
+    return array(result, "emitted", -1, result.emitted[-1] + 1)
+
+
+def longer_inside(result: StreamResult) -> StreamResult:
+    """A cycle more from launch to result, made up for before the launch."""
+    return later(result, "launched", -1)
+
+
+def longer_in_all(result: StreamResult) -> StreamResult:
+    return later(result, "accepted", -1000)
+
+
+def beyond_budget(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
+    """RTL and integers agree, on nonsense."""
+    wrong = words.copy()
+    wrong[3, 0] = np.float32(1e6).view(np.uint32)
+    return wrong, flags
+
+
+def no_number(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
+    wrong = words.copy()
+    wrong[3, 0] = np.float32(np.nan).view(np.uint32)
+    return wrong, flags
+
+
+def many_flags(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
+    """Three of 2000 are more than one in a thousand."""
+    return words, flags | (np.arange(len(flags)) < 3)
+
+
+def few_flags(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
+    return words, flags | (np.arange(len(flags)) < 2)
+
+
+# Fault, how it comes about, what `verify` then says besides `ok`, and the term without which it
+# would be overlooked.
+TERMS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
+    "a result word": (
+        {"change": last_bit},
+        {"mismatches": 1, "budget_held": True, "rate_held": True, "flags_held": True},
+        ("(got != expected).any(axis=1) | ", ""),
+    ),
+    "a flag": (
+        {"change": wrong_flag},
+        {"mismatches": 1, "budget_held": True, "rate_held": True, "flags_held": True},
+        ("(got_flags != flags) | ", ""),
+    ),
+    "an end too early": (
+        {"change": early_end},
+        {"mismatches": 1, "budget_held": True, "rate_held": True, "flags_held": True},
+        (" & ~last[:, :-1].any(axis=1)", ""),
+    ),
+    "no end": (
+        {"change": no_end},
+        {"mismatches": 1, "budget_held": True, "rate_held": True, "flags_held": True},
+        ("(got_flags != flags) | ~last_ok", "(got_flags != flags)"),
+    ),
+    "mismatches": (
+        {"change": last_bit},
+        {"mismatches": 1},
+        ("not wrong.any()\n        and ", ""),
+    ),
+    "the budget": (
+        {"model": beyond_budget},
+        {"mismatches": 0, "budget_held": False, "flags_held": True, "rate_held": True},
+        ("(~(error <= reference.budget)).any(axis=1)", "wrong & False"),
+    ),
+    "a result that is no number": (
+        {"model": no_number},
+        {"mismatches": 0, "budget_held": False, "flags_held": True, "rate_held": True},
+        ("(~(error <= reference.budget)).any(axis=1)", "(error > reference.budget).any(axis=1)"),
+    ),
+    "too many flags": (
+        {"model": many_flags},
+        {"mismatches": 0, "flagged": 3, "budget_held": True, "flags_held": False},
+        ('and figures["flags_held"]', ""),
+    ),
+    "the rate": (
+        {"change": too_slow},
+        {"mismatches": 0, "rate_held": False},
+        ("rate == manifest.ii and ", ""),
+    ),
+    "the datapath's latency": (
+        {"change": longer_inside},
+        {"mismatches": 0, "rate_held": False},
+        ("inside == promised and ", ""),
+    ),
+    "the whole latency": (
+        {"change": longer_in_all},
+        {"mismatches": 0, "rate_held": False},
+        (" and total <= manifest.total_latency_cycles", ""),
+    ),
+    "rate and latency": (
+        {"change": too_slow},
+        {"mismatches": 0, "rate_held": False},
+        ('and figures["rate_held"]', ""),
+    ),
+}
+
+
+def test_a_right_stream_is_ok(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = verdict(folder, monkeypatch)
+    assert figures["ok"] and figures["mismatches"] == 0
+    assert verdict(folder, monkeypatch, model=few_flags)["ok"], "two of 2000 may be flagged"
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_every_term_counts(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how, said, _ = TERMS[name]
+    figures = verdict(folder, monkeypatch, **how)
+    assert not figures["ok"]
+    assert {key: figures[key] for key in said} == said
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_without_the_term_it_is_overlooked(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how, _, change = TERMS[name]
+    broken = mutant(module.verify, *change)
+    assert verdict(folder, monkeypatch, verify=broken, **how)["ok"]
+
+
+def test_a_wrong_result_away_from_home_counts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no budget holds: a relative error far above the largest at home."""
+
+    def wrong(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
+        return (words, flags) if home[0] else beyond_budget(words, flags)
+
+    home = [False]
+    plain = module._home_errors
+
+    def errors_at_home(reference: Reference) -> Any:
+        home[0] = True
+        try:
+            return plain(reference)
+        finally:
+            home[0] = False
+
+    monkeypatch.setattr(module, "_home_errors", errors_at_home)
+    figures = verdict(folder, monkeypatch, model=wrong, distribution="stress")
+    assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 1
+    assert figures["budget_held"] is None and not figures["ok"]
+    broken = mutant(module.verify, 'figures["wrong_unflagged"] == 0', "True")
+    broken.__globals__["_home_errors"] = errors_at_home
+    assert verdict(folder, monkeypatch, verify=broken, distribution="stress")["ok"]

@@ -1,0 +1,120 @@
+"""Slow suites leave a record, runs say what they do, and no limit is one of a busy machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.record import PAGE, SUITES, main, row, written
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_slow_suite_has_a_row_and_a_target_that_writes_it() -> None:
+    page, makefile = PAGE.read_text(), (ROOT / "Makefile").read_text()
+    for suite in SUITES:
+        assert len(re.findall(rf"^\| `make {suite}` \|", page, re.MULTILINE)) == 1, suite
+        target = re.search(rf"^{suite}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+        assert target is not None and f"$(RECORD) {suite} -- " in target[1], suite
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_run_is_recorded_whatever_comes_of_it(
+    code: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "checks.md"
+    page.write_text(PAGE.read_text())
+    command = [sys.executable, "-c", f"print('ran'); raise SystemExit({code})"]
+    assert main(["--page", str(page), "soak", "--", *command]) == code
+    assert "ran" in capfd.readouterr().out
+    (line,) = re.findall(r"^\| `make soak` \|.*$", page.read_text(), re.MULTILINE)
+    assert ("| passed |" if code == 0 else "| failed (exit status 3) |") in line
+    assert re.search(r"\| 20\d\d-\d\d-\d\d \| \S+", line)
+    kept = re.sub(r"^\| `make soak` .*$", "", page.read_text(), flags=re.MULTILINE)
+    assert kept == re.sub(r"^\| `make soak` .*$", "", PAGE.read_text(), flags=re.MULTILINE)
+
+
+def test_a_page_without_its_row_is_refused() -> None:
+    line = row("fuzz", date="2026-01-02", commit="abc", result="passed", seconds=30.0)
+    assert line == "| `make fuzz` | 2026-01-02 | abc | passed | under a minute |"
+    for page in ("", f"{line}\n{line}\n"):
+        with pytest.raises(ValueError, match="rows of `make fuzz`"):
+            written(page, "fuzz", line)
+
+
+def test_a_run_names_the_files_that_it_is_at(tmp_path: Path) -> None:
+    for name in ("test_one", "test_two"):
+        (tmp_path / f"{name}.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    options = ["-p", "tests.support.progress", "--rootdir", str(tmp_path), str(tmp_path)]
+    for spread in (["-p", "no:xdist"], ["-n", "2"]):
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-c", str(tmp_path / "pytest.ini"), *spread, *options],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=1800,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        found = re.findall(r"^ +\d+:\d\d +(\d+) %  (\S+)$", ran.stdout, re.MULTILINE)
+        assert sorted(Path(file).name for _, file in found) == ["test_one.py", "test_two.py"]
+        assert "4 passed" in ran.stdout
+
+
+# A limit that a busy machine meets fails a test for no reason of Pinion's.
+
+LEAST = 300.0
+"""Seconds: ten times what the longest of these processes takes on an idle machine, and more."""
+
+
+def short_limits(text: str) -> list[tuple[int, float]]:
+    """Line and seconds of limits of processes below `LEAST` in a module's text."""
+    tree, constants = ast.parse(text), {}
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float())):
+                constants[name] = float(node.value.value)  # type: ignore[attr-defined]
+    found = []
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        called = ast.unparse(call.func)
+        if not called.endswith(("subprocess.run", "check_output", "check_call", ".communicate")):
+            continue
+        for keyword in call.keywords:
+            if keyword.arg != "timeout":
+                continue
+            match keyword.value:
+                case ast.Constant(value=int() | float() as value):
+                    seconds = float(value)
+                case ast.Name(id=name) if name in constants:
+                    seconds = constants[name]
+                case _:
+                    continue
+            if seconds < LEAST:
+                found.append((call.lineno, seconds))
+    return found
+
+
+def test_no_process_has_a_limit_that_a_busy_machine_meets() -> None:
+    short = {
+        f"{path.relative_to(ROOT)}:{line}": seconds
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line, seconds in short_limits(path.read_text())
+    }
+    assert short == {}
+    assert short_limits("LIMIT = 60\nsubprocess.run([], timeout=LIMIT)") == [(2, 60.0)]
+    assert short_limits("subprocess.run([], timeout=600)") == []
+
+
+def test_no_property_test_has_a_deadline() -> None:
+    from hypothesis import settings
+
+    assert settings().deadline is None
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        found = re.findall(r"\bdeadline=([^,)\s]+)", path.read_text())
+        assert set(found) <= {"None", r"([^,)\s]+)\""} or path == Path(__file__), path

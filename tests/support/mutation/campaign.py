@@ -1,0 +1,244 @@
+"""A sample of a package's mutants against its tests."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .children import Changed, Child, Trace
+from .operators import Mutant, mutants_of, mutated
+from .packages import ROOT, Package, module_name
+
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+
+VERDICTS = ("killed", "timeout", "survived", "equivalent")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A mutant of a file."""
+
+    path: Path
+    mutant: Mutant
+
+    @property
+    def name(self) -> str:
+        """Module and change."""
+        return f"{module_name(self.path)}.{self.mutant.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What became of a change.
+
+    Members
+    -------
+    verdict : one of `VERDICTS`.
+    line : of the file, today.
+    tests : that could have noticed.
+    seconds : that they took.
+    """
+
+    name: str
+    verdict: str
+    line: int
+    tests: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Which tests run which lines, and how long each takes.
+
+    Members
+    -------
+    seconds : by test.
+    users : by file and line.
+    """
+
+    seconds: dict[str, float]
+    users: dict[tuple[str, int], set[str]]
+
+    def of(self, change: Change) -> list[str]:
+        """Tests that could notice, the shortest first."""
+        found: set[str] = set()
+        if change.mutant.imported:
+            found = set(self.seconds)
+        for line in change.mutant.lines:
+            found |= self.users.get((str(change.path), line), set())
+        return sorted(found, key=lambda test: self.seconds[test])
+
+
+def changes_of(package: Package) -> list[Change]:
+    """All changes of a package, in the order of its files."""
+    return [
+        Change(path=path, mutant=mutant)
+        for path in package.files()
+        for mutant in mutants_of(path.read_text())
+    ]
+
+
+def equivalents() -> dict[str, str]:
+    """Changes that no test can notice, and the reason of each."""
+    listed = tomllib.loads(EQUIVALENT.read_text())
+    return {str(row["name"]): str(row["reason"]) for row in listed.get("mutant", [])}
+
+
+def measure(package: Package) -> Lines:
+    """Run a package's tests once, as they are.
+
+    Raises
+    ------
+    RuntimeError
+        When one of them fails: then nothing can be said of mutants.
+    """
+    with tempfile.TemporaryDirectory(prefix="pinion-mutants-") as folder:
+        log, traced = Path(folder) / "log", Path(folder) / "lines"
+        child = Child(
+            tests=package.tests,
+            log=log,
+            work=1800.0,
+            rest=300.0,
+            trace=Trace(package.files()),
+            traced=traced,
+        )
+        if child.wait():
+            raise RuntimeError(
+                f"The tests {' '.join(package.tests)} fail without a change:\n"
+                f"{log.read_text()[-3000:]}"
+            )
+        found = json.loads(traced.read_text())
+    kept = {test: t for test, t in found["seconds"].items() if t <= package.longest}
+    users: dict[tuple[str, int], set[str]] = {}
+    for test in kept:
+        shared = found["shared"].get(test.split("::")[0], [])
+        for path, line in (*found["lines"].get(test, []), *shared):
+            users.setdefault((path, line), set()).add(test)
+    return Lines(seconds=kept, users=users)
+
+
+def drawn(changes: Iterable[Change], *, sample: int, seed: int) -> list[Change]:
+    """A sample of changes without repetition, all of them where there are not more."""
+    listed = list(changes)
+    return random.Random(seed).sample(listed, min(sample, len(listed)))
+
+
+class Campaign:
+    """Runs changes, some at a time.
+
+    Parameters
+    ----------
+    tests : of the package.
+    jobs : processes at a time.
+    kept : file to which each verdict is appended as a line of JSON, and of which those that it
+        has already are not run again; None to keep nothing.
+    again : run those again that survived, because there are other tests now.
+    report : called with a line about each.
+    """
+
+    def __init__(
+        self,
+        *,
+        tests: Lines,
+        jobs: int,
+        kept: Path | None,
+        again: bool = False,
+        report: Callable[[str], None],
+    ) -> None:
+        self._again = again
+        self._tests, self._jobs, self._kept, self._report = tests, jobs, kept, report
+        self._known = equivalents()
+
+    def run(self, changes: Iterable[Change]) -> list[Verdict]:
+        """Verdicts in the order in which they came."""
+        done: dict[str, Verdict] = {}
+        if self._kept is not None and self._kept.exists():
+            rows = (Verdict(**json.loads(line)) for line in self._kept.read_text().splitlines())
+            done = {row.name: row for row in rows}
+            if self._again:
+                done = {name: row for name, row in done.items() if row.verdict != "survived"}
+        verdicts: list[Verdict] = []
+        waiting = list(changes)[::-1]
+        total = len(waiting)
+        running: list[tuple[Change, Child, int, float, Path]] = []
+        with tempfile.TemporaryDirectory(prefix="pinion-mutants-") as folder:
+            while waiting or running:
+                while waiting and len(running) < self._jobs:
+                    change = waiting.pop()
+                    tests = self._tests.of(change)
+                    if change.name in self._known:
+                        verdict = self._verdict(change, "equivalent", len(tests), 0.0)
+                    elif change.name in done:
+                        verdict = done[change.name]
+                    elif not tests:
+                        verdict = self._verdict(change, "survived", 0, 0.0)
+                    else:
+                        log = Path(folder) / f"{len(verdicts)}_{len(running)}.log"
+                        child = self._start(change, tests, log)
+                        running.append((change, child, len(tests), time.monotonic(), log))
+                        continue
+                    verdicts.append(verdict)
+                    self._say(verdict, len(verdicts), total, change.name not in done)
+                time.sleep(0.02)
+                for entry in list(running):
+                    change, child, count, began, log = entry
+                    code = child.poll()
+                    if code is None:
+                        continue
+                    running.remove(entry)
+                    if code in (5, 70):  # 4 is that of a test file that cannot be imported now
+                        raise RuntimeError(
+                            f"No test ran for {change.name}:\n{log.read_text()[-3000:]}"
+                        )
+                    what = {0: "survived", -1: "timeout"}.get(code, "killed")
+                    verdict = self._verdict(change, what, count, time.monotonic() - began)
+                    verdicts.append(verdict)
+                    self._say(verdict, len(verdicts), total, True)
+        return verdicts
+
+    def _start(self, change: Change, tests: list[str], log: Path) -> Child:
+        tree = mutated(change.path.read_text(), change.mutant.index)
+        spent = [self._tests.seconds[test] for test in tests]
+        return Child(
+            tests=tests,
+            log=log,
+            work=10.0 + sum(spent),
+            rest=3.0 + 2.0 * max(spent),
+            changed=Changed(name=module_name(change.path), path=change.path, tree=tree),
+        )
+
+    @staticmethod
+    def _verdict(change: Change, verdict: str, tests: int, seconds: float) -> Verdict:
+        line = min(change.mutant.lines)
+        return Verdict(
+            name=change.name, verdict=verdict, line=line, tests=tests, seconds=round(seconds, 2)
+        )
+
+    def _say(self, verdict: Verdict, number: int, total: int, new: bool) -> None:
+        if new and self._kept is not None:
+            with self._kept.open("a") as file:
+                file.write(json.dumps(vars(verdict)) + "\n")
+        if new or verdict.verdict == "survived":
+            self._report(
+                f"{number:4}/{total}  {verdict.verdict:10}  {verdict.seconds:6.1f} s  "
+                f"{verdict.name}"
+            )
+
+
+def score(verdicts: Iterable[Verdict]) -> tuple[float, Counter[str]]:
+    """Share of the mutants that tests noticed, equivalent ones aside; and the counts."""
+    counts = Counter(verdict.verdict for verdict in verdicts)
+    noticed = counts["killed"] + counts["timeout"]
+    return noticed / max(1, noticed + counts["survived"]), counts
+
+
+def shown(path: Path) -> str:
+    """A path from the root of the repository."""
+    return str(path.relative_to(ROOT))

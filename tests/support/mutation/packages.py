@@ -1,0 +1,59 @@
+"""What is mutated, and the fast tests that are to notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+HEAVY = "--ignore=tests/driver/test_simulated_card.py"
+"""Builds cores and compiles them: half a minute before its first test."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """Modules under test.
+
+    Members
+    -------
+    sources : files or folders, from the root of the repository; of a folder all modules.
+    tests : what is handed to pytest.
+    longest : seconds; tests that take longer on their own are left out.
+    """
+
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    longest: float = 3.0
+
+    def files(self) -> list[Path]:
+        """The modules, sorted."""
+        found: set[Path] = set()
+        for source in self.sources:
+            path = ROOT / source
+            found |= set(path.rglob("*.py")) if path.is_dir() else {path}
+        return sorted(found)
+
+
+PACKAGES: dict[str, Package] = {
+    "driver": Package(sources=("sw/pinion/driver",), tests=("tests/driver", HEAVY)),
+    "link": Package(sources=("sw/pinion/link",), tests=("tests/link", "tests/driver", HEAVY)),
+    "verify": Package(
+        sources=(
+            "sim/pinion/cosim/verify.py",
+            "sim/pinion/cosim/scoreboard.py",
+            "sim/pinion/cosim/reference.py",
+            "sim/pinion/cosim/stream.py",
+        ),
+        tests=("tests/cosim/test_verify.py", "tests/cosim/test_verdict.py"),
+        longest=20.0,
+    ),
+    "boards": Package(sources=("hw/pinion/boards",), tests=("tests/boards",), longest=10.0),
+}
+
+
+def module_name(path: Path) -> str:
+    """The name that a source file is imported by."""
+    parts = path.relative_to(ROOT).with_suffix("").parts[1:]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -1,0 +1,62 @@
+"""A plugin of pytest: says which file of tests runs, and how far the run is.
+
+A line for each file as its first test begins, with the time; a dot a test says neither which test
+takes so long nor that anything goes on. ``-p tests.support.progress`` turns it on.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+
+class Progress:
+    """Prints through the terminal reporter of the process that the user sees."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._began = time.monotonic()
+        self._done = 0
+        self._total = 0
+        self._seen: set[str] = set()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Of a run in one process."""
+        self._total = max(self._total, len(session.items))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
+        """Of a run in several: each of them has found all tests."""
+        del node
+        self._total = max(self._total, len(ids))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins, in this process or in another one."""
+        file = nodeid.split("::")[0]
+        if file in self._seen:
+            return
+        self._seen.add(file)
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            spent = time.monotonic() - self._began
+            share = 100 * self._done // self._total if self._total else 0
+            reporter.write_line(f"{spent // 60:3.0f}:{spent % 60:02.0f}  {share:3d} %  {file}")
+
+    def pytest_runtest_logfinish(self) -> None:
+        """A test has ended."""
+        self._done += 1
+
+    def pytest_report_teststatus(
+        self, report: pytest.CollectReport | pytest.TestReport
+    ) -> tuple[str, str, str] | None:
+        """No letter for a test that passed; all else has its own."""
+        if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
+            return "passed", "", "PASSED"
+        return None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where there is a terminal to write to: not in xdist's workers."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress(config), "pinion-progress")

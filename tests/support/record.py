@@ -1,0 +1,89 @@
+"""Runs a slow suite and notes its result: ``python -m tests.support.record SUITE -- COMMAND``.
+
+The record is a table in ``docs/checks.md``. A run of uncommitted sources says so: its result is of
+nothing that anybody else has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "checks.md"
+
+SUITES = (
+    *("test-slow", "test-frameworks", "test-gpu", "formal", "soak", "fuzz", "ulx3s", "mutants"),
+)
+"""What `make` runs by these names and CI does not."""
+
+_ROW = re.compile(r"^\| `make (?P<suite>[\w-]+)` \|.*$", re.MULTILINE)
+
+
+def row(suite: str, *, date: str, commit: str, result: str, seconds: float) -> str:
+    """A line of the table."""
+    minutes = "under a minute" if seconds < 60 else f"{seconds / 60:.0f} min"
+    return f"| `make {suite}` | {date} | {commit} | {result} | {minutes} |"
+
+
+def written(page: str, suite: str, line: str) -> str:
+    """The page with a suite's row exchanged.
+
+    Raises
+    ------
+    ValueError
+        When the page has not exactly one row of that suite.
+    """
+    rows = [found for found in _ROW.finditer(page) if found["suite"] == suite]
+    if len(rows) != 1:
+        raise ValueError(
+            f"{PAGE.name} has {len(rows)} rows of `make {suite}`, and needs one to write to."
+        )
+    (old,) = rows
+    return page[: old.start()] + line + page[old.end() :]
+
+
+def commit() -> str:
+    """What is checked out, in short."""
+    found = subprocess.run(
+        ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=, changed"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return found.stdout.strip() or "unknown"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit status, whatever becomes of the record."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.record")
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="behind --")
+    given = parser.parse_args(arguments)
+    command = given.command[1:] if given.command[:1] == ["--"] else given.command
+    what, began = commit(), time.monotonic()
+    print(f"{given.suite}: {' '.join(command)}", flush=True)
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    seconds = time.monotonic() - began
+    line = row(
+        given.suite,
+        date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        commit=what,
+        result="passed" if code == 0 else f"failed (exit status {code})",
+        seconds=seconds,
+    )
+    given.page.write_text(written(given.page.read_text(), given.suite, line))
+    print(f"{given.suite}: {line}", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
