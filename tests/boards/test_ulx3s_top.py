@@ -24,6 +24,7 @@ from pinion.boards.ecp5.top import SerialBoard, board_rtlil
 from pinion.cli.bitstream import summary
 from pinion.gateware.yosys import run_yosys
 from pinion.link import Manifest
+from pinion.link.digests import write_digests
 from tests.driver.cards import manifest
 from tests.gateware.link.mutants import mutant
 
@@ -263,6 +264,7 @@ def build_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Manifest:
     (target / "plan.json").write_text(
         json.dumps({"build": f"{made.hash:016x}", "clock_mhz": 62.5, "baud": 3e6})
     )
+    write_digests(folder)
     for name in (flow.NETLIST, flow.MAPPED):
         (target / name).write_text("{}")
     monkeypatch.setattr(flow, "synthesise", lambda target: dict.fromkeys(flow.CELLS, 1))
