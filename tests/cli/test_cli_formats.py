@@ -124,6 +124,8 @@ def test_info_has_what_each_step_saves(pinion: Pinion) -> None:
     plain = pinion("info", "two_link", "--json").json
     figures = pinion("info", "two_link", "--function", "aba", "--json").json
     rows = figures.pop("savings")
+    arrays = figures.pop("function")
+    assert [block["name"] for block in arrays["inputs"]] == ["q", "qd", "tau"]
     assert figures == plain and "savings" not in plain
     assert [row["step"] for row in rows] == STEPS
     assert all(row["doc"] for row in rows)

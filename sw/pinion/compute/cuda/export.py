@@ -31,6 +31,7 @@ from .threads import ThreadBody, thread_body
 __all__ = ["export_header"]
 
 _INLINE = "__device__ __forceinline__"
+_UNROLL = '_Pragma("unroll")'
 _RUNTIME = ("vec.hpp", "sincos.hpp", "thread.cuh")
 
 # Names that C++ or the header itself needs: an array that is called so gets an underscore.
@@ -274,13 +275,13 @@ def _for_cuda(text: str) -> str:
             lines.append(line)
     kept = "\n".join(lines)
     kept = re.sub(r"^#(pragma once|include \".*|define PINION_\w+( .*)?)$", "", kept, flags=re.M)
-    kept = kept.replace("PINION_INLINE", _INLINE)
+    kept = kept.replace("PINION_INLINE", _INLINE).replace("PINION_UNROLL", _UNROLL)
     return re.sub(r"\n{3,}", "\n\n", kept)
 
 
 def _answer(condition: str) -> bool | None:
     """What a condition on the machine is for CUDA; None where it is on something else."""
-    if "PINION_CUDA_HOST" in condition:
+    if "PINION_CUDA_HOST" in condition or "__clang__" in condition:  # whose pragmas nvcc takes
         return True
     if found := re.fullmatch(r"(!?)PINION_ISA_(\w+)", condition):
         return (found[2] == "CUDA") != bool(found[1])
