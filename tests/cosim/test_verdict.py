@@ -74,7 +74,11 @@ def verdict(
     """
     if model is not None:
         plain = Reference.expected
-        monkeypatch.setattr(Reference, "expected", lambda self, words: model(*plain(self, words)))
+
+        def expected(self: Reference, *words: Any) -> tuple[Words, np.ndarray]:
+            return model(*plain(self, *words))
+
+        monkeypatch.setattr(Reference, "expected", expected)
 
     def simulate(made: Any, words: Words, *_: Any) -> StreamResult:
         return change(sent(Reference(made), words))
