@@ -137,7 +137,10 @@ DISTRIBUTION_MUTANTS = {
     "beyond's speeds are the reference's": ('2.0 if distribution == "beyond" else 1.0)', "1.0)"),
     "stress is the reference": ('distribution == "stress"\n            and', "False and"),
     "half of each range": ("rng.uniform(-1.0, 1.0, shape)\n\n", "rng.uniform(0.0, 1.0, shape)\n\n"),
-    "the ends alone": ("if corners else", "if True else"),
+    "the ends alone": (
+        "return rng.choice([-1.0, 1.0], shape) if corners else",
+        "return rng.choice([-1.0, 1.0], shape) if True else",
+    ),
     "positions are not scaled": ("(count, model.nq)) * scale", "(count, model.nq))"),
 }
 
