@@ -118,3 +118,17 @@ def test_what_operations_of_all_kinds_cost_is_shown_after_each_step(
     shown = pinion(*wanted)
     assert shown.code == 0
     assert all(name in shown.out for name in ("hypot2", "sqrt", "select"))
+
+
+def test_formats_for_what_grows_without_end_are_refused(folder: Path, pinion: Pinion) -> None:
+    Path("grown.py").write_text(
+        "from pinion.api import array, function, state, uniform\n"
+        '@function(inputs={"x": array(sampling=uniform(-1, 1))}, outputs={"y": array()},\n'
+        '    states={"s": state(initial=1)})\n'
+        "def grown(x, s):\n"
+        "    return x + s, 2.0 * s + x\n"
+    )
+    pinion("build", "none", "grown.py:grown", "-o", "core", "--formats", "auto").refused(
+        "'s' is infinite or no number", "limit states"
+    )
+    assert not Path("core").exists()

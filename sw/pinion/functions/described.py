@@ -65,11 +65,12 @@ def array(
     if not isinstance(unit, str):
         raise UserError(f"{caller()}: the unit {unit!r} is no text: write unit='rad'.")
     drawn: Sampling | None
+    given: Any = sampling
     if sampling is None or isinstance(sampling, Quantity | Uniform | Drawn | Table):
         drawn = sampling
-    elif sampling is uniform or isinstance(sampling, type):
+    elif given is uniform or isinstance(given, type):
         raise UserError(
-            f"{caller()}: the sampling is {sampling.__name__} itself, without its ends: write "
+            f"{caller()}: the sampling is {given.__name__} itself, without its ends: write "
             "uniform(low, high)."
         )
     elif callable(sampling):
