@@ -98,3 +98,37 @@ def test_the_pages_first_function_is_one(pinion: Pinion, tmp_path: Path) -> None
     name = f"{tmp_path / 'tip.py'}:tip"
     shown = pinion("info", "two_link", "--function", name, "--json").json
     assert [block["shape"] for block in shown["function"]["inputs"]] == [[2], []]
+
+
+def test_what_operations_of_all_kinds_cost_is_shown_after_each_step(
+    folder: Path, pinion: Pinion
+) -> None:
+    """Functions of the operation table that no row of Pinion's own has are counted beside the
+    rest."""
+    Path("kinds.py").write_text(
+        OWN.replace("array, function", "array, function, hypot2, select, sqrt").replace(
+            "return gain * x[::-1]",
+            "y = select(sqrt(hypot2(x[0], x[1])) < gain, x[0], x[1])\n    return gain * x[0], y",
+        )
+    )
+    wanted = ("info", "none", "--function", "kinds.py:scaled")
+    last = pinion(*wanted, "--json").json["savings"][-1]
+    names = ("mul", "add", "trig", "hypot2", "sqrt", "less", "select")
+    assert [last[name] for name in names] == [1, 0, 0, 1, 1, 1, 1]
+    shown = pinion(*wanted)
+    assert shown.code == 0
+    assert all(name in shown.out for name in ("hypot2", "sqrt", "select"))
+
+
+def test_formats_for_what_grows_without_end_are_refused(folder: Path, pinion: Pinion) -> None:
+    Path("grown.py").write_text(
+        "from pinion.api import array, function, state, uniform\n"
+        '@function(inputs={"x": array(sampling=uniform(-1, 1))}, outputs={"y": array()},\n'
+        '    states={"s": state(initial=1)})\n'
+        "def grown(x, s):\n"
+        "    return x + s, 2.0 * s + x\n"
+    )
+    pinion("build", "none", "grown.py:grown", "-o", "core", "--formats", "auto").refused(
+        "'s' is infinite or no number", "limit states"
+    )
+    assert not Path("core").exists()

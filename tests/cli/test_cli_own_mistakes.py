@@ -13,7 +13,7 @@ from .conftest import Pinion
 HEAD = """\
 import math
 import numpy as np
-from pinion.api import POSITION, array, cos, function, sin, uniform
+from pinion.api import POSITION, array, clamp, cos, function, minimum, sin, state, uniform
 
 X = array(sampling=uniform(-1, 1))
 V = array(3, sampling=uniform(-1, 1))
@@ -103,7 +103,23 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "exception": (of("y = [1.0]\nreturn x + y[1]  #!"), ("raises IndexError", "out of range")),
     "exit": (of("raise SystemExit(3)  #!"), ("'f' raises SystemExit (3)",)),
+    "infinite constant": (of("return minimum(x, np.inf)  #!"), ("constant inf", "finite")),
+    "no number": (of("return x * math.nan  #!"), ("constant nan", "finite")),
+    "ends of a clamp": (of("return clamp(x, 1, -1)  #!"), ("lower one first", "not 1 and -1")),
+    "computed ends": (
+        vector("return clamp(v[0], v[1], v[2])  #!"),
+        ("two finite numbers", "<v[1]>", "minimum(maximum(x, low), high)"),
+    ),
+    "array of floats": (
+        vector("w = np.zeros(3)\nw[0] = v[0]  #!\nreturn w[0]"),
+        ("no float value", "dtype=object"),
+    ),
     # What is returned.
+    "asymmetric": (
+        HEAD + '@function(inputs={"v": V}, outputs={"y": array(2, 2, symmetric=True)})  #!\n'
+        "def f(v):\n    return [[v[0], v[1]], [v[2], v[0]]]\n",
+        ("'y' of 'f' is described as symmetric", "is not"),
+    ),
     "nothing": (
         HEAD + "@function(**ONE)  #!\ndef f(x):\n    y = x\n",
         ("returns nothing", "return of its outputs, y"),
@@ -168,6 +184,21 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "taken name": (described('{"x": X}', '{"saturated": array()}'), ("name that is taken",)),
     "name twice": (described('[("x", X), ("x", X)]'), ("two inputs 'x'",)),
     "no description": (described('{"x": 3}'), ("'x' of 'f' is described by 3", "array()")),
+    "ends left out": (
+        HEAD + "Z = array(sampling=uniform)  #!\n",
+        ("the sampling is uniform itself", "write uniform(low, high)"),
+    ),
+    "initial values": (
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array()},  #!\n'
+        '    states={"s": state("m", initial=[1, 2])}, dims={"m": 3})\n'
+        "def f(x, s):\n    return x + s[0], s\n",
+        ("'s' of 'f' has 3 elements and 2 initial values",),
+    ),
+    "growing state": (
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array()},  #!\n'
+        '    states={"s": state(initial=2)})\ndef f(x, s):\n    return x + s, s * s + x * x\n',
+        ("'y' of 'f' is inf", "a state that grows without end"),
+    ),
     "drawn output": (described('{"x": X}', '{"y": X}'), ("outputs are computed",)),
     "ends": (HEAD + "Z = uniform(2, 1)  #!\n", ("between 2.0 and 1.0", "the lower one first")),
     "axis": (HEAD + "Z = array(0)  #!\n", ("the axis 0 is none",)),

@@ -202,6 +202,27 @@ def test_a_reference_is_the_float_model() -> None:
     assert np.array_equal(found, np.sin(x["x"]))
 
 
+def test_a_function_may_write_to_its_arguments() -> None:
+    """What one of the three models of a function does to its arrays, the others do not see."""
+
+    def in_numpy(x: Any) -> Any:
+        x *= 3.0
+        return x
+
+    @function(
+        inputs={"x": array(2, sampling=uniform(0, 1))}, outputs={"y": array(2)}, reference=in_numpy
+    )
+    def thrice(x: Any) -> Any:
+        x[:] = x + x + x
+        return x
+
+    thrice.check(NO_ROBOT)
+    x = {"x": np.array([[0.1, 0.2], [0.3, 0.4]])}
+    before = x["x"].copy()
+    assert np.array_equal(thrice.evaluate(NO_ROBOT, x)["y"], before * 3.0)
+    assert np.array_equal(x["x"], before)
+
+
 def test_only_functions_for_hardware_are_taken() -> None:
     with pytest.raises(FunctionError, match=r"covariances is no function for hardware: .*@pinion"):
         row_of(covariances)  # type: ignore[arg-type]

@@ -386,7 +386,7 @@ def test_a_comparison_that_is_off_by_more_is_found(
 ) -> None:
     """The floats compare with another limit than the core: nearly all of it is decided, wrongly."""
 
-    def other(self: Reference, words: Any) -> Any:
+    def other(self: Reference, words: Any, fresh: Any) -> Any:
         arrays = self.arrays(words)
         q = list(arrays["q"].T)
         made = rule(None, q, arrays["a"], arrays["b"], region=None, limit=0.2)

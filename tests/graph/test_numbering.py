@@ -9,6 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from pinion.dynamics.scalar import (
+    absolute,
+    arctan2,
+    clamp,
+    cos,
+    hypot2,
+    minimum,
+    select,
+    sin,
+    sqrt,
+)
 from pinion.functions import function, independent_states
 from pinion.graph import Graph, Node, Tracer, evaluate_floats, op_counts
 from pinion.graph.check import verify
@@ -88,6 +99,24 @@ def test_a_clamp_that_is_constant_in_all_states_is_none() -> None:
         np.testing.assert_allclose(after[word], value, rtol=0, atol=1e-12)
     assert np.ptp(before["y[1]"]) > 0.5
     assert made.count("clamp") == 2 and np.all(after["y[2]"] == 0.0)
+
+
+def test_a_function_of_what_is_always_the_same_is_its_own_value() -> None:
+    """Of an operand that is constant, or nothing but rounding, a drawn stand-in would be wrong."""
+    tracer = Tracer()
+    x, y = tracer.input("x"), tracer.input("y")
+    one, nothing = hypot2(sin(x), cos(x)), (x + y) - x - y
+    values = [sqrt(one), arctan2(one, 2.0 * one), absolute(-3.0 * one), clamp(one, -5.0, 5.0)]
+    values += [minimum(one, 0.25), select(one < 4.0, 2.0, y), clamp(nothing, 0.0, 0.5), nothing]
+    for k, value in enumerate(values):
+        tracer.output(f"z[{k}]", value)
+    graph = fold(tracer.finish())
+    given = {"x": np.array([0.3, -1.7]), "y": np.array([0.8, 0.4])}
+    for made in (numbered(graph), reduced(graph)):
+        found = evaluate_floats(made, given)
+        wanted = [1.0, np.arctan2(1.0, 2.0), 3.0, 1.0, 0.25, 2.0, 0.0, 0.0]
+        for value, want in zip(found.values(), wanted, strict=True):
+            np.testing.assert_allclose(value, want, atol=1e-12)
 
 
 def last(graph: Graph) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.dynamics.scalar import minimum, select
 from pinion.functions import function
 from pinion.graph import Region, Symbol, TraceError, Tracer, evaluate_floats
 from tests.graph.helpers import ROBOTS, model, states, traced
@@ -104,6 +105,25 @@ def test_every_operator_gives_its_node_in_the_order_of_its_operands() -> None:
     assert graph.inputs == ("x", "y")
     assert [name for name, _ in graph.outputs] == list(results)
     assert all(isinstance(n.params[0], float) for n in graph.nodes if n.op == "const")
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int8, np.float32, np.float64])
+def test_numbers_of_numpy_are_numbers(kind: Any) -> None:
+    """Constants come out of arrays as often as not, on either side of an operator."""
+    tracer = Tracer()
+    x, two = tracer.input("x"), kind(2)
+    chosen = [select(a < b, 5.0 * a, b) for a, b in ((x, two), (two, x))]
+    results = [x * two, two * x, two - x, x / two, two / x, x**two, minimum(two, x), *chosen]
+    for k, value in enumerate(results):
+        tracer.output(f"y[{k}]", value)
+    found = evaluate_floats(tracer.finish(), {"x": 4.0})
+    assert [float(y) for y in found.values()] == [8, 8, -2, 2, 0.5, 16, 2, 2, 10]
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_a_constant_is_finite(value: float) -> None:
+    with pytest.raises(TraceError, match=r"meets the constant -?(inf|nan), .* finite numbers"):
+        Tracer().input("x") + value
 
 
 def test_regions_nest_and_end() -> None:

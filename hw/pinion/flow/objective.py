@@ -16,10 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from pinion.functions import Function
 from pinion.gateware.library import timing_for
-from pinion.graph import Graph
-from pinion.graph.ranges import measure_ranges
+from pinion.graph import Graph, names
+from pinion.graph.evaluate import Floats
+from pinion.graph.ranges import Ranges, measure_ranges
 from pinion.hls import FormatPlan
 from pinion.hls.auto import MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
 from pinion.hls.multiplier import DSP48E2, Multiplier, multiplier_of
@@ -162,7 +165,7 @@ def _auto_formats(
         if saved
         else TableFormats.of(
             folded,
-            measure_ranges(folded, states),
+            _finite_ranges(folded, states),
             multiplier=multiplier,
             turn=multiplier.turn if coarse else multiplier.fine_turn,
         ),
@@ -170,3 +173,19 @@ def _auto_formats(
         distribution=distribution,
         saved=saved,
     )
+
+
+def _finite_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
+    """Ranges of every node, refused where no word holds them."""
+    with np.errstate(all="ignore"):
+        found = measure_ranges(graph, states)
+    for node, largest in zip(graph.nodes, found.largest, strict=True):
+        if not math.isfinite(largest):
+            read = node.op == names.INPUT
+            what = f"'{node.params[0]}'" if read else f"The result of {node.op} in {node.line}"
+            raise ObjectiveError(
+                f"{what} is infinite or no number in some of the states that formats are chosen "
+                "on: draw inputs where it is defined and limit states that grow without end, or "
+                "give formats such as q16.16."
+            )
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -81,7 +80,7 @@ def command(
         extra: dict[str, object] = {}
         if wanted is not None:
             extra["function"] = _arrays(wanted, model)
-            extra["savings"] = [asdict(step) for step in steps]
+            extra["savings"] = [step.figures() for step in steps]
         if changed:
             extra["snapping"] = changed.figures()
         put_json({**summary, **extra})
@@ -255,12 +254,18 @@ def _show_arrays(function: Function, model: Model) -> None:
 
 
 def _show_savings(function: str, steps: Sequence[Saving]) -> None:
+    others = list(dict.fromkeys(name for step in steps for name in step.others))
+    rows = [
+        (x.step, x.doc, x.mul, x.mul_const, x.add, x.reciprocal, x.trig)
+        + tuple(x.others.get(name, 0) for name in others)
+        for x in steps
+    ]
     out().print(
         table(
             "step",
             "what it does",
-            *("products", "by constants", "additions", "reciprocals", "sin/cos"),
-            rows=[(x.step, x.doc, x.mul, x.mul_const, x.add, x.reciprocal, x.trig) for x in steps],
+            *("products", "by constants", "additions", "reciprocals", "sin/cos", *others),
+            rows=rows,
             title=f"Operations of {function} after each step",
             left=2,
         )

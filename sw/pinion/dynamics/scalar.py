@@ -98,7 +98,18 @@ def reciprocal(x: Scalar) -> Scalar:
 
 
 def clamp(x: Scalar, low: float, high: float) -> Scalar:
-    """Return ``x`` where it is between two constants, else the nearer one."""
+    """Return ``x`` where it is between two constants, else the nearer one.
+
+    Raises
+    ------
+    ValueError : of ends that are not finite numbers, or not in order.
+    """
+    numbers = all(isinstance(end, int | float | np.integer | np.floating) for end in (low, high))
+    if not numbers or not -np.inf < low <= high < np.inf:
+        raise ValueError(
+            f"clamp takes two finite numbers as ends, the lower one first, not {low!r:.60} and "
+            f"{high!r:.60}: for ends that are computed write minimum(maximum(x, low), high)"
+        )
     return cast("Scalar", apply("clamp", np.clip, x, params=(float(low), float(high))))
 
 

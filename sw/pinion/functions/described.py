@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -64,8 +65,14 @@ def array(
     if not isinstance(unit, str):
         raise UserError(f"{caller()}: the unit {unit!r} is no text: write unit='rad'.")
     drawn: Sampling | None
+    given: Any = sampling
     if sampling is None or isinstance(sampling, Quantity | Uniform | Drawn | Table):
         drawn = sampling
+    elif given is uniform or isinstance(given, type):
+        raise UserError(
+            f"{caller()}: the sampling is {given.__name__} itself, without its ends: write "
+            "uniform(low, high)."
+        )
     elif callable(sampling):
         drawn = Drawn(sampling)
     else:
@@ -199,8 +206,24 @@ def _named(
             f"{here}: the output '{name}' of '{function}' has a sampling, and outputs are "
             "computed, not drawn: leave it out."
         )
+    if isinstance(block, State) and isinstance(block.initial, tuple):
+        _check_initial(block, name, function, dims, here)
     shape = tuple(dims.get(axis, axis) if isinstance(axis, str) else axis for axis in block.shape)
     return replace(block, name=name, shape=shape)
+
+
+def _check_initial(
+    block: State, name: str, function: str, dims: Mapping[str, int], here: Place
+) -> None:
+    """Refuse other numbers of initial values than of elements, where they are known."""
+    sizes = [dims.get(axis) if isinstance(axis, str) else axis for axis in block.shape]
+    known = [size for size in sizes if size is not None]
+    given = len(block.initial) if isinstance(block.initial, tuple) else 1
+    if len(known) == len(sizes) and given != math.prod(known):
+        raise UserError(
+            f"{here}: the state '{name}' of '{function}' has {math.prod(known)} elements and "
+            f"{given} initial values: give one number for all, or one an element."
+        )
 
 
 def parameters_of(

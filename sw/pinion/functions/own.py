@@ -51,6 +51,9 @@ SAME, SAME_AS_REFERENCE = 1e-9, 1e-6
 """Largest difference of the two, and from a reference, relative to a block's largest word."""
 
 
+_GROWING = ", and a state that grows without end below a limit"
+
+
 @dataclass(frozen=True, kw_only=True)
 class OwnFunction(Function):
     """A function of the user's own; called, it is the Python function that it was made of.
@@ -126,12 +129,20 @@ class OwnFunction(Function):
         results: dict[str, list[Floats]] = {block.name: [] for block in self.outputs}
         for state in range(CHECKED):
             values = [
-                states[b.name][state] if b.shape else float(states[b.name][state])
+                # A copy: the function may write to its arguments.
+                states[b.name][state].copy() if b.shape else float(states[b.name][state])
                 for b in (*self.inputs, *self.states)
             ]
             returned = self.scalars(model, *values, region=_unmarked)
             for block, flat in zip(self.outputs, returned, strict=False):
-                results[block.name].append(np.array(flat, np.float64).reshape(block.dims(model)))
+                found = np.array(flat, np.float64).reshape(block.dims(model))
+                if block.symmetric and not _is_symmetric(found):
+                    raise UserError(
+                        f"{place_of(self.python)}: the output '{block.name}' of '{self.name}' is "
+                        "described as symmetric, and what is returned for it is not: return a "
+                        "symmetric matrix, or leave symmetric=True out."
+                    )
+                results[block.name].append(found)
         return {name: np.stack(found) for name, found in results.items()}
 
     def _check_finite(self, found: Mapping[str, Floats], place: Place) -> None:
@@ -141,7 +152,8 @@ class OwnFunction(Function):
                 raise UserError(
                     f"{place}: the output '{name}' of '{self.name}' is {bad[0]} "
                     "in some of the states that its inputs are drawn in: draw them where it is "
-                    "defined, or keep what it divides by away from zero with clamp() or maximum()."
+                    "defined, or keep what it divides by away from zero with clamp() or maximum()"
+                    f"{_GROWING if self.states else ''}."
                 )
 
     def _compare(
@@ -286,7 +298,8 @@ def _batches(
 
     def floats(model: Model, *values: Floats) -> list[Floats]:
         count = len(values[0])
-        arguments: dict[str, Any] = {b.name: x for b, x in zip(inputs, values, strict=True)}
+        # Copies: the reference may write to its arguments.
+        arguments: dict[str, Any] = {b.name: x.copy() for b, x in zip(inputs, values, strict=True)}
         with said(f"The reference of '{name}'", place):
             returned = reference(**arguments, **({MODEL: model} if MODEL in extra else {}))
         results = []
@@ -302,6 +315,12 @@ def _batches(
         return results
 
     return floats
+
+
+def _is_symmetric(matrix: Floats) -> bool:
+    """Whether a matrix is symmetric, to rounding; one with what is no number counts as such."""
+    size = float(np.max(np.abs(matrix), initial=0.0))
+    return not (np.abs(matrix - matrix.T) > SAME * max(size, SAME)).any()
 
 
 def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[object]:

@@ -6,7 +6,8 @@ values that are made twice. They need states to look in; :func:`independent_stat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,7 @@ class Saving:
     -------
     step, doc : name of the step, and what it does.
     mul, mul_const, add, reciprocal, trig : operations left, as ``build --json`` counts them.
+    others : other functions left, by the column that counts them.
     """
 
     step: str
@@ -53,6 +55,12 @@ class Saving:
     add: int
     reciprocal: int
     trig: int
+    others: Mapping[str, int]
+
+    def figures(self) -> dict[str, str | int]:
+        """All of it, other functions beside the rest, as ``op_counts`` has them."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**named, **named.pop("others")}
 
 
 def independent_states(
@@ -140,7 +148,9 @@ def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
     """
     table = []
     for step, doc, graph in _steps(model, function, costs):
-        table.append(Saving(step=step, doc=doc, **op_counts(graph)))
+        counts = op_counts(graph)
+        common = {field.name: counts.pop(field.name) for field in fields(Saving)[2:-1]}
+        table.append(Saving(step=step, doc=doc, **common, others=counts))
     return table
 
 

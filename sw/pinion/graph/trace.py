@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
@@ -33,8 +34,8 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
         "would branch on it (if, while, and, or, not), and loop a fixed number of times",
         "equality": "compare with a margin where that is meant, select(abs(a - b) < 0.001, c, d), "
         "and structures by their indices",
-        "float value": "leave float() out, and take sin, cos, sqrt and the like from pinion.api, "
-        "not from math",
+        "float value": "leave float() out, take sin, cos, sqrt and the like from pinion.api, not "
+        "from math, and keep traced values in lists or in arrays made with dtype=object",
         "integer value": "it can be no index, no count of a range and no argument of int(): index "
         "with numbers of Python's own, take select() among few values, or look_up() in a table",
         "remainder": "keep angles and counters in range before they are sent, or subtract "
@@ -45,6 +46,11 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
     }
 )
 """What to write instead, by what a symbol was asked for."""
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is one of Python's own numbers or of NumPy's, and no truth value."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 class Symbol:
@@ -67,7 +73,7 @@ class Symbol:
     def _binary(self, op: str, other: object, *, swap: bool = False) -> Symbol:
         if isinstance(other, Symbol):
             right = other
-        elif isinstance(other, (int, float)) and not isinstance(other, bool):
+        elif _is_number(other):
             right = self._tracer.constant(float(other))
         else:
             return NotImplemented  # type: ignore[no-any-return]
@@ -102,7 +108,7 @@ class Symbol:
         return self._tracer.emit(names.ABS, (self.node,))
 
     def _compared(self, other: object, *, swap: bool = False) -> Condition:
-        if isinstance(other, bool) or not isinstance(other, (int, float, Symbol)):
+        if not isinstance(other, Symbol) and not _is_number(other):
             return NotImplemented  # type: ignore[no-any-return]
         pair = (other, self) if swap else (self, other)
         made: Condition = self.apply(names.LESS, *pair)
@@ -136,7 +142,7 @@ class Symbol:
         """
         nodes = []
         for operand in operands:
-            if isinstance(operand, (int, float)) and not isinstance(operand, bool):
+            if _is_number(operand):
                 operand = self._tracer.constant(float(operand))
             if isinstance(operand, Condition):
                 return operand.apply(op, *operands, params=params)
@@ -164,8 +170,8 @@ class Symbol:
     def __truediv__(self, other: object) -> Symbol:
         if isinstance(other, Symbol):
             return self * other._inverse()
-        if isinstance(other, (int, float)) and not isinstance(other, bool):
-            return self * (1.0 / other)
+        if _is_number(other):
+            return self * (1.0 / float(other))
         return NotImplemented
 
     def __rtruediv__(self, other: object) -> Symbol:
@@ -181,7 +187,7 @@ class Symbol:
                 "A traced scalar cannot be an exponent: powers have whole exponents that are "
                 "numbers of Python's own, such as x ** 3."
             )
-        if isinstance(exponent, bool) or not isinstance(exponent, (int, float)):
+        if not _is_number(exponent):
             return NotImplemented
         if exponent == 0.5 and (root := getattr(self, "sqrt", None)) is not None:
             made: Symbol = root()
@@ -407,7 +413,18 @@ class Tracer:
         return self.emit(names.INPUT, params=(Word.of(word),))
 
     def constant(self, value: float) -> Symbol:
-        """A constant."""
+        """A constant.
+
+        Raises
+        ------
+        TraceError
+            When it is infinite or no number.
+        """
+        if not math.isfinite(value):
+            raise TraceError(
+                f"A traced scalar meets the constant {value!r}, and a core computes with finite "
+                "numbers alone: give one, or leave the operation out."
+            )
         return self.emit(names.CONST, params=(value,))
 
     def output(self, word: str, value: Symbol | float) -> None:

@@ -33,7 +33,8 @@ class Samples:
     A clamp is constant over most states, or changes nothing in most, where relations would show
     that hold there alone; and so it is with other functions that are not smooth. So its value here
     is that of its row's stand-in: a number that depends on the operands as if it were drawn. What
-    holds for any value of a clamp holds for the clamp.
+    holds for any value of a clamp holds for the clamp. Of operands that are the same in all states
+    the value is that of the function itself, as it is a constant.
 
     Members
     -------
@@ -50,7 +51,8 @@ class Samples:
     @classmethod
     def of(cls, graph: Graph, search: States, check: States) -> Samples:
         """Evaluate a graph of the real dialect."""
-        values, others = (_columns(graph, states) for states in (search, check))
+        both = {word: np.concatenate([np.atleast_1d(search[word]), check[word]]) for word in search}
+        values, others = np.split(_columns(graph, both), [_count(search)], axis=1)
         largest = np.max(np.abs(values), axis=1).tolist()
         terms = np.zeros(len(graph.nodes))
         for i, node in enumerate(graph.nodes):
@@ -93,16 +95,35 @@ class Samples:
         return self.agree(np.arange(len(first)), first, first)
 
 
+def _count(states: States) -> int:
+    return max((np.size(x) for x in states.values()), default=1)
+
+
+def _is_steady(values: Any) -> bool:
+    """Whether values are one, to rounding."""
+    spread = np.max(values) - np.min(values)
+    return bool(spread <= TOLERANCE * np.max(np.abs(values)))
+
+
 def _columns(graph: Graph, states: States) -> Floats:
-    count = max((np.size(x) for x in states.values()), default=1)
-    result = np.empty((len(graph.nodes), count))
+    result = np.empty((len(graph.nodes), _count(states)))
     values: list[Any] = []
+    zeros: set[int] = set()  # nodes of which rounding alone is left
     for i, node in enumerate(graph.nodes):
         if node.op == names.INPUT:
             value = np.asarray(states[str(node.params[0])], dtype=np.float64)
         else:
-            rule = OPS[node.op].stand_in or OPS[node.op].floats
-            value = rule(node, [values[a] for a in node.args])
+            row, operands = OPS[node.op], [values[a] for a in node.args]
+            steady = all(a in zeros or _is_steady(values[a]) for a in node.args)
+            rule = row.floats if steady or row.stand_in is None else row.stand_in
+            value = rule(node, operands)
+            if row.family is Family.SUM:
+                terms = max(float(np.max(np.abs(x))) for x in operands)
+                zero = float(np.max(np.abs(value))) <= TOLERANCE * terms
+            else:
+                zero = node.op in (names.MUL, names.NEG) and not zeros.isdisjoint(node.args)
+            if zero:
+                zeros.add(i)
         values.append(value)
         result[i] = value
     return result
