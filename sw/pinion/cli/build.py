@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -177,7 +176,7 @@ def command(
         extra: dict[str, object] = {"ii_reason": " ".join(reasons)} if reasons else {}
         if kept:
             extra["opportunity"] = " ".join(kept)
-        steps_saved = [asdict(step) for step in saved]
+        steps_saved = [step.figures() for step in saved]
         put_json({**manifest.to_dict(), **extra, "savings": steps_saved, "folder": str(folder)})
         return
     for text in reasons:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -81,7 +80,7 @@ def command(
         extra: dict[str, object] = {}
         if wanted is not None:
             extra["function"] = _arrays(wanted, model)
-            extra["savings"] = [asdict(step) for step in steps]
+            extra["savings"] = [step.figures() for step in steps]
         if changed:
             extra["snapping"] = changed.figures()
         put_json({**summary, **extra})
@@ -255,12 +254,20 @@ def _show_arrays(function: Function, model: Model) -> None:
 
 
 def _show_savings(function: str, steps: Sequence[Saving]) -> None:
+    titles = {
+        "mul": "products",
+        "mul_const": "by constants",
+        "add": "additions",
+        "reciprocal": "reciprocals",
+        "trig": "sin/cos",
+    }
+    titles |= {name: name for step in steps for name in step.ops if name not in titles}
     out().print(
         table(
             "step",
             "what it does",
-            *("products", "by constants", "additions", "reciprocals", "sin/cos"),
-            rows=[(x.step, x.doc, x.mul, x.mul_const, x.add, x.reciprocal, x.trig) for x in steps],
+            *titles.values(),
+            rows=[(x.step, x.doc, *(x.ops.get(name, 0) for name in titles)) for x in steps],
             title=f"Operations of {function} after each step",
             left=2,
         )

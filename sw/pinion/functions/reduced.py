@@ -6,7 +6,9 @@ values that are made twice. They need states to look in; :func:`independent_stat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +45,16 @@ class Saving:
     Members
     -------
     step, doc : name of the step, and what it does.
-    mul, mul_const, add, reciprocal, trig : operations left, as ``build --json`` counts them.
+    ops : operations left by name (:func:`pinion.graph.op_counts`).
     """
 
     step: str
     doc: str
-    mul: int
-    mul_const: int
-    add: int
-    reciprocal: int
-    trig: int
+    ops: Mapping[str, int]
+
+    def figures(self) -> dict[str, Any]:
+        """As data that JSON can hold: the operations beside the step's name."""
+        return {"step": self.step, "doc": self.doc, **self.ops}
 
 
 def independent_states(
@@ -140,7 +142,7 @@ def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
     """
     table = []
     for step, doc, graph in _steps(model, function, costs):
-        table.append(Saving(step=step, doc=doc, **op_counts(graph)))
+        table.append(Saving(step=step, doc=doc, ops=op_counts(graph)))
     return table
 
 
