@@ -249,17 +249,17 @@ def _check_same(build: Build, function: Function) -> None:
                 f"'{function.name}' has {_listed(found)}: name the function that it was built of, "
                 "or build it again."
             )
-    for ours, theirs in zip(built.states, function.states, strict=True):
-        begins = ours.initials(build.model), theirs.initials(build.model)
-        for word, initial in begins[0].items():
-            if initial != begins[1][word]:
+    for then, now in zip(built.states, function.states, strict=True):
+        begins = now.initials(build.model)
+        for word, initial in then.initials(build.model).items():
+            if initial != begins[word]:
                 raise BuildError(
                     f"The folder was built with the state '{word}' beginning at {initial:g}, and "
-                    f"in '{function.name}' it begins at {begins[1][word]:g}: build it again."
+                    f"in '{function.name}' it begins at {begins[word]:g}: build it again."
                 )
 
 
-def _listed(blocks: Sequence[tuple[str, tuple[int, ...], bool]]) -> str:
+def _listed(blocks: Sequence[tuple[str, tuple[int | str, ...], bool]]) -> str:
     """Arrays of a function in a sentence."""
     return ", ".join(f"{name} {shape}" for name, shape, _ in blocks) or "none"
 
