@@ -14,6 +14,7 @@ from pinion.boards.ecp5.bitstream import MAPPED, NAME, SYNTH
 from pinion.cosim.netlist import cell_models, check_netlist, map_core, netlist_rtlil
 from pinion.cosim.stream import StreamError
 from pinion.flow.build import build
+from pinion.gateware.foreign import check_rtlil
 from pinion.gateware.yosys import run_yosys
 from pinion.link.build_files import NETLIST_CHECK
 
@@ -145,6 +146,7 @@ def test_block_rams_remember_and_begin_with_their_tables(tmp_path: Path) -> None
     )
     assert (tmp_path / "mapped.v").read_text().count("DP16KD #") == 2
     netlist = netlist_rtlil(tmp_path / "mapped.v", tmp_path)
+    check_rtlil(netlist.read_text(), where=netlist)  # it may become a program
     run_yosys([f"read_rtlil {netlist.name}", "write_verilog -noattr netlist.v"], folder=tmp_path)
     command = ["iverilog", "-g2005", "-s", "bench", "-o", "bench.vvp", "netlist.v"]
     subprocess.run([*command, "written.v", "bench.v"], cwd=tmp_path, check=True)

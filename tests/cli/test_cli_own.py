@@ -59,6 +59,19 @@ def test_verbs_take_a_file(folder: Path, pinion: Pinion) -> None:
     assert exported["name"] and (folder / "exported").is_dir()
 
 
+def test_operations_of_every_kind_are_counted(folder: Path, pinion: Pinion) -> None:
+    text = OWN.replace(
+        "return gain * x[::-1]", "return [absolute(x[0]), select(less(*x), gain, 0)]"
+    )
+    (folder / "own_file.py").write_text(
+        text.replace("uniform\n", "absolute, less, select, uniform\n")
+    )
+    shown = pinion("info", "none", "--function", "own_file.py:scaled")
+    assert all(f" {name} " in shown.out for name in ("products", "abs", "less", "select"))
+    built = pinion("build", "none", "own_file.py:scaled", "-o", "core", "--json").json
+    assert built["savings"][-1].items() >= {"abs": 1, "less": 1, "select": 1, "mul": 0}.items()
+
+
 def test_verbs_take_a_module_of_the_present_folder(folder: Path, pinion: Pinion) -> None:
     assert pinion("info", "none", "--function", "own_file:scaled", "--json").json["savings"]
     pinion("info", "two_link", "--function", "own_file:scaled").refused(

@@ -20,7 +20,7 @@ from pinion.cosim.reference import Reference, Words, request_words
 from pinion.cosim.scoreboard import first_divergence
 from pinion.cosim.stream import PATTERNS, pack_records, unpack_records
 from pinion.flow import Build, build
-from pinion.flow.build import make_design
+from pinion.flow.build import BuildError, make_design
 from pinion.functions import Function, row_of, sample
 from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
@@ -114,6 +114,19 @@ def test_verify_resets_the_state_in_the_middle(integrator: Path) -> None:
     assert 0 < figures["drift_max"]["y"] < 0.1
     budget, largest = figures["budget"]["y"], figures["error_max"]["y"]
     assert largest <= budget <= 50 * largest
+
+
+def test_a_function_of_other_states_is_refused(integrator: Path) -> None:
+    reference = Build.read(integrator)
+    sums, turn = INTEGRATOR.states
+    for states, sentence in (
+        ((), r"states sums \(2,\), turn \(\), and 'integrator' has none: name the function"),
+        ((turn, sums), r"and 'integrator' has turn \(\), sums \(2,\)"),
+        ((sums, replace(turn, initial=0.5)), r"'turn' beginning at 0\.125, and .* at 0\.5"),
+    ):
+        with pytest.raises(BuildError, match=sentence):
+            Reference(reference, replace(INTEGRATOR, states=states))
+    Reference(reference, INTEGRATOR)
 
 
 def test_a_delay_line_moves_on_every_cycle(tmp_path: Path) -> None:

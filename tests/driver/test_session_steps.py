@@ -137,6 +137,14 @@ def test_all_is_forgotten_but_what_is_in_a_transfer() -> None:
     assert made._bytes == 0 and made.empty
 
 
+def test_what_waits_behind_a_reset_may_go_on_waiting() -> None:
+    made = queue()
+    first, reset, second, again = Plain(), ResetRequest(), Plain(), ResetRequest()
+    made.waiting.extend([first, reset, second, again])
+    assert made.drop_all(until_reset=True) == [first]
+    assert list(made.waiting) == [reset, second, again]
+
+
 def test_a_batch_that_is_abandoned_keeps_what_was_launched() -> None:
     made = queue(window=1)
     running, waiting, done, reset = Plain(2), Plain(1), Plain(1), ResetRequest()
@@ -315,7 +323,8 @@ def test_a_broken_session_fails_everything_and_takes_a_reset() -> None:
     assert running.released == [(0, False)] and waiting.released == [(0, True)]
     with pytest.raises(TransportError, match="gone"):
         made.submit(Plain())
-    request = made.request_reset()
+    request = made.request_reset(state_only=True)
+    assert not request.state_only  # of a broken card no less than all
     task = made.next_task()
     assert isinstance(task, Recover) and task.request is request and task.fault is None
     made.resume([])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -96,6 +97,27 @@ def test_a_fault_ends_the_stream_and_nothing_is_sent_again() -> None:
         assert "states of the stream were lost" in sentence
         assert "call reset_state() to begin a new stream" in sentence
         assert device.profile.resent == 0
+        device.reset_state()
+        assert device.run(**requests(3)).tau[:, 0].tolist() == [2.0, 3.0, 4.0]
+
+
+def test_a_new_stream_may_be_asked_for_while_the_card_is_still_being_reset() -> None:
+    card, device = opened()
+    read = card.read_register
+    with device:
+
+        def once(packet: Any) -> None:
+            packet[70] ^= 1
+            card.spoil = lambda packet: None
+
+        def slowly(offset: int) -> int:
+            time.sleep(0.01)
+            return read(offset)
+
+        card.spoil = once
+        card.read_register = slowly  # type: ignore[method-assign]
+        with pytest.raises(TornStreamError):
+            device.run(**requests(8))
         device.reset_state()
         assert device.run(**requests(3)).tau[:, 0].tolist() == [2.0, 3.0, 4.0]
 

@@ -115,7 +115,8 @@ def map_core(folder: Path) -> Path:
 
 
 def netlist_rtlil(mapped: Path, work: Path) -> Path:
-    """RTLIL of a mapped core with cells replaced by their behaviour.
+    """RTLIL of a mapped core with cells replaced by their behaviour, and no trace of them left:
+    what becomes a program is checked for what cores hold.
 
     Parameters
     ----------
@@ -135,9 +136,9 @@ def netlist_rtlil(mapped: Path, work: Path) -> Path:
             "delete =DP16KD",  # there are only its ports
             # Deferred: a block RAM of its default width has no model.
             "read_verilog -defer models.v",
-            f"hierarchy -check -top {TOP}",
+            f"hierarchy -check -top {TOP} -purge_lib",
             "proc",
-            "flatten",
+            "flatten -noscopeinfo",
             "opt_expr",
             "opt_clean",
             "setattr -mod -unset keep_hierarchy *",

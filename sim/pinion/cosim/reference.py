@@ -6,7 +6,7 @@ floats have the budget that follows from the formats.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -239,16 +239,29 @@ def _check_same(build: Build, function: Function) -> None:
     for what, ours, theirs in (
         ("inputs", built.inputs, function.inputs),
         ("results", built.results, function.results),
+        ("states", built.states, function.states),
     ):
         held = [(b.name, b.shape, b.symmetric) for b in ours]
         found = [(b.name, b.dims(build.model), b.symmetric) for b in theirs]
         if held != found or built.name != function.name:
             raise BuildError(
-                f"The folder was built of '{built.name}' with the {what} "
-                f"{', '.join(f'{name} {shape}' for name, shape, _ in held)}, and '{function.name}' "
-                f"has {', '.join(f'{name} {shape}' for name, shape, _ in found)}: name the "
-                "function that it was built of, or build it again."
+                f"The folder was built of '{built.name}' with the {what} {_listed(held)}, and "
+                f"'{function.name}' has {_listed(found)}: name the function that it was built of, "
+                "or build it again."
             )
+    for then, now in zip(built.states, function.states, strict=True):
+        begins = now.initials(build.model)
+        for word, initial in then.initials(build.model).items():
+            if initial != begins[word]:
+                raise BuildError(
+                    f"The folder was built with the state '{word}' beginning at {initial:g}, and "
+                    f"in '{function.name}' it begins at {begins[word]:g}: build it again."
+                )
+
+
+def _listed(blocks: Sequence[tuple[str, tuple[int | str, ...], bool]]) -> str:
+    """Arrays of a function in a sentence."""
+    return ", ".join(f"{name} {shape}" for name, shape, _ in blocks) or "none"
 
 
 def make(folder: Path) -> Reference:

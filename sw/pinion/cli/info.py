@@ -254,18 +254,20 @@ def _show_arrays(function: Function, model: Model) -> None:
 
 
 def _show_savings(function: str, steps: Sequence[Saving]) -> None:
-    others = list(dict.fromkeys(name for step in steps for name in step.others))
-    rows = [
-        (x.step, x.doc, x.mul, x.mul_const, x.add, x.reciprocal, x.trig)
-        + tuple(x.others.get(name, 0) for name in others)
-        for x in steps
-    ]
+    titles = {
+        "mul": "products",
+        "mul_const": "by constants",
+        "add": "additions",
+        "reciprocal": "reciprocals",
+        "trig": "sin/cos",
+    }
+    titles |= {name: name for step in steps for name in step.ops if name not in titles}
     out().print(
         table(
             "step",
             "what it does",
-            *("products", "by constants", "additions", "reciprocals", "sin/cos", *others),
-            rows=rows,
+            *titles.values(),
+            rows=[(x.step, x.doc, *(x.ops.get(name, 0) for name in titles)) for x in steps],
             title=f"Operations of {function} after each step",
             left=2,
         )

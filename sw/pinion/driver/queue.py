@@ -154,22 +154,29 @@ class Queue:
         """Put packets, in order, before all others."""
         self.retries.extendleft(reversed(list(packets)))
 
-    def drop_all(self) -> list[Batch | ResetRequest]:
-        """Forget all but what is in `in_flight`; the batches and requests it belonged to."""
+    def drop_all(self, *, until_reset: bool = False) -> list[Batch | ResetRequest]:
+        """Forget all but what is in `in_flight`; the batches and requests it belonged to.
+
+        Parameters
+        ----------
+        until_reset : what waits, from the first request for a reset on, goes on waiting.
+        """
+        resets = (k for k, owner in enumerate(self.waiting) if isinstance(owner, ResetRequest))
+        end = next(resets, len(self.waiting)) if until_reset else len(self.waiting)
+        waiting = [self.waiting.popleft() for _ in range(end)]
         owners: dict[int, Batch | ResetRequest] = {}
         packets = [*self.mismatched, *self.received, *self.in_flight, *self.retries]
-        for owner in (*(packet.batch for packet in packets), *self.waiting):
+        for owner in (*(packet.batch for packet in packets), *waiting):
             owners[id(owner)] = owner
         for packet in self.received:
             self.done(packet)
         for packet in (*self.mismatched, *self.received, *self.retries):
             packet.batch.release(packet, reusable=False)
-        for owner in self.waiting:
+        for owner in waiting:
             if isinstance(owner, Batch):
                 owner.drop_ready()
         for dropped in (self.mismatched, self.received, self.retries):
             dropped.clear()
-        self.waiting.clear()
         return list(owners.values())
 
     def abandon(self) -> list[Batch | ResetRequest]:

@@ -146,7 +146,7 @@ class Session:
 
     def reset_state(self) -> None:
         """Reset the function's states when all that was submitted is done; errors of `reset`."""
-        self._state.request_reset(state_only=not self._state.broken).future.result()
+        self._state.request_reset(state_only=True).future.result()
 
     def stop(self, *, wait: bool) -> None:
         """Finish what was submitted, or only what was launched; returns when the threads ended."""
@@ -436,7 +436,8 @@ class Supervisor:
                 StateLostError(
                     f"The states of the stream were lost with a fault. {error} Requests behind it "
                     "were given up: call reset_state() to begin a new stream."
-                )
+                ),
+                until_reset=True,  # somebody may have asked for the new stream already
             )
             return
         again = self._seal_again(self._state.recall(), error)

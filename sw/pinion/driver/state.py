@@ -179,16 +179,16 @@ class SessionState:
 
         Parameters
         ----------
-        state_only : nothing but the states of the function, where the card works.
+        state_only : nothing but the states of the function, unless the session is broken.
 
         Raises
         ------
         DriverError
             When the session was stopped.
         """
-        request = ResetRequest(state_only=state_only)
         with self._lock:
             self._check_open()
+            request = ResetRequest(state_only=state_only and self._reason is None)
             self._queue.waiting.append(request)
             self._to_supervise.notify()
         return request
@@ -410,10 +410,15 @@ class SessionState:
         if recovery is not None and recovery.request is not None:
             recovery.request.future.set_result(None)
 
-    def break_down(self, reason: Failure) -> None:
-        """Nothing works any more: everything that waits fails with the reason."""
+    def break_down(self, reason: Failure, *, until_reset: bool = False) -> None:
+        """Nothing works any more: everything that waits fails with the reason.
+
+        Parameters
+        ----------
+        until_reset : a reset mends it, and what waits from the first one on stays.
+        """
         with self._lock:
-            owners = self._queue.drop_all()
+            owners = self._queue.drop_all(until_reset=until_reset)
             recovery, self._recovery = self._recovery, None
             for fault in (self._fault, recovery.fault if recovery is not None else None):
                 if fault is not None and fault.packet is not None:

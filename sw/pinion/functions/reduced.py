@@ -7,7 +7,8 @@ values that are made twice. They need states to look in; :func:`independent_stat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,23 +45,16 @@ class Saving:
     Members
     -------
     step, doc : name of the step, and what it does.
-    mul, mul_const, add, reciprocal, trig : operations left, as ``build --json`` counts them.
-    others : other functions left, by the column that counts them.
+    ops : operations left by name (:func:`pinion.graph.op_counts`).
     """
 
     step: str
     doc: str
-    mul: int
-    mul_const: int
-    add: int
-    reciprocal: int
-    trig: int
-    others: Mapping[str, int]
+    ops: Mapping[str, int]
 
-    def figures(self) -> dict[str, str | int]:
-        """All of it, other functions beside the rest, as ``op_counts`` has them."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**named, **named.pop("others")}
+    def figures(self) -> dict[str, Any]:
+        """As data that JSON can hold: the operations beside the step's name."""
+        return {"step": self.step, "doc": self.doc, **self.ops}
 
 
 def independent_states(
@@ -148,9 +142,7 @@ def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
     """
     table = []
     for step, doc, graph in _steps(model, function, costs):
-        counts = op_counts(graph)
-        common = {field.name: counts.pop(field.name) for field in fields(Saving)[2:-1]}
-        table.append(Saving(step=step, doc=doc, **common, others=counts))
+        table.append(Saving(step=step, doc=doc, ops=op_counts(graph)))
     return table
 
 
