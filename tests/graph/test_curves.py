@@ -9,7 +9,7 @@ import pytest
 
 from pinion.dynamics.scalar import arctan2, look_up, sqrt
 from pinion.fixedpoint.piecewise import Piecewise
-from pinion.graph import Graph, GraphError, Node, Tracer, evaluate_floats, names
+from pinion.graph import Graph, GraphError, Node, Tracer, evaluate_floats
 from pinion.graph.check import verify
 from pinion.graph.evaluate import adjoints, node_floats
 from pinion.graph.interchange import dumps, loads
@@ -48,7 +48,7 @@ def test_a_table_travels_with_its_graph() -> None:
     assert format_graph(again) == format_graph(graph)
     fixed = lower(fold(graph), FormatPlan.parse("q16.16"))
     assert loads(dumps(fixed)) == fixed
-    node = next(node for node in fixed.nodes if node.op == names.LOOK_UP)
+    node = next(node for node in fixed.nodes if node.op == "look_up")
     assert Piecewise.parse(str(node.params[0])) == TANH
 
 

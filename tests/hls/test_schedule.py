@@ -351,7 +351,8 @@ def test_formats_change_a_schedule_through_the_latencies_of_table_units_alone() 
     finer = timing_for(FormatPlan.parse("q10.26"))
     assert timing_for(Q16) == TIMING != finer
     tables = {"sincos": TIMING.sincos, "reciprocal": TIMING.reciprocal}
-    assert replace(finer, word=TIMING.word, **tables) == TIMING
+    words = {"word": TIMING.word, "point": TIMING.point}  # what other functions' latencies follow
+    assert replace(finer, **words, **tables) == TIMING
     for name in ("rnea", "minv"):  # `designed` gives both formats the latencies of q16.16
         other = designed("iiwa14", 8, "q12.20", name=name).binding.schedule
         assert other.start == designed("iiwa14", 8, name=name).binding.schedule.start, name

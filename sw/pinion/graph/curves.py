@@ -19,7 +19,6 @@ from pinion.fixedpoint.piecewise import Piecewise
 from pinion.fixedpoint.sqrt import Sqrt
 from pinion.fixedpoint.table import Table
 
-from . import names
 from .graph import Node
 from .op import Family, Op, Point, constant_format
 from .rules import Exact, format_complaint
@@ -182,7 +181,7 @@ def _look_up_check(node: Node) -> str:
 
 ROWS = (
     Op(
-        name=names.SQRT,
+        name="sqrt",
         family=Family.FUNCTION,
         doc="square root, 0 for operands below 0, which are flagged; params: [width, frac]",
         arity=1,
@@ -203,7 +202,7 @@ ROWS = (
         counted="sqrt",
     ),
     Op(
-        name=names.ARCTAN2,
+        name="arctan2",
         family=Family.FUNCTION,
         doc="angle in radians of the vector (b, a) from the first axis, -pi to pi, 0 for (0, 0), "
         "which is flagged; params: [width, frac]",
@@ -227,7 +226,7 @@ ROWS = (
         counted="arctan2",
     ),
     Op(
-        name=names.LOOK_UP,
+        name="look_up",
         family=Family.FUNCTION,
         doc="a function of one variable as polynomials on segments, clamped to its ends; params: "
         "the table's numbers as a text: low, high, logarithm of the segments' width, degree, "

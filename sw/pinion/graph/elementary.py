@@ -267,7 +267,7 @@ ROWS = (
         check=_clamp_check,
     ),
     Op(
-        name=names.HYPOT2,
+        name="hypot2",
         family=Family.FUNCTION,
         doc="a^2 + b^2, rounded once; params: [width, frac]",
         arity=2,

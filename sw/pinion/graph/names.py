@@ -1,4 +1,4 @@
-"""Names of the operations; what each means stands in the table (:mod:`.ops`)."""
+"""Names of operations that code compares with or emits; the table (:mod:`.ops`) has them all."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ SIN: Final = "sin"
 COS: Final = "cos"
 RECIPROCAL: Final = "reciprocal"
 CLAMP: Final = "clamp"
-HYPOT2: Final = "hypot2"
-SQRT: Final = "sqrt"
-ARCTAN2: Final = "arctan2"
-LOOK_UP: Final = "look_up"
 ABS: Final = "abs"
 MINIMUM: Final = "minimum"
 MAXIMUM: Final = "maximum"
