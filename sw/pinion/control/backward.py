@@ -113,7 +113,8 @@ def scanned(problem: Quadratic) -> Feedback:
     k, K = gain[..., m], gain[..., :m]
     slope = np.einsum("nki,nki->n", k, by_u)
     curve = np.einsum("nki,nkij,nkj->n", k, by_uu, k)
-    return _checked(k, K, slope, curve, fine.all(axis=1), levels[0] + 1)
+    every = np.asarray(fine.all(axis=1))
+    return _checked(k, K, slope, curve, every, levels[0] + 1)
 
 
 PASSES: dict[str, Callable[[Quadratic], Feedback]] = {"serial": recursion, "parallel": scanned}
@@ -138,13 +139,13 @@ def _solved(matrix: Floats, right: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """
     lead, p = matrix.shape[:-2], matrix.shape[-1]
     flat = matrix.reshape(-1, p, p)
-    finite = np.isfinite(flat).all(axis=(1, 2))
+    finite = np.asarray(np.isfinite(flat).all(axis=(1, 2)))
     safe = np.where(finite[:, None, None], flat, np.eye(p))
-    fine = finite & (np.linalg.eigvalsh(safe)[:, 0] > 0.0)
+    fine = np.asarray(finite & (np.linalg.eigvalsh(safe)[:, 0] > 0.0))
     safe = np.where(fine[:, None, None], safe, np.eye(p))
     found = np.linalg.solve(safe, right.reshape(-1, *right.shape[-2:]))
-    found = np.where(fine[:, None, None], found, 0.0)
-    return found.reshape(right.shape), fine.reshape(lead)
+    kept: Floats = np.where(fine[:, None, None], found, 0.0)
+    return kept.reshape(right.shape), fine.reshape(lead)
 
 
 def _checked(

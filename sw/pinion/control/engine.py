@@ -102,7 +102,7 @@ class ArrayEngine:
         return made.slope, curve, made.good
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Costs (n,) with a share (n,) of each feedback; infinite for problems that are not asked."""
+        """Costs (n,) with a share (n,) of each feedback; infinite where none was asked for."""
         assert self._feedback is not None
         with self._timed("rollouts"), np.errstate(all="ignore"):
             x, u = self.x[which], self.u[which]

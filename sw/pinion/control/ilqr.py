@@ -69,13 +69,26 @@ class Engine(Protocol):
     saturated: int
     seconds: dict[str, float]
 
-    def start(self, u: Floats) -> None: ...
-    def expand(self) -> None: ...
-    def backward(self, damping: Floats) -> tuple[Floats, Floats, Flags]: ...
-    def roll(self, shares: Floats, which: Flags) -> Floats: ...
-    def accept(self, which: Flags) -> None: ...
-    def keep(self, which: Flags) -> None: ...
-    def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]: ...
+    def start(self, u: Floats) -> None:
+        """Roll a first guess out."""
+
+    def expand(self) -> None:
+        """Make dynamics linear and costs quadratic."""
+
+    def backward(self, damping: Floats) -> tuple[Floats, Floats, Flags]:
+        """Find feedback: slope, curve, and where there is any."""
+
+    def roll(self, shares: Floats, which: Flags) -> Floats:
+        """Try a share of the feedback of some problems: costs."""
+
+    def accept(self, which: Flags) -> None:
+        """Take trials over."""
+
+    def keep(self, which: Flags) -> None:
+        """Drop all other problems."""
+
+    def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
+        """States, efforts and feedback of some problems."""
 
 
 def solve(
