@@ -1,12 +1,14 @@
 """Control on top of dynamics: motions found by optimisation, on every backend.
 
 A :class:`Plant` steps a robot and makes its steps linear; a :class:`Problem` says where motions
-start and what they cost; :func:`solve` finds them.
+start and what they cost; :func:`solve` finds them, and :func:`solve_compiled` many at a time with
+every step compiled.
 """
 
 from __future__ import annotations
 
 from .backward import PASSES
+from .compiled import Kernels, solve_compiled
 from .cost import Cost, CostModel, Target, Weights
 from .errors import ControlError
 from .ilqr import Options, solve
@@ -19,6 +21,7 @@ __all__ = [
     "ControlError",
     "Cost",
     "CostModel",
+    "Kernels",
     "Options",
     "Plant",
     "Problem",
@@ -26,4 +29,5 @@ __all__ = [
     "Target",
     "Weights",
     "solve",
+    "solve_compiled",
 ]

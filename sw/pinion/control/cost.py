@@ -125,6 +125,33 @@ class Target:
             tip=None if self.tip is None else chosen(self.tip),
         )
 
+    def spread(self, count: int) -> Target:
+        """The same with a target for each of so many problems."""
+
+        def wide(x: Floats) -> Floats:
+            return np.broadcast_to(x, (count, *x.shape[1:]))
+
+        return Target(
+            q=wide(self.q),
+            qd=wide(self.qd),
+            tau=wide(self.tau),
+            tip=None if self.tip is None else wide(self.tip),
+        )
+
+    def joined(self, other: Target) -> Target:
+        """The targets of some problems and others."""
+
+        def both(x: Floats, y: Floats) -> Floats:
+            knots = max(x.shape[1], y.shape[1])
+            return np.concatenate([np.broadcast_to(z, (len(z), knots, z.shape[2])) for z in (x, y)])
+
+        return Target(
+            q=both(self.q, other.q),
+            qd=both(self.qd, other.qd),
+            tau=both(self.tau, other.tau),
+            tip=None if self.tip is None or other.tip is None else both(self.tip, other.tip),
+        )
+
 
 @dataclass(frozen=True)
 class Expansion:

@@ -62,15 +62,24 @@ class ArrayEngine:
         yield
         self.seconds[part] += time.perf_counter() - start
 
-    def start(self, u: Floats) -> None:
-        """Roll efforts (n, knots, nv) out from where the problems start."""
+    def add(self, problem: Problem, u: Floats) -> None:
+        """Roll efforts (n, knots, nv) of more problems out from where they start."""
         with self._timed("rollouts"):
-            x = np.empty((len(u), self.problem.knots + 1, 2 * self.problem.model.nv))
-            x[:, 0] = self.problem.start
-            for k in range(self.problem.knots):
+            x = np.empty((len(u), problem.knots + 1, 2 * problem.model.nv))
+            x[:, 0] = problem.start
+            for k in range(problem.knots):
                 x[:, k + 1] = self.plant.step(x[:, k], u[:, k])
-            self.x, self.u = x, u.copy()
-            self.cost = self._costs_of(x, u)
+                if not (np.abs(x[:, k + 1]) < LOST).all():
+                    raise ControlError(NO_GUESS)
+            cost = self.costs.values(x, u, problem.target).sum(axis=1)
+            if len(self.x):
+                self.problem = self.problem.joined(problem)
+                x = np.concatenate([self.x, x])
+                u = np.concatenate([self.u, u])
+                cost = np.concatenate([self.cost, cost])
+            else:
+                self.problem = problem
+            self.x, self.u, self.cost = x, u.copy(), np.asarray(cost)
 
     def expand(self) -> None:
         """Make dynamics linear and costs quadratic along the trajectories."""
@@ -141,8 +150,9 @@ class ArrayEngine:
         if self._feedback is not None:
             self.K = self._feedback.K
 
-    def keep(self, which: Flags) -> None:
+    def keep(self, which: Flags, *, more: bool) -> None:
         """Drop all other problems."""
+        del more
         self.problem = self.problem.at(which)
         self.x, self.u, self.cost = self.x[which], self.u[which], self.cost[which]
         self.K = self.K[which]
@@ -155,6 +165,8 @@ class ArrayEngine:
         target = self.problem.target if which is None else self.problem.target.at(which)
         return np.asarray(self.costs.values(x, u, target).sum(axis=1))
 
+
+NO_GUESS = "A first guess leads to no finite cost: give another, or a shorter motion."
 
 LOST = 1e6
 """Efforts, positions and rates above it are of a trial that has failed."""

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .engine import ArrayEngine
+from .engine import NO_GUESS, ArrayEngine
 from .errors import ControlError
 from .plant import Plant
 from .problem import Problem, Solution
@@ -69,8 +69,8 @@ class Engine(Protocol):
     saturated: int
     seconds: dict[str, float]
 
-    def start(self, u: Floats) -> None:
-        """Roll a first guess out."""
+    def add(self, problem: Problem, u: Floats) -> None:
+        """Roll first guesses of more problems out."""
 
     def expand(self) -> None:
         """Make dynamics linear and costs quadratic."""
@@ -84,8 +84,8 @@ class Engine(Protocol):
     def accept(self, which: Flags) -> None:
         """Take trials over."""
 
-    def keep(self, which: Flags) -> None:
-        """Drop all other problems."""
+    def keep(self, which: Flags, *, more: bool) -> None:
+        """Drop all other problems; ``more`` says whether others will take their places."""
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """States, efforts and feedback of some problems."""
@@ -126,49 +126,59 @@ def iterate(
     *,
     guess: ArrayLike | None = None,
     options: Options | None = None,
+    width: int = 0,
     report: Callable[[int, Floats], None] | None = None,
 ) -> Solution:
-    """`solve` with an engine of one's own."""
+    """`solve` with an empty engine; ``width`` problems at once, the next where one ends; 0: all."""
     began = time.perf_counter()
     chosen = options or Options()
     count, knots, nv = problem.count, problem.knots, problem.model.nv
     u = problem.held() if guess is None else np.array(guess, dtype=np.float64)
     if u.shape != (count, knots, nv):
         raise ControlError(f"The guess has the shape {u.shape}: it must be {(count, knots, nv)}.")
-    engine.start(u)
-    if not np.isfinite(engine.cost).all():
-        raise ControlError("The first guess leads to no finite cost: give another, or shorter.")
     found_x, found_u = np.zeros((count, knots + 1, 2 * nv)), np.zeros((count, knots, nv))
     found_K = np.zeros((count, knots, nv, 2 * nv))
-    cost = np.array(engine.cost, dtype=np.float64)
+    cost = np.zeros(count)
     converged, iterations = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
-    history = [cost.copy()]
-    active = np.arange(count)
+    history = np.zeros((chosen.iterations + 1, count))
     damping = np.full(count, chosen.damping)
-    for number in range(chosen.iterations):
+    active = np.zeros(0, dtype=np.intp)
+    waiting = np.arange(count)
+    most = width or count
+    rounds = 0
+    while len(active) or len(waiting):
+        room = most - len(active)
+        # A few at a time would cost as much as many.
+        if len(waiting) and room >= min(len(waiting), max(1, most // 8)):
+            own, waiting = waiting[:room], waiting[room:]
+            engine.add(problem.at(own), u[own])
+            active = np.concatenate([active, own])
+            cost[active] = engine.cost
+            if not np.isfinite(engine.cost).all():
+                raise ControlError(NO_GUESS)
+            history[0, own] = cost[own]
         before = cost[active]
         engine.expand()
-        stepped, step_damping = _improve(engine, before, damping[active], chosen)
-        damping[active] = step_damping
+        stepped, damping[active] = _improve(engine, before, damping[active], chosen)
         cost[active] = engine.cost
         iterations[active] += 1
-        history.append(cost.copy())
+        history[iterations[active], active] = cost[active]
+        rounds += 1
         if report is not None:
-            report(number + 1, cost)
-        gained = before - cost[active]
-        done = stepped & (gained <= chosen.tolerance * np.abs(before))
+            report(rounds, cost)
+        done = stepped & (before - cost[active] <= chosen.tolerance * np.abs(before))
         # No share of any feedback helps: the best that this gradient can find.
-        stuck = ~stepped & (step_damping >= chosen.most)
-        last = number + 1 == chosen.iterations
-        ends = done | stuck | last
+        stuck = ~stepped & (damping[active] >= chosen.most)
+        ends = done | stuck | (iterations[active] >= chosen.iterations)
         if ends.any():
             own = active[ends]
             found_x[own], found_u[own], found_K[own] = engine.trajectories(ends)
             converged[own] = done[ends]
             active = active[~ends]
-            if not len(active):
-                break
-            engine.keep(~ends)
+            engine.keep(~ends, more=bool(len(waiting)))
+    history = history[: iterations.max() + 1]
+    later = np.arange(len(history))[:, None] > iterations
+    history = np.where(later, cost, history)
     seconds = dict(engine.seconds)
     seconds["rest"] = time.perf_counter() - began - sum(seconds.values())
     return Solution(
@@ -178,7 +188,7 @@ def iterate(
         cost=cost,
         converged=converged,
         iterations=iterations,
-        costs=np.stack(history),
+        costs=history,
         saturated=engine.saturated,
         seconds=seconds,
     )

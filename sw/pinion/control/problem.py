@@ -108,6 +108,17 @@ class Problem:
             target=self.target.at(index),
         )
 
+    def joined(self, other: Problem) -> Problem:
+        """These problems and others of the same robot, cost and length behind them."""
+        return Problem(
+            model=self.model,
+            knots=self.knots,
+            dt=self.dt,
+            cost=self.cost,
+            start=np.concatenate([self.start, other.start]),
+            target=self.target.spread(self.count).joined(other.target.spread(other.count)),
+        )
+
 
 @dataclass(frozen=True)
 class Solution:
