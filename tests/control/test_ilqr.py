@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from pinion.functions import Closing, Result
 from .problems import GOAL, reach, small
 
 KINDS: list[dict[str, bool]] = [{}, {"tip": True, "limits": True}]
+GRIPPER = str(Path(__file__).resolve().parents[2] / "examples/gripper.urdf")
 FINE = Options(tolerance=1e-10)
 
 
@@ -159,3 +161,18 @@ def test_what_does_not_fit(arm: Plant) -> None:
         Options(iterations=0)
     with pytest.raises(ControlError, match="damping"):
         Options(damping=0.0)
+
+
+def test_joints_that_slide_and_joints_that_follow() -> None:
+    """A gripper: its finger slides, the other one follows it."""
+    with Plant.open(GRIPPER, dt=0.01, device="cpu") as plant:
+        cost = small(limits=True).cost
+        rng = np.random.default_rng(2)
+        start = rng.uniform(0.0, 0.02, (20, plant.model.nq))
+        problem = Problem.of(
+            plant.model, knots=15, dt=0.01, cost=cost, start=start, goal=start[::-1]
+        )
+        wanted = solve(problem, plant)
+        found = solve_compiled(problem, Kernels.compile(GRIPPER, cost, 0.01))
+    np.testing.assert_array_equal(found.iterations, wanted.iterations)
+    np.testing.assert_allclose(found.costs, wanted.costs, rtol=1e-8)

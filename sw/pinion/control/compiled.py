@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
-from pinion.robot import Model, load
+from pinion.robot import Model, coupled, load
 
 from .cost import Cost
 from .errors import ControlError
@@ -68,7 +68,7 @@ class Kernels:
         ValueError
             Subclasses with a sentence: an unknown robot, dtype or option, no compiler.
         """
-        model = load(robot) if isinstance(robot, str) else robot
+        model = coupled(load(robot) if isinstance(robot, str) else robot)
 
         def made(row: Any) -> cpu.Kernel:
             return cpu.compile(model, row, dtype=dtype, layout="blocks", **options)

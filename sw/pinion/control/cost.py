@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.robot import Model
+from pinion.robot import Model, ties
 
 from .errors import ControlError
 
@@ -88,8 +88,15 @@ class Cost:
 
 def soft_limits(model: Model, cost: Cost) -> tuple[Floats, Floats]:
     """Ends (nq,) inside which limits cost nothing; infinite where a joint has none."""
-    low = np.array([body.joint.lower for body in model.bodies], dtype=np.float64)
-    high = np.array([body.joint.upper for body in model.bodies], dtype=np.float64)
+    low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
+    for body, tie in zip(model.bodies, ties(model), strict=True):
+        ends = body.joint.lower, body.joint.upper
+        if not ends[0] < ends[1] or tie.ratio == 0.0:
+            continue
+        # Of one that mimics another: what keeps it inside. One's own ratio is 1.
+        least, most = sorted((end - tie.offset) / tie.ratio for end in ends)
+        own = model.q_slices[tie.leader]
+        low[own], high[own] = np.maximum(low[own], least), np.minimum(high[own], most)
     bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
     middle = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0.0)
     half = np.where(bounded, np.where(bounded, high, 0) - middle, np.inf)

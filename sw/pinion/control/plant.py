@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from pinion import dynamics
 from pinion.api import backend
 from pinion.functions import Backend, Closing, Function, Result, row_of
-from pinion.robot import Model, load
+from pinion.robot import Model, coupled, load
 
 from .errors import ControlError
 
@@ -53,7 +53,7 @@ class Plant(Closing):
 
     Members
     -------
-    model : the robot.
+    model : the robot, joints that mimic others coupled to them.
     dt : length of a step [s].
     method : of `METHODS`.
     gradients : computes ``qdd, dqdd_dq, dqdd_dqd, minv`` of ``q, qd, tau``.
@@ -75,6 +75,7 @@ class Plant(Closing):
             raise ControlError(
                 f"There is no method '{method}' of integration; choose one of {', '.join(METHODS)}."
             )
+        model = coupled(model)
         if model.nq != model.nv:
             raise ControlError(
                 f"{model.name} has {model.nq} positions and {model.nv} velocities: control takes "
@@ -109,7 +110,7 @@ class Plant(Closing):
         ValueError
             Subclasses with a sentence: an unknown robot, device or option, a step that is none.
         """
-        model = load(robot) if isinstance(robot, str) else robot
+        model = coupled(load(robot) if isinstance(robot, str) else robot)
         gradients: Backend = (
             Float64(model, gradient_row())
             if device == "float"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.robot import Model
+from pinion.robot import Model, coupled
 
 from .cost import Cost, Target
 from .errors import ControlError
@@ -23,7 +23,7 @@ class Problem:
 
     Members
     -------
-    model : the robot.
+    model : the robot, joints that mimic others coupled to them.
     knots : steps.
     dt : length of each [s].
     cost : weights.
@@ -66,6 +66,7 @@ class Problem:
         ControlError
             When a shape does not fit or a number is not finite.
         """
+        model = coupled(model)
         nv = model.nv
         if knots < 1:
             raise ControlError(f"A motion has at least 1 step, not {knots}.")
