@@ -150,20 +150,27 @@ def sample(
             drawn = np.where(slow, rng.uniform(-2.0, 2.0, shape) * function.friction_width, drawn)
         return drawn
 
-    positions = rng.uniform(low, high, (count, model.nq)) * scale
-    for own, _ in rotation_slices(model):
-        direction = rng.normal(size=(count, own.stop - own.start))
-        positions[:, own] = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+    def positions() -> Floats:
+        found = rng.uniform(low, high, (count, model.nq)) * scale
+        for own, _ in rotation_slices(model):
+            direction = rng.normal(size=(count, own.stop - own.start))
+            found[:, own] = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+        return found
+
+    def accelerations() -> Floats:
+        return unit() * QDD_RANGE * scale
 
     # What follows from a state follows from the state as it travels, in float32.
     q, qd, qdd = (
         array.astype(np.float32).astype(np.float64)
-        for array in (
-            positions,
-            rates(),
-            unit() * QDD_RANGE * scale,
-        )
+        for array in (positions(), rates(), accelerations())
     )
+    state = {Quantity.POSITION: q, Quantity.VELOCITY: qd, Quantity.ACCELERATION: qdd}
+    another = {
+        Quantity.POSITION: positions,
+        Quantity.VELOCITY: rates,
+        Quantity.ACCELERATION: accelerations,
+    }
 
     fext: Floats | None = None
     if any(block.sampling is Quantity.EXTERNAL_FORCE for block in function.inputs):
@@ -172,12 +179,9 @@ def sample(
 
     def drawn(block: Block) -> Floats:
         match block.sampling:
-            case Quantity.POSITION:
-                return q
-            case Quantity.VELOCITY:
-                return qd
-            case Quantity.ACCELERATION:
-                return qdd
+            case Quantity.POSITION | Quantity.VELOCITY | Quantity.ACCELERATION as quantity:
+                # The first is of the state; another, a reference say, is of none.
+                return state.pop(quantity) if quantity in state else another[quantity]()
             case Quantity.EFFORT:
                 return dynamics.rnea(
                     model,
