@@ -1,0 +1,309 @@
+"""Ranges that hold: what values of a fixed graph can be over a box of requests, all of them.
+
+Each node has three: of its real value, of what the core has for it, and of how far the two are
+apart. Only requests that raise no flag count: there every value is inside its format, since
+rounding to a format flags what it limits, inputs do as they are converted, and exact sums and
+products have the widths that they need. So a format bounds the core's value, and the real one with
+it, whatever the box.
+
+Plain intervals forget what belongs together. Three rules remember some of it, of real values:
+
+- x cos(t) + y sin(t) is at most the root of x^2 + y^2, and vectors of such sums are no longer than
+  what they turn: the length of a vector passes through any number of rotations as it is;
+- sums are looked through down to products, and like terms are one: x y + (z - x y) is z;
+- x y is at most half of x^2 + y^2, and that of a vector's coordinates is its length squared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pinion.graph import Graph, GraphError, Node, names
+from pinion.graph.evaluate import formats
+
+from .budget import introduced_errors
+from .intervals import Float, Interval, up, up_hypot
+from .terms import Term, Turn, exact_nodes, looked_through, terms_of, turns
+
+# Introduced errors are computed in floats, and are off by far less than this, relative.
+_COMPUTED = 2.0**-20
+
+# Vectors of more coordinates are as long as these allow.
+_MOST_COORDINATES = 6
+
+BENDS = (names.ABS, names.MINIMUM, names.MAXIMUM, names.CLAMP)
+"""Operations whose slopes are between -1 and 1."""
+
+# Squares of factors by exact node: the vector of the nodes, each times its factor.
+_Vector = dict[int, int]
+
+
+def check_bounded(graph: Graph) -> None:
+    """Refuse a graph with an operation for which no rule holds everywhere.
+
+    Raises
+    ------
+    GraphError
+        With the operation's name, or that of a state.
+    """
+    if graph.states:
+        raise GraphError(
+            "No bound of errors holds for every request of a function with states, such as "
+            f"'{graph.states[0].word}', over which errors add up: verify it without a bound."
+        )
+    known = (names.INPUT, names.CONST, *names.TRIG, *BENDS)
+    for i, node in enumerate(graph.nodes):
+        if node.op not in known and terms_of(node) is None:
+            raise GraphError(
+                f"No bound of errors is known for the operation '{node.op}' (%{i}, "
+                f"{node.line or 'no line'}): there are bounds for functions of sums, products, "
+                "sines, cosines, magnitudes and limits, such as rnea, rnea_derivatives and crba; "
+                "verify this one without a bound."
+            )
+
+
+class Enclosure:
+    """Ranges of every node over a box of requests.
+
+    Parameters
+    ----------
+    graph : of the fixed dialect, which :func:`check_bounded` accepts.
+    box : ends of each input, by word.
+
+    Members
+    -------
+    real, core : ranges of each node.
+    strayed : how far both are apart at most.
+    introduced : the part of that which a node adds itself, (nodes,).
+    terms : each node as a sum, None where it is none.
+    turns : sines and cosines by node.
+
+    Raises
+    ------
+    GraphError
+        When every request of the box raises the flag.
+    """
+
+    def __init__(self, graph: Graph, box: Mapping[str, Interval]) -> None:
+        self.graph = graph
+        self.turns: Mapping[int, Turn] = turns(graph)
+        self.terms = [terms_of(node) for node in graph.nodes]
+        self.introduced = introduced_errors(graph) * (1.0 + _COMPUTED)
+        self.real: list[Interval] = []
+        self.core: list[Interval] = []
+        self.strayed: list[Float] = []
+        self._box = box
+        self._exact = exact_nodes(graph)
+        self._whole = looked_through(graph, self.terms, self._exact)
+        self._lengths: dict[frozenset[tuple[int, int]], Float] = {}
+        for i, fmt in enumerate(formats(graph)):
+            real, strayed = self._real(i), self._distance(i)
+            core = real.widened(strayed).meet(Interval.between(fmt.min, fmt.max))
+            real = real.meet(core.widened(strayed))
+            if core.empty or real.empty:
+                node = graph.nodes[i]
+                raise GraphError(
+                    f"Every request of the box raises the flag: %{i} ({node.op}, "
+                    f"{node.line or 'no line'}) does not fit {fmt.name}, which ends at "
+                    f"{fmt.max:g}. Build with a format of more integer bits."
+                )
+            self.real.append(real)
+            self.core.append(core)
+            self.strayed.append(strayed)
+            self.real[self._exact[i]] = real  # they are one value
+
+    def middle(self, i: int) -> Interval:
+        """Means of a node's real value and the core's: slopes of products between the two."""
+        return self.real[i].middle(self.core[i])
+
+    def slope(self, node: Node) -> Interval:
+        """By which factor an operation that bends passes on an operand's error."""
+        if node.op != names.ABS:
+            return Interval.between(0.0, 1.0)
+        (a,) = node.args
+        low = min(self.real[a].low, self.core[a].low)
+        high = max(self.real[a].high, self.core[a].high)
+        return Interval.between(1.0 if low >= 0 else -1.0, -1.0 if high <= 0 else 1.0)
+
+    def rotated(self, angle: int, x: Interval, y: Interval) -> Interval:
+        """x cos(t) + y sin(t), t being a node's real value, of any x and y inside."""
+        t = self.real[angle]
+        apart = t.cosine() * x + t.sine() * y
+        return apart.meet(Interval.ball(up_hypot(x.magnitude, y.magnitude)))
+
+    # -- Real values ------------------------------------------------------------------------------
+
+    def _real(self, i: int) -> Interval:
+        node = self.graph.nodes[i]
+        args = [self.real[a] for a in node.args]
+        match node.op:
+            case names.QUANTIZE:
+                return args[0]
+            case names.INPUT:
+                return self._box[str(node.params[0])]
+            case names.CONST:
+                return Interval.between(float(node.params[0]), float(node.params[0]))
+            case names.COS:
+                return args[0].cosine()
+            case names.SIN:
+                return args[0].sine()
+            case names.ABS:
+                return Interval(np.maximum(np.maximum(args[0].low, -args[0].high), 0.0),
+                                args[0].magnitude)  # fmt: skip
+            case names.MINIMUM:
+                return Interval(min(a.low for a in args), min(a.high for a in args))
+            case names.MAXIMUM:
+                return Interval(max(a.low for a in args), max(a.high for a in args))
+            case names.CLAMP:
+                ends = [float(end) for end in node.params[:2]]
+                return Interval(np.clip(args[0].low, *ends), np.clip(args[0].high, *ends))
+        own, whole = self.terms[i], self._whole[i]
+        assert own is not None and whole is not None  # `check_bounded` has seen to it
+        found = self._sum(own).meet(self._by_angle(whole))
+        if not self._turned(i):
+            return found
+        return found.meet(Interval.ball(self._turned_length({i: 1}, i)))
+
+    def _sum(self, terms: Sequence[Term]) -> Interval:
+        total = Interval.between(0.0, 0.0)
+        for times, a, b in terms:
+            value = self.real[a] if b is None else self._product(a, b)
+            total = total + value.times(times)
+        return total
+
+    def _product(self, a: int, b: int) -> Interval:
+        a, b = self._exact[a], self._exact[b]
+        if a == b:
+            return self.real[a].square()
+        if a in self.turns or b in self.turns:
+            return self.real[a] * self.real[b]
+        length = self._length({a: 1, b: 1})
+        return (self.real[a] * self.real[b]).meet(Interval.ball(up(up(length * length) * 0.5)))
+
+    def _by_angle(self, terms: Sequence[Term]) -> Interval:
+        """A sum of exact nodes, by the rules for sums of squares and for each angle."""
+        rest: list[Term] = []
+        squares: tuple[_Vector, _Vector] = ({}, {})
+        factors: dict[int, tuple[list[Term], list[Term]]] = {}
+        for term in terms:
+            if (found := self._turn_in(term)) is not None:
+                turn, other = found
+                factors.setdefault(turn.angle, ([], []))[turn.sine].append(
+                    Term(term.times, other, None)
+                )
+            elif term.first == term.second:
+                squares[term.times < 0][term.first] = abs(term.times)
+            else:
+                rest.append(term)
+        total = self._sum(rest)
+        for sign, vector in zip((1, -1), squares, strict=True):
+            own = self._sum([Term(times, a, a) for a, times in vector.items()])
+            length = self._length(vector) if vector else np.float64(0.0)
+            total = total + own.meet(Interval(np.float64(0.0), up(length * length))).times(sign)
+        for angle, (by_cosine, by_sine) in factors.items():
+            total = total + self.rotated(angle, self._sum(by_cosine), self._sum(by_sine))
+        return total
+
+    # -- Lengths ----------------------------------------------------------------------------------
+
+    def _turn_in(self, term: Term) -> tuple[Turn, int] | None:
+        """The sine or cosine that a product has as a factor, and the other factor."""
+        if term.second is not None:
+            for factor, other in ((term.first, term.second), (term.second, term.first)):
+                if factor in self.turns:
+                    return self.turns[factor], other
+        return None
+
+    def _turned(self, i: int) -> dict[int, tuple[list[Term], list[Term]]]:
+        """What multiplies the cosine and the sine of each angle in a node, as a sum."""
+        found: dict[int, tuple[list[Term], list[Term]]] = {}
+        for term in self._whole[i] or ():
+            if (turned := self._turn_in(term)) is not None:
+                turn, other = turned
+                both = found.setdefault(turn.angle, ([], []))
+                both[turn.sine].append(Term(term.times, other, None))
+        return found
+
+    def _length(self, vector: _Vector) -> Float:
+        """How long a vector of exact nodes is at most."""
+        key = frozenset(vector.items())
+        if (known := self._lengths.get(key)) is not None:
+            return known
+        squares = np.float64(0.0)
+        for i, times in vector.items():
+            squares = up(squares + up(times * up(self.real[i].magnitude ** 2)))
+        length = up(np.sqrt(squares))
+        if len(vector) <= _MOST_COORDINATES and (turned := [i for i in vector if self._turned(i)]):
+            length = np.minimum(length, self._turned_length(vector, max(turned)))
+        self._lengths[key] = length
+        return length
+
+    def _turned_length(self, vector: _Vector, last: int) -> Float:
+        """The length of a vector by what is turned in it, by an angle of the node `last`."""
+        return min(self._length_by(vector, angle) for angle in self._turned(last))
+
+    def _length_by(self, vector: _Vector, angle: int) -> Float:
+        """A vector is X cos(t) + Y sin(t) + P, where X, Y and P are vectors.
+
+        Coordinates without t are in X and in Y. Where X and Y are orthogonal, whatever the values
+        of the nodes, the first two together are no longer than the longer of both.
+        """
+        still: _Vector = {}
+        parts: tuple[_Vector, _Vector] = ({}, {})
+        across: dict[frozenset[int], int] = {}
+        beside = np.float64(0.0)
+        for i, weight in vector.items():
+            turned = self._turned(i).get(angle)
+            if turned is None:
+                still[i] = weight
+                continue
+            if any(len(terms) > 1 for terms in turned):
+                return np.float64(np.inf)  # X would be a vector of sums
+            for part, terms in zip(parts, turned, strict=True):
+                for times, node, _ in terms:
+                    part[node] = part.get(node, 0) + weight * times * times
+            if all(turned):
+                (x,), (y,) = turned
+                pair = frozenset((x.first, y.first))
+                across[pair] = across.get(pair, 0) + weight * x.times * y.times
+            rest = [term for term in self._whole[i] or () if not self._is_of(term, angle)]
+            square = up(self._by_angle(rest).magnitude ** 2)
+            beside = up(beside + up(weight * square))
+        if any(across.values()):
+            turning = self._length(_joined(still, *parts))
+        else:
+            turning = max(self._length(_joined(still, part)) for part in parts)
+        return up(turning + up(np.sqrt(beside)))
+
+    def _is_of(self, term: Term, angle: int) -> bool:
+        found = self._turn_in(term)
+        return found is not None and found[0].angle == angle
+
+    # -- Distances --------------------------------------------------------------------------------
+
+    def _distance(self, i: int) -> Float:
+        """How far a node's core value is from its real one, from its operands' distances."""
+        node = self.graph.nodes[i]
+        total = np.float64(self.introduced[i])
+        if (terms := self.terms[i]) is None:
+            for arg in node.args:  # slopes of all of these are 1 at most
+                total = up(total + self.strayed[arg])
+            return total
+        for _, a, b in terms:
+            if b is None:
+                total = up(total + self.strayed[a])
+                continue
+            for one, other in ((a, b), (b, a)):
+                total = up(total + up(self.middle(other).magnitude * self.strayed[one]))
+        return total
+
+
+def _joined(*vectors: _Vector) -> _Vector:
+    """The coordinates of several vectors in one."""
+    joined: _Vector = {}
+    for vector in vectors:
+        for node, weight in vector.items():
+            joined[node] = joined.get(node, 0) + weight
+    return joined
