@@ -157,8 +157,9 @@ class Enclosure:
             case names.MAXIMUM:
                 return Interval(max(a.low for a in args), max(a.high for a in args))
             case names.CLAMP:
-                ends = [float(end) for end in node.params[:2]]
-                return Interval(np.clip(args[0].low, *ends), np.clip(args[0].high, *ends))
+                low, high = (float(end) for end in node.params[:2])
+                (a,) = args
+                return Interval(min(max(a.low, low), high), min(max(a.high, low), high))
         own, whole = self.terms[i], self._whole[i]
         assert own is not None and whole is not None  # `check_bounded` has seen to it
         found = self._sum(own).meet(self._by_angle(whole))
@@ -234,7 +235,7 @@ class Enclosure:
         squares = np.float64(0.0)
         for i, times in vector.items():
             squares = up(squares + up(times * up(self.real[i].magnitude ** 2)))
-        length = up(np.sqrt(squares))
+        length: Float = up(np.sqrt(squares))
         if len(vector) <= _MOST_COORDINATES and (turned := [i for i in vector if self._turned(i)]):
             length = np.minimum(length, self._turned_length(vector, max(turned)))
         self._lengths[key] = length
@@ -275,7 +276,8 @@ class Enclosure:
             turning = self._length(_joined(still, *parts))
         else:
             turning = max(self._length(_joined(still, part)) for part in parts)
-        return up(turning + up(np.sqrt(beside)))
+        length: Float = up(turning + up(np.sqrt(beside)))
+        return length
 
     def _is_of(self, term: Term, angle: int) -> bool:
         found = self._turn_in(term)
