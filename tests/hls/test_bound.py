@@ -14,11 +14,14 @@ from pinion.fixedpoint import Format
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.functions import FunctionError, function, request_box, sample
 from pinion.graph import Graph, GraphError, evaluate_floats, node_floats, node_integers, parse_graph
-from pinion.graph.evaluate import formats
+from pinion.graph.evaluate import adjoints, formats
 from pinion.hls import bound, enclosure, intervals, terms
+from pinion.hls import slopes as slopes_module
 from pinion.hls.bound import error_bounds
 from pinion.hls.enclosure import Enclosure
 from pinion.hls.intervals import Interval
+from pinion.hls.lengths import Lengths
+from pinion.hls.slopes import Slopes
 from tests.gateware.link.mutants import mutant
 from tests.graph.helpers import model, promised
 
@@ -280,14 +283,86 @@ def test_operations_that_bend_pass_errors_on_once() -> None:
     assert found <= limit < 2.5 * found
 
 
-# -- Mutants of the rules --------------------------------------------------------------------------
+# -- Rules of ranges and slopes, and their mutants ------------------------------------------------
+
+
+def steeper(made: Any, graph: Graph, box: Box, word: str) -> list[str]:
+    """Nodes by which a result's slope leaves its range at some of 1000 states."""
+    result = dict(graph.outputs)[word]
+    ranges = Enclosure(graph, {name: Interval.between(*ends) for name, ends in box.items()})
+    slopes = made(ranges, [result])
+    values = node_floats(graph, drawn(box, 1000, np.random.default_rng(SEED)))
+    found = []
+    for i, bar in enumerate(adjoints(graph, values, result)):
+        largest = np.max(slopes.largest[i]) if slopes.largest[i] is not None else 0.0
+        if np.max(np.abs(bar)) > largest * (1 + 1e-9) + 1e-12:
+            found.append(f"%{i}")
+    return found
+
+
+ROTATION = parse_graph(
+    """%0 = input ["a", 28, 24]
+%1 = input ["x", 28, 24]
+%2 = input ["y", 28, 24]
+%3 = input ["p", 28, 24]
+%4 = input ["q", 28, 24]
+%5 = cos %0 [28, 24]
+%6 = sin %0 [28, 24]
+%7 = dot %5 %1 %6 %2 [1, 1]
+%8 = quantize %7 [28, 24, "nearest", "saturate"]
+%9 = dot %5 %2 %6 %1 [1, -1]
+%10 = quantize %9 [28, 24, "nearest", "saturate"]
+%11 = dot %3 %8 %4 %10 %5 %3 [1, 1, 1]
+%12 = quantize %11 [32, 24, "nearest", "saturate"]
+out r = %12
+"""
+)
+"""(p, q) times (x, y) turned by a, and p cos(a)."""
+
+UNIT = dict.fromkeys("xypq", (-1.0, 1.0))
+CASES_OF_SLOPES = {
+    "a rotation": (ROTATION, {"a": (-3.0, 3.0), **UNIT}, "r"),
+    "about no angle": (ROTATION, {"a": (-0.01, 0.01), **UNIT}, "r"),
+    "one angle": (two_turns("0"), TURNS_BOX, "r"),
+    "a small angle": (two_turns("1"), {**TURNS_BOX, "b": (0.0, 0.1)}, "r"),
+}
+
+
+@pytest.mark.parametrize("word", ["tau[0]", "tau[4]"])
+@pytest.mark.parametrize("numbers", ["q16.16", "auto"])
+def test_every_slope_of_the_iiwa14_is_inside_its_range(numbers: str, word: str) -> None:
+    graph, box = fixed("iiwa14", "rnea", numbers)
+    assert not steeper(Slopes, graph, box, word)
+
+
+@pytest.mark.parametrize("case", CASES_OF_SLOPES)
+def test_every_slope_of_a_rotation_is_inside_its_range(case: str) -> None:
+    assert not steeper(Slopes, *CASES_OF_SLOPES[case])
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ("if any(across.values()):", "if False:"),
-        ("up(turning + up(np.sqrt(beside)))", "turning"),
+        ("up(length + up(np.sqrt(beside)))", "length"),
+    ],
+)
+def test_a_wrong_rule_of_lengths_is_noticed(
+    old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, box = fixed("iiwa14", "rnea", "q16.16")
+    broken = mutant(Lengths, old, new)
+    monkeypatch.setattr(enclosure, "Lengths", broken)
+    assert outside(Enclosure, graph, box)
+    monkeypatch.undo()
+    monkeypatch.setattr(slopes_module, "Lengths", broken)
+    cases = [(graph, box, "tau[0]"), *CASES_OF_SLOPES.values()]
+    assert any(steeper(Slopes, *case) for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
         ("up(up(length * length) * 0.5)", "up(up(length * length) * 0.4)"),
         ("total = up(total + up(self.middle(other).magnitude * self.strayed[one]))", "pass"),
     ],
@@ -295,6 +370,22 @@ def test_operations_that_bend_pass_errors_on_once() -> None:
 def test_a_wrong_rule_of_ranges_is_noticed(old: str, new: str) -> None:
     graph, box = fixed("iiwa14", "rnea", "q16.16")
     assert outside(mutant(Enclosure, old, new), graph, box)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Interval.ball(up(slopes * values))", "Interval.ball(up(0.4 * slopes * values))"),
+        ("self.same = None if self.begun else same", "self.same = same"),
+        ("total = total + one.part", "total = total"),
+        ("if other != angle:", "if False:"),
+        ("turn._replace(sine=not turn.sine), bar.times(sign)", "turn, bar.times(sign)"),
+    ],
+)
+def test_a_wrong_rule_of_slopes_is_noticed(old: str, new: str) -> None:
+    graph, box = fixed("iiwa14", "rnea", "q16.16")
+    cases = [(graph, box, "tau[0]"), *CASES_OF_SLOPES.values()]
+    assert any(steeper(mutant(Slopes, old, new), *case) for case in cases)
 
 
 # -- Intervals -------------------------------------------------------------------------------------

@@ -24,20 +24,15 @@ from pinion.graph import Graph, GraphError, Node, names
 from pinion.graph.evaluate import formats
 
 from .budget import introduced_errors
-from .intervals import Float, Interval, up, up_hypot
+from .intervals import Float, Floats, Interval, up, up_hypot
+from .lengths import Lengths, Parts
 from .terms import Term, Turn, exact_nodes, looked_through, terms_of, turns
 
 # Introduced errors are computed in floats, and are off by far less than this, relative.
 _COMPUTED = 2.0**-20
 
-# Vectors of more coordinates are as long as these allow.
-_MOST_COORDINATES = 6
-
 BENDS = (names.ABS, names.MINIMUM, names.MAXIMUM, names.CLAMP)
 """Operations whose slopes are between -1 and 1."""
-
-# Squares of factors by exact node: the vector of the nodes, each times its factor.
-_Vector = dict[int, int]
 
 
 def check_bounded(graph: Graph) -> None:
@@ -79,6 +74,8 @@ class Enclosure:
     introduced : the part of that which a node adds itself, (nodes,).
     terms : each node as a sum, None where it is none.
     turns : sines and cosines by node.
+    lengths : of vectors of real values, of the nodes in `exact`.
+    exact : for each node the one whose real value it has.
 
     Raises
     ------
@@ -95,9 +92,14 @@ class Enclosure:
         self.core: list[Interval] = []
         self.strayed: list[Float] = []
         self._box = box
-        self._exact = exact_nodes(graph)
-        self._whole = looked_through(graph, self.terms, self._exact)
-        self._lengths: dict[frozenset[tuple[int, int]], Float] = {}
+        self.exact = exact_nodes(graph)
+        self._whole = looked_through(graph, self.terms, self.exact)
+        self.lengths = Lengths(
+            magnitude=lambda i: self.real[i].magnitude,
+            turned=self.turned,
+            beside=self._beside,
+            latest=max,
+        )
         for i, fmt in enumerate(formats(graph)):
             real, strayed = self._real(i), self._distance(i)
             core = real.widened(strayed).meet(Interval.between(fmt.min, fmt.max))
@@ -112,7 +114,7 @@ class Enclosure:
             self.real.append(real)
             self.core.append(core)
             self.strayed.append(strayed)
-            self.real[self._exact[i]] = real  # they are one value
+            self.real[self.exact[i]] = real  # they are one value
 
     def middle(self, i: int) -> Interval:
         """Means of a node's real value and the core's: slopes of products between the two."""
@@ -163,9 +165,9 @@ class Enclosure:
         own, whole = self.terms[i], self._whole[i]
         assert own is not None and whole is not None  # `check_bounded` has seen to it
         found = self._sum(own).meet(self._by_angle(whole))
-        if not self._turned(i):
-            return found
-        return found.meet(Interval.ball(self._turned_length({i: 1}, i)))
+        for angle in self.turned(i):
+            found = found.meet(Interval.ball(self.lengths.by_angle({i: 1}, angle)))
+        return found
 
     def _sum(self, terms: Sequence[Term]) -> Interval:
         total = Interval.between(0.0, 0.0)
@@ -175,18 +177,18 @@ class Enclosure:
         return total
 
     def _product(self, a: int, b: int) -> Interval:
-        a, b = self._exact[a], self._exact[b]
+        a, b = self.exact[a], self.exact[b]
         if a == b:
             return self.real[a].square()
         if a in self.turns or b in self.turns:
             return self.real[a] * self.real[b]
-        length = self._length({a: 1, b: 1})
+        length = self.lengths.of({a: 1, b: 1})
         return (self.real[a] * self.real[b]).meet(Interval.ball(up(up(length * length) * 0.5)))
 
     def _by_angle(self, terms: Sequence[Term]) -> Interval:
         """A sum of exact nodes, by the rules for sums of squares and for each angle."""
         rest: list[Term] = []
-        squares: tuple[_Vector, _Vector] = ({}, {})
+        squares: tuple[dict[int, int], dict[int, int]] = ({}, {})
         factors: dict[int, tuple[list[Term], list[Term]]] = {}
         for term in terms:
             if (found := self._turn_in(term)) is not None:
@@ -201,13 +203,11 @@ class Enclosure:
         total = self._sum(rest)
         for sign, vector in zip((1, -1), squares, strict=True):
             own = self._sum([Term(times, a, a) for a, times in vector.items()])
-            length = self._length(vector) if vector else np.float64(0.0)
+            length = self.lengths.of(vector) if vector else np.float64(0.0)
             total = total + own.meet(Interval(np.float64(0.0), up(length * length))).times(sign)
         for angle, (by_cosine, by_sine) in factors.items():
             total = total + self.rotated(angle, self._sum(by_cosine), self._sum(by_sine))
         return total
-
-    # -- Lengths ----------------------------------------------------------------------------------
 
     def _turn_in(self, term: Term) -> tuple[Turn, int] | None:
         """The sine or cosine that a product has as a factor, and the other factor."""
@@ -217,71 +217,23 @@ class Enclosure:
                     return self.turns[factor], other
         return None
 
-    def _turned(self, i: int) -> dict[int, tuple[list[Term], list[Term]]]:
+    def turned(self, i: int) -> Mapping[int, Parts]:
         """What multiplies the cosine and the sine of each angle in a node, as a sum."""
-        found: dict[int, tuple[list[Term], list[Term]]] = {}
+        found: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         for term in self._whole[i] or ():
             if (turned := self._turn_in(term)) is not None:
                 turn, other = turned
-                both = found.setdefault(turn.angle, ([], []))
-                both[turn.sine].append(Term(term.times, other, None))
+                found.setdefault(turn.angle, ([], []))[turn.sine].append((term.times, other))
         return found
 
-    def _length(self, vector: _Vector) -> Float:
-        """How long a vector of exact nodes is at most."""
-        key = frozenset(vector.items())
-        if (known := self._lengths.get(key)) is not None:
-            return known
-        squares = np.float64(0.0)
-        for i, times in vector.items():
-            squares = up(squares + up(times * up(self.real[i].magnitude ** 2)))
-        length: Float = up(np.sqrt(squares))
-        if len(vector) <= _MOST_COORDINATES and (turned := [i for i in vector if self._turned(i)]):
-            length = np.minimum(length, self._turned_length(vector, max(turned)))
-        self._lengths[key] = length
-        return length
-
-    def _turned_length(self, vector: _Vector, last: int) -> Float:
-        """The length of a vector by what is turned in it, by an angle of the node `last`."""
-        return min(self._length_by(vector, angle) for angle in self._turned(last))
-
-    def _length_by(self, vector: _Vector, angle: int) -> Float:
-        """A vector is X cos(t) + Y sin(t) + P, where X, Y and P are vectors.
-
-        Coordinates without t are in X and in Y. Where X and Y are orthogonal, whatever the values
-        of the nodes, the first two together are no longer than the longer of both.
-        """
-        still: _Vector = {}
-        parts: tuple[_Vector, _Vector] = ({}, {})
-        across: dict[frozenset[int], int] = {}
-        beside = np.float64(0.0)
-        for i, weight in vector.items():
-            turned = self._turned(i).get(angle)
-            if turned is None:
-                still[i] = weight
-                continue
-            if any(len(terms) > 1 for terms in turned):
-                return np.float64(np.inf)  # X would be a vector of sums
-            for part, terms in zip(parts, turned, strict=True):
-                for times, node, _ in terms:
-                    part[node] = part.get(node, 0) + weight * times * times
-            if all(turned):
-                (x,), (y,) = turned
-                pair = frozenset((x.first, y.first))
-                across[pair] = across.get(pair, 0) + weight * x.times * y.times
-            rest = [term for term in self._whole[i] or () if not self._is_of(term, angle)]
-            square = up(self._by_angle(rest).magnitude ** 2)
-            beside = up(beside + up(weight * square))
-        if any(across.values()):
-            turning = self._length(_joined(still, *parts))
-        else:
-            turning = max(self._length(_joined(still, part)) for part in parts)
-        length: Float = up(turning + up(np.sqrt(beside)))
-        return length
-
-    def _is_of(self, term: Term, angle: int) -> bool:
-        found = self._turn_in(term)
-        return found is not None and found[0].angle == angle
+    def _beside(self, i: int, angle: int) -> Floats:
+        """The magnitude of a node without the parts that an angle turns."""
+        rest = []
+        for term in self._whole[i] or ():
+            found = self._turn_in(term)
+            if found is None or found[0].angle != angle:
+                rest.append(term)
+        return self._by_angle(rest).magnitude
 
     # -- Distances --------------------------------------------------------------------------------
 
@@ -300,12 +252,3 @@ class Enclosure:
             for one, other in ((a, b), (b, a)):
                 total = up(total + up(self.middle(other).magnitude * self.strayed[one]))
         return total
-
-
-def _joined(*vectors: _Vector) -> _Vector:
-    """The coordinates of several vectors in one."""
-    joined: _Vector = {}
-    for vector in vectors:
-        for node, weight in vector.items():
-            joined[node] = joined.get(node, 0) + weight
-    return joined
