@@ -442,9 +442,11 @@ def test_a_box_that_no_format_holds_is_refused() -> None:
 
 
 @pytest.mark.parametrize("distribution", ["reference", "stress", "beyond"])
-@pytest.mark.parametrize("robot", ["iiwa14", "baxter"])
-def test_no_request_leaves_the_box_of_its_distribution(robot: str, distribution: str) -> None:
-    row = function("rnea")
+@pytest.mark.parametrize(("robot", "name"), [("iiwa14", "rnea"), ("baxter", "rnea_fext")])
+def test_no_request_leaves_the_box_of_its_distribution(
+    robot: str, name: str, distribution: str
+) -> None:
+    row = function(name)
     box = request_box(model(robot), row, distribution)
     arrays = sample(model(robot), row, 3000, distribution=distribution, seed=1, corners=True)
     for block in row.inputs:

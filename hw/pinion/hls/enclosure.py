@@ -159,9 +159,13 @@ class Enclosure:
             case names.MAXIMUM:
                 return Interval(max(a.low for a in args), max(a.high for a in args))
             case names.CLAMP:
-                low, high = (float(end) for end in node.params[:2])
+                low, high = (np.float64(float(end)) for end in node.params[:2])
                 (a,) = args
-                return Interval(min(max(a.low, low), high), min(max(a.high, low), high))
+                ends = (
+                    np.minimum(np.maximum(a.low, low), high),
+                    np.minimum(np.maximum(a.high, low), high),
+                )
+                return Interval(*ends)
         own, whole = self.terms[i], self._whole[i]
         assert own is not None and whole is not None  # `check_bounded` has seen to it
         found = self._sum(own).meet(self._by_angle(whole))

@@ -83,15 +83,16 @@ class Lengths:
                 for times, node in part:
                     one[node] = one.get(node, 0) + weight * times * times
             if all(parts):
-                ((by_cosine, x),), ((by_sine, y),) = parts
-                pair = frozenset((x, y))
+                ((by_cosine, a),), ((by_sine, b),) = parts
+                pair = frozenset((a, b))
                 across[pair] = across.get(pair, 0) + weight * by_cosine * by_sine
             beside = up(beside + up(weight * up(self._beside(i, angle) ** 2)))
         length: Floats
         if any(across.values()):
             length = self.of(_joined(still, *turning))
         else:
-            length = np.maximum(*(self.of(_joined(still, one)) for one in turning))
+            x, y = (self.of(_joined(still, one)) for one in turning)
+            length = np.maximum(x, y)
         return up(length + up(np.sqrt(beside)))  # type: ignore[no-any-return]  # NumPy's own
 
 

@@ -246,7 +246,7 @@ class Slopes:
 
         The mean values are off from the real ones by half of their distance from the core's.
         """
-        ranges, partners = self._ranges, self._partners.get(angle, frozenset())
+        ranges, partners = self._ranges, self._partners.get(angle, set())
         total = Interval.between(0.0, 0.0)
         left = list(products)
         while left:

@@ -11,7 +11,7 @@ from .blocks import Block, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
 from .row import Floats, Function
-from .samples import DISTRIBUTIONS, QDD_RANGE, position_limits, velocity_limits
+from .samples import DISTRIBUTIONS, QDD_RANGE, force_ends, position_limits, velocity_limits
 
 Box = dict[str, tuple[float, float]]
 
@@ -24,8 +24,8 @@ def request_box(model: Model, function: Function | BuiltFunction, distribution: 
     Raises
     ------
     FunctionError
-        For an unknown distribution, or an input that is no position, velocity or acceleration and
-        is not drawn between ends: what it reaches follows from the others.
+        For an unknown distribution, or an input that is no position, velocity, acceleration or
+        external force and is not drawn between ends: what it reaches follows from the others.
     """
     if distribution not in DISTRIBUTIONS:
         raise FunctionError(
@@ -61,6 +61,9 @@ def _ends(
             return -speed, speed
         case Quantity.ACCELERATION:
             return -scale * QDD_RANGE, scale * QDD_RANGE
+        case Quantity.EXTERNAL_FORCE:
+            force = scale * force_ends(model)
+            return -force, force
         case Uniform(low=start, high=end):
             middle, half = (start + end) / 2, scale * (end - start) / 2
             return middle - half, middle + half
