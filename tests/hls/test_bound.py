@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,16 @@ from numpy.typing import NDArray
 from pinion.fixedpoint import Format
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.functions import FunctionError, function, request_box, sample
-from pinion.graph import Graph, GraphError, evaluate_floats, node_floats, node_integers, parse_graph
+from pinion.graph import (
+    Feedback,
+    Graph,
+    GraphError,
+    Word,
+    evaluate_floats,
+    node_floats,
+    node_integers,
+    parse_graph,
+)
 from pinion.graph.evaluate import adjoints, formats
 from pinion.hls import bound, enclosure, intervals, terms
 from pinion.hls import slopes as slopes_module
@@ -427,6 +437,12 @@ def test_a_function_without_a_bound_is_refused_with_its_operation() -> None:
     graph = promised("two_link", "minv").fixed
     with pytest.raises(GraphError, match=r"'reciprocal' .*rnea_derivatives.*without a bound\.$"):
         error_bounds(graph, request_box(model("two_link"), function("minv"), "reference"))
+
+
+def test_a_function_with_states_has_no_bound() -> None:
+    kept = replace(PRODUCT, states=(Feedback(Word.of("x"), 3),))
+    with pytest.raises(GraphError, match=r"states, such as 'x', over which errors add up"):
+        error_bounds(kept, PRODUCT_BOX)
 
 
 def test_inputs_that_follow_from_the_state_have_no_box() -> None:

@@ -62,7 +62,7 @@ def error_bounds(graph: Graph, box: Mapping[str, tuple[float, float]]) -> Bounds
     Raises
     ------
     pinion.graph.GraphError
-        When an operation has no rule that holds everywhere, or an input no range.
+        When an operation has no rule that holds everywhere, or all requests raise the flag.
     """
     check_bounded(graph)
     ends = {word: Interval.between(low, high) for word, (low, high) in box.items()}

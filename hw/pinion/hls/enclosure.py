@@ -94,6 +94,7 @@ class Enclosure:
         self._box = box
         self.exact = exact_nodes(graph)
         self._whole = looked_through(graph, self.terms, self.exact)
+        self._turned: dict[int, Mapping[int, Parts]] = {}
         self.lengths = Lengths(
             magnitude=lambda i: self.real[i].magnitude,
             turned=self.turned,
@@ -223,11 +224,14 @@ class Enclosure:
 
     def turned(self, i: int) -> Mapping[int, Parts]:
         """What multiplies the cosine and the sine of each angle in a node, as a sum."""
+        if (known := self._turned.get(i)) is not None:
+            return known
         found: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         for term in self._whole[i] or ():
             if (turned := self._turn_in(term)) is not None:
                 turn, other = turned
                 found.setdefault(turn.angle, ([], []))[turn.sine].append((term.times, other))
+        self._turned[i] = found
         return found
 
     def _beside(self, i: int, angle: int) -> Floats:

@@ -201,7 +201,7 @@ class Slopes:
         times, node = self._same[i]
         into.add_turned(turn._replace(sine=not turn.sine), bar.times(sign), [(sign * times, node)])
         off = self._ranges.strayed[turn.angle]
-        into.add_around(up(bar.magnitude * up(0.5 * off + up(off * off / 24.0))))
+        into.add_around(up(bar.magnitude * up(0.5 * off + up(up(off * off) / 24.0))))
 
     # -- From sums to intervals -------------------------------------------------------------------
 
