@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint import Format
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
-from pinion.functions import FunctionError, function, request_box, sample
+from pinion.functions import function, request_box, sample
 from pinion.graph import (
     Feedback,
     Graph,
@@ -25,7 +25,7 @@ from pinion.graph import (
     parse_graph,
 )
 from pinion.graph.evaluate import adjoints, formats
-from pinion.hls import bound, enclosure, intervals, terms
+from pinion.hls import bound, enclosure, terms
 from pinion.hls import slopes as slopes_module
 from pinion.hls.bound import error_bounds
 from pinion.hls.enclosure import Enclosure
@@ -398,39 +398,7 @@ def test_a_wrong_rule_of_slopes_is_noticed(old: str, new: str) -> None:
     assert any(steeper(mutant(Slopes, old, new), *case) for case in cases)
 
 
-# -- Intervals -------------------------------------------------------------------------------------
-
-
-def test_intervals_hold_what_they_are_made_of() -> None:
-    rng = np.random.default_rng(SEED)
-    low, width = rng.uniform(-9, 9, (2, 2000)), rng.uniform(0, 8, (2, 2000)) ** 3 / 60
-    a, b = (Interval(low[k], low[k] + width[k]) for k in (0, 1))
-    for share in np.linspace(0.0, 1.0, 7):
-        x, y = (np.clip(low[k] + share * width[k], low[k], low[k] + width[k]) for k in (0, 1))
-        for value, own in (
-            (x + y, a + b),
-            (x * y, a * b),
-            (-x, -a),
-            (x * x, a.square()),
-            (3 * x, a.times(3)),
-            ((x + y) / 2, a.middle(b)),
-            (np.cos(x), a.cosine()),
-            (np.sin(x), a.sine()),
-        ):
-            assert np.all((own.low <= value) & (value <= own.high))
-    narrow = Interval(low[0], low[0] + 0.01)
-    for found in (narrow.cosine(), narrow.sine()):
-        assert np.max(found.high - found.low) < 0.0101
-
-
-def test_intervals_are_rounded_outward() -> None:
-    third = Interval.between(1 / 3, 1 / 3)
-    for made in (third + third, third * third, third.square(), third.middle(third)):
-        assert made.low < made.high
-    assert intervals.up_hypot(np.float64(3.0), np.float64(4.0)) > 5.0
-
-
-# -- What is refused, and the box ------------------------------------------------------------------
+# -- What is refused, and what a box tells ------------------------------------------------------
 
 
 def test_a_function_without_a_bound_is_refused_with_its_operation() -> None:
@@ -445,33 +413,9 @@ def test_a_function_with_states_has_no_bound() -> None:
         error_bounds(kept, PRODUCT_BOX)
 
 
-def test_inputs_that_follow_from_the_state_have_no_box() -> None:
-    with pytest.raises(FunctionError, match=r"input 'tau' of 'aba'.*without a bound\.$"):
-        request_box(model("two_link"), function("aba"), "reference")
-    with pytest.raises(FunctionError, match="no distribution 'other'"):
-        request_box(model("two_link"), function("rnea"), "other")
-
-
 def test_a_box_that_no_format_holds_is_refused() -> None:
     with pytest.raises(GraphError, match=r"Every request of the box raises the flag: %0"):
         error_bounds(PRODUCT, {"x": (1000.0, 1001.0), "y": (0.0, 1.0)})
-
-
-@pytest.mark.parametrize("distribution", ["reference", "stress", "beyond"])
-@pytest.mark.parametrize(("robot", "name"), [("iiwa14", "rnea"), ("baxter", "rnea_fext")])
-def test_no_request_leaves_the_box_of_its_distribution(
-    robot: str, name: str, distribution: str
-) -> None:
-    row = function(name)
-    box = request_box(model(robot), row, distribution)
-    arrays = sample(model(robot), row, 3000, distribution=distribution, seed=1, corners=True)
-    for block in row.inputs:
-        flat = arrays[block.name].reshape(3000, -1)
-        for word, k in block.positions(model(robot)).items():
-            low, high = box[word]
-            assert low < flat[:, k].min() and flat[:, k].max() < high
-            # And it is no larger than it has to be.
-            assert flat[:, k].max() > 0.99 * high and flat[:, k].min() < low + 0.01 * (high - low)
 
 
 def test_a_bound_holds_for_a_part_of_the_box_too() -> None:
