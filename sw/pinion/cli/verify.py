@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pinion.report import budget_table, relative_error_table
+from pinion.report import bound_table, budget_table, relative_error_table
 
 from .errors import CHECK_FAILED, UsageError
 from .options import Folder, Json
@@ -39,6 +39,13 @@ def command(
             "--dsp48e2", help="The explicit DSP48E2 blocks of core.v, by a model of them."
         ),
     ] = False,
+    bound: Annotated[
+        bool,
+        typer.Option(
+            "--bound",
+            help="Beside the sampled errors, a bound for every request of the distribution's box.",
+        ),
+    ] = False,
     function: Annotated[
         str | None,
         typer.Option(
@@ -56,17 +63,28 @@ def command(
     build's error budget). Exit code 1 when a check fails.
     """
     if netlist:
-        if (distribution, simulator, dsp48e2, function) != ("reference", "compiled", False, None):
+        given = (distribution, simulator, dsp48e2, bound, function)
+        if given != ("reference", "compiled", False, False, None):
             raise UsageError(
                 "A netlist runs on reference states, compiled, with blocks of its own: leave "
-                "--distribution, --simulator, --dsp48e2 and --function out."
+                "--distribution, --simulator, --dsp48e2, --bound and --function out."
             )
         _netlist(folder, samples or 200, seed=seed, json=json)
         return
+    if bound and function is not None:
+        raise UsageError(
+            f"A bound is relative to the build's own float graph, and errors would be to "
+            f"'{function}': leave --bound or --function out."
+        )
+    from pinion.cosim.bound import bound_figures, build_bounds
     from pinion.cosim.verify import verify
     from pinion.functions import function as row
 
     with steps() as report:
+        bounds = None
+        if bound:
+            report("Bounding the errors")
+            bounds = build_bounds(folder, distribution)
         result = verify(
             folder,
             samples=samples or 1000,
@@ -77,6 +95,8 @@ def command(
             function=None if function is None else row(function),
             report=report,
         )
+    if bounds is not None:
+        result |= bound_figures(bounds, result)
     if json:
         put_json(result)
     else:
@@ -119,6 +139,8 @@ def _show(result: Mapping[str, Any]) -> None:
     elif result["wrong_above"]:
         ends = {f"{end:.3g}" for end in result["wrong_above"].values()}
         console.print(f"No budget holds here; a block counts as wrong above {', '.join(ends)}.")
+    if "bound" in result:
+        _show_bound(result)
     if "drift_max" in result:
         drift = ", ".join(
             f"{name} {value:.2g}"
@@ -151,6 +173,15 @@ def _show(result: Mapping[str, Any]) -> None:
         say(result["first_divergence"])
 
 
+def _show_bound(result: Mapping[str, Any]) -> None:
+    show(bound_table(result))
+    say(
+        "No request whose inputs are in the ranges of this distribution, and which raises no flag, "
+        "is off by more than the bound, relative to the float model in exact arithmetic. It says "
+        "nothing of requests outside of these ranges, nor of flagged ones."
+    )
+
+
 def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
     """What a build promises, in words, and whether it holds."""
     return {
@@ -159,4 +190,5 @@ def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
         "wrong results carry no flag": result["wrong_unflagged"] == 0,
         "too many states raise the flag": result["flags_held"],
         "results do not come at the promised rate": result["rate_held"],
+        "an error is above its bound, which must not be": result.get("bound_held", True),
     }

@@ -86,19 +86,23 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
     return speeds * (2.0 if distribution == "beyond" else 1.0)
 
 
+def force_ends(model: Model) -> Floats:
+    """Ends of the external force on a link, (6,) [N m, N]: see :func:`external_forces`."""
+    earth = 9.81
+    pull = float(np.linalg.norm(model.gravity)) or earth
+    force = FORCE_SHARE * pull * sum(body.inertia.mass for body in model.bodies)
+    return force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
+
+
 def external_forces(model: Model, rng: np.random.Generator, count: int, *, corners: bool) -> Floats:
     """Draw external forces on all links, (count, bodies, 6) [N m, N].
 
     Each component of a force is even within ``FORCE_SHARE`` of the moving bodies' weight, each of a
     moment within that on the lever ``FORCE_LEVER``; without gravity the weight is that on earth.
     """
-    earth = 9.81
-    pull = float(np.linalg.norm(model.gravity)) or earth
-    force = FORCE_SHARE * pull * sum(body.inertia.mass for body in model.bodies)
-    ends = force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
     shape = (count, len(model.bodies), 6)
     share = rng.choice([-1.0, 1.0], shape) if corners else rng.uniform(-1.0, 1.0, shape)
-    return np.asarray(share * ends)
+    return np.asarray(share * force_ends(model))
 
 
 def sample(
