@@ -52,7 +52,8 @@ def problems(model: Model, count: int, seed: int = SEED) -> Problem:
 class Crocoddyl:
     """Crocoddyl's own models of the same motions."""
 
-    def __init__(self, urdf: str) -> None:
+    def __init__(self, urdf: str, *, feasible: bool = False) -> None:
+        self.feasible = feasible
         import crocoddyl
         import pinocchio
 
@@ -102,14 +103,15 @@ class Crocoddyl:
         log = self.crocoddyl.CallbackLogger()
         solver.setCallbacks([log])
         us = list(efforts)
-        solver.solve(list(shooting.rollout(us)), us, iterations, False)
+        solver.solve(list(shooting.rollout(us)), us, iterations, self.feasible)
         return solver, np.array(log.costs)
 
     def iterations(self, shooting: Any, efforts: np.ndarray, options: Options) -> int:
         """After how many its cost falls by less than the tolerance."""
         _, costs = self.solve(shooting, efforts, options.iterations)
         small = costs[:-1] - costs[1:] <= options.tolerance * costs[:-1]
-        return int(np.argmax(small)) + 1 if small.any() else max(len(costs) - 1, 1)
+        # The first of its costs is that after one iteration.
+        return int(np.argmax(small)) + 2 if small.any() else len(costs)
 
 
 def measure(count: int, rounds: int) -> dict[str, Any]:

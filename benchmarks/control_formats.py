@@ -7,8 +7,8 @@
 The paper's motion (Plancher et al. 2021, from Plancher and Kuindersma 2018: iiwa14, 0.5 s in 63
 steps) and 100 of its kind (:mod:`benchmarks.control`) are solved with the gradient in the integers
 of each type, everything else in float64, and compared with float64 throughout. Solved: a cost at
-most 1 % above that of float64. Types by signal hold twice the values of 100 other motions on the way
-to their solutions.
+most 1 % above that of float64. Types by signal hold twice the values of 100 other motions on their
+way to solutions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ START = np.pi * np.array([-0.5, 0.25, 0.167, -0.167, 0.125, 0.167, 0.5])
 GOAL = np.pi * np.array([0.0, 0.0, 0.0, -0.25, 0.0, 0.25, 0.5])
 INTEGER_BITS = (8, 10, 12, 14, 16)
 FRACTION_BITS = (4, 5, 6, 8, 10, 12, 16, 20)
-BY_SIGNAL = (12, 14, 16, 18, 20, 22, 24, 27)
+BY_SIGNAL = (12, 14, 16, 18, 20, 22, 24, 25, 26, 27)
 PROBLEMS, SEED, OTHERS, OTHER_SEED = 100, 1, 100, 2
 MARGIN = 2.0
 OPTIONS = Options(iterations=60)
