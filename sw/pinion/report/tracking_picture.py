@@ -1,0 +1,167 @@
+"""The picture of a tracked motion: the path, errors over time, and where a period's time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from .palette import ALARM, DPI, FAINT, INK
+from .tracking import NAMES, SIMULATED
+
+COLOURS = {
+    "float64": INK,
+    "cpu64": "#1b6ca8",
+    "cpu32": "#5aa9e6",
+    "cuda": "#76b041",
+    "integers": "#e08e2b",
+    "card": ALARM,
+}
+PARTS = {"gradients": "#1b6ca8", "backward": "#8a4f9e", "rest": "#c7c7cd"}
+SHOWN = {"gradients": "gradients", "backward": "backward pass", "rest": "rest"}
+
+
+def draw_tracking(path: Path, data: Mapping[str, Any]) -> None:
+    """Draw a tracked motion.
+
+    Parameters
+    ----------
+    path : where the picture goes; its ending says which kind.
+    data : what ``pinion bench mpc --json`` prints.
+    """
+    figure = Figure(figsize=(11.0, 7.4), dpi=DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    (of_path, of_error), (of_time, of_difference) = figure.subplots(2, 2)
+    _draw_path(of_path, data)
+    _draw_errors(of_error, data)
+    _draw_times(of_time, data)
+    _draw_differences(of_difference, data)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _draw_path(axes: Axes, data: Mapping[str, Any]) -> None:
+    series = data["series"]
+    wanted = 1e3 * np.array(series["wanted"])
+    last = _last(data)
+    axes.plot(*wanted.T, color=FAINT, linewidth=4, alpha=0.5, label="reference")
+    own = 1e3 * np.array(series["rows"][last]["path"])
+    axes.plot(*own.T, color=COLOURS[last], linewidth=1.2, label=f"gradients: {NAMES[last]}")
+    axes.plot(*own[0], "o", color=INK, markersize=5)
+    axes.set_aspect("equal")
+    axes.set_xlabel("mm")
+    axes.set_ylabel("mm")
+    _finish(axes, "The tip in the plane of the figure")
+    axes.set_ylim(axes.get_ylim()[0], axes.get_ylim()[1] + 45)
+    axes.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
+
+
+def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
+    series = data["series"]
+    # Lines lie on each other, which is the finding: the first is wide, those above it are dashed.
+    for number, (name, own) in enumerate(series["rows"].items()):
+        axes.plot(
+            series["t"],
+            own["error_mm"],
+            color=COLOURS[name],
+            linewidth=3.5 if number == 0 else 1.3,
+            alpha=0.35 if number == 0 else 1.0,
+            linestyle="-" if number == 0 else (5 * number, (5, 5 * (len(series["rows"]) - 2) + 1)),
+            label=NAMES[name],
+        )
+    axes.set_xlabel("s")
+    axes.set_ylabel("mm")
+    axes.set_ylim(bottom=0)
+    _finish(axes, "Distance of the tip from the reference")
+    axes.set_ylim(0, 1.35 * axes.get_ylim()[1])
+    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
+
+
+def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
+    rows = data["rows"]
+    at = np.arange(len(rows))[::-1]
+    left = np.zeros(len(rows))
+    for part, colour in PARTS.items():
+        values = np.array([row["us"][part] for row in rows])
+        axes.barh(at, values, left=left, color=colour, height=0.62, label=SHOWN[part])
+        left += values
+    for place, row, total in zip(at, rows, left, strict=True):
+        simulated = row["name"] in SIMULATED
+        axes.annotate(
+            "no device's time" if simulated else f"{row['hz']:,.0f} a second",
+            (total, place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=FAINT if simulated else INK,
+        )
+    axes.set_yticks(at, [NAMES[row["name"]] for row in rows], fontsize=8)
+    longest = max(row["us"]["gradients"] for row in rows)
+    usual = max(sum(row["us"].values()) for row in rows if row["name"] not in SIMULATED)
+    # A model's or a simulation's bar may leave the picture: it is no device's.
+    axes.set_xlim(0, 1.45 * min(usual, left.max()) if longest > usual else 1.4 * left.max())
+    if left.max() > 20 * left.min():
+        axes.set_xscale("log")
+        axes.set_xlim(left.min() / 20, 30 * left.max())
+    axes.set_xlabel("microseconds a period, medians, one core")
+    _finish(axes, "Where the time of a period goes")
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
+
+
+def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
+    series = data["series"]
+    first = data["reference"]
+    least = np.inf
+    for name, own in series["rows"].items():
+        values = 1e3 * np.array(own["apart_mm"])
+        if name == first or not (values > 0).any():
+            continue
+        shown = np.where(values > 0, values, np.nan)
+        least = min(least, float(np.nanmin(shown)))
+        card = name == "card"
+        axes.plot(
+            series["t"],
+            shown,
+            color=COLOURS[name],
+            linewidth=1.2 if card or name != "integers" else 3.5,
+            alpha=0.5 if name == "integers" else 1.0,
+            label=NAMES[name],
+        )
+    # A length that one can imagine, to judge the others by.
+    error = 1e3 * float(np.median(series["rows"][first]["error_mm"]))
+    axes.axhline(error, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
+    axes.annotate(
+        "the tracking error itself, median",
+        (series["t"][-1], error),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+        color=FAINT,
+    )
+    axes.set_yscale("log")
+    if np.isfinite(least):
+        axes.set_ylim(least / 30, 20 * error)
+    axes.set_xlabel("s")
+    axes.set_ylabel("micrometres")
+    _finish(axes, f"How far the tip is from where {NAMES[first]} brings it")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=8, loc="lower right", ncols=2)
+
+
+def _last(data: Mapping[str, Any]) -> str:
+    """The row that a path is drawn of: the card's where there is one."""
+    names = list(data["series"]["rows"])
+    return "card" if "card" in names else str(names[-1])
+
+
+def _finish(axes: Axes, title: str) -> None:
+    axes.set_title(title, fontsize=10, loc="left", color=INK)
+    axes.grid(color=FAINT, alpha=0.25, which="major")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
