@@ -13,9 +13,10 @@ Until the next period ends the first effort and its feedback hold,
 
 about the motion that was planned for this period, which faster loops evaluate as often as they can.
 
-What a card flags as saturated is no gradient. In its place stands what was last trusted at the same
-instant of the horizon, moved by a period with the rest; before there is any, the nearest trusted
-knot of the same batch. A horizon that is flagged throughout before any was trusted is an error.
+What a card flags as saturated, or what is not finite, is no gradient. In its place stands what was
+last trusted at the same instant of the horizon, moved by a period with the rest; before there is
+any, the nearest trusted knot of the same batch. A horizon that is flagged throughout before any was
+trusted is an error.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ class Mpc(Closing):
             if found.good[0]:
                 self._K, step = found.K[0], found.k[0]
             else:
-                # Feedback that is none; the plan goes on with the last one.
+                # Feedback that is none: the plan goes on with the last one.
                 self.log.restarts += 1
                 step = np.zeros_like(us)
             self._x, self._u = xs - self._states[rows], us - step - target.tau[0]
@@ -278,7 +279,8 @@ class Mpc(Closing):
 
     def _trusted(self, found: Linear) -> Linear:
         """Flagged gradients replaced by the last trusted ones of the same instant."""
-        flags = np.asarray(found.saturated)
+        finite = np.isfinite(found.A).all(axis=(2, 3)) & np.isfinite(found.B).all(axis=(2, 3))
+        flags = np.asarray(found.saturated) | ~finite
         self.log.gradients += flags.size
         count = int(flags.sum())
         self.log.flagged += count
