@@ -153,6 +153,13 @@ def test_flagged_gradients_are_replaced_by_the_last_trusted_ones(
         tracked_with(scene, motion, flag(slice(None)))
 
 
+def test_two_iterations_and_knots_as_long_as_a_period(scene: Scenario) -> None:
+    short = replace(scene, period=0.008, iterations=2, duration=0.16)
+    case = run_case("cpu64", short, short.motion())
+    assert case.tracked.gradients == 21 * 8 * 2 and case.tracked.restarts == 0
+    assert 1e3 * case.tracked.errors.max() < 6.0
+
+
 def test_a_flipped_bit_is_noticed(scene: Scenario, folder: Path) -> None:
     integers = IntegerModel(folder)
     nv = 3
@@ -299,3 +306,15 @@ def replaced(dt: float) -> Plant:
 
 def other_tip(scene: Scenario) -> Cost:
     return replace(scene.cost(), frame="link_3", running=Weights(tip=1.0, tau=1.0))
+
+
+def test_the_page_s_lines_run(
+    scene: Scenario, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page's robot is the iiwa14; a small arm has its functions compiled in a moment."""
+    page = (Path(__file__).parents[2] / "docs" / "mpc.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0]
+    assert "Scenario(duration=5.0)" in code and len(code.splitlines()) <= 8
+    monkeypatch.setattr("pinion.control.scenario.Scenario", lambda duration: scene)
+    exec(compile(code, "docs/mpc.md", "exec"), {})
+    assert re.fullmatch(r"\d\.\d\d mm at most\n", capsys.readouterr().out)

@@ -18,7 +18,7 @@ from pinion.report.tracking import (
     solve_times_table,
     tracking_table,
 )
-from pinion.report.tracking_page import PAGE, PICTURE, tracking_page, write_tracking
+from pinion.report.tracking_page import END, PAGE, PICTURE, filled, tracking_page, write_tracking
 
 SHOWN = Path(__file__).parents[2] / "docs" / "mpc"
 
@@ -144,9 +144,8 @@ def test_the_documentation_shows_a_run_that_did_what_was_promised() -> None:
     for line in kept["rows"]:
         assert abs(line["rms_over"]) < 0.01 and abs(line["max_over"]) < 0.01
         assert line["flagged"] == line["restarts"] == 0
-    # The page that explains it has the same table.
+    # The page that explains it has the same tables.
     text = (SHOWN.parent / "mpc.md").read_text()
-    for table in (tracking_table(kept), solve_times_table(kept)):
-        from pinion.report.page import escaped_table
-
-        assert "\n".join(escaped_table(table)) in text
+    assert filled(text, kept, "mpc") == text
+    with pytest.raises(ValueError, match="<!-- measured -->"):
+        filled(text.replace(END, ""), kept, "mpc")

@@ -29,6 +29,9 @@ STENCIL = 1e-3
 STEPS, CLOSE = 60, 1e-10
 """Steps of the inverse kinematics at most, and how near the tip has to come [m]."""
 
+FAR = 1e3
+"""Positions above it are of steps that go nowhere [rad | m]."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Motion:
@@ -94,7 +97,7 @@ def follow(
     if not (np.isfinite(duration) and 0.0 < dt <= duration):
         raise ControlError(f"A motion of {duration} s in steps of {dt} s is none.")
     tip = tip_of(model) if frame is None else frame
-    times = dt * np.arange(round(duration / dt) + 1)
+    times = np.asarray(dt * np.arange(round(duration / dt) + 1), dtype=np.float64)
     # Places before, at and after every instant in one batch.
     around = np.concatenate([times - STENCIL, times, times + STENCIL])
     q = inverse_kinematics(model, path(around), posture=near, frame=tip, times=around)
@@ -113,8 +116,7 @@ def follow(
     qd = (after - before) / (2 * STENCIL)
     qdd = (after - 2 * at + before) / STENCIL**2
     tau = np.asarray(dynamics.rnea(model, at, qd, qdd))
-    place = path(times)
-    return Motion(frame=tip, dt=dt, q=at, qd=qd, qdd=qdd, tau=tau, tip=place)
+    return Motion(frame=tip, dt=dt, q=at, qd=qd, qdd=qdd, tau=tau, tip=path(times))
 
 
 def inverse_kinematics(
@@ -137,10 +139,10 @@ def inverse_kinematics(
         # Of all joints that close the gap to first order, those next to the posture.
         wanted = off + np.einsum("nij,nj->ni", J, q - posture)
         gram = J @ np.swapaxes(J, 1, 2) + 1e-12 * np.eye(3)
-        q = posture + np.einsum("nji,nj->ni", J, np.linalg.solve(gram, wanted[..., None])[..., 0])
-        if not np.isfinite(q).all() or np.abs(q).max() > 1e3:
+        least = np.linalg.solve(gram, wanted[..., None])[..., 0]
+        q = np.asarray(posture + np.einsum("nji,nj->ni", J, least), dtype=np.float64)
+        if not np.isfinite(q).all() or np.abs(q).max() > FAR:
             break
-        q = np.asarray(q, dtype=np.float64)
     worst = int(np.argmax(np.abs(off).max(axis=1)))
     when = "" if times is None else f" at {times[worst]:.3f} s"
     spelled = ", ".join(f"{x:.4g}" for x in places[worst])

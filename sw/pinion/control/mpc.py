@@ -13,10 +13,10 @@ Until the next period ends the first effort and its feedback hold,
 
 about the motion that was planned for this period, which faster loops evaluate as often as they can.
 
-What a card flags as saturated, or what is not finite, is no gradient. In its place stands what was
-last trusted at the same instant of the horizon, moved by a period with the rest; before there is
-any, the nearest trusted knot of the same batch. A horizon that is flagged throughout before any was
-trusted is an error.
+What a card flags as saturated, or what is not finite, is no gradient. In its place stands
+what was last trusted nearest to the same instant of the motion; before there is any, the nearest
+trusted knot of the same batch. A horizon that is flagged throughout before any was trusted is an
+error.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ class Mpc(Closing):
         self._x = np.zeros((knots + 1, 2 * nv))
         self._u = np.zeros((knots, nv))
         self._K = np.zeros((knots, nv, 2 * nv))
+        # The last linearisation of each knot, and the instant that it is of, in periods.
         self._linear: Linear | None = None
+        self._instants = self._ahead[:-1]
         self._planned: int | None = None
 
     @property
@@ -197,7 +199,7 @@ class Mpc(Closing):
         for _ in range(self.iterations):
             xs, us = self._rolled(x, target)
             waited = self.plant.waited
-            linear = self._trusted(self.plant.linearise(xs[None, :-1], us[None]))
+            linear = self._trusted(self.plant.linearise(xs[None, :-1], us[None]), rows[:-1])
             spent["gradients"] += self.plant.waited - waited
             cost = self._costs.expand(xs[None], us[None], target)
             problem = Quadratic(
@@ -238,18 +240,13 @@ class Mpc(Closing):
         )
 
     def _shift(self, number: int) -> None:
-        """Move the plan, its feedback and what is trusted on to this period."""
+        """Move the plan and its feedback on to this period."""
         if self._planned is None:
             return
         moved = (number - self._planned) / self._stride
         self._x = _moved(self._x, moved)
         self._u = _moved(self._u, moved)
-        held = np.minimum(np.arange(self.knots) + round(moved), self.knots - 1)
-        if round(moved):
-            self._K = self._K[held]
-            if self._linear is not None:
-                A, B, flags = self._linear.A, self._linear.B, self._linear.saturated
-                self._linear = Linear(A[:, held], B[:, held], flags[:, held])
+        self._K = self._K[np.minimum(np.arange(self.knots) + round(moved), self.knots - 1)]
 
     def _rolled(self, x: Floats, target: Target) -> tuple[Floats, Floats]:
         """States and efforts of the plan's feedback from a state, inside the efforts' limits."""
@@ -277,30 +274,30 @@ class Mpc(Closing):
             "shorter one."
         )
 
-    def _trusted(self, found: Linear) -> Linear:
-        """Flagged gradients replaced by the last trusted ones of the same instant."""
+    def _trusted(self, found: Linear, instants: NDArray[np.intp]) -> Linear:
+        """Flagged gradients replaced by the last trusted ones that are nearest in time."""
         finite = np.isfinite(found.A).all(axis=(2, 3)) & np.isfinite(found.B).all(axis=(2, 3))
         flags = np.asarray(found.saturated) | ~finite
         self.log.gradients += flags.size
         count = int(flags.sum())
         self.log.flagged += count
         if count:
-            A, B = np.array(found.A), np.array(found.B)
+            A, B, held = np.array(found.A), np.array(found.B), np.array(instants)
+            good = np.flatnonzero(~flags[0])
+            source, times, choice = found, instants, good
             if self._linear is not None:
-                A[flags], B[flags] = self._linear.A[flags], self._linear.B[flags]
-            elif count == flags.size:
+                source, times, choice = self._linear, self._instants, np.arange(self.knots)
+            elif not len(good):
                 raise ControlError(
                     f"All {count} gradients of the first horizon were flagged as saturated: the "
                     "motion leaves what the build's formats were made for; build with more "
                     "integer bits, or with other ranges."
                 )
-            else:
-                good = np.flatnonzero(~flags[0])
-                for at in np.flatnonzero(flags[0]):
-                    near = good[np.argmin(np.abs(good - at))]
-                    A[0, at], B[0, at] = A[0, near], B[0, near]
-            found = Linear(A, B, flags)
-        self._linear = found
+            for at in np.flatnonzero(flags[0]):
+                near = choice[np.argmin(np.abs(times[choice] - instants[at]))]
+                A[0, at], B[0, at], held[at] = source.A[0, near], source.B[0, near], times[near]
+            found, instants = Linear(A, B, flags), held
+        self._linear, self._instants = found, instants
         return found
 
 

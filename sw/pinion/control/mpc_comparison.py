@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import driver
-from pinion.api import backend
+from pinion.api import CardBackend, backend
 from pinion.compute.errors import ComputeError
 from pinion.driver.card import layout_of
 from pinion.functions import InputError
@@ -110,7 +110,10 @@ def run_case(
         plant = scenario.plant_of(IntegerModel(folder))
     else:
         integers = IntegerModel(folder)
-        watched = Compared(driver.open(folder, device=card), integers)
+        opened = CardBackend(
+            device=driver.open(folder, device=card), folder=folder, temporary=False
+        )
+        watched = Compared(opened, integers)
         plant = scenario.plant_of(watched)
 
     def progress(done: int, total: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,7 @@ class Scenario:
         """What the controller weighs."""
         return Cost(running=self.weights, final=self.last, frame=tip_of(self.model()))
 
-    def plant(self, device: str = "cpu", **options: object) -> Plant:
+    def plant(self, device: str = "cpu", **options: Any) -> Plant:
         """The controller's model, gradients from a device; a card's options name its build."""
         return Plant.open(self.model(), dt=self.step, device=device, **options)
 

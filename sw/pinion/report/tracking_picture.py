@@ -10,6 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from .palette import ALARM, DPI, FAINT, INK
 from .tracking import NAMES, SIMULATED
@@ -23,6 +25,9 @@ COLOURS = {
     "card": ALARM,
 }
 PARTS = {"gradients": "#1b6ca8", "backward": "#8a4f9e", "rest": "#c7c7cd"}
+ROUNDING = 1e-7
+"""Micrometres below which two paths are one, but for the rounding of float64."""
+
 SHOWN = {"gradients": "gradients", "backward": "backward pass", "rest": "rest"}
 
 
@@ -71,46 +76,72 @@ def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
             linewidth=3.5 if number == 0 else 1.3,
             alpha=0.35 if number == 0 else 1.0,
             linestyle="-" if number == 0 else (5 * number, (5, 5 * (len(series["rows"]) - 2) + 1)),
-            label=NAMES[name],
         )
     axes.set_xlabel("s")
     axes.set_ylabel("mm")
     axes.set_ylim(bottom=0)
     _finish(axes, "Distance of the tip from the reference")
     axes.set_ylim(0, 1.35 * axes.get_ylim()[1])
-    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
+    # Dashes that begin late would be missing in the legend.
+    lines = [
+        Line2D([], [], color=COLOURS[name], linewidth=3.5 if number == 0 else 1.3,
+               alpha=0.35 if number == 0 else 1.0, label=NAMES[name])
+        for number, name in enumerate(series["rows"])
+    ]  # fmt: skip
+    axes.legend(handles=lines, frameon=False, fontsize=8, loc="upper left", ncols=2)
 
 
 def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
-    rows = data["rows"]
-    at = np.arange(len(rows))[::-1]
-    left = np.zeros(len(rows))
-    for part, colour in PARTS.items():
-        values = np.array([row["us"][part] for row in rows])
-        axes.barh(at, values, left=left, color=colour, height=0.62, label=SHOWN[part])
-        left += values
-    for place, row, total in zip(at, rows, left, strict=True):
-        simulated = row["name"] in SIMULATED
+    """Bars of what a backend or a model says; times of a simulation are no device's."""
+    bars = [
+        (NAMES[row["name"]], row["us"], f"{row['hz']:,.0f} a second", False)
+        for row in data["rows"]
+        if row["name"] not in SIMULATED
+    ]
+    found = data["card_model"]
+    if found is not None:
+        slow = max(found["links"], key=lambda row: float(row["most_us"]))
+        # The host's share as it was measured with gradients from its processor.
+        host = next((r["us"] for r in data["rows"] if r["name"] == "cpu64"), data["rows"][0]["us"])
+        parts = {**host, "gradients": slow["most_us"]}
+        bars.append(
+            ("card, MODEL of its link", parts, f"MODEL: {slow['hz_least']:,.0f} a second", True)
+        )
+    at = np.arange(len(bars))[::-1]
+    edge = 1.55 * min(sum(parts.values()) for _, parts, _, _ in bars)
+    for place, (_, parts, text, model) in zip(at, bars, strict=True):
+        left = 0.0
+        for part, colour in PARTS.items():
+            axes.barh(
+                place,
+                parts[part],
+                left=left,
+                color=colour,
+                height=0.6,
+                hatch="///" if model and part == "gradients" else None,
+                edgecolor="white" if model else None,
+            )
+            left += parts[part]
+        if left > edge:
+            text = f"{parts['gradients'] / 1e3:.1f} ms of gradients, {text}"
         axes.annotate(
-            "no device's time" if simulated else f"{row['hz']:,.0f} a second",
-            (total, place),
-            xytext=(4, 0),
+            text,
+            (min(left, edge), place),
+            xytext=(-6 if left > edge else 4, 0),
             textcoords="offset points",
+            ha="right" if left > edge else "left",
             va="center",
             fontsize=8,
-            color=FAINT if simulated else INK,
+            color="white" if left > edge else INK,
         )
-    axes.set_yticks(at, [NAMES[row["name"]] for row in rows], fontsize=8)
-    longest = max(row["us"]["gradients"] for row in rows)
-    usual = max(sum(row["us"].values()) for row in rows if row["name"] not in SIMULATED)
-    # A model's or a simulation's bar may leave the picture: it is no device's.
-    axes.set_xlim(0, 1.45 * min(usual, left.max()) if longest > usual else 1.4 * left.max())
-    if left.max() > 20 * left.min():
-        axes.set_xscale("log")
-        axes.set_xlim(left.min() / 20, 30 * left.max())
+    axes.set_yticks(at, [name for name, _, _, _ in bars], fontsize=8)
+    axes.set_xlim(0, edge)
+    axes.set_ylim(-0.6, len(bars) + 0.1)
     axes.set_xlabel("microseconds a period, medians, one core")
     _finish(axes, "Where the time of a period goes")
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.grid(axis="y", visible=False)
+    handles = [Patch(color=colour, label=SHOWN[part]) for part, colour in PARTS.items()]
+    axes.legend(handles=handles, frameon=False, fontsize=8, loc="upper center", ncols=3)
 
 
 def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
@@ -119,7 +150,7 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
     least = np.inf
     for name, own in series["rows"].items():
         values = 1e3 * np.array(own["apart_mm"])
-        if name == first or not (values > 0).any():
+        if name == first or values.max() < ROUNDING:
             continue
         shown = np.where(values > 0, values, np.nan)
         least = min(least, float(np.nanmin(shown)))
@@ -146,7 +177,7 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
     )
     axes.set_yscale("log")
     if np.isfinite(least):
-        axes.set_ylim(least / 30, 20 * error)
+        axes.set_ylim(least / 100, 20 * error)
     axes.set_xlabel("s")
     axes.set_ylabel("micrometres")
     _finish(axes, f"How far the tip is from where {NAMES[first]} brings it")
