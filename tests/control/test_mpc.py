@@ -23,6 +23,7 @@ from pinion.control.scenario import Scenario
 from pinion.control.single import single
 from pinion.flow.build import build
 from pinion.functions import Closing, Result, row_of
+from pinion.robot import load
 from tests.control import small_arm
 
 pytest.importorskip("mujoco", reason="the mujoco library is not installed")
@@ -296,8 +297,10 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
         run_case("abacus", scene, motion)
     with pytest.raises(ControlError, match="'card' is of a build"):
         run_case("card", scene, motion)
-    with pytest.raises(ControlError, match="computes 'crba'"):
+    with pytest.raises(ControlError, match=r"'crba' computes M: .* outputs=\('minv',\)"):
         scene.plant_of(Float64(scene.model(), row_of("crba")))
+    with pytest.raises(ControlError, match=r"of two_link with 2 joints.* of arm with 3"):
+        scene.plant_of(Float64(load("two_link"), gradient_row()))
 
 
 def replaced(dt: float) -> Plant:

@@ -54,6 +54,7 @@ def data() -> dict[str, Any]:
         ],
         "undisturbed": row("cpu64", rms_mm=0.4),
         "reference": "float64",
+        "card": "sim",
         "card_path_is_the_integers": True,
         "scenario": {
             **{"robot": "iiwa14", "duration": 0.2, "period": 0.002, "step": 0.01, "knots": 8},
@@ -96,6 +97,12 @@ def test_tables_say_what_was_measured_and_what_is_a_model(data: dict[str, Any]) 
     assert model.title.startswith("MODEL, not measured") and "no board has run" in model.note
     assert model.rows[0][2] == "26 - 61"
     assert card_model_table({**data, "card_model": None}) is None
+    # A real card's time is its own.
+    real = {**data, "card": "xdma:0"}
+    times = solve_times_table(real)
+    assert [line[-1] for line in times.rows] == ["1111", "1111", None, "1111"]
+    assert times.rows[3][0] == tracking_table(real).rows[3][0] == "card, xdma:0"
+    assert "gradients from the card none" in finding(real)
 
 
 def test_the_finding_is_what_came_out(data: dict[str, Any]) -> None:

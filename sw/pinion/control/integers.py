@@ -103,6 +103,7 @@ class Compared(Closing):
     Members
     -------
     backend, integers : as given.
+    model, function : of the build.
     compared, mismatches : requests; a mismatch has a bit of a result or the flag wrong.
     first : what the first mismatch is, as a sentence; empty without any.
     """
@@ -112,6 +113,7 @@ class Compared(Closing):
             raise ControlError(f"A block has at least 1 request, not {block}.")
         self.backend = backend
         self.integers = integers
+        self.model, self.function = integers.model, integers.function
         self.compared = 0
         self.mismatches = 0
         self.first = ""

@@ -101,7 +101,7 @@ def run_case(
         # One thread: a horizon is too little work to share.
         plant = scenario.plant("cpu", dtype=dtype, threads=1)
     elif name == "cuda":
-        plant = scenario.plant_of(backend(model, gradient_row(), device="cuda"))
+        plant = scenario.plant_of(backend(model, gradient_row(), device="cuda", dtype="float32"))
     elif name not in ROWS:
         raise ControlError(f"There is no row '{name}'; choose of {', '.join(ROWS)}.")
     elif folder is None:
@@ -137,7 +137,7 @@ class Comparison:
 
     Members
     -------
-    scenario, folder : as given.
+    scenario, folder, card : as given.
     cases : rows, the first of which the others are measured by.
     calm : the processor's row with a robot as the controller believes it.
     left_out : reasons by name.
@@ -145,6 +145,7 @@ class Comparison:
 
     scenario: Scenario
     folder: Path | None
+    card: str
     cases: tuple[Case, ...]
     calm: Case
     left_out: dict[str, str]
@@ -168,6 +169,7 @@ class Comparison:
         return {
             "rows": rows,
             "reference": self.cases[0].name,
+            "card": self.card,
             "card_path_is_the_integers": same,
             "scenario": _settings(self.scenario),
             "undisturbed": _row(self.calm, first),
@@ -212,7 +214,7 @@ def compare(
     if not cases:
         raise ControlError("No row is left: none of the backends is on this machine.")
     calm = run_case("cpu64", without_disturbance(scenario), motion, report=report)
-    return Comparison(scenario, folder, tuple(cases), calm, left_out)
+    return Comparison(scenario, folder, card, tuple(cases), calm, left_out)
 
 
 def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any]:

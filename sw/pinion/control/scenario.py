@@ -17,9 +17,6 @@ from .mpc import Mpc
 from .mujoco_robot import Disturbance, MujocoRobot
 from .plant import Plant, forward_of, gradient_row
 
-DEVICES = ("float", "cpu", "cuda")
-"""Words that open a backend of their own; a card needs a build beside it."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
@@ -93,13 +90,27 @@ class Scenario:
         return Plant.open(self.model(), dt=self.step, device=device, **options)
 
     def plant_of(self, gradients: Backend) -> Plant:
-        """The controller's model, gradients from a backend that is open."""
+        """The controller's model, gradients from a backend that is open.
+
+        Raises
+        ------
+        ControlError
+            When the backend computes something else, or that of another robot.
+        """
         model = self.model()
-        function = getattr(gradients, "function", None)
-        if function is not None and function.name != gradient_row().name:
+        function, own = getattr(gradients, "function", None), getattr(gradients, "model", model)
+        wanted = [block.name for block in gradient_row().results]
+        if function is not None and [block.name for block in function.results] != wanted:
+            given = ", ".join(block.name for block in function.results)
             raise ControlError(
-                f"The backend computes '{function.name}': a controller takes gradients of "
-                f"'{gradient_row().name}'."
+                f"The backend's '{function.name}' computes {given}: a controller takes "
+                f"'{gradient_row().name}' with {', '.join(wanted)}, and outputs=('minv',) adds the "
+                "last."
+            )
+        if (own.name, own.nv) != (model.name, model.nv):
+            raise ControlError(
+                f"The backend is of {own.name} with {own.nv} joints, and the scenario of "
+                f"{model.name} with {model.nv}: build it for this robot."
             )
         return Plant(model, dt=self.step, gradients=gradients, forward=forward_of(model))
 

@@ -19,8 +19,16 @@ NAMES = {
 }
 """Where gradients come from, in words."""
 
-SIMULATED = ("integers", "card")
-"""Rows whose times are those of a model or of a simulation, and say nothing of a device."""
+
+def simulated(data: Mapping[str, Any], name: str) -> bool:
+    """Whether a row's time is that of a model or of a simulation, and says nothing of a device."""
+    return name == "integers" or (name == "card" and str(data.get("card", "sim")).startswith("sim"))
+
+
+def label(data: Mapping[str, Any], name: str) -> str:
+    """Where a row's gradients come from, in words."""
+    real = name == "card" and not simulated(data, name)
+    return f"card, {data['card']}" if real else NAMES[name]
 
 
 def check_tracking(data: Mapping[str, Any]) -> None:
@@ -45,10 +53,10 @@ def check_tracking(data: Mapping[str, Any]) -> None:
 
 def tracking_table(data: Mapping[str, Any]) -> Table:
     """How well each backend's gradients track."""
-    base = NAMES[data["reference"]]
+    base = label(data, data["reference"])
     rows: list[tuple[object, ...]] = [
         (
-            NAMES[row["name"]],
+            label(data, row["name"]),
             *(f"{row[key]:.4f}" for key in ("rms_mm", "max_mm")),
             *(None if row["name"] == data["reference"] else _share(row["rms_over"]),),
             *(None if row["name"] == data["reference"] else f"{1e3 * row['apart_mm']:.3g}",),
@@ -89,11 +97,11 @@ def solve_times_table(data: Mapping[str, Any]) -> Table:
     """Where the time of a period goes, and how many a second there could be."""
     rows = [
         (
-            NAMES[row["name"]],
+            label(data, row["name"]),
             *(f"{row['us'][part]:.0f}" for part in ("gradients", "backward", "rest")),
             whole(row["us_median"]),
             whole(row["us_p99"]),
-            None if row["name"] in SIMULATED else whole(row["hz"]),
+            None if simulated(data, row["name"]) else whole(row["hz"]),
         )
         for row in data["rows"]
     ]
@@ -107,12 +115,14 @@ def solve_times_table(data: Mapping[str, Any]) -> Table:
         note=(
             "Microseconds, medians of the whole run on one core. gradients: the call of the "
             "backend; backward pass: NumPy; rest: rollouts, costs, making A and B, all the "
-            "interpreter's work. The last two rows' gradients are computed by an integer model "
-            "and by a simulation of the RTL, warm and at its own pace: they say nothing of a card, "
-            "and no rate follows from them."
-            if any(row["name"] in SIMULATED for row in data["rows"])
-            else "Microseconds, medians of the whole run on one core. gradients: the call of the "
-            "backend; backward pass: NumPy; rest: rollouts, costs, making A and B."
+            "interpreter's work."
+            + (
+                " Rows without a rate have gradients of an integer model and of a simulation of "
+                "the RTL, warm and at its own pace: they say nothing of a card, and no rate "
+                "follows from them."
+                if any(simulated(data, row["name"]) for row in data["rows"])
+                else ""
+            )
         ),
     )
 
@@ -156,7 +166,7 @@ def finding(data: Mapping[str, Any]) -> str:
     base = rows[0]
     text = (
         f"The tip stays within {base['max_mm']:.2f} mm of the figure ({base['rms_mm']:.2f} mm RMS) "
-        f"with gradients of {NAMES[base['name']]}"
+        f"with gradients of {label(data, base['name'])}"
     )
     if len(rows) > 1:
         worst = max(abs(row[key]) for row in rows for key in ("rms_over", "max_over"))
@@ -166,8 +176,9 @@ def finding(data: Mapping[str, Any]) -> str:
         )
     card = next((row for row in rows if row["name"] == "card"), None)
     if card is not None:
+        by = "RTL" if simulated(data, "card") else "the card"
         text += (
-            f". Of {card['compared']:,} gradients from RTL "
+            f". Of {card['compared']:,} gradients from {by} "
             f"{card['mismatches'] or 'none'} differ{'s' if card['mismatches'] == 1 else ''} from "
             "the integers in any bit"
         )

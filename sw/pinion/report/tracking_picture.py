@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from .palette import ALARM, DPI, FAINT, INK
-from .tracking import NAMES, SIMULATED
+from .tracking import label, simulated
 
 COLOURS = {
     "float64": INK,
@@ -55,7 +55,7 @@ def _draw_path(axes: Axes, data: Mapping[str, Any]) -> None:
     last = _last(data)
     axes.plot(*wanted.T, color=FAINT, linewidth=4, alpha=0.5, label="reference")
     own = 1e3 * np.array(series["rows"][last]["path"])
-    axes.plot(*own.T, color=COLOURS[last], linewidth=1.2, label=f"gradients: {NAMES[last]}")
+    axes.plot(*own.T, color=COLOURS[last], linewidth=1.2, label=f"gradients: {label(data, last)}")
     axes.plot(*own[0], "o", color=INK, markersize=5)
     axes.set_aspect("equal")
     axes.set_xlabel("mm")
@@ -85,7 +85,7 @@ def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
     # Dashes that begin late would be missing in the legend.
     lines = [
         Line2D([], [], color=COLOURS[name], linewidth=3.5 if number == 0 else 1.3,
-               alpha=0.35 if number == 0 else 1.0, label=NAMES[name])
+               alpha=0.35 if number == 0 else 1.0, label=label(data, name))
         for number, name in enumerate(series["rows"])
     ]  # fmt: skip
     axes.legend(handles=lines, frameon=False, fontsize=8, loc="upper left", ncols=2)
@@ -94,9 +94,9 @@ def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
 def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
     """Bars of what a backend or a model says; times of a simulation are no device's."""
     bars = [
-        (NAMES[row["name"]], row["us"], f"{row['hz']:,.0f} a second", False)
+        (label(data, row["name"]), row["us"], f"{row['hz']:,.0f} a second", False)
         for row in data["rows"]
-        if row["name"] not in SIMULATED
+        if not simulated(data, row["name"])
     ]
     found = data["card_model"]
     if found is not None:
@@ -161,7 +161,7 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
             color=COLOURS[name],
             linewidth=1.2 if card or name != "integers" else 3.5,
             alpha=0.5 if name == "integers" else 1.0,
-            label=NAMES[name],
+            label=label(data, name),
         )
     # A length that one can imagine, to judge the others by.
     error = 1e3 * float(np.median(series["rows"][first]["error_mm"]))
@@ -180,7 +180,7 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
         axes.set_ylim(least / 100, 20 * error)
     axes.set_xlabel("s")
     axes.set_ylabel("micrometres")
-    _finish(axes, f"How far the tip is from where {NAMES[first]} brings it")
+    _finish(axes, f"How far the tip is from where {label(data, first)} brings it")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=8, loc="lower right", ncols=2)
 
