@@ -23,6 +23,9 @@ class CompiledTip(CostModel):
     jacobian : computes ``J`` and ``p`` of ``q``.
     """
 
+    _jacobian: Backend
+    _last: tuple[Floats, Floats, Floats] | None
+
     def __init__(self, model: Model, cost: Cost, jacobian: Backend) -> None:
         super().__init__(model, cost)
         object.__setattr__(self, "_jacobian", jacobian)
@@ -38,10 +41,10 @@ class CompiledTip(CostModel):
 
     def _both(self, q: Floats) -> tuple[Floats, Floats]:
         # An expansion asks for the same positions three times.
-        held: tuple[Floats, Floats, Floats] | None = getattr(self, "_last", None)
+        held = self._last
         if held is not None and held[0].shape == q.shape and np.array_equal(held[0], q):
             return held[1], held[2]
-        found = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))  # type: ignore[attr-defined]
+        found = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))
         place = np.asarray(found.p, dtype=np.float64).reshape(*q.shape[:-1], 3)
         J = np.asarray(found.J, dtype=np.float64)[:, 3:]
         J = J.reshape(*q.shape[:-1], 3, q.shape[-1])
