@@ -14,6 +14,7 @@ one, whatever the gradients come from: a controller's model may be coarse, its l
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -56,6 +57,7 @@ class Plant(Closing):
     model : the robot, joints that mimic others coupled to them.
     dt : length of a step [s].
     method : of `METHODS`.
+    waited : time that calls of `gradients` took, all together [s].
     gradients : computes ``qdd, dqdd_dq, dqdd_dqd, minv`` of ``q, qd, tau``.
     forward : computes ``qdd`` of ``q, qd, tau``.
     """
@@ -84,6 +86,7 @@ class Plant(Closing):
         self.model = model
         self.dt = dt
         self.method = method
+        self.waited = 0.0
         self.gradients = gradients
         self.forward = forward
 
@@ -196,7 +199,16 @@ class Plant(Closing):
     ) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
         n, lead = self.model.nv, u.shape[:-1]
         flat = x.reshape(-1, 2 * n)
-        found = self.gradients(q=flat[:, :n], qd=flat[:, n:], tau=u.reshape(-1, n))
+        # Compiled functions take arrays as they are, and convert what is in pieces or of another
+        # dtype with much less haste.
+        dtype = getattr(getattr(self.gradients, "kernel", None), "dtype", np.float64)
+        q, qd, tau = (
+            np.ascontiguousarray(part, dtype=dtype)
+            for part in (flat[:, :n], flat[:, n:], u.reshape(-1, n))
+        )
+        began = time.perf_counter()
+        found = self.gradients(q=q, qd=qd, tau=tau)
+        self.waited += time.perf_counter() - began
 
         def wide(array: Any, *shape: int) -> Floats:
             return np.asarray(array, dtype=np.float64).reshape(*lead, *shape)
