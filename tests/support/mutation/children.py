@@ -162,7 +162,10 @@ class Child:
     ) -> None:
         self._work, self._rest = work, rest
         self._asked, self._since = 0.0, time.monotonic()
-        self._folder = tempfile.TemporaryDirectory(prefix="pinion-mutant-")
+        # What the child has started may still write for a moment when it is killed.
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="pinion-mutant-", ignore_cleanup_errors=True
+        )
         self._pid = os.fork()
         if self._pid:
             return
@@ -200,6 +203,14 @@ class Child:
             return -1
         return os.waitstatus_to_exitcode(status) if not os.WIFSIGNALED(status) else 1
 
+    def end(self) -> None:
+        """Kill it, and what it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+        self._folder.cleanup()
+
     def _hangs(self) -> bool:
         worked, waited = _schedule(self._pid)
         now, asked = time.monotonic(), worked + waited
@@ -218,12 +229,16 @@ class Child:
 def _schedule(pid: int) -> tuple[float, float]:
     """Seconds that a process and its children have computed, and have waited for a core."""
     total = [0, 0]
-    for task in Path(f"/proc/{pid}/task").glob("*"):
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:  # it has just ended
+        tasks = []
+    for task in tasks:
         try:
             for at, field in enumerate((task / "schedstat").read_text().split()[:2]):
                 total[at] += int(field)
             children = (task / "children").read_text().split()
-        except OSError:  # it has just ended
+        except OSError:
             continue
         for child in children:
             for at, seconds in enumerate(_schedule(int(child))):
