@@ -18,6 +18,8 @@ from pinion.gateware.link.writer import ResponseWriter
 from tests.gateware.link.mutants import mutant
 from tests.support.formal import FormalError, Proof, prove
 from tests.support.proofs import PROOFS
+from tests.support.proofs_page import rendered, written
+from tests.support.record import PAGE
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
 
@@ -218,6 +220,18 @@ def test_a_broken_component_fails_its_proof(name: str, tmp_path: Path):
     broken = mutant(component, *change)
     changed = replace(sound, component=broken, mode="bmc", depth=depth or sound.depth)
     assert not prove(changed, tmp_path).passed
+
+
+def test_every_component_has_a_mutant_and_the_page_says_what_is_proved():
+    proved = {proof.component for proof in PROOFS}
+    assert {component for _, component, _, _ in MUTANTS.values()} == proved
+    assert written(PAGE.read_text()) == PAGE.read_text(), "run python -m tests.support.proofs_page"
+    by_kind = {mode: [p for p in PROOFS if p.mode == mode] for mode in ("prove", "bmc", "cover")}
+    first, *_ = rendered().splitlines()
+    for mode, kind in (("prove", "by induction"), ("bmc", "bounded"), ("cover", "covers")):
+        assert f"{len(by_kind[mode])} {kind}" in first
+    with pytest.raises(ValueError, match="0 places"):
+        written("# Checks\n")
 
 
 def test_the_tools_are_found_without_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -18,6 +18,9 @@ from amaranth.back import rtlil
 
 from pinion.gateware.yosys import run_yosys
 
+WIDTHS = (64, 128, 256, 512)
+"""Bits of a beat for which the checksum is proved: of every bus."""
+
 WIDTH = 32
 POLYNOMIAL = 0xEDB88320
 """Of CRC-32, the lowest power in the highest bit, as zlib and Ethernet shift it."""

@@ -1,7 +1,8 @@
 """The proofs of stream components and of blocks: ``python -m tests.support.proofs``.
 
-Few of them are for ever: ``prove`` is by induction, ``bmc`` covers the first ``depth`` cycles from
-reset and nothing later, ``cover`` shows that what is asserted about can happen at all.
+``prove`` is by induction, for ever; ``bmc`` covers the first ``depth`` cycles from reset and no
+more; ``cover`` shows that what is asserted about can happen at all. The checksum has a proof of its
+own kind (`tests.support.parity`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.gateware.link.bus import Bus
+from pinion.gateware.link.checksum import Checksum
 from pinion.gateware.link.closer import Closer
 from pinion.gateware.link.crossing import Crossing
 from pinion.gateware.link.elastic import ElasticBuffer
@@ -27,6 +29,7 @@ from pinion.link import REGISTERS
 from tests.support.blocks import dot_units, forms, prove_forms
 from tests.support.formal import Proof, prove_all
 from tests.support.harness import control, gearboxes, packets, queues
+from tests.support.parity import WIDTHS, NotAffineError, prove_checksum
 
 
 def _gearbox(record: int, lanes: int, beats: int) -> dict[str, int]:
@@ -154,7 +157,23 @@ PROOFS: tuple[Proof, ...] = (
         depth=3,
         multiclock=True,
     ),
-    Proof(name="closer", harness=packets.closer, component=Closer, mode="prove", depth=3),
+    Proof(
+        name="crossing_passes",
+        harness=queues.crossing,
+        component=Crossing,
+        settings={"shape": 1, "depth": 3, "i_domain": "a", "o_domain": "b"},
+        mode="cover",
+        depth=20,
+        multiclock=True,
+    ),
+    Proof(
+        name="closer",
+        harness=packets.closer,
+        component=Closer,
+        settings={"bus": Bus()},
+        mode="prove",
+        depth=3,
+    ),
     Proof(
         name="closer_narrow",
         harness=packets.closer_narrow,
@@ -202,6 +221,22 @@ PROOFS: tuple[Proof, ...] = (
         depth=8,
     ),
     Proof(
+        name="writer_passes",
+        harness=packets.writer,
+        component=ResponseWriter,
+        settings=_BUILD,
+        mode="cover",
+        depth=8,
+    ),
+    Proof(
+        name="registers_answer",
+        harness=control.registers,
+        component=RegisterBlock,
+        settings=_REGISTERS,
+        mode="cover",
+        depth=6,
+    ),
+    Proof(
         name="registers",
         harness=control.registers,
         component=RegisterBlock,
@@ -217,6 +252,14 @@ def main() -> int:
     """Run all proofs, print a line for each, and return 1 if one failed."""
     with tempfile.TemporaryDirectory(prefix="pinion-proofs-") as folder:
         failed = prove_all(PROOFS, Path(folder))
+        for bits in WIDTHS:
+            try:
+                cases = prove_checksum(Checksum(bits=bits), Path(folder) / f"checksum_{bits}")
+                verdict = f"passed, {cases} cases"
+            except (AssertionError, NotAffineError) as error:
+                verdict = f"FAILED: {error}"
+                failed += 1
+            print(f"{f'checksum_{bits}':24} by linear algebra        {verdict}", flush=True)
         for name, proved in prove_forms(forms(dot_units()), Path(folder) / "blocks").items():
             print(f"{name:32} explicit block  {'passed' if all(proved) else 'FAILED'}")
             failed += not all(proved)
