@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -31,6 +32,8 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for verdicts; what is there is not rerun")
     parser.add_argument("--again", action="store_true", help="run kept survivors once more")
     given = parser.parse_args()
+    # A run that is told to stop ends its children too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
     os.nice(max(0, 10 - os.nice(0)))
     low = []
     for name in given.packages or PACKAGES:

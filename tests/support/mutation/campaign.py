@@ -109,7 +109,11 @@ def measure(package: Package) -> Lines:
             trace=Trace(package.files()),
             traced=traced,
         )
-        if child.wait():
+        try:
+            failed = child.wait()
+        finally:
+            child.end()
+        if failed:
             raise RuntimeError(
                 f"The tests {' '.join(package.tests)} fail without a change:\n"
                 f"{log.read_text()[-3000:]}"
