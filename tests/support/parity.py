@@ -104,7 +104,8 @@ def forms(net: Netlist, bits: Sequence[int | str], given: Mapping[int, int]) -> 
     NotAffineError
         When a choice depends on a variable.
     """
-    known: dict[int | str, int] = {"0": 0, "1": ONE, **given}
+    known: dict[int | str, int] = {"0": 0, "1": ONE}
+    known.update(given)
 
     def operands(bit: int | str) -> list[int | str]:
         kind, inputs = net.gates[bit]  # type: ignore[index] # a constant is known
