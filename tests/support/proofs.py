@@ -43,12 +43,12 @@ _REGISTERS: dict[str, Any] = {
     "writable": {row.name: 1 for row in REGISTERS if row.kind == "control"},
 }
 
-GEARBOXES = (
-    *((3, 2, 2), (5, 3, 2), (1, 1, 1), (7, 4, 2)),
-    # Records that fill a wide beat exactly, and whole ones of it.
-    *((4, 2, 2), (4, 4, 1), (8, 4, 2)),
-)
-"""Words of a record, lanes, and beats of a record; a wide beat has 4 words."""
+GEARBOXES = ((3, 2, 2), (5, 3, 2), (7, 4, 2), (4, 4, 1))
+"""Words of a record, lanes, and beats of a record; a wide beat has 4 words. The last record fills
+a wide beat exactly."""
+
+MORE = ((1, 1, 1), (4, 2, 2), (8, 4, 2))
+"""The same, for the slow suites."""
 
 SHIPPED = ((21, 14, 2), (105, 14, 8), (16, 16, 1))
 """The same of beats of 16 words: inverse dynamics of seven joints and its derivatives."""
@@ -70,6 +70,7 @@ PROOFS: tuple[Proof, ...] = (
             settings={"shape": 1, "depth": depth},
             mode="prove",
             depth=depth + 2,
+            slow=depth == 4,
         )
         for depth in (3, 4, 9)
     ),
@@ -81,9 +82,10 @@ PROOFS: tuple[Proof, ...] = (
             settings=_gearbox(record, lanes, beats),
             mode="prove",
             depth=10,
+            slow=(record, lanes, beats) in MORE,
         )
         for component, make in ((Unpacker, gearboxes.unpacker), (Packer, gearboxes.packer))
-        for record, lanes, beats in GEARBOXES
+        for record, lanes, beats in (*GEARBOXES, *MORE)
     ),
     *(
         Proof(
@@ -120,6 +122,7 @@ PROOFS: tuple[Proof, ...] = (
             settings={"lanes": 1, "bus": Bus(words=words)},
             mode="prove",
             depth=2,
+            slow=words == 16,
         )
         for words in (2, 16)
     ),

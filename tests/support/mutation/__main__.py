@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("packages", nargs="*", help="all by default")
     parser.add_argument("--sample", type=int, default=300, help="mutants a package")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--skip", type=int, default=0, help="of the sample, the first so many")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--floor", type=float, default=0.0, help="least score, 0 to 1")
     parser.add_argument("--only", default="", help="mutants whose names contain this")
@@ -39,7 +40,7 @@ def main() -> int:
     for name in given.packages or PACKAGES:
         package = PACKAGES[name]
         changes = [change for change in changes_of(package) if given.only in change.name]
-        sample = drawn(changes, sample=given.sample, seed=given.seed)
+        sample = drawn(changes, sample=given.sample, seed=given.seed)[given.skip :]
         print(f"{name}: the tests as they are", flush=True)
         began = time.monotonic()
         tests = measure(package)

@@ -147,6 +147,10 @@ class Child:
     log : gets what pytest prints.
     work, rest : seconds after which it counts as hung: of computing, and of doing nothing in one
         go. Neither passes faster on a busy machine: a process that waits for a core does not rest.
+
+    Members
+    -------
+    pid : of the process, and of its group.
     """
 
     def __init__(
@@ -166,8 +170,8 @@ class Child:
         self._folder = tempfile.TemporaryDirectory(
             prefix="pinion-mutant-", ignore_cleanup_errors=True
         )
-        self._pid = os.fork()
-        if self._pid:
+        self.pid = os.fork()
+        if self.pid:
             return
         code = 70
         try:
@@ -192,13 +196,13 @@ class Child:
 
     def poll(self) -> int | None:
         """Exit status of pytest, -1 when it ran past its limit, None while it runs."""
-        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
         if not pid and not self._hangs():
             return None
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         if not pid:
-            os.waitpid(self._pid, 0)
+            os.waitpid(self.pid, 0)
         self._folder.cleanup()
         if not pid:
             return -1
@@ -207,13 +211,13 @@ class Child:
     def end(self) -> None:
         """Kill it, and what it has started."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._pid, 0)
+            os.waitpid(self.pid, 0)
         self._folder.cleanup()
 
     def _hangs(self) -> bool:
-        worked, waited = _schedule(self._pid)
+        worked, waited = schedule(self.pid)
         now, asked = time.monotonic(), worked + waited
         # Threads that only look at the clock ask for a core now and then.
         if asked - self._asked > IDLE * (now - self._since):
@@ -227,7 +231,7 @@ class Child:
         return code
 
 
-def _schedule(pid: int) -> tuple[float, float]:
+def schedule(pid: int) -> tuple[float, float]:
     """Seconds that a process and its children have computed, and have waited for a core."""
     total = [0, 0]
     try:
@@ -242,6 +246,6 @@ def _schedule(pid: int) -> tuple[float, float]:
         except OSError:
             continue
         for child in children:
-            for at, seconds in enumerate(_schedule(int(child))):
+            for at, seconds in enumerate(schedule(int(child))):
                 total[at] += int(seconds * 1e9)
     return total[0] / 1e9, total[1] / 1e9

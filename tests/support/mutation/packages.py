@@ -48,7 +48,7 @@ PACKAGES: dict[str, Package] = {
         ),
         tests=tuple(
             f"tests/cosim/test_{name}.py"
-            for name in ("verify", "verdict", "stream", "reference", "states")
+            for name in ("verify", "verdict", "figures", "stream", "reference", "states")
         ),
         longest=20.0,
     ),
