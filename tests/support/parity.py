@@ -105,7 +105,8 @@ def forms(net: Netlist, bits: Sequence[int | str], given: Mapping[int, int]) -> 
         When a choice depends on a variable.
     """
     known: dict[int | str, int] = {"0": 0, "1": ONE}
-    known.update(given)
+    for variable, form in given.items():
+        known[variable] = form
 
     def operands(bit: int | str) -> list[int | str]:
         kind, inputs = net.gates[bit]  # type: ignore[index] # a constant is known
