@@ -105,7 +105,7 @@ def measure(package: Package) -> Lines:
             tests=package.tests,
             log=log,
             work=1800.0,
-            rest=300.0,
+            rest=900.0,  # more than the longest wait of a test, which may end well
             trace=Trace(package.files()),
             traced=traced,
         )
