@@ -232,7 +232,7 @@ class Motion:
     def of(cls, model: Model) -> Motion:
         """A motion within the limits and at `SHARE` of the rated speeds, at most 2 rad/s."""
         k = np.arange(model.nv)
-        omega = 2 * np.pi * (0.5 + 0.1 * (k % 4))
+        omega = np.asarray(2 * np.pi * (0.5 + 0.1 * (k % 4)), dtype=np.float64)
         speed = SHARE * np.minimum(np.array(model.rated_velocity), 2.0)
         swing = 2.0 * speed / omega * np.where(k % 2, -1.0, 1.0)
         return cls(start=0.4 * np.where(k % 2, 1.0, -1.0), swing=swing, omega=omega)
@@ -377,7 +377,8 @@ def main() -> None:
     if arguments.through != "float":
         print("Every bit of every answer is that of the integer model, in the same cycles each.")
     if arguments.record is not None:
-        np.savez(arguments.record, **loop.arrays())
+        recorded: dict[str, Any] = loop.arrays()
+        np.savez(arguments.record, **recorded)
         print(f"The requests are in {arguments.record}.")
 
 

@@ -83,7 +83,7 @@ def tip_law(
     with region("tip", len(model.bodies)):
         moved = J @ qd
         R = np.array(rotation)
-        turn = sum(np.cross(R[:, k], R_des[:, k]) for k in range(3))
+        turn = np.sum([np.cross(R[:, k], R_des[:, k]) for k in range(3)], axis=0)
         moment = [0.5 * TURN * turn[k] - SPIN * moved[k] for k in range(3)]
         force = [
             STIFF * clamp(x_des[k] - place[k], -AWAY, AWAY)
