@@ -127,7 +127,7 @@ class OnChip:
 def core_asked(
     build: Build, core: CompiledCore, period: int
 ) -> Callable[[NDArray[np.uint32]], tuple[NDArray[np.uint32], bool, int]]:
-    """A core at one request a sample; cycles from its first beat in to the last beat out.
+    """A core at one request a sample; cycles from its first beat in to its last beat out.
 
     A core at rest repeats itself every ``ii`` cycles, so of the ``period`` cycles from sample to
     sample those at its end are left out that change nothing.
@@ -141,7 +141,7 @@ def core_asked(
         rest = (period - run.cycles) % manifest.ii
         core.run(nothing, np.zeros(0, dtype=np.bool_), expected_beats=0, drain=rest)
         found = unpack_records(run.beats, words=manifest.words_out, beats=manifest.beats_out)
-        return found[0], bool(run.user[-1]), int(run.emitted[-1] - run.accepted[0] + 1)
+        return found[0], bool(run.user[-1]), int(run.emitted[-1] - run.accepted[0])
 
     return ask
 
