@@ -2,10 +2,10 @@ r"""A control law on a chip, in closed loop with MuJoCo: one request a sample, a
 
     pinion build iiwa14 examples/functions/tracking_law.py:tracking_law \
         --target ulx3s-spi -o build/law
-    python examples/law_on_chip.py build/law --through card --record build/loop.npz
-    python examples/law_on_chip.py build/law --through netlist
+    python -m examples.law_on_chip build/law --through card --record build/loop.npz
+    python -m examples.law_on_chip build/law --through netlist
 
-The law is the one of the build folder, and answers
+The law is the one of the build folder, ``tracking_law`` or ``tip_law``, and answers
 
 - ``card``: the whole card in RTL behind its SPI line, compiled, bit by bit of the line;
 - ``core``: the core in RTL alone, compiled;
@@ -23,9 +23,7 @@ Needs MuJoCo (``pip install mujoco``). Nothing here runs on a board.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,6 +31,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from examples.law_plant import MOTIONS, Arm, Floats, Motion, arm_of
 from numpy.typing import NDArray
 
 from pinion import dynamics
@@ -46,28 +45,16 @@ from pinion.functions import Function, function
 from pinion.gateware.emit import RTLIL
 from pinion.link.spi_framing import CYCLES, Transfer, fastest_hz
 from pinion.robot import Model
-from pinion.robot.library import urdf_text
 
-Floats = NDArray[np.float64]
 Request = dict[str, NDArray[np.float32]]
 
-LAW = str(Path(__file__).parent / "functions" / "tracking_law.py") + ":tracking_law"
+LAWS = {
+    name: f"{Path(__file__).parent / 'functions' / name}.py:{name}"
+    for name in ("tracking_law", "tip_law")
+}
 
 RATE_HZ = 1000.0
 """Samples a second."""
-
-SUBSTEP = 0.25e-3
-"""Longest step of the plant's integration [s]."""
-
-LOAD, CENTRE = 2.3, (0.01, 0.0, 0.09)
-"""What the plant carries [kg, m in the last link]; the law reckons with 2 kg at 0.08 m."""
-
-VISCOUS = (1.8, 1.8, 1.2, 1.2, 0.7, 0.5, 0.5)
-COULOMB = (3.2, 3.2, 2.4, 2.4, 1.6, 1.0, 0.8)
-"""The plant's friction, base to tip [N m s/rad, N m]: a fifth off what the law reckons with."""
-
-SHARE = 0.6
-"""Of the rated speeds that the motion reaches."""
 
 
 class Law(Protocol):
@@ -171,82 +158,6 @@ def card_asked(
     return ask
 
 
-class Arm:
-    """A robot in MuJoCo, with a load and friction of its own.
-
-    Parameters
-    ----------
-    robot : a built-in robot's name.
-    load, centre : what its last link carries [kg], and where in that link [m].
-    viscous, coulomb : (nv,) friction [N m s/rad, N m].
-    """
-
-    def __init__(
-        self,
-        robot: str,
-        *,
-        load: float,
-        centre: tuple[float, float, float],
-        viscous: Floats,
-        coulomb: Floats,
-    ) -> None:
-        mujoco = importlib.import_module("mujoco")
-        spec = mujoco.MjSpec.from_string(urdf_text(robot))
-        if load > 0.0:
-            carried = spec.bodies[-1].add_body(name="load", pos=centre)
-            carried.mass, carried.inertia, carried.explicitinertial = load, [1e-6] * 3, True
-        self._mujoco, self._model = mujoco, spec.compile()
-        self._model.dof_damping[:], self._model.dof_frictionloss[:] = viscous, coulomb
-        self._model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-        self._data = mujoco.MjData(self._model)
-
-    @property
-    def state(self) -> tuple[Floats, Floats]:
-        """Positions and rates, (nv,) each."""
-        return self._data.qpos.copy(), self._data.qvel.copy()
-
-    def place(self, q: Floats) -> None:
-        """Put it somewhere, at rest."""
-        self._data.qpos[:], self._data.qvel[:] = q, 0.0
-
-    def advance(self, tau: Floats, seconds: float) -> None:
-        """Hold torques for a while."""
-        if seconds <= 0.0:
-            return
-        steps = math.ceil(seconds / SUBSTEP)
-        self._model.opt.timestep = seconds / steps
-        self._data.qfrc_applied[:] = tau
-        for _ in range(steps):
-            self._mujoco.mj_step(self._model, self._data)
-
-
-@dataclass(frozen=True)
-class Motion:
-    """A motion of all joints that begins at rest, ``start`` plus swings of their own periods."""
-
-    start: Floats
-    swing: Floats
-    omega: Floats
-
-    @classmethod
-    def of(cls, model: Model) -> Motion:
-        """A motion within the limits and at `SHARE` of the rated speeds, at most 2 rad/s."""
-        k = np.arange(model.nv)
-        omega = np.asarray(2 * np.pi * (0.5 + 0.1 * (k % 4)), dtype=np.float64)
-        speed = SHARE * np.minimum(np.array(model.rated_velocity), 2.0)
-        swing = 2.0 * speed / omega * np.where(k % 2, -1.0, 1.0)
-        return cls(start=0.4 * np.where(k % 2, 1.0, -1.0), swing=swing, omega=omega)
-
-    def at(self, t: float) -> tuple[Floats, Floats, Floats]:
-        """Positions, rates and accelerations at a time [s]."""
-        phase = self.omega * t
-        return (
-            self.start + self.swing * (1.0 - np.cos(phase)) / 2.0,
-            self.swing * self.omega * np.sin(phase) / 2.0,
-            self.swing * self.omega**2 * np.cos(phase) / 2.0,
-        )
-
-
 @dataclass
 class Loop:
     """What happened, sample by sample.
@@ -254,7 +165,7 @@ class Loop:
     Members
     -------
     requests, tau : as they were sent and came back.
-    error : (samples, nv) of the positions when they were sampled [rad].
+    error : of the joints, or of the tip's rotation, when they were sampled [rad].
     tip : (samples,) distance of the tip from where it should be [m].
     cycles : of each answer.
     """
@@ -274,42 +185,34 @@ def close_loop(
     law: Law,
     arm: Arm,
     model: Model,
+    motion: Motion,
     *,
     samples: int,
     delay: float,
     rate_hz: float = RATE_HZ,
 ) -> Loop:
     """Run a law on an arm; torques change ``delay`` seconds behind the samples."""
-    motion, loop = Motion.of(model), Loop()
+    loop = Loop()
     arm.place(motion.start)
     still = np.zeros((1, model.nv))
     tau = np.asarray(dynamics.rnea(model, motion.start[None], still, still))[0]
-    link = model.frames[-1].name
     for k in range(samples):
-        q, qd = arm.state
-        q_des, qd_des, qdd_des = motion.at(k / rate_hz)
-        named = {"q": q, "qd": qd, "q_des": q_des, "qd_des": qd_des, "qdd_des": qdd_des}
+        t, (q, qd) = k / rate_hz, arm.state
+        named = motion.request(t, q, qd)
         request = {name: values.astype(np.float32) for name, values in named.items()}
         answer, flagged, cycles = law(request)
         if flagged:
             raise RuntimeError(f"The answer of sample {k} is flagged: a value left its format.")
+        error, tip = motion.off(t, q)
         arm.advance(tau, delay)
         tau = answer
         arm.advance(tau, 1.0 / rate_hz - delay)
-        _, places = dynamics.frame_placement(model, np.stack([q, q_des]), link)
         loop.requests.append(request)
         loop.tau.append(tau)
-        loop.error.append(q - q_des)
-        loop.tip.append(float(np.linalg.norm(places[0] - places[1])))
+        loop.error.append(error)
+        loop.tip.append(tip)
         loop.cycles.append(cycles)
     return loop
-
-
-def arm_of(robot: str, model: Model) -> Arm:
-    """The plant: what the law reckons with is only near it."""
-    at = [min(k, len(COULOMB) - 1) for k in range(model.nv)]
-    viscous, coulomb = np.array(VISCOUS)[at], np.array(COULOMB)[at]
-    return Arm(robot, load=LOAD, centre=CENTRE, viscous=viscous, coulomb=coulomb)
 
 
 THROUGH = ("card", "core", "netlist", "float")
@@ -319,7 +222,7 @@ def law_of(build: Build, through: str, rate_hz: float = RATE_HZ) -> Law:
     """The law of a build, through one of `THROUGH`."""
     period = round(1e6 * build.manifest.clock_mhz / rate_hz)
     if through == "float":
-        return InFloats(function(LAW), build.model)
+        return InFloats(function(LAWS[build.manifest.function]), build.model)
     if through == "card":
         return OnChip(build, card_asked(build, period))
     folder = build.folder
@@ -337,9 +240,9 @@ def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
     sent = transfer.size * 8 * CYCLES
     return {
         "samples": len(loop.tau),
-        "joint_error_max_rad": float(np.abs(error).max()),
-        "joint_error_rms_rad": float(np.sqrt((error**2).mean())),
-        "joint_error_rms_rad_float64": float(np.sqrt((np.array(exact.error) ** 2).mean())),
+        "error_max_rad": float(np.abs(error).max()),
+        "error_rms_rad": float(np.sqrt((error**2).mean())),
+        "error_rms_rad_float64": float(np.sqrt((np.array(exact.error) ** 2).mean())),
         "tip_error_max_mm": 1e3 * max(loop.tip),
         "tip_error_rms_mm": 1e3 * float(np.sqrt((np.array(loop.tip) ** 2).mean())),
         "tip_error_rms_mm_float64": 1e3 * float(np.sqrt((np.array(exact.tip) ** 2).mean())),
@@ -368,7 +271,10 @@ def main() -> None:
     for through in ("float", arguments.through):
         law, arm = law_of(build, through), arm_of(arguments.robot, build.model)
         begun = time.perf_counter()
-        loops[through] = close_loop(law, arm, build.model, samples=arguments.samples, delay=delay)
+        motion = MOTIONS[build.manifest.function](build.model)
+        loops[through] = close_loop(
+            law, arm, build.model, motion, samples=arguments.samples, delay=delay
+        )
         print(f"{through}: {arguments.samples} samples in {time.perf_counter() - begun:.1f} s")
     loop = loops[arguments.through]
     print(json.dumps(figures(build, loop, loops["float"]), indent=2))

@@ -79,7 +79,8 @@ def tip_law(
     """Stiffness and damping at the tip, with the arm's own forces and a load held."""
     link = model.frames[-1].name
     rotation, place = dynamics.frame_placement_scalars(model, q, link, region)
-    J = np.array(dynamics.frame_jacobian_scalars(model, q, link, region=region))
+    at_tip: Any = {"reference": "local_world_aligned", "region": region}
+    J = np.array(dynamics.frame_jacobian_scalars(model, q, link, **at_tip))
     with region("tip", len(model.bodies)):
         moved = J @ qd
         R = np.array(rotation)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import law_on_chip, law_plant
 
 from pinion import dynamics
 from pinion.cosim import verify
@@ -30,7 +31,6 @@ def module(path: Path) -> ModuleType:
     return made
 
 
-LOOP = module(EXAMPLES / "law_on_chip.py")
 LAWS = {name: f"{EXAMPLES / 'functions' / name}.py:{name}" for name in ("tracking_law", "tip_law")}
 
 
@@ -76,8 +76,11 @@ def test_the_tip_law_is_that_of_its_terms(robot: Model) -> None:
     x, found = floats(robot, "tip_law")
     link = "iiwa_link_7"
     R, place = dynamics.frame_placement(robot, x["q"], link)
-    J = dynamics.frame_jacobian(robot, x["q"], link)
+    J = dynamics.frame_jacobian(robot, x["q"], link, reference="local_world_aligned")
     moved = np.einsum("nij,nj->ni", J, x["qd"])
+    # The velocity is that of the tip itself, and not of another point that moves with it.
+    ends = [dynamics.frame_placement(robot, x["q"] + h * x["qd"], link)[1] for h in (1e-6, -1e-6)]
+    assert np.abs((ends[0] - ends[1]) / 2e-6 - moved[:, 3:]).max() < 1e-7
     # The turn between two rotations from the skew part of R_d R^T, which shares no cross product.
     between = x["R_des"] @ np.swapaxes(R, 1, 2)
     skew = (between - np.swapaxes(between, 1, 2)) / 2.0
@@ -103,9 +106,24 @@ def test_the_laws_core_is_bit_exact(small: Build) -> None:
 
 
 def close(made: Build, robot: str, through: str, samples: int) -> Any:
-    arm = LOOP.arm_of(robot, made.model)
-    law = LOOP.law_of(made, through)
-    return LOOP.close_loop(law, arm, made.model, samples=samples, delay=171e-6)
+    arm = law_plant.arm_of(robot, made.model)
+    law = law_on_chip.law_of(made, through)
+    motion = law_plant.MOTIONS[made.manifest.function](made.model)
+    return law_on_chip.close_loop(law, arm, made.model, motion, samples=samples, delay=171e-6)
+
+
+def test_the_tip_law_follows_in_floats(robot: Model) -> None:
+    """A law whose forces act elsewhere than at the tip leaves it by more, and spins the wrist."""
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    law, arm = (
+        law_on_chip.InFloats(function(LAWS["tip_law"]), robot),
+        law_plant.arm_of("iiwa14", robot),
+    )
+    loop = law_on_chip.close_loop(
+        law, arm, robot, law_plant.TipMotion(robot), samples=200, delay=171e-6
+    )
+    assert max(loop.tip) < 0.02 and np.abs(np.array(loop.error)).max() < 0.05
+    assert np.abs(arm.state[1]).max() < 1.0
 
 
 def test_a_tenth_of_a_second_is_tracked_through_the_core(small: Build) -> None:
@@ -124,7 +142,7 @@ def test_an_answer_that_is_another_is_noticed(small: Build) -> None:
         expected, flags = law.reference.expected(words)
         return expected[0] ^ np.uint32(1), bool(flags[0]), 1
 
-    law = LOOP.OnChip(small, wrong)
+    law = law_on_chip.OnChip(small, wrong)
     drawn = sample(small.model, small.function, 1, distribution="reference", seed=1)
     with pytest.raises(AssertionError, match="the answer is another"):
         law({name: values[0] for name, values in drawn.items()})
