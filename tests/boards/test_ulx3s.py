@@ -22,7 +22,7 @@ from pinion.boards.ecp5.pll import (
     ClockError,
     nearest_pll,
 )
-from pinion.boards.ecp5.top import CARD, board_rtlil
+from pinion.boards.ecp5.top import CARD, LINES, SPI, board_rtlil
 from pinion.cli.bitstream import summary
 from pinion.flow.build import build
 from pinion.gateware.link.uart import UartReceiver, UartTransmitter, bit_length
@@ -62,14 +62,15 @@ def ports(text: str) -> dict[str, int]:
     return {name: int(width) for width, name in found}
 
 
-def test_every_port_has_a_pin_and_every_pin_a_port() -> None:
-    found = ports(board_rtlil(nearest_pll(input_mhz=25, wanted_mhz=CLOCK)))
+@pytest.mark.parametrize("line", LINES)
+def test_every_port_has_a_pin_and_every_pin_a_port(line: str) -> None:
+    found = ports(board_rtlil(nearest_pll(input_mhz=25, wanted_mhz=CLOCK), line))
     pads = {
         pad
         for name, width in found.items()
         for pad in ([name] if width == 1 else [f"{name}[{index}]" for index in range(width)])
     }
-    text = flow.lpf()
+    text = flow.lpf(line)
     assert set(re.findall(r'LOCATE COMP "([^"]+)"', text)) == pads
     assert set(re.findall(r'IOBUF PORT "([^"]+)"', text)) == pads
     balls = re.findall(r'SITE "(\w+)"', text)
@@ -83,6 +84,15 @@ def test_pins_are_those_of_the_board() -> None:
     leds = [table[f"led[{index}]"] for index in range(8)]
     assert leds == ["B2", "C2", "C1", "D2", "D1", "E2", "E1", "H3"]
     assert all(attributes["IO_TYPE"] == "LVCMOS33" for _, attributes in pins().values())
+
+
+def test_the_spi_line_is_on_the_header() -> None:
+    """GP0 to GP3 of the board's own constraints (emard/ulx3s); its chip select is pulled up."""
+    table = pins(SPI)
+    balls = [table[pad][0] for pad in ("sck", "cs", "mosi", "miso")]
+    assert balls == ["B11", "A10", "A9", "B9"]
+    assert [pad for pad, (_, at) in table.items() if at.get("PULLMODE") == "UP"] == ["cs"]
+    assert all(attributes["IO_TYPE"] == "LVCMOS33" for _, attributes in table.values())
 
 
 class Echo(wiring.Component):

@@ -219,7 +219,7 @@ BOARD_MUTANTS = {
     "the reset ends with the lock": ("steady.eq(count == _POWER_UP)", "steady.eq(locked)"),
     "a lost lock is no reset": ("with m.If(~locked):", "with m.If(Const(0)):"),
     "a reset for ever": ("ResetSynchronizer(~steady, ", "ResetSynchronizer(Const(1), "),
-    "the lights exchanged": ("[2].eq(~rx)", "[2].eq(rx)"),
+    "the lights exchanged": ("[2].eq(~comes)", "[2].eq(comes)"),
     "the card on the oscillator": ("i_clk=ClockSignal()", 'i_clk=self.ports["clk25"]'),
 }
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pinion.flow.build import build
@@ -88,3 +89,14 @@ def test_bad_input_is_one_sentence(pinion: Any, folder: Path, tmp_path: Path) ->
 
 def test_a_netlist_takes_no_other_options(pinion: Any, folder: Path) -> None:
     pinion("verify", folder, "--netlist", "--simulator", "icarus").refused("--simulator")
+
+
+def test_recorded_requests_are_for_a_netlist_alone(
+    pinion: Any, folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "loop.npz"
+    np.savez(path, q=np.zeros((3, 1)), qd=np.zeros((3, 1)))
+    pinion("verify", folder, "--input", path).refused("loop.npz", "--netlist")
+    both = "--netlist", "--input", path
+    pinion("verify", folder, *both, "--samples", 5).refused("loop.npz", "--samples")
+    pinion("verify", folder, *both).refused("'qdd' is missing")

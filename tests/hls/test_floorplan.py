@@ -151,6 +151,6 @@ def test_random_graphs_stay_legal(graph: Graph, ii: int) -> None:
 
 
 def test_boards_with_little_wire_ask_for_it() -> None:
-    assert {name for name in TARGETS if find_target(name).floorplan} == {"ulx3s"}
+    assert {name for name in TARGETS if find_target(name).floorplan} == {"ulx3s", "ulx3s-spi"}
     short = make_design(model("two_link"), function("rnea"), ii=4, formats="auto18", floorplan=True)
     assert short.binding.unit == arrange(bind(short.fixed, short.binding.schedule))

@@ -48,7 +48,7 @@ class Target:
 
 
 SIM = "sim"
-TARGETS = (SIM, "vcu118", "u250", "ulx3s")
+TARGETS = (SIM, "vcu118", "u250", "ulx3s", "ulx3s-spi")
 
 
 def find_target(name: str) -> Target:
@@ -63,7 +63,7 @@ def find_target(name: str) -> Target:
         raise TargetError(f"There is no target '{name}'; choose one of {', '.join(TARGETS)}.")
     if name == SIM:
         return Target(name=name)
-    return _ulx3s() if name == "ulx3s" else _xilinx(name)
+    return _ulx3s(name) if name.startswith("ulx3s") else _xilinx(name)
 
 
 def _xilinx(name: str) -> Target:
@@ -79,16 +79,18 @@ def _xilinx(name: str) -> Target:
     )
 
 
-def _ulx3s() -> Target:
+def _ulx3s(name: str) -> Target:
     from pinion.boards.ecp5.bitstream import reachable_mhz, write_ulx3s
+    from pinion.boards.ecp5.top import SERIAL, SPI
 
+    line = SPI if name.endswith("-spi") else SERIAL
     return Target(
-        name="ulx3s",
+        name=name,
         clock_mhz=50.0,
         formats=AUTO18,
         floorplan=True,
         reachable_mhz=reachable_mhz,
-        write=lambda folder, manifest, report: write_ulx3s(folder, manifest),
+        write=lambda folder, manifest, report: write_ulx3s(folder, manifest, line=line),
     )
 
 

@@ -1,22 +1,23 @@
 """The mapped netlist of a core against the integer model, bit for bit.
 
 What the mapper made of a core, in cells of the ECP5, is compiled with the behaviour of those cells
-and answers random requests. Cells come from Yosys' own models; the multiplier and the block RAM, of
+and answers requests. Cells come from Yosys' own models; the multiplier and the block RAM, of
 which it has only ports, from the models here.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from pinion.boards.ecp5.bitstream import MAPPED, NAME, SYNTH
+from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
 from pinion.flow.build import SIMULATION, Build
-from pinion.functions import sample
+from pinion.functions import check_arrays, sample
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link.build_files import NETLIST_CHECK
@@ -150,14 +151,8 @@ def netlist_rtlil(mapped: Path, work: Path) -> Path:
     return path
 
 
-def check_netlist(
-    folder: Path,
-    requests: int = 200,
-    *,
-    seed: int = 0,
-    report: Callable[[str], None] = _quiet,
-) -> dict[str, Any]:
-    """Send random requests through the mapped netlist of a build's core and compare every answer.
+def netlist_core(folder: Path, *, report: Callable[[str], None] = _quiet) -> CompiledCore:
+    """The mapped netlist of a build's core, compiled: it answers as the core does.
 
     The netlist is that of the bitstream where ``pinion bitstream`` was run, else one of the core
     alone by the same commands.
@@ -165,34 +160,78 @@ def check_netlist(
     Parameters
     ----------
     folder : the build folder.
-    requests, seed : random states of the reference distribution.
-
-    Returns
-    -------
-    ``requests, seed, mismatches`` (requests with a wrong bit in words or flag), ``cells`` (LUT4 in
-    the netlist's text, so that nobody compares the RTL with itself), ``netlist``, ``ok``,
-    ``sha256`` (of the netlist). The same stands in ``netlist.json`` beside the netlist.
+    report : called with a short line at each step.
 
     Raises
     ------
     pinion.link.manifest.ManifestError
         When the folder is no build.
+    """
+    mapped = _mapped(Path(folder), Build.read(folder), report)
+    report("Giving the cells their behaviour")
+    rtlil = netlist_rtlil(mapped, Path(folder) / SIMULATION / "netlist")
+    report("Compiling the netlist")
+    return CompiledCore.build(rtlil=rtlil)
+
+
+def _mapped(folder: Path, build: Build, report: Callable[[str], None]) -> Path:
+    """The Verilog that holds the mapped core; made where there is none."""
+    mapped = board_folder(folder, build.manifest) / MAPPED
+    if not mapped.is_file():
+        report("Mapping the core")
+        mapped = map_core(folder)
+    return mapped
+
+
+def check_netlist(
+    folder: Path,
+    requests: int = 200,
+    *,
+    seed: int = 0,
+    arrays: Mapping[str, ArrayLike] | None = None,
+    report: Callable[[str], None] = _quiet,
+) -> dict[str, Any]:
+    """Send requests through the mapped netlist of a build's core and compare every answer.
+
+    The netlist is that of `netlist_core`.
+
+    Parameters
+    ----------
+    folder : the build folder.
+    requests, seed : random states of the reference distribution.
+    arrays : requests in their place, by name, (n, ...) each, such as a control loop recorded.
+    report : called with a short line at each step.
+
+    Returns
+    -------
+    ``requests, seed`` (None for requests that were given), ``mismatches`` (requests with a wrong
+    bit in words or flag), ``cells`` (LUT4 in the netlist's text, so that nobody compares the RTL
+    with itself), ``netlist``, ``ok``, ``sha256`` (of the netlist). The same stands in
+    ``netlist.json`` beside the netlist.
+
+    Raises
+    ------
+    pinion.link.manifest.ManifestError
+        When the folder is no build.
+    pinion.functions.InputError
+        When the arrays are not requests of this build.
     pinion.cosim.stream.StreamError
         When the netlist does not answer.
     """
     build = Build.read(folder)
     manifest, reference = build.manifest, Reference(build)
-    mapped = Path(folder) / NAME / MAPPED
-    if not mapped.is_file():
-        report("Mapping the core")
-        mapped = map_core(folder)
-    work = Path(folder) / SIMULATION / "netlist"
-    report("Giving the cells their behaviour")
-    rtlil = netlist_rtlil(mapped, work)
-    report("Compiling the netlist")
-    core = CompiledCore.build(rtlil=rtlil)
-    arrays = sample(build.model, build.function, requests, distribution="reference", seed=seed)
-    words = request_words(manifest, arrays)
+    if arrays is None:
+        given = sample(build.model, build.function, requests, distribution="reference", seed=seed)
+    else:
+        checked = check_arrays(manifest.inputs, arrays)
+        requests = checked.count
+        given = {
+            a.name: np.broadcast_to(checked.arrays[a.name], (requests, *a.shape))
+            for a in manifest.inputs
+        }
+    mapped = _mapped(Path(folder), build, report)
+    core = netlist_core(folder, report=report)
+    words = request_words(manifest, given)
     expected, flags = reference.expected(words)
     beats, last = pack_records(words, lanes=manifest.lanes_in, beats=manifest.beats_in)
     report(f"Simulating {requests} requests")
@@ -205,7 +244,7 @@ def check_netlist(
     cells = text.count("LUT4 #")
     result = {
         "requests": requests,
-        "seed": seed,
+        "seed": seed if arrays is None else None,
         "mismatches": mismatches,
         "cells": cells,
         "netlist": str(mapped),

@@ -132,5 +132,10 @@ def _open_tools(request: Request) -> Mapping[str, Any]:
     return bitstream(request.folder, seed=request.seed, report=request.report)
 
 
-MAKERS: Mapping[str, Maker] = {"vcu118": _vivado, "u250": _vivado, "ulx3s": _open_tools}
+MAKERS: Mapping[str, Maker] = {
+    "vcu118": _vivado,
+    "u250": _vivado,
+    "ulx3s": _open_tools,
+    "ulx3s-spi": _open_tools,
+}
 """Makers by target; another tool is another row."""

@@ -106,7 +106,10 @@ def command(
     accept_inertia: AcceptInertia = False,
     snap: Snap = True,
     target: Annotated[
-        str, typer.Option(metavar="NAME", help="What it is built for: sim, vcu118, u250, ulx3s.")
+        str,
+        typer.Option(
+            metavar="NAME", help="What it is built for: sim, vcu118, u250, ulx3s, ulx3s-spi."
+        ),
     ] = "sim",
     clock: Annotated[
         float | None,

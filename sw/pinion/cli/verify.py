@@ -12,6 +12,7 @@ from pinion.report import bound_table, budget_table, relative_error_table
 
 from .errors import CHECK_FAILED, UsageError
 from .options import Folder, Json
+from .run import read_arrays
 from .terminal import out, pairs, put_json, say, show, steps
 
 
@@ -33,6 +34,15 @@ def command(
         bool,
         typer.Option("--netlist", help="What Yosys mapped to the ECP5, in place of the RTL."),
     ] = False,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="With --netlist: an .npz of requests, such as a control loop recorded, in place "
+            "of random ones.",
+        ),
+    ] = None,
     dsp48e2: Annotated[
         bool,
         typer.Option(
@@ -69,8 +79,12 @@ def command(
                 "A netlist runs on reference states, compiled, with blocks of its own: leave "
                 "--distribution, --simulator, --dsp48e2, --bound and --function out."
             )
-        _netlist(folder, samples or 200, seed=seed, json=json)
+        if source is not None and (samples is not None or seed):
+            raise UsageError(f"The requests are those of {source}: leave --samples and --seed out.")
+        _netlist(folder, samples or 200, seed=seed, recorded=source, json=json)
         return
+    if source is not None:
+        raise UsageError(f"Requests from a file, {source}, are for --netlist: add it.")
     if bound and function is not None:
         raise UsageError(
             f"A bound is relative to the build's own float graph, and errors would be to "
@@ -105,11 +119,12 @@ def command(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _netlist(folder: Path, samples: int, *, seed: int, json: bool) -> None:
+def _netlist(folder: Path, samples: int, *, seed: int, recorded: Path | None, json: bool) -> None:
     from pinion.cosim.netlist import check_netlist
 
     with steps() as report:
-        result = check_netlist(folder, samples, seed=seed, report=report)
+        arrays = None if recorded is None else read_arrays(recorded)
+        result = check_netlist(folder, samples, seed=seed, arrays=arrays, report=report)
     if json:
         put_json(result)
     else:

@@ -26,11 +26,12 @@ from pinion.robot.escaping import markdown
 
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
 from .pll import ClockError, Pll, nearest_pll
+from .spi_card import spi_card_rtlil
 from .spread import is_crowded, spread
-from .top import TOP, board_rtlil, card_rtlil
+from .top import SERIAL, SPI, TOP, board_rtlil, card_rtlil
 
-NAME = "ulx3s"
-"""Of the target, and of its folder inside a build folder."""
+NAME, WITH_SPI = "ulx3s", "ulx3s-spi"
+"""Of the targets, and of their folders inside a build folder."""
 
 BOARD, CARD, LPF = "board.il", "card.il", "pinion.lpf"
 NETLIST, MAPPED, CONFIG, BIT = "pinion.json", "mapped.v", "pinion.config", "pinion.bit"
@@ -68,11 +69,19 @@ def reachable_mhz(clock_mhz: float) -> float:
     return nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=clock_mhz).mhz
 
 
-def lpf() -> str:
-    """Constraints: where the pads are, what they are, and how fast the oscillator is."""
+def board_folder(folder: Path, manifest: Manifest) -> Path:
+    """Where a build folder has the files of the board."""
+    return Path(folder) / (WITH_SPI if manifest.target == WITH_SPI else NAME)
+
+
+def lpf(line: str = SERIAL) -> str:
+    """Constraints: where the pads are, what they are, and how fast the oscillator is.
+
+    ``line`` is of `pinion.boards.ecp5.top.LINES`.
+    """
     lines = [f"# Written by Pinion for the {PART} of a ULX3S.", "BLOCK RESETPATHS;"]
     lines.append("BLOCK ASYNCPATHS;")
-    for pad, (ball, attributes) in pins().items():
+    for pad, (ball, attributes) in pins(line).items():
         lines.append(f'LOCATE COMP "{pad}" SITE "{ball}";')
         values = " ".join(f"{key}={value}" for key, value in sorted(attributes.items()))
         lines.append(f'IOBUF PORT "{pad}" {values};')
@@ -81,9 +90,14 @@ def lpf() -> str:
 
 
 def write_ulx3s(
-    folder: Path, manifest: Manifest, *, clock_mhz: float | None = None, baud: float = BAUD
+    folder: Path,
+    manifest: Manifest,
+    *,
+    clock_mhz: float | None = None,
+    baud: float = BAUD,
+    line: str = SERIAL,
 ) -> None:
-    """Write the whole design for the board into ``<folder>/ulx3s``.
+    """Write the whole design for the board into its folder (`board_folder`).
 
     Parameters
     ----------
@@ -91,6 +105,8 @@ def write_ulx3s(
     manifest : of the build.
     clock_mhz : of card and core; the manifest's where left out. One that `reachable_mhz` returned.
     baud : of the serial line.
+    line : to the host, of `pinion.boards.ecp5.top.LINES`: packets over the serial line, or ``spi``
+        for a request a transfer (`pinion.link.spi_framing`).
 
     Raises
     ------
@@ -103,13 +119,18 @@ def write_ulx3s(
         raise ClockError(
             f"The ULX3S cannot clock a core at {wanted:g} MHz: build it for {pll.mhz:.3f} MHz."
         )
-    target = Path(folder) / NAME
+    target = board_folder(folder, manifest)
     target.mkdir(parents=True, exist_ok=True)
-    (target / CARD).write_text(card_rtlil(folder, manifest, clock_mhz=pll.mhz, baud=baud))
-    (target / BOARD).write_text(board_rtlil(pll))
-    (target / LPF).write_text(lpf())
+    if line == SPI:
+        card = spi_card_rtlil(folder, manifest)
+    else:
+        card = card_rtlil(folder, manifest, clock_mhz=pll.mhz, baud=baud)
+    (target / CARD).write_text(card)
+    (target / BOARD).write_text(board_rtlil(pll, line))
+    (target / LPF).write_text(lpf(line))
     # What `bitstream` needs to know, so that it does not depend on how the build was asked for.
-    plan = {"build": f"{manifest.hash:016x}", "clock_mhz": pll.mhz, "baud": baud}
+    plan: dict[str, Any] = {"build": f"{manifest.hash:016x}", "clock_mhz": pll.mhz}
+    plan |= {"line": SPI} if line == SPI else {"baud": baud}
     (target / "plan.json").write_text(json.dumps(plan, indent=2) + "\n")
 
 
@@ -122,7 +143,7 @@ def bitstream(
 ) -> dict[str, Any]:
     """Map, place, route and pack a build.
 
-    Leaves in ``<folder>/ulx3s``: the bitstream, the mapped netlist as Verilog, ``report.json`` and
+    Leaves in `board_folder`: the bitstream, the mapped netlist as Verilog, ``report.json`` and
     ``report.md``, logs. The bitstream is there only where timing is met.
 
     Parameters
@@ -147,7 +168,7 @@ def bitstream(
         When a tool is missing or fails.
     """
     manifest = Manifest.read(Path(folder))
-    target = Path(folder) / NAME
+    target = board_folder(folder, manifest)
     try:
         plan = json.loads((target / "plan.json").read_text())
         if plan["build"] != f"{manifest.hash:016x}":
@@ -155,7 +176,7 @@ def bitstream(
     except (OSError, ValueError, KeyError) as error:
         raise ManifestError(
             f"'{folder}' holds no design for the ULX3S ({error}): build it again with "
-            f"'--target {NAME}'."
+            f"'--target {target.name}'."
         ) from None
     check_digests(Path(folder))
     report("Mapping to the ECP5")
@@ -183,7 +204,7 @@ def bitstream(
         netlist=netlist,
     )
     result = {
-        "target": NAME,
+        "target": target.name,
         "part": PART,
         "build": f"{manifest.hash:016x}",
         "netlist_sha256": hashlib.sha256((target / MAPPED).read_bytes()).hexdigest(),

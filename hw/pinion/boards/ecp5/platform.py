@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from amaranth.build import Pins, Resource, Subsignal
 from amaranth_boards.ulx3s import ULX3S_85F_Platform
 
-from .top import LIGHTS
+from .top import LIGHTS, LINES, SERIAL
 
 __all__ = ["CAPACITY", "NEXTPNR_PART", "OSCILLATOR_MHZ", "PART", "ULX3S_85F_Platform", "pins"]
 
@@ -20,8 +20,21 @@ CAPACITY = {"lut4": 83640, "ff": 83640, "mult18x18d": 156, "dp16kd": 208}
 """Of the part."""
 
 
-def pins() -> dict[str, tuple[str, dict[str, str]]]:
+HEADER = {"sck": "0+", "cs": "1+", "mosi": "2+", "miso": "3+"}
+"""Pads of the SPI line on the board's header: GP0 to GP3, as the board's print names them."""
+
+HEADER_ATTRIBUTES = {"IO_TYPE": "LVCMOS33"}
+
+AT_REST = {"PULLMODE": "UP"}
+"""Of the chip select: a header with nothing on it asks for nothing."""
+
+
+def pins(line: str = SERIAL) -> dict[str, tuple[str, dict[str, str]]]:
     """Ball and attributes of each pad of the top, by the pad's name as constraints have it.
+
+    Parameters
+    ----------
+    line : of `pinion.boards.ecp5.top.LINES`.
 
     Raises
     ------
@@ -30,8 +43,7 @@ def pins() -> dict[str, tuple[str, dict[str, str]]]:
     """
     wanted = {
         "clk25": ("clk25", 0, ""),
-        "rx": ("uart", 0, "rx"),
-        "tx": ("uart", 0, "tx"),
+        **({"rx": ("uart", 0, "rx"), "tx": ("uart", 0, "tx")} if line == SERIAL else {}),
         **{f"led[{index}]": ("led", index, "") for index in range(LIGHTS)},
     }
     found = {
@@ -46,6 +58,10 @@ def pins() -> dict[str, tuple[str, dict[str, str]]]:
             subsignal = next(ios for ios in resource.ios if ios.name == part)
             attributes |= {key: str(value) for key, value in subsignal.attrs.items()}
         table[pad] = (balls[part], attributes)
+    (header,) = (c for c in ULX3S_85F_Platform.connectors if (c.name, c.number) == ("gpio", 0))
+    for pad in (pad for side in LINES[line] for pad in side if pad in HEADER):
+        rest = AT_REST if pad == "cs" else {}
+        table[pad] = (header.mapping[HEADER[pad]], HEADER_ATTRIBUTES | rest)
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,24 @@ from .pll import Pll
 TOP, CARD = "pinion_board", "pinion_serial"
 """Modules: the whole design with its pads, and what of it can be simulated."""
 
+SERIAL, SPI = "serial", "spi"
+"""Lines to the host: packets over the USB bridge, or a request a transfer over the header."""
+
 DEPTH = 64
 """Slices in the elastic buffers of the link's top: fewer would go into LUTs and not block RAM."""
 
 FLIGHTS = 4
 """Batches in work at once."""
 
-PADS = ("clk25", "rx", "tx", "led")
+LINES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    SERIAL: (("rx",), ("tx",)),
+    SPI: (("sck", "cs", "mosi"), ("miso",)),
+}
+"""Pads of each line: into the card, and out of it."""
+
+LOW_WHEN_BUSY = ("rx", "tx", "cs")
+"""Pads that are high at rest, so that the lights show when they are not."""
+
 LIGHTS = 8
 
 _BEAT_BITS = 25
@@ -117,26 +129,28 @@ class SerialCard(wiring.Component):
 
 
 class SerialBoard(Elaboratable):
-    """Module `TOP`: a `SerialCard` behind pads, clocked by a PLL.
+    """Module `TOP`: a card behind pads, clocked by a PLL.
 
     Parameters
     ----------
     pll : from the board's oscillator.
+    line : of `LINES`; the card has its pads for ports, beside ``clk`` and ``rst``.
 
     Members
     -------
-    ports : signals by the names of the pads (`PADS`).
+    ports : signals by the names of the pads.
 
     The lights: the clock runs (blinks), the PLL is locked, bytes come in, bytes go out; all others
     are dark. Reset lasts until the PLL is locked.
     """
 
-    def __init__(self, *, pll: Pll) -> None:
+    def __init__(self, *, pll: Pll, line: str = SERIAL) -> None:
         self.pll = pll
+        self.line = line
+        into, out = LINES[line]
         self.ports = {
             "clk25": Signal(name="clk25"),
-            "rx": Signal(name="rx", init=1),
-            "tx": Signal(name="tx", init=1),
+            **{pad: Signal(name=pad, init=pad in LOW_WHEN_BUSY) for pad in (*into, *out)},
             "led": Signal(LIGHTS, name="led"),
         }
 
@@ -160,21 +174,24 @@ class SerialBoard(Elaboratable):
         with m.Elif(count != _POWER_UP):
             m.d.start += count.eq(count + 1)
         m.d.start += steady.eq(count == _POWER_UP)
-        rx, tx = self.ports["rx"], self.ports["tx"]
+        into, out = LINES[self.line]
         m.submodules.card = Instance(
             CARD,
             i_clk=ClockSignal(),
             i_rst=ResetSignal(),
-            i_rx=rx,
-            o_tx=tx,
+            **{f"i_{pad}": self.ports[pad] for pad in into},
+            **{f"o_{pad}": self.ports[pad] for pad in out},
         )
         beat = Signal(_BEAT_BITS)
         m.d.sync += beat.eq(beat + 1)
+        # A transfer is shown by its chip select, bytes by their line.
+        comes = next(self.ports[pad] for pad in into if pad in LOW_WHEN_BUSY)
+        goes = self.ports[out[0]]
         m.d.comb += [
             self.ports["led"][0].eq(beat[-1]),
             self.ports["led"][1].eq(locked),
-            self.ports["led"][2].eq(~rx),
-            self.ports["led"][3].eq(~tx),
+            self.ports["led"][2].eq(~comes),
+            self.ports["led"][3].eq(~goes if out[0] in LOW_WHEN_BUSY else goes),
         ]
         return m
 
@@ -211,9 +228,14 @@ def card_rtlil(
     return f"{text}\n{(Path(folder) / RTLIL).read_text()}"
 
 
-def board_rtlil(pll: Pll) -> str:
-    """RTLIL of module `TOP`, without the card."""
-    board = SerialBoard(pll=pll)
+def board_rtlil(pll: Pll, line: str = SERIAL) -> str:
+    """RTLIL of module `TOP`, without the card.
+
+    Parameters
+    ----------
+    pll, line : as of `SerialBoard`.
+    """
+    board = SerialBoard(pll=pll, line=line)
     ports = {name: (signal, None) for name, signal in board.ports.items()}
     text: str = rtlil.convert(board, name=TOP, ports=ports, emit_src=False)
     return text

@@ -1,0 +1,114 @@
+"""What a control law and a gradient take on this machine's processor: one request, and batches.
+
+``python benchmarks/control_law.py`` measures all in one run, with one thread, in turns, from
+Python: arrays are there, results are kept. Of single requests the whole distribution counts, since
+a control loop waits for the slowest; on a machine that does other things as well it is that
+machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pinion.api import backend
+from pinion.functions import Backend, function, sample
+from pinion.robot import load
+
+LAW = f"{Path(__file__).parents[1] / 'examples/functions/tracking_law.py'}:tracking_law"
+FUNCTIONS = {"tracking_law": LAW, "fd_derivatives": "fd_derivatives"}
+DTYPES = ("float64", "float32")
+BATCHES = (16, 128, 1024, 4096)
+
+WARM = 2000
+"""Calls that do not count."""
+
+SECONDS = 0.05
+"""For one batch size in one round."""
+
+
+def singles(call: Backend, arrays: dict[str, Any], count: int) -> np.ndarray[Any, Any]:
+    """Times of single requests [us], (count,)."""
+    requests = [{name: values[k] for name, values in arrays.items()} for k in range(64)]
+    times = np.empty(WARM + count)
+    for k in range(WARM + count):
+        request = requests[k % 64]
+        begun = time.perf_counter_ns()
+        call.run(**request)
+        times[k] = time.perf_counter_ns() - begun
+    return times[WARM:] / 1e3
+
+
+def batch_us(call: Backend, arrays: dict[str, Any]) -> float:
+    """Median time of a batch in one round [us]."""
+    times: list[int] = []
+    end = time.perf_counter() + SECONDS
+    while time.perf_counter() < end or len(times) < 3:
+        begun = time.perf_counter_ns()
+        call.run(**arrays)
+        times.append(time.perf_counter_ns() - begun)
+    return float(np.median(times)) / 1e3
+
+
+def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
+    """Figures of each function and dtype."""
+    model = load(robot, snap=True)
+    rows: list[dict[str, Any]] = []
+    cases = []
+    for name, wanted in FUNCTIONS.items():
+        made = function(wanted)
+        drawn = sample(model, made, max(BATCHES), distribution="reference", seed=1)
+        for dtype in DTYPES:
+            call = backend(model, made, device="cpu", dtype=dtype, threads=1)
+            arrays = {key: values.astype(dtype) for key, values in drawn.items()}
+            cases.append((name, dtype, call, arrays))
+    batches: dict[tuple[str, str, int], list[float]] = {}
+    for _ in range(rounds):
+        for name, dtype, call, arrays in cases:
+            for size in BATCHES:
+                part = {key: values[:size] for key, values in arrays.items()}
+                batches.setdefault((name, dtype, size), []).append(batch_us(call, part))
+    for name, dtype, call, arrays in cases:
+        times = singles(call, arrays, count)
+        at = {"median": 50.0, "99 %": 99.0, "99.9 %": 99.9, "largest": 100.0}
+        rows.append(
+            {
+                "function": name,
+                "dtype": dtype,
+                **{f"one, {k}": round(float(np.percentile(times, p)), 2) for k, p in at.items()},
+                **{
+                    f"{size}": round(float(np.median(batches[name, dtype, size])), 1)
+                    for size in BATCHES
+                },
+            }
+        )
+        call.close()
+    return rows
+
+
+def main() -> None:
+    """Measure and print a table, microseconds."""
+    parser = argparse.ArgumentParser(description="A control law and a gradient on a processor.")
+    parser.add_argument("--robot", default="iiwa14")
+    parser.add_argument("--count", type=int, default=100_000, help="single requests of each")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rows = measure(arguments.robot, count=arguments.count, rounds=arguments.rounds)
+    if arguments.json:
+        print(json.dumps({"machine": platform.processor(), "us": rows}, indent=2))
+        return
+    heads = list(rows[0])
+    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+    for row in rows:
+        print("| " + " | ".join(str(row[head]) for head in heads) + " |")
+
+
+if __name__ == "__main__":
+    main()

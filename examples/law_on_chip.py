@@ -1,0 +1,292 @@
+r"""A control law on a chip, in closed loop with MuJoCo: one request a sample, at a fixed rate.
+
+    pinion build iiwa14 examples/functions/tracking_law.py:tracking_law \
+        --target ulx3s-spi -o build/law
+    python -m examples.law_on_chip build/law --through card --record build/loop.npz
+    python -m examples.law_on_chip build/law --through netlist
+
+The law is the one of the build folder, ``tracking_law`` or ``tip_law``, and answers
+
+- ``card``: the whole card in RTL behind its SPI line, compiled, bit by bit of the line;
+- ``core``: the core in RTL alone, compiled;
+- ``netlist``: the core as it was mapped to cells of the FPGA, compiled with their behaviour;
+- ``float``: the law itself in float64, for comparison.
+
+Every answer of the first three is compared bit for bit with the integer model on the way, and
+their cycles with those of the first sample. The plant knows what the law does not: its load is
+heavier and lies elsewhere, its friction is another and jumps with the rate's sign, and the torque
+of a sample reaches the joints when the answer is there, not when the sample was taken.
+
+Needs MuJoCo (``pip install mujoco``). Nothing here runs on a board.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from examples.law_plant import MOTIONS, Arm, Floats, Motion, arm_of
+from numpy.typing import NDArray
+
+from pinion import dynamics
+from pinion.cosim.compiled import CompiledCore
+from pinion.cosim.netlist import netlist_core
+from pinion.cosim.reference import Reference, request_words
+from pinion.cosim.stream import pack_records, unpack_records
+from pinion.driver.spi import SpiDevice
+from pinion.flow.build import Build
+from pinion.functions import Function, function
+from pinion.gateware.emit import RTLIL
+from pinion.link.spi_framing import CYCLES, Transfer, fastest_hz
+from pinion.robot import Model
+
+Request = dict[str, NDArray[np.float32]]
+
+LAWS = {
+    name: f"{Path(__file__).parent / 'functions' / name}.py:{name}"
+    for name in ("tracking_law", "tip_law")
+}
+
+RATE_HZ = 1000.0
+"""Samples a second."""
+
+
+class Law(Protocol):
+    """Answers one request: torques (nv,), whether they are flagged, and cycles that it took."""
+
+    def __call__(self, request: Request) -> tuple[Floats, bool, int]:
+        """Answer."""
+        ...
+
+
+@dataclass
+class InFloats:
+    """The law in float64."""
+
+    law: Function
+    model: Model
+
+    def __call__(self, request: Request) -> tuple[Floats, bool, int]:
+        """Answer; it takes no cycles."""
+        batch = {name: values[None].astype(np.float64) for name, values in request.items()}
+        return np.asarray(self.law.evaluate(self.model, batch)["tau"])[0], False, 0
+
+
+class OnChip:
+    """A build's law, compiled from RTL or netlist, compared bit for bit with the integer model.
+
+    Parameters
+    ----------
+    build : the folder, read.
+    ask : sends the words of a request (1, words_in); returns those of the result, its flag, and
+        the cycles that it took.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        ask: Callable[[NDArray[np.uint32]], tuple[NDArray[np.uint32], bool, int]],
+    ) -> None:
+        self.manifest = build.manifest
+        self.reference = Reference(build)
+        self._ask = ask
+
+    def __call__(self, request: Request) -> tuple[Floats, bool, int]:
+        """Answer.
+
+        Raises
+        ------
+        AssertionError : a bit is not that of the integer model.
+        """
+        words = request_words(self.manifest, {n: values[None] for n, values in request.items()})
+        found, flagged, cycles = self._ask(words)
+        expected, flags = self.reference.expected(words)
+        assert (found == expected[0]).all() and flagged == flags[0], "the answer is another"
+        return found.view(np.float32).astype(np.float64), flagged, cycles
+
+
+def core_asked(
+    build: Build, core: CompiledCore, period: int
+) -> Callable[[NDArray[np.uint32]], tuple[NDArray[np.uint32], bool, int]]:
+    """A core at one request a sample; cycles from its first beat in to its last beat out.
+
+    A core at rest repeats itself every ``ii`` cycles, so of the ``period`` cycles from sample to
+    sample those at its end are left out that change nothing.
+    """
+    manifest = build.manifest
+    nothing = np.zeros((0, manifest.lanes_in), dtype=np.uint32)
+
+    def ask(words: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], bool, int]:
+        beats, last = pack_records(words, lanes=manifest.lanes_in, beats=manifest.beats_in)
+        run = core.run(beats, last, expected_beats=manifest.beats_out).check()
+        rest = (period - run.cycles) % manifest.ii
+        core.run(nothing, np.zeros(0, dtype=np.bool_), expected_beats=0, drain=rest)
+        found = unpack_records(run.beats, words=manifest.words_out, beats=manifest.beats_out)
+        return found[0], bool(run.user[-1]), int(run.emitted[-1] - run.accepted[0])
+
+    return ask
+
+
+def card_asked(
+    build: Build, period: int
+) -> Callable[[NDArray[np.uint32]], tuple[NDArray[np.uint32], bool, int]]:
+    """The card behind its SPI line; cycles of the transfer, chip select included."""
+    from pinion.boards.ecp5.bitstream import CARD, board_folder
+    from pinion.card.spi_ports import CompiledSpi
+
+    line = CompiledSpi.build(rtlil=board_folder(build.folder, build.manifest) / CARD)
+    device = SpiDevice.open(build.folder, line)
+
+    def ask(words: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], bool, int]:
+        begun = line.now
+        record, flagged = device.transfer.result(line(device.transfer.request(words.tobytes())))
+        cycles = line.now - begun
+        if cycles > period:
+            raise ValueError(
+                f"A transfer takes {cycles} cycles, and a sample has {period}: lower the rate."
+            )
+        # A card at rest repeats itself every ii cycles: what is left of the sample, less those.
+        line.wait((period - cycles) % build.manifest.ii + 8 * build.manifest.ii)
+        return np.frombuffer(record, dtype=np.uint32), flagged, cycles
+
+    return ask
+
+
+@dataclass
+class Loop:
+    """What happened, sample by sample.
+
+    Members
+    -------
+    requests, tau : as they were sent and came back.
+    error : of the joints, or of the tip's rotation, when they were sampled [rad].
+    tip : (samples,) distance of the tip from where it should be [m].
+    cycles : of each answer.
+    """
+
+    requests: list[Request] = field(default_factory=list)
+    tau: list[Floats] = field(default_factory=list)
+    error: list[Floats] = field(default_factory=list)
+    tip: list[float] = field(default_factory=list)
+    cycles: list[int] = field(default_factory=list)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Requests by name, (samples, ...)."""
+        return {name: np.stack([r[name] for r in self.requests]) for name in self.requests[0]}
+
+
+def close_loop(
+    law: Law,
+    arm: Arm,
+    model: Model,
+    motion: Motion,
+    *,
+    samples: int,
+    delay: float,
+    rate_hz: float = RATE_HZ,
+) -> Loop:
+    """Run a law on an arm; torques change ``delay`` seconds behind the samples."""
+    loop = Loop()
+    arm.place(motion.start)
+    still = np.zeros((1, model.nv))
+    tau = np.asarray(dynamics.rnea(model, motion.start[None], still, still))[0]
+    for k in range(samples):
+        t, (q, qd) = k / rate_hz, arm.state
+        named = motion.request(t, q, qd)
+        request = {name: values.astype(np.float32) for name, values in named.items()}
+        answer, flagged, cycles = law(request)
+        if flagged:
+            raise RuntimeError(f"The answer of sample {k} is flagged: a value left its format.")
+        error, tip = motion.off(t, q)
+        arm.advance(tau, delay)
+        tau = answer
+        arm.advance(tau, 1.0 / rate_hz - delay)
+        loop.requests.append(request)
+        loop.tau.append(tau)
+        loop.error.append(error)
+        loop.tip.append(tip)
+        loop.cycles.append(cycles)
+    return loop
+
+
+THROUGH = ("card", "core", "netlist", "float")
+
+
+def law_of(build: Build, through: str, rate_hz: float = RATE_HZ) -> Law:
+    """The law of a build, through one of `THROUGH`."""
+    period = round(1e6 * build.manifest.clock_mhz / rate_hz)
+    if through == "float":
+        return InFloats(function(LAWS[build.manifest.function]), build.model)
+    if through == "card":
+        return OnChip(build, card_asked(build, period))
+    folder = build.folder
+    core = (
+        netlist_core(folder) if through == "netlist" else CompiledCore.build(rtlil=folder / RTLIL)
+    )
+    return OnChip(build, core_asked(build, core, period))
+
+
+def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
+    """What a run amounts to, beside the same one in float64."""
+    error = np.array(loop.error)
+    tau, wanted = np.array(loop.tau), np.array(exact.tau)
+    manifest, transfer = build.manifest, Transfer.of(build.manifest)
+    sent = transfer.size * 8 * CYCLES
+    return {
+        "samples": len(loop.tau),
+        "error_max_rad": float(np.abs(error).max()),
+        "error_rms_rad": float(np.sqrt((error**2).mean())),
+        "error_rms_rad_float64": float(np.sqrt((np.array(exact.error) ** 2).mean())),
+        "tip_error_max_mm": 1e3 * max(loop.tip),
+        "tip_error_rms_mm": 1e3 * float(np.sqrt((np.array(loop.tip) ** 2).mean())),
+        "tip_error_rms_mm_float64": 1e3 * float(np.sqrt((np.array(exact.tip) ** 2).mean())),
+        "tau_rms_Nm": float(np.sqrt((tau**2).mean())),
+        "tau_difference_from_float64_loop_rms_Nm": float(np.sqrt(((tau - wanted) ** 2).mean())),
+        "cycles_least": min(loop.cycles),
+        "cycles_most": max(loop.cycles),
+        "cycles_of_a_transfer": sent,
+        "cycles_of_a_transfer_us": sent / manifest.clock_mhz,
+    }
+
+
+def main() -> None:
+    """Run the loop and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, help="a build of the law")
+    parser.add_argument("--robot", default="iiwa14")
+    parser.add_argument("--through", choices=THROUGH, default="card")
+    parser.add_argument("--samples", type=int, default=1000)
+    parser.add_argument("--record", type=Path, help="where the requests go (.npz)")
+    arguments = parser.parse_args()
+    build = Build.read(arguments.folder)
+    transfer = Transfer.of(build.manifest)
+    delay = transfer.seconds(bit_hz=fastest_hz(1e6 * build.manifest.clock_mhz))
+    loops = {}
+    for through in ("float", arguments.through):
+        law, arm = law_of(build, through), arm_of(arguments.robot, build.model)
+        begun = time.perf_counter()
+        motion = MOTIONS[build.manifest.function](build.model)
+        loops[through] = close_loop(
+            law, arm, build.model, motion, samples=arguments.samples, delay=delay
+        )
+        print(f"{through}: {arguments.samples} samples in {time.perf_counter() - begun:.1f} s")
+    loop = loops[arguments.through]
+    print(json.dumps(figures(build, loop, loops["float"]), indent=2))
+    if len(set(loop.cycles)) > 1:
+        raise SystemExit("The answers took different numbers of cycles.")
+    if arguments.through != "float":
+        print("Every bit of every answer is that of the integer model, in the same cycles each.")
+    if arguments.record is not None:
+        recorded: dict[str, Any] = loop.arrays()
+        np.savez(arguments.record, **recorded)
+        print(f"The requests are in {arguments.record}.")
+
+
+if __name__ == "__main__":
+    main()

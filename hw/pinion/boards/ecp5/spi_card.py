@@ -1,0 +1,109 @@
+"""A card for control loops: a core behind an SPI slave, one request a transfer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+from amaranth.hdl import ClockDomain, Instance, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from pinion.gateware.emit import RTLIL
+from pinion.gateware.emit import TOP as CORE
+from pinion.gateware.link.spi_slave import SpiSlave
+from pinion.link import Manifest
+from pinion.link.spi_framing import Transfer
+
+from .top import CARD
+
+
+class SpiCard(wiring.Component):
+    """A core behind an SPI slave, all in one clock.
+
+    Parameters
+    ----------
+    manifest : of the build.
+    core : a component with the data ports of module ``pinion_core``, for tests; None for an
+        instance of that module.
+
+    Members
+    -------
+    clk, rst : In(1)
+        The only clock, and the configuration reset.
+    sck, cs, mosi : In(1)
+    miso : Out(1)
+        As of `pinion.gateware.link.spi_slave.SpiSlave`.
+
+    A core with states has their initial values at configuration, and goes on from there.
+
+    Latency, Throughput: of a transfer (`pinion.link.spi_framing.Transfer`).
+    """
+
+    # A component that is only asked for its parameters is no mistake.
+    _MustUse__silence = True
+
+    def __init__(self, *, manifest: Manifest, core: Any = None) -> None:
+        self.manifest = manifest
+        self.core = core
+        lines = {"sck": In(1), "cs": In(1, init=1), "mosi": In(1), "miso": Out(1)}
+        super().__init__({"clk": In(1), "rst": In(1)} | lines)
+
+    def elaborate(self, platform: object) -> Module:
+        """Wires between the two."""
+        m = Module()
+        sync = ClockDomain("sync", local=True)
+        sync.clk, sync.rst = self.clk, self.rst
+        m.domains += sync
+        manifest = self.manifest
+        m.submodules.slave = slave = SpiSlave(
+            transfer=Transfer.of(manifest),
+            lanes_in=manifest.lanes_in,
+            beats_in=manifest.beats_in,
+            lanes_out=manifest.lanes_out,
+            beats_out=manifest.beats_out,
+        )
+        m.d.comb += [
+            slave.sck.eq(self.sck),
+            slave.cs.eq(self.cs),
+            slave.mosi.eq(self.mosi),
+            self.miso.eq(slave.miso),
+        ]
+        asked, given = slave.request, slave.result
+        if self.core is not None:
+            m.submodules.core = core = self.core
+            m.d.comb += [
+                core.i_tdata.eq(asked.p.data),
+                core.i_tvalid.eq(asked.valid),
+                core.i_tlast.eq(asked.p.last),
+                asked.ready.eq(core.i_tready),
+                given.p.data.eq(core.o_tdata),
+                given.p.last.eq(core.o_tlast),
+                given.p.user.eq(core.o_tuser),
+                given.valid.eq(core.o_tvalid),
+                core.o_tready.eq(given.ready),
+            ]
+            return m
+        m.submodules.core = Instance(
+            CORE,
+            i_clk=self.clk,
+            i_rst=self.rst,
+            i_i_tdata=asked.p.data,
+            i_i_tvalid=asked.valid,
+            i_i_tlast=asked.p.last,
+            o_i_tready=asked.ready,
+            o_o_tdata=given.p.data,
+            o_o_tlast=given.p.last,
+            o_o_tuser=given.p.user,
+            o_o_tvalid=given.valid,
+            i_o_tready=given.ready,
+            **({"i_reset_state": 0} if manifest.states else {}),
+        )
+        return m
+
+
+def spi_card_rtlil(folder: Path, manifest: Manifest) -> str:
+    """RTLIL of module `CARD` with an SPI slave, and of everything in it, the core included."""
+    text = rtlil.convert(SpiCard(manifest=manifest), name=CARD, emit_src=False)
+    return f"{text}\n{(Path(folder) / RTLIL).read_text()}"

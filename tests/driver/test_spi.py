@@ -1,0 +1,103 @@
+"""The driver's end of an SPI line, over a line that answers as the card would."""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.driver.spi import SpiDevice
+from pinion.functions import InputError
+from pinion.link import Manifest, ManifestError
+from pinion.link.spi_framing import CYCLES, Answer, SpiError, Transfer, fastest_hz, pause_bytes
+from tests.driver.cards import expected, manifest
+
+Q, QD = np.array([0.5, -1.0]), np.array([2.0, 0.25])
+WEIGHT = np.arange(6.0).reshape(2, 3)
+
+
+class Line:
+    """The card of `tests.driver.cards`, one request at a time.
+
+    ``status`` is added to what it would say; ``change`` is what happens to its answer.
+    """
+
+    def __init__(self, made: Manifest) -> None:
+        self.transfer = Transfer.of(made)
+        self.status = Answer(0)
+        self.done = True
+        self.broken = False
+
+    def __call__(self, sent: bytes) -> bytes:
+        t = self.transfer
+        assert len(sent) == t.size
+        assert crc_hqx(sent[: t.asked], t.start) == 0
+        values = np.frombuffer(sent[: 4 * t.words_in], dtype=np.float32)
+        tau, scaled = expected(values[:2], values[2:4], values[4:].reshape(2, 3))
+        record = np.concatenate([tau, scaled.ravel()]).astype(np.float32).tobytes()
+        answer = bytes((self.status | (Answer.DONE if self.done else 0),)) + record
+        answer += crc_hqx(answer, t.start).to_bytes(2, "big")
+        if self.broken:
+            answer = answer[:5] + bytes((answer[5] ^ 1,)) + answer[6:]
+        return bytes(t.answered - 1) + answer
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line(manifest())
+
+
+@pytest.fixture
+def device(line: Line) -> SpiDevice:
+    return SpiDevice(manifest(), line)
+
+
+def test_arrays_come_back_in_their_shapes(device: SpiDevice, line: Line) -> None:
+    tau, scaled = expected(*(x.astype(np.float32) for x in (Q, QD, WEIGHT)))
+    result = device(q=Q, qd=QD, weight=WEIGHT)
+    assert (result.tau == tau).all() and (result.scaled == scaled).all()
+    assert result.scaled.shape == (2, 3) and not result.saturated
+    line.status = Answer.FLAGGED
+    assert device.run(q=Q, qd=QD, weight=WEIGHT).saturated
+
+
+def test_a_line_that_brings_no_result_raises(device: SpiDevice, line: Line) -> None:
+    line.broken = True
+    with pytest.raises(SpiError, match="checksum of the card's answer does not fit"):
+        device.run(q=Q, qd=QD, weight=WEIGHT)
+    line.broken, line.done = False, False
+    with pytest.raises(SpiError, match="no result in time"):
+        device.run(q=Q, qd=QD, weight=WEIGHT)
+    line.status = Answer.DAMAGED
+    with pytest.raises(SpiError, match="refused the request"):
+        device.run(q=Q, qd=QD, weight=WEIGHT)
+
+
+def test_requests_are_checked(device: SpiDevice) -> None:
+    with pytest.raises(InputError, match="A batch of 3 is given"):
+        device.run(q=np.zeros((3, 2)), qd=QD, weight=WEIGHT)
+    with pytest.raises(InputError, match="'qd' is missing"):
+        device.run(q=Q, weight=WEIGHT)
+
+
+def test_another_build_is_another_checksum(tmp_path: Path) -> None:
+    ours, theirs = manifest(), manifest(robot="three_link")
+    device = SpiDevice(ours, Line(theirs))
+    with pytest.raises(AssertionError):  # the card's own check
+        device.run(q=Q, qd=QD, weight=WEIGHT)
+    with pytest.raises(ManifestError, match="is not a build folder"):
+        SpiDevice.open(tmp_path, Line(ours))
+
+
+def test_the_pause_covers_the_slowest_result() -> None:
+    """A core with a longer schedule has a longer one, and a transfer is of one length."""
+    slow = manifest(total_latency_cycles=500)
+    assert pause_bytes(slow) * 8 * CYCLES > 500 + 2 * 5 + 2 * 4
+    assert Transfer.of(slow).size - Transfer.of(manifest()).size == pause_bytes(slow) - pause_bytes(
+        manifest()
+    )
+    t = Transfer.of(manifest())
+    assert t.size == 4 * t.words_in + 2 + t.pause + 1 + 4 * t.words_out + 2
+    assert t.seconds(bit_hz=fastest_hz(50e6)) == pytest.approx(8 * t.size * CYCLES / 50e6)

@@ -1,0 +1,171 @@
+"""The examples of whole control laws: against mechanics, as cores, and in closed loop."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from examples import law_on_chip, law_plant
+
+from pinion import dynamics
+from pinion.cosim import verify
+from pinion.cosim.netlist import check_netlist
+from pinion.flow import Build, build
+from pinion.functions import function, sample
+from pinion.robot import Model, load, payload
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = made  # where its dataclasses look for their names
+    spec.loader.exec_module(made)
+    return made
+
+
+LAWS = {name: f"{EXAMPLES / 'functions' / name}.py:{name}" for name in ("tracking_law", "tip_law")}
+
+
+@pytest.fixture(scope="module")
+def robot() -> Model:
+    return load("iiwa14", snap=True)
+
+
+def floats(model: Model, name: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    own = function(LAWS[name])
+    own.check(model)
+    drawn = sample(model, own, 40, distribution="reference", seed=4)
+    wide = {key: values.astype(np.float64) for key, values in drawn.items()}
+    return wide, np.asarray(own.evaluate(model, wide)["tau"])
+
+
+def same(found: np.ndarray, wanted: np.ndarray) -> None:
+    assert np.abs(found - wanted).max() < 1e-12 * np.abs(wanted).max()
+
+
+def test_the_tracking_law_is_that_of_its_terms(robot: Model) -> None:
+    """Half of the references are drawn near the state, where no limit holds."""
+    law = module(EXAMPLES / "functions" / "tracking_law.py")
+    own = function(LAWS["tracking_law"])
+    x, _ = floats(robot, "tracking_law")
+    rng = np.random.default_rng(1)
+    near = {"q_des": ("q", 0.04), "qd_des": ("qd", 0.4)}
+    for name, (about, within) in near.items():
+        x[name][::2] = x[about][::2] + rng.uniform(-within, within, x[name][::2].shape)
+    x["qd_des"][::3] *= 0.01  # where dry friction changes sign
+    e = np.clip(x["q_des"] - x["q"], -0.05, 0.05)
+    ed = np.clip(x["qd_des"] - x["qd"], -0.5, 0.5)
+    loaded = payload(robot, "iiwa_link_7", mass=2.0, com=(0.0, 0.0, 0.08))
+    commanded = x["qdd_des"] + 400.0 * e + 40.0 * ed
+    wanted = dynamics.rnea(loaded, x["q"], x["qd"], commanded)
+    s = np.clip(x["qd_des"] / 0.05, -1.0, 1.0)
+    wanted = wanted + np.array(law.STIFFNESS) * e + np.array(law.DAMPING) * ed
+    wanted += np.array(law.VISCOUS) * x["qd_des"] + np.array(law.COULOMB) * (1.5 * s - 0.5 * s**3)
+    same(np.asarray(own.evaluate(robot, x)["tau"]), wanted)
+
+
+def test_the_tip_law_is_that_of_its_terms(robot: Model) -> None:
+    x, found = floats(robot, "tip_law")
+    link = "iiwa_link_7"
+    R, place = dynamics.frame_placement(robot, x["q"], link)
+    J = dynamics.frame_jacobian(robot, x["q"], link, reference="local_world_aligned")
+    moved = np.einsum("nij,nj->ni", J, x["qd"])
+    # The velocity is that of the tip itself, and not of another point that moves with it.
+    ends = [dynamics.frame_placement(robot, x["q"] + h * x["qd"], link)[1] for h in (1e-6, -1e-6)]
+    assert np.abs((ends[0] - ends[1]) / 2e-6 - moved[:, 3:]).max() < 1e-7
+    # The turn between two rotations from the skew part of R_d R^T, which shares no cross product.
+    between = x["R_des"] @ np.swapaxes(R, 1, 2)
+    skew = (between - np.swapaxes(between, 1, 2)) / 2.0
+    turn = np.stack([skew[:, 2, 1], skew[:, 0, 2], skew[:, 1, 0]], axis=1)
+    force = 2000.0 * np.clip(x["x_des"] - place, -0.02, 0.02)
+    force += 100.0 * np.clip(x["xd_des"] - moved[:, 3:], -0.2, 0.2)
+    force[:, 2] += 9.81 * x["load"]
+    wrench = np.concatenate([100.0 * turn - 5.0 * moved[:, :3], force], axis=1)
+    wanted = np.einsum("nij,ni->nj", J, wrench) - 0.5 * x["qd"]
+    same(found, wanted + dynamics.bias(robot, x["q"], x["qd"]))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    where = tmp_path_factory.mktemp("laws") / "tracking"
+    build("two_link", LAWS["tracking_law"], where, ii=8, formats="auto18")
+    return Build.read(where)
+
+
+def test_the_laws_core_is_bit_exact(small: Build) -> None:
+    figures = verify(small.folder, samples=300, seed=2)
+    assert figures["mismatches"] == 0 and figures["ok"], figures
+
+
+def close(made: Build, robot: str, through: str, samples: int) -> Any:
+    arm = law_plant.arm_of(robot, made.model)
+    law = law_on_chip.law_of(made, through)
+    motion = law_plant.MOTIONS[made.manifest.function](made.model)
+    return law_on_chip.close_loop(law, arm, made.model, motion, samples=samples, delay=171e-6)
+
+
+def test_the_tip_law_follows_in_floats(robot: Model) -> None:
+    """A law whose forces act elsewhere than at the tip leaves it by more, and spins the wrist."""
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    law, arm = (
+        law_on_chip.InFloats(function(LAWS["tip_law"]), robot),
+        law_plant.arm_of("iiwa14", robot),
+    )
+    loop = law_on_chip.close_loop(
+        law, arm, robot, law_plant.TipMotion(robot), samples=200, delay=171e-6
+    )
+    assert max(loop.tip) < 0.02 and np.abs(np.array(loop.error)).max() < 0.05
+    assert np.abs(arm.state[1]).max() < 1.0
+
+
+def test_a_tenth_of_a_second_is_tracked_through_the_core(small: Build) -> None:
+    """Every answer is compared with the integers on the way; a law that is off does not track."""
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    loop, exact = close(small, "two_link", "core", 100), close(small, "two_link", "float", 100)
+    assert set(loop.cycles) == {min(loop.cycles)} and len(loop.tau) == 100
+    assert min(loop.cycles) <= small.manifest.total_latency_cycles
+    error, wanted = np.array(loop.error), np.array(exact.error)
+    assert np.abs(error).max() < 0.02
+    assert np.abs(error - wanted).max() < 1e-3
+
+
+def test_an_answer_that_is_another_is_noticed(small: Build) -> None:
+    def wrong(words: np.ndarray) -> tuple[np.ndarray, bool, int]:
+        expected, flags = law.reference.expected(words)
+        return expected[0] ^ np.uint32(1), bool(flags[0]), 1
+
+    law = law_on_chip.OnChip(small, wrong)
+    drawn = sample(small.model, small.function, 1, distribution="reference", seed=1)
+    with pytest.raises(AssertionError, match="the answer is another"):
+        law({name: values[0] for name, values in drawn.items()})
+
+
+# Verilator takes a minute, the netlist another.
+@pytest.mark.slow
+@pytest.mark.parametrize("through", ["card", "netlist"])
+def test_the_board_closes_the_loop(through: str, tmp_path: Path) -> None:
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    build("two_link", LAWS["tracking_law"], tmp_path / "law", ii=8, target="ulx3s-spi")
+    made = Build.read(tmp_path / "law")
+    loop = close(made, "two_link", through, 200)
+    assert set(loop.cycles) == {min(loop.cycles)}
+    assert np.abs(np.array(loop.error)).max() < 0.02
+    if through == "netlist":
+        checked = check_netlist(made.folder, arrays=loop.arrays())
+        assert checked["ok"] and checked["requests"] == 200 and checked["seed"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAWS)
+def test_the_laws_of_an_iiwa_are_bit_exact(name: str, tmp_path: Path) -> None:
+    build("iiwa14", LAWS[name], tmp_path / "law", ii=8, formats="auto18")
+    figures = verify(tmp_path / "law", samples=2000, seed=2)
+    assert figures["mismatches"] == 0 and figures["ok"], figures
