@@ -232,6 +232,7 @@ def build(
     as_read: Model | None = None,
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
+    designed: Callable[[Model, Function, Design], None] | None = None,
     report: Callable[[str], None] = _quiet,
     advance: Advance = unheard,
 ) -> Manifest:
@@ -271,6 +272,7 @@ def build(
         error budgets refer to, is that of ``robot``.
     joint_terms, friction_width : what joints add besides their armature, to any function
         (:meth:`pinion.functions.Function.with_terms`).
+    designed : called with robot, function and design, before the gateware is made.
     report : called with a short line at each step.
     advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
 
@@ -319,6 +321,8 @@ def build(
         report=report,
         advance=advance,
     )
+    if designed is not None:
+        designed(model, row, plan)
     computed = BuiltFunction.of(row, model)
     report("Measuring the errors on every distribution of states")
     home = plan.saved.distribution if plan.saved else REFERENCE

@@ -175,7 +175,7 @@ def _auto_formats(
         if saved
         else TableFormats.of(
             folded,
-            _finite_ranges(folded, states),
+            finite_ranges(folded, states),
             multiplier=multiplier,
             turn=multiplier.turn if coarse else multiplier.fine_turn,
         ),
@@ -185,7 +185,7 @@ def _auto_formats(
     )
 
 
-def _finite_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
+def finite_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
     """Ranges of every node, refused where no word holds them."""
     with np.errstate(all="ignore"):
         found = measure_ranges(graph, states)

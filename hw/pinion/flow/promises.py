@@ -18,7 +18,7 @@ from pinion.robot import Model
 from .measure import compare
 from .states import stray
 
-STATES, SEED = 20_000, 20261123
+STATES, SEED = 4_000, 20261123
 """Requests of each distribution that a build measures its integers on."""
 
 GATE = 1e-2
@@ -31,7 +31,7 @@ MARGIN = 2.0
 """Where more was measured, so many times that is promised: other requests have larger errors."""
 
 # Streams go request by request.
-_STREAM_STATES = 4_000
+_STREAM_STATES = 2_000
 
 _CHUNK = 2_000
 
