@@ -326,16 +326,15 @@ def build(
     computed = BuiltFunction.of(row, model)
     report("Measuring the errors on every distribution of states")
     home = plan.saved.distribution if plan.saved else REFERENCE
-    measured = measured_errors(model, computed, plan, home=home, advance=advance)
-    if plan.saved is not None:
-        max_error = plan.saved.max_error
+    wanted = plan.saved.max_error if plan.saved else GATE if max_error is None else max_error
+    measured = measured_errors(model, computed, plan, home=home, wanted=wanted, advance=advance)
     report("Elaborating the gateware")
     # The hash covers the latencies of the core that will hold it.
     probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
     rows = schedule_rows(plan, probe)
     manifest = build_manifest(
         model, row, plan, probe, rows, formats, objective, clusters, target, clock_mhz,
-        max_error=GATE if max_error is None else max_error,
+        max_error=wanted,
         measured=measured,
         content=content_digest(computed, plan.fixed, rows),
         snapping=snapping(as_read, model, row) if as_read else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 
@@ -21,16 +22,18 @@ from .states import stray
 STATES, SEED = 4_000, 20261123
 """Requests of each distribution that a build measures its integers on."""
 
+MOST_STATES = 20_000
+"""So many where most are flagged, and the others not as exact as asked for."""
+
 GATE = 1e-2
 """Largest relative error that a uniform format has to pass where nothing else was asked for."""
 
-HEADROOM = 0.75
-"""Share of the largest error asked for up to which what was measured keeps that promise."""
-
 MARGIN = 2.0
-"""Where more was measured, so many times that is promised: other requests have larger errors."""
+"""So many times what was measured is promised: other requests have larger errors."""
 
-# Streams go request by request.
+# Where more than this share of the largest error allowed is measured, other requests may pass it.
+_NEAR = 0.75
+
 _STREAM_STATES = 2_000
 
 _CHUNK = 2_000
@@ -53,6 +56,7 @@ def measured_errors(
     made: Design,
     *,
     home: str,
+    wanted: float,
     advance: Advance = unheard,
 ) -> dict[str, float]:
     """Largest relative error of the integers by distribution, of requests neither flagged nor
@@ -61,18 +65,25 @@ def measured_errors(
     Parameters
     ----------
     home : the distribution that the design is made for.
+    wanted : the largest relative error that was asked for.
     """
     found: dict[str, float] = {}
     for number, distribution in enumerate(DISTRIBUTIONS):
-        worst = [0.0]
+        times = stray(distribution, home)
+        worst, judged, drawn = 0.0, 0, 0
         for arrays in _requests(model, function, distribution):
-            times = stray(distribution, home)
             seen = compare(model, function, made, arrays, times=times)
-            errors = seen.relative(function.results, model, made.scales)
-            worst += [float(error.max()) for error in errors.values() if error.size]
+            drawn += len(seen.flags)
+            judged += int((~(seen.flags | seen.undecided)).sum())
+            for error in seen.relative(function.results, model, made.scales).values():
+                worst = float(np.maximum(worst, error.max(initial=0.0)))  # keeps NaN
+            # A largest error of few requests says little of that of many.
+            enough = judged >= STATES or not MARGIN * worst > wanted
+            if drawn >= STATES and enough:
+                break
         # Where floats have no number, no promise is of any use: verification finds it.
-        if len(worst) > 1 and np.isfinite(worst).all():
-            found[distribution] = rounded_up(max(worst), _DIGITS)
+        if judged and math.isfinite(worst):
+            found[distribution] = rounded_up(worst, _DIGITS)
         advance((number + 1) / len(DISTRIBUTIONS))
     return found
 
@@ -80,8 +91,8 @@ def measured_errors(
 def promises(measured: Mapping[str, float], *, home: str, wanted: float) -> dict[str, float]:
     """Largest relative error of a result that is neither flagged nor undecided, by distribution.
 
-    At home it is what was asked for. Elsewhere too, where no more than :data:`HEADROOM` of it was
-    measured, or every request was flagged; else what was measured times :data:`MARGIN`.
+    At home it is what was asked for; elsewhere too, unless what was measured times :data:`MARGIN`
+    is more. Where every request was flagged nothing was, so that it is the promise of home.
 
     Parameters
     ----------
@@ -89,12 +100,8 @@ def promises(measured: Mapping[str, float], *, home: str, wanted: float) -> dict
     home : the distribution that the design is made for.
     wanted : the largest relative error that was asked for.
     """
-    return {
-        distribution: wanted
-        if distribution == home or not measured.get(distribution, 0.0) > HEADROOM * wanted
-        else rounded_up(MARGIN * measured[distribution])
-        for distribution in DISTRIBUTIONS
-    }
+    found = {d: max(wanted, rounded_up(MARGIN * measured.get(d, 0.0))) for d in DISTRIBUTIONS}
+    return found | {home: wanted}
 
 
 def gate_sentence(manifest: Manifest) -> str:
@@ -107,7 +114,7 @@ def gate_sentence(manifest: Manifest) -> str:
         manifest.measured.get(home, 0.0),
         re.fullmatch(_UNIFORM, manifest.formats) is None,
     )
-    if not found > (1.0 if chosen else HEADROOM) * gate:
+    if not found > (1.0 if chosen else _NEAR) * gate:
         return ""
     what = (
         f"The largest relative error of {manifest.formats} is {found:.2g} on {home} states, "
@@ -122,9 +129,12 @@ def gate_sentence(manifest: Manifest) -> str:
 def _requests(
     model: Model, function: BuiltFunction, distribution: str
 ) -> Iterator[dict[str, NDArray[np.float32]]]:
-    """Requests of a distribution, a few at a time: all nodes of many would not fit into memory."""
-    count = _STREAM_STATES if function.states else STATES
-    arrays = sample(model, function, count, distribution=distribution, seed=SEED)
-    step = count if function.states else _CHUNK
-    for start in range(0, count, step):
-        yield {name: array[start : start + step] for name, array in arrays.items()}
+    """Requests of a distribution, a few at a time: all nodes of many would not fit into memory.
+
+    A stream goes request by request, so that it is one of few.
+    """
+    if function.states:
+        yield sample(model, function, _STREAM_STATES, distribution=distribution, seed=SEED)
+        return
+    for number in range(MOST_STATES // _CHUNK):
+        yield sample(model, function, _CHUNK, distribution=distribution, seed=SEED + number)
