@@ -26,7 +26,15 @@ BUILD_KEYS = {
 }
 VERIFY_KEYS = {
     *("samples", "seed", "simulator", "distribution", "mismatches", "flagged"),
-    *("wrong_unflagged", "rel_err_median", "rel_err_p99", "rel_err_max"),
+    *(
+        "wrong_unflagged",
+        "accuracy_held",
+        "wrong_above",
+        "floor",
+        "rel_err_median",
+        "rel_err_p99",
+        "rel_err_max",
+    ),
     *("latency_cycles", "cycles_per_result"),
 }
 SYNTH_KEYS = {"dsp", "lut", "ff", "bram", "max_levels", "tool"}

@@ -109,6 +109,8 @@ SCALES = {
     "reference": {"q": ("q", 1.0), "qd": ("rated", 1.0), "qdd": ("qdd", 1.0)},
     "stress": {"q": ("q", 1.0), "qd": ("limit", 1.0), "qdd": ("qdd", 1.0)},
     "beyond": {"q": ("q", 2.0), "qd": ("rated", 2.0), "qdd": ("qdd", 2.0)},
+    "slow": {"q": ("q", 1.0), "qd": ("rated", 0.1), "qdd": ("qdd", 0.1)},
+    "rest": {"q": ("q", 1.0), "qd": ("rated", 0.001), "qdd": ("qdd", 0.001)},
 }
 
 
@@ -134,8 +136,11 @@ def test_the_distributions_are_those_that_are_documented() -> None:
 DISTRIBUTION_MUTANTS = {
     "wider accelerations": ("QDD_RANGE = 10.0", "QDD_RANGE = 12.0"),
     "beyond is thrice": ("scale = 2.0 if", "scale = 3.0 if"),
-    "beyond's speeds are the reference's": ('2.0 if distribution == "beyond" else 1.0)', "1.0)"),
-    "stress is the reference": ('distribution == "stress"\n            and', "False and"),
+    "beyond's speeds are the reference's": ('case "beyond":', 'case "nowhere":'),
+    "stress is the reference": ('distribution == "stress" and', "False and"),
+    "a fifth is slow": ("SLOW_SHARE = 0.1\n", "SLOW_SHARE = 0.2\n"),
+    "a hundredth is rest": ("REST_SHARE = 1e-3\n", "REST_SHARE = 1e-2\n"),
+    "rest still accelerates": ("unit() * QDD_RANGE * share", "unit() * QDD_RANGE"),
     "half of each range": ("rng.uniform(-1.0, 1.0, shape)\n\n", "rng.uniform(0.0, 1.0, shape)\n\n"),
     "the ends alone": (
         "return rng.choice([-1.0, 1.0], shape) if corners else",
