@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.functions import (
+    DISTRIBUTIONS,
     SUBJECTS,
     Block,
     Function,

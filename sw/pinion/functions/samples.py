@@ -158,7 +158,8 @@ def sample(
         )
     model = coupled(model)
     rng = np.random.default_rng(seed)
-    scale, share = (2.0 if distribution == "beyond" else 1.0), _share(distribution)
+    scale = 2.0 if distribution == "beyond" else 1.0
+    share = _share(distribution)
     low, high = position_limits(model)
     speed = velocity_limits(model, distribution)
     shape = (count, model.nv)
