@@ -62,7 +62,8 @@ def rounded_up(value: float, digits: int = 2) -> float:
     """The least number of so many decimal digits that is not below a positive value."""
     if not (math.isfinite(value) and value > 0.0):
         return value
-    place = math.floor(math.log10(value)) - digits + 1
-    while (found := float(f"{math.ceil(value / 10.0**place)}e{place}")) < value:
-        value = math.nextafter(value, math.inf)  # the quotient was rounded down to a whole number
-    return found
+    nearest = f"{value:.{digits - 1}e}"
+    if (found := float(nearest)) >= value:
+        return found
+    place = int(nearest.partition("e")[2]) - digits + 1
+    return float(f"{found + 10.0**place:.{digits - 1}e}")
