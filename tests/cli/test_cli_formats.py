@@ -91,14 +91,14 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
     pinion: Pinion, tmp_path: Path
 ) -> None:
     path = tmp_path / "arm.urdf"
-    path.write_text(urdf_text("two_link").replace('velocity="1"', 'velocity="1000"'))
+    path.write_text(urdf_text("two_link").replace('velocity="6"', 'velocity="1000"'))
     core = tmp_path / "core"
-    given = ("build", path, "rnea", "--formats", "q12.4", "-o", core)
+    given = ("build", path, "minv", "--formats", "q12.6", "-o", core)
     told = pinion(*given)
     assert told.code == 0
     limits, gate = told.err.splitlines()[:-1], told.err.splitlines()[-1]
     assert len(limits) == 2 and all("1000 rad/s, which is a placeholder" in one for one in limits)
-    assert gate.startswith("The largest relative error of q12.4 is ") and "--max-error" in gate
+    assert gate.startswith("The largest relative error of q12.6 is ") and "--max-error" in gate
     assert "With --formats auto it would take about " in " ".join(told.out.split())
     figures = pinion(*given, "--json").json
     assert figures["gate_missed"] == gate

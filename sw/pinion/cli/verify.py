@@ -78,7 +78,7 @@ def command(
     if promises:
         if (distribution, simulator, dsp48e2, function) != ("reference", "compiled", False, None):
             raise UsageError(
-                "--promises covers every distribution, and simulates nothing: leave "
+                "The option --promises covers every distribution and simulates nothing: leave "
                 "--distribution, --simulator, --dsp48e2 and --function out."
             )
         _every_distribution(folder, samples, seed=seed, json=json)
