@@ -170,6 +170,8 @@ def test_the_sentence_knows_near_and_hopeless() -> None:
         said = gate_sentence(manifest)
         assert words in said and bool(said) == bool(words), said
         assert ("accept it" in said) == (0 < MARGIN * measured < 1.0 and bool(said)), said
+    nothing = gate_sentence(Manifest(**base | {"formats": "q4.28", "measured": {"rest": 0.1}}))
+    assert nothing.startswith("None of the reference states") and "more integer bits" in nothing
 
 
 def _manifest() -> Manifest:

@@ -113,10 +113,14 @@ def gate_sentence(manifest: Manifest) -> str:
     Formats by signal are chosen with headroom, so that only a uniform format comes near.
     """
     home, gate = manifest.budget_distribution, manifest.max_error
-    found, chosen = (
-        manifest.measured.get(home, 0.0),
-        re.fullmatch(_UNIFORM, manifest.formats) is None,
-    )
+    chosen = re.fullmatch(_UNIFORM, manifest.formats) is None
+    if home not in manifest.measured:
+        return (
+            f"None of the {home} states that were tried has a result in {manifest.formats} to be "
+            "judged, most likely since values leave its range: give --formats auto, or a format of "
+            "more integer bits."
+        )
+    found = manifest.measured[home]
     if not found > (1.0 if chosen else _NEAR) * gate:
         return ""
     what = (
