@@ -150,8 +150,9 @@ def test_the_error_is_that_of_the_integers() -> None:
     errors = []
     for block in (("u[0]", "u[1]"), ("v[0]",)):
         scale = np.max([np.abs(want[name]) for name in block], axis=0)
-        # Near a block's zero, a hundredth of its usual size.
-        scale = np.maximum(scale, 0.01 * np.sqrt(np.mean(scale**2)))
+        # Near a block's zero, a hundredth of its usual size, of which six digits are kept.
+        usual = float(f"{np.sqrt(np.mean(scale**2)):.6g}")
+        scale = np.maximum(scale, 0.01 * usual)
         off = np.max([np.abs(have[name] - want[name]) for name in block], axis=0)
         errors.append(np.max(off / scale))
     assert auto.error(graph, fixed) == pytest.approx(max(errors), rel=1e-9)
