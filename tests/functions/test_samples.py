@@ -9,8 +9,15 @@ import pytest
 
 from pinion import dynamics
 from pinion.functions import FUNCTIONS, FunctionError, function, sample
-from pinion.functions.samples import DISTRIBUTIONS, QDD_RANGE, position_limits, velocity_limits
+from pinion.functions.samples import (
+    DISTRIBUTIONS,
+    QDD_RANGE,
+    calmer,
+    position_limits,
+    velocity_limits,
+)
 from pinion.robot import load
+from tests.dynamics.test_joint_terms import robot as hinge
 from tests.gateware.link.mutants import mutant
 
 ROBOTS = ("two_link", "iiwa14", "hyq")
@@ -159,3 +166,17 @@ def test_another_distribution_is_found(name: str) -> None:
 def test_an_unknown_distribution_is_a_sentence() -> None:
     with pytest.raises(FunctionError, match=r"no distribution 'normal'; choose one of reference, "):
         sample(load("pendulum"), function("rnea"), 1, distribution="normal", seed=0)
+
+
+def test_slow_and_rest_are_shares_of_the_reference_s_states() -> None:
+    """Position by position, and where friction asks for low rates too."""
+    model, row = hinge("hinge"), function("rnea", joint_terms=("friction",), friction_width=0.05)
+    drawn = sample(model, row, 500, distribution="reference", seed=9)
+    assert 0.1 < np.mean(np.abs(drawn["qd"]) < 0.1) < 0.5
+    for distribution, share in (("slow", 0.1), ("rest", 0.001)):
+        calm = sample(model, row, 500, distribution=distribution, seed=9)
+        assert np.array_equal(calm["q"], drawn["q"])
+        for block in ("qd", "qdd"):
+            np.testing.assert_allclose(calm[block], share * drawn[block], rtol=1e-6)
+        assert calmer(distribution, "reference") and not calmer("reference", distribution)
+    assert calmer("rest", "slow") and not calmer("rest", "rest")
