@@ -287,7 +287,7 @@ def test_threads_share_a_kernel_and_a_fork_goes_on(kept: Path) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(600)
     assert not wrong and not any(worker.is_alive() for worker in workers)
     child = os.fork()
     if child == 0:  # the pool has started in the parent

@@ -56,12 +56,16 @@ def core_errors_are_faults() -> None:
 class Slow(StrictNodes):
     """Holds the second request back until the driver has looked at the card twice."""
 
-    held: bytes | None = None
+    held: memoryview | None = None
     looks = 0
 
     def _feed(self, data: memoryview) -> None:
         if self.writes == 2 and self.held is None:
-            self.held = data.tobytes()
+            # A copy that begins where a beat may: else the card finds a part of one (trap 2).
+            room = np.empty(len(data) + BEAT, dtype=np.uint8)
+            start = -room.__array_interface__["data"][0] % BEAT
+            room[start : start + len(data)] = data
+            self.held = room[start : start + len(data)].data
         else:
             super()._feed(data)
 
@@ -75,7 +79,7 @@ class Slow(StrictNodes):
             if self.looks == 1:
                 return (int.from_bytes(value, "little") | HALTED).to_bytes(4, "little")
             if self.looks == 2:
-                super()._feed(memoryview(self.held))
+                super()._feed(self.held)
         return value
 
 

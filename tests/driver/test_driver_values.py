@@ -288,6 +288,17 @@ def line(**options: Any) -> SerialTransport:
     return SerialTransport(port=port, layout=LAYOUT, where="the line", **options)
 
 
+def test_a_forked_child_lets_go_of_the_port() -> None:
+    port = ModelPort(card=PacketCard(layout=LAYOUT, compute=compute))
+    transport = SerialTransport(port=port, layout=LAYOUT, where="the line")
+    closed: list[bool] = []
+    close = port.close
+    port.close = lambda: closed.append(True)  # type: ignore[method-assign]
+    transport.abandon()
+    assert closed == [True] and repr(transport) == "<SerialTransport the line, closed>"
+    close()
+
+
 def test_an_answer_waits_for_the_beats_in_front_of_it() -> None:
     transport = line(slots=10, baud=1000.0)
     # Half a second, and 10 bits a byte for 10 beats of 69 bytes and 2 commands of 11.

@@ -51,7 +51,15 @@ def test_the_future_fails_at_the_deadline_although_the_call_goes_on(clock: Clock
 
     nodes.card.feed = swallow(nodes.card, 3)  # type: ignore[method-assign]
     nodes.on_read = once(3, held)
-    nodes.on_write = once(4, sent.set)
+    write = nodes.write_stream
+
+    def noted(data: memoryview) -> int:
+        moved = write(data)
+        if nodes.writes == 4:  # behind the write: a reset would meet the request half way
+            sent.set()
+        return moved
+
+    nodes.write_stream = noted  # type: ignore[method-assign]
     with open_device(nodes, timeout=60.0) as device:
         futures = [device.submit(**states(8, seed=seed)) for seed in range(4)]
         assert inside.wait(WAIT) and sent.wait(WAIT)

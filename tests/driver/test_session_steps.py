@@ -12,7 +12,7 @@ from pinion.driver import CardTimeoutError, DriverError, TornStreamError, Transp
 from pinion.driver.batch import Batch, Packet, ResetRequest
 from pinion.driver.memory import Block
 from pinion.driver.profile import Meter
-from pinion.driver.queue import Queue
+from pinion.driver.queue import WINDOW, WINDOW_BYTES, Queue
 from pinion.driver.session import Sealer, Supervisor
 from pinion.driver.state import (
     CheckResponse,
@@ -480,3 +480,21 @@ def test_a_packet_has_eight_chances_and_a_new_number_each_time() -> None:
     ):
         other.future.result(0)
     assert other.released == [(0, False)] and batch.released == []
+
+
+def test_a_batch_that_fails_makes_way_for_the_next() -> None:
+    held = queue(window=4, window_bytes=2 * (64 + 128))
+    made = SessionState(queue=held, meter=Meter(link_mhz=250.0), timeout=None)
+    large = Plain(2)
+    made.submit(large)
+    first, second = packets_of(large)[0], packets_of(large, size=300)[1]
+    made.add(first)
+    made.add(second)
+    small, (packet,) = submitted(made)
+    assert list(held.in_flight) == [first]  # the second is too large, and the others wait for it
+    made.fail(large, RuntimeError("given up"))
+    assert list(held.in_flight) == [first, packet] and not small.settled
+
+
+def test_the_window_is_what_the_page_of_the_driver_says() -> None:
+    assert (WINDOW, WINDOW_BYTES) == (4, 16 * 1024 * 1024)

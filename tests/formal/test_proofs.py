@@ -18,11 +18,15 @@ from pinion.gateware.link.writer import ResponseWriter
 from tests.gateware.link.mutants import mutant
 from tests.support.formal import FormalError, Proof, prove
 from tests.support.proofs import PROOFS
+from tests.support.proofs_page import rendered, written
+from tests.support.record import PAGE
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize(
+    "name", [pytest.param(p.name, marks=pytest.mark.slow if p.slow else ()) for p in PROOFS]
+)
 def test_it_is_proved(name: str, tmp_path: Path):
     result = prove(BY_NAME[name], tmp_path)
     assert result.passed, result.log.read_text()[-2000:]
@@ -39,11 +43,11 @@ MUTANTS = {
         ("with m.If(~full)", "with m.If(1)"),
     ),
     "the buffer does not wait for the reader": (
-        *("elastic", ElasticBuffer, None),
+        *("elastic_3", ElasticBuffer, None),
         ("fifo.r_en.eq(self.o.ready)", "fifo.r_en.eq(1)"),
     ),
     "the buffer is never read": (
-        *("elastic", ElasticBuffer, None),
+        *("elastic_3", ElasticBuffer, None),
         ("self.o.valid.eq(fifo.r_rdy)", "self.o.valid.eq(0)"),
     ),
     "the padding of a batch is not dropped": (
@@ -72,11 +76,11 @@ MUTANTS = {
         ("offered.eq(rest | (placed", "offered.eq((placed"),
     ),
     "the crossing accepts when it is full": (
-        *("crossing", Crossing, None),
+        *("crossing", Crossing, 16),
         ("self.i.ready.eq(fifo.w_rdy)", "self.i.ready.eq(1)"),
     ),
     "the crossing does not wait for the reader": (
-        *("crossing", Crossing, None),
+        *("crossing", Crossing, 16),
         ("fifo.r_en.eq(self.o.ready)", "fifo.r_en.eq(1)"),
     ),
     "the reset withdraws a packet's end": (
@@ -96,23 +100,67 @@ MUTANTS = {
         ("self.o.valid.eq(self.open)", "self.o.valid.eq(self.open & (begins | aborts))"),
     ),
     "a beat on offer changes": (
-        *("writer", ResponseWriter, 6),
+        *("writer_16", ResponseWriter, 6),
         ("advance.eq(~offered | self.o.ready)", "advance.eq(1)"),
     ),
     "the checksum goes on while its beat waits": (
-        *("writer", ResponseWriter, 8),
+        *("writer_16", ResponseWriter, 8),
         ("checksum.valid.eq(full & advance)", "checksum.valid.eq(full)"),
     ),
     "a beat more than announced": (
-        *("reader", RequestReader, 8),
+        *("reader_16", RequestReader, 8),
         ("final.eq(product <= bus.words)", "final.eq(product < bus.words - 6)"),
     ),
     "the build is not looked at": (
-        *("reader", RequestReader, 8),
+        *("reader_16", RequestReader, 8),
         ('of("build") != self.build', "Const(0)"),
     ),
+    "a header with any checksum is good": (
+        *("reader_16", RequestReader, 8),
+        ("refused.eq(faulty | unequal.any())", "refused.eq(faulty)"),
+    ),
+    "a header's checksum is over itself": (
+        *("reader_16", RequestReader, 8),
+        ("Mux(is_header & ends, Const(0, WORD), held.data[-WORD:])", "held.data[-WORD:]"),
+    ),
+    "the verdict compares with the header's checksum": (
+        *("reader_16", RequestReader, 10),
+        ("Mux(complete, payload_crc, header_crc)", "header_crc"),
+    ),
+    "a payload's checksum goes on from the header's": (
+        *("reader_16", RequestReader, 8),
+        ("is_header & begins | fresh", "is_header & begins"),
+    ),
+    "a checksum begins anew within a header": (
+        *("reader_8", RequestReader, 8),
+        ("is_header & begins | fresh", "is_header | fresh"),
+    ),
+    "a reset in the middle of a payload leaves it open to the next header": (
+        *("reader_16", RequestReader, 8),
+        ("is_header = Signal(init=1)", "is_header = Signal(init=1, reset_less=True)"),
+    ),
+    "a response of another build": (
+        *("writer_16", ResponseWriter, 6),
+        ("build=self.build,", "build=self.build ^ 1,"),
+    ),
+    "a packet's checksum goes on from the packet before": (
+        *("writer_8", ResponseWriter, 8),
+        ("checksum.start.eq(first & full & advance)", "checksum.start.eq(0)"),
+    ),
+    "the checksum stands in every slice": (
+        *("writer_16", ResponseWriter, 8),
+        ("Mux(out.last, checksum.crc, out.data[-WORD:])", "checksum.crc"),
+    ),
+    "a beat that is filled exactly stays": (
+        *("packer_4_4_1", Packer, None),
+        ("fills.eq(end >= space)", "fills.eq(end > space)"),
+    ),
+    "a reset leaves the rest of a batch": (
+        *("packer_5_3_2", Packer, None),
+        ("rest = Signal()  #", "rest = Signal(reset_less=True)  #"),
+    ),
     "a reset in the middle of a packet leaves the place in it": (
-        *("unpacker_resets", Unpacker, None),
+        *("unpacker_5_3_2", Unpacker, None),
         ("offset = Signal(range(space))", "offset = Signal(range(space), reset_less=True)"),
     ),
     "a record that fills its beat waits for the next": (
@@ -120,31 +168,39 @@ MUTANTS = {
         ("(place == space) |", "(place > space) |"),
     ),
     "the stream runs towards a core in reset": (
-        *("sequencer", ResetSequencer, None),
+        *("sequencer", ResetSequencer, 26),
         (
             "[asked.eq(0), self.core_clear.eq(0), self.drain.eq(0)]",
             "[asked.eq(0), self.stream_clear.eq(0), self.drain.eq(0)]",
         ),
     ),
     "a reset does not wait for the open packet": (
-        *("sequencer", ResetSequencer, None),
+        *("sequencer", ResetSequencer, 26),
         ("(settled == SETTLE) & ~self.open", "settled == SETTLE"),
     ),
     "a pulse of a reset is forgotten": (
-        *("sequencer", ResetSequencer, None),
+        *("sequencer", ResetSequencer, 26),
         ('m.State("RUN"), m.If(asked)', 'm.State("RUN"), m.If(self.held)'),
     ),
     "another record ends the batch": (
-        *("tally", Tally, 7),
+        *("tally_2", Tally, 7),
         ("final.eq(left == 2)", "final.eq(left == 3)"),
     ),
     "flags stay for the next slice": (
-        *("tally", Tally, 7),
+        *("tally_2", Tally, 7),
         ("[full.eq(0), flags.eq(0)]", "full.eq(0)"),
     ),
     "the number of flags goes on": (
-        *("tally", Tally, 8),
+        *("tally_2", Tally, 8),
         ("m.d.sync += flagged.eq(self.flagged)", "m.d.sync += flagged.eq(flagged + self.flagged)"),
+    ),
+    "a constant reads as another": (
+        *("registers", RegisterBlock, 8),
+        ("= dict(self.constants)", "= {name: value ^ 4 for name, value in self.constants.items()}"),
+    ),
+    "an offset without a register reads as the last one": (
+        *("registers", RegisterBlock, 10),
+        ("self.rvalid.eq(1), self.rdata.eq(0)]", "self.rvalid.eq(1)]"),
     ),
     "a response without address": (
         *("registers", RegisterBlock, 8),
@@ -164,6 +220,18 @@ def test_a_broken_component_fails_its_proof(name: str, tmp_path: Path):
     broken = mutant(component, *change)
     changed = replace(sound, component=broken, mode="bmc", depth=depth or sound.depth)
     assert not prove(changed, tmp_path).passed
+
+
+def test_every_component_has_a_mutant_and_the_page_says_what_is_proved():
+    proved = {proof.component for proof in PROOFS}
+    assert {component for _, component, _, _ in MUTANTS.values()} == proved
+    assert written(PAGE.read_text()) == PAGE.read_text(), "run python -m tests.support.proofs_page"
+    by_kind = {mode: [p for p in PROOFS if p.mode == mode] for mode in ("prove", "bmc", "cover")}
+    first, *_ = rendered().splitlines()
+    for mode, kind in (("prove", "by induction"), ("bmc", "bounded"), ("cover", "covers")):
+        assert f"{len(by_kind[mode])} {kind}" in first
+    with pytest.raises(ValueError, match="0 places"):
+        written("# Checks\n")
 
 
 def test_the_tools_are_found_without_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

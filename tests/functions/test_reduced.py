@@ -153,3 +153,29 @@ def test_independent_states_know_nothing_of_each_other(name: str) -> None:
             assert np.ptp(first[f"q[{i}]"]) > 6.0
     # More digits than a float32 has.
     assert not np.array_equal(first["qd[0]"], first["qd[0]"].astype(np.float32))
+
+
+def test_two_arrays_of_positions_are_two_things() -> None:
+    """A reference beside the state: on joints that slide they were once taken for one."""
+    rng = np.random.default_rng(8)
+    text = random_tree(rng, 3, prismatic=True, continuous=False)
+    model = load_text(text.replace('type="revolute"', 'type="prismatic"'))
+    q = function("rnea").inputs[0]
+    row = Function(
+        name="errors",
+        doc="how far positions are from others",
+        inputs=(q, replace(q, name="q_des")),
+        outputs=(replace(q, name="e", sampling=None),),
+        scalars=lambda model, q, q_des, *, region: (
+            [3.0 * (b - a) + a * b for a, b in zip(q, q_des, strict=True)],
+        ),
+    )
+    drawn = sample(model, row, 200, distribution="reference", seed=3)
+    assert (drawn["q"] != drawn["q_des"]).all()
+    graph = reduced_graph(model, row, costs=DatapathCosts())
+    columns = {f"{b.name}[{i}]": drawn[b.name][:, i] for b in row.inputs for i in range(model.nq)}
+    given = {word: column.astype(np.float64) for word, column in columns.items()}
+    found = evaluate_floats(graph, given)
+    for i in range(model.nq):
+        a, b = given[f"q[{i}]"], given[f"q_des[{i}]"]
+        np.testing.assert_allclose(found[f"e[{i}]"], 3.0 * (b - a) + a * b, atol=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support.mutation.campaign import Change, Lines, Verdict, drawn, equivalents, score
 from tests.support.mutation.campaign import changes_of as changes
+from tests.support.mutation.children import schedule
 from tests.support.mutation.operators import mutants_of, mutated
 from tests.support.mutation.packages import PACKAGES, ROOT, module_name
 
@@ -102,6 +104,7 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from tests.support.mutation.children import Changed, Child
+from tests.support.mutation.children import schedule
 from tests.support.mutation.operators import mutants_of, mutated
 
 folder = Path(sys.argv[1])
@@ -116,6 +119,10 @@ for mutant in mutants_of(text):
     found[mutant.name] = child.wait()
 plain = Child(tests=[str(folder / "test_subject.py")], log=folder / "log", work=60.0, rest=60.0)
 print(plain.wait(), found)
+stopped = Child(tests=[str(folder / "test_subject.py")], log=folder / "log", work=60.0, rest=60.0)
+stopped.end()
+stopped.end()
+print(not Path(f"/proc/{stopped.pid}").exists())
 """
 
 
@@ -136,7 +143,9 @@ def test_children_die_survive_and_hang(tmp_path: Path) -> None:
         timeout=1800,
     )
     assert ran.returncode == 0, ran.stderr
-    assert ast.literal_eval(ran.stdout.split(" ", 1)[1]) == {
+    found, gone = ran.stdout.splitlines()
+    assert gone == "True"
+    assert ast.literal_eval(found.split(" ", 1)[1]) == {
         "f: return a + 1 -> return None": 0,
         "f: a + 1 -> a - 1": 1,
         "f: 1 -> 2": -1,
@@ -144,3 +153,14 @@ def test_children_die_survive_and_hang(tmp_path: Path) -> None:
         "g: 8 -> 9": 0,
     }
     assert ran.stdout.startswith("0 ")
+
+
+def test_a_process_that_has_ended_has_no_times() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert schedule(int(ended.stdout)) == (0.0, 0.0)
+    assert sum(schedule(os.getpid())) > 0

@@ -44,6 +44,7 @@ class Proof:
         cycles from reset; ``cover``: what the harness covers is reached in ``depth`` cycles.
     depth : cycles, or steps of the free clocks.
     multiclock : the harness drives the clocks itself; a step is then any change of a clock.
+    slow : it takes the solver more than a few seconds.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Proof:
     mode: Mode
     depth: int
     multiclock: bool = False
+    slow: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,19 @@
 """The proofs of stream components and of blocks: ``python -m tests.support.proofs``.
 
-Few of them are for ever: ``prove`` is by induction, ``bmc`` covers the first ``depth`` cycles from
-reset and nothing later, ``cover`` shows that what is asserted about can happen at all.
+``prove`` is by induction, for ever; ``bmc`` covers the first ``depth`` cycles from reset and no
+more; ``cover`` shows that what is asserted about can happen at all. The checksum has a proof of its
+own kind (`tests.support.parity`).
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pinion.gateware.link.bus import Bus
+from pinion.gateware.link.checksum import Checksum
 from pinion.gateware.link.closer import Closer
 from pinion.gateware.link.crossing import Crossing
 from pinion.gateware.link.elastic import ElasticBuffer
@@ -25,9 +26,10 @@ from pinion.gateware.link.tally import Tally
 from pinion.gateware.link.unpacker import Unpacker
 from pinion.gateware.link.writer import ResponseWriter
 from pinion.link import REGISTERS
-from tests.support import harness
 from tests.support.blocks import dot_units, forms, prove_forms
 from tests.support.formal import Proof, prove_all
+from tests.support.harness import control, gearboxes, packets, queues
+from tests.support.parity import WIDTHS, NotAffineError, prove_checksum
 
 
 def _gearbox(record: int, lanes: int, beats: int) -> dict[str, int]:
@@ -41,103 +43,92 @@ _REGISTERS: dict[str, Any] = {
     "writable": {row.name: 1 for row in REGISTERS if row.kind == "control"},
 }
 
+GEARBOXES = ((3, 2, 2), (5, 3, 2), (7, 4, 2), (4, 4, 1))
+"""Words of a record, lanes, and beats of a record; a wide beat has 4 words. The last record fills
+a wide beat exactly."""
+
+MORE = ((1, 1, 1), (4, 2, 2), (8, 4, 2))
+"""The same, for the slow suites."""
+
+SHIPPED = ((21, 14, 2), (105, 14, 8), (16, 16, 1))
+"""The same of beats of 16 words: inverse dynamics of seven joints and its derivatives."""
+
 PROOFS: tuple[Proof, ...] = (
     Proof(
         name="holding",
-        harness=harness.holding,
+        harness=queues.holding,
         component=HoldingStage,
         settings={"shape": 1},
         mode="prove",
         depth=6,
     ),
-    Proof(
-        name="elastic",
-        harness=harness.queue,
-        component=ElasticBuffer,
-        settings={"shape": 1, "depth": 3},
-        mode="bmc",
-        depth=12,
-    ),
     *(
         Proof(
-            name=f"unpacker_{record}_{lanes}_{beats}",
-            harness=harness.unpacker,
-            component=Unpacker,
-            settings=_gearbox(record, lanes, beats),
-            mode="bmc",
-            depth=12,
+            name=f"elastic_{depth}",
+            harness=queues.elastic,
+            component=ElasticBuffer,
+            settings={"shape": 1, "depth": depth},
+            mode="prove",
+            depth=depth + 2,
+            slow=depth == 4,
         )
-        for record, lanes, beats in ((3, 2, 2), (5, 3, 2), (1, 1, 1), (7, 4, 2))
+        for depth in (3, 4, 9)
     ),
-    *(
-        Proof(
-            name=f"packer_{record}_{lanes}_{beats}",
-            harness=harness.packer,
-            component=Packer,
-            settings=_gearbox(record, lanes, beats),
-            mode="bmc",
-            depth=12,
-        )
-        for record, lanes, beats in ((3, 2, 2), (5, 3, 2), (1, 1, 1), (7, 4, 2))
-    ),
-    # Records that fill a wide beat exactly, and whole ones of it.
     *(
         Proof(
             name=f"{component.__name__.lower()}_{record}_{lanes}_{beats}",
             harness=make,
             component=component,
             settings=_gearbox(record, lanes, beats),
-            mode="bmc",
-            depth=12,
+            mode="prove",
+            depth=10,
+            slow=(record, lanes, beats) in MORE,
         )
-        for component, make in ((Unpacker, harness.unpacker), (Packer, harness.packer))
-        for record, lanes, beats in ((4, 2, 2), (4, 4, 1), (8, 4, 2))
+        for component, make in ((Unpacker, gearboxes.unpacker), (Packer, gearboxes.packer))
+        for record, lanes, beats in (*GEARBOXES, *MORE)
     ),
-    # Resets in any cycle, in the middle of records and packets too.
     *(
         Proof(
-            name=f"{component.__name__.lower()}_resets",
-            harness=partial(make, resets=True),
+            name=f"{component.__name__.lower()}_{record}_{lanes}_{beats}_of_16",
+            harness=make,
             component=component,
-            settings=_gearbox(5, 3, 2),
-            mode="bmc",
-            depth=10,
+            settings=_gearbox(record, lanes, beats) | {"words_per_beat": 16},
+            mode="prove",
+            depth=22,
+            slow=True,
         )
-        for component, make in ((Unpacker, harness.unpacker), (Packer, harness.packer))
-    ),
-    Proof(
-        name="reader_resets",
-        harness=partial(harness.reader, resets=True),
-        component=RequestReader,
-        settings=_BUILD,
-        mode="bmc",
-        depth=7,
+        for component, make in ((Unpacker, gearboxes.unpacker), (Packer, gearboxes.packer))
+        for record, lanes, beats in SHIPPED
     ),
     Proof(
         name="sequencer",
-        harness=harness.sequencer,
+        harness=control.sequencer,
         component=ResetSequencer,
-        mode="bmc",
-        depth=26,
+        mode="prove",
+        depth=2,
     ),
     Proof(
         name="sequencer_passes",
-        harness=harness.sequencer,
+        harness=control.sequencer,
         component=ResetSequencer,
         mode="cover",
         depth=20,
     ),
-    Proof(
-        name="tally",
-        harness=harness.tally,
-        component=Tally,
-        settings={"lanes": 1, "bus": Bus(words=2)},
-        mode="bmc",
-        depth=9,
+    *(
+        Proof(
+            name=f"tally_{words}",
+            harness=control.tally,
+            component=Tally,
+            settings={"lanes": 1, "bus": Bus(words=words)},
+            mode="prove",
+            depth=2,
+            slow=words == 16,
+        )
+        for words in (2, 16)
     ),
     Proof(
         name="tally_passes",
-        harness=harness.tally,
+        harness=control.tally,
         component=Tally,
         settings={"lanes": 1, "bus": Bus(words=2)},
         mode="cover",
@@ -146,7 +137,7 @@ PROOFS: tuple[Proof, ...] = (
     # That the assumptions leave something: a word goes through.
     Proof(
         name="unpacker_passes",
-        harness=harness.unpacker,
+        harness=gearboxes.unpacker,
         component=Unpacker,
         settings=_gearbox(3, 2, 2),
         mode="cover",
@@ -154,7 +145,7 @@ PROOFS: tuple[Proof, ...] = (
     ),
     Proof(
         name="packer_passes",
-        harness=harness.packer,
+        harness=gearboxes.packer,
         component=Packer,
         settings=_gearbox(3, 2, 2),
         mode="cover",
@@ -162,79 +153,99 @@ PROOFS: tuple[Proof, ...] = (
     ),
     Proof(
         name="crossing",
-        harness=harness.crossing,
+        harness=queues.crossing,
         component=Crossing,
         settings={"shape": 1, "depth": 3, "i_domain": "a", "o_domain": "b"},
-        mode="bmc",
-        depth=24,
+        mode="prove",
+        depth=3,
         multiclock=True,
     ),
-    Proof(name="closer", harness=harness.closer, component=Closer, mode="prove", depth=3),
     Proof(
-        name="writer",
-        harness=harness.writer,
-        component=ResponseWriter,
-        settings=_BUILD,
+        name="crossing_passes",
+        harness=queues.crossing,
+        component=Crossing,
+        settings={"shape": 1, "depth": 3, "i_domain": "a", "o_domain": "b"},
+        mode="cover",
+        depth=20,
+        multiclock=True,
+    ),
+    Proof(
+        name="closer",
+        harness=packets.closer,
+        component=Closer,
+        settings={"bus": Bus()},
+        mode="prove",
+        depth=3,
+    ),
+    Proof(
+        name="closer_narrow",
+        harness=packets.closer_narrow,
+        component=Closer,
+        settings={"bus": _NARROW},
         mode="prove",
         depth=2,
     ),
     Proof(
-        name="reader",
-        harness=harness.reader,
-        component=RequestReader,
-        settings=_BUILD,
-        mode="bmc",
-        depth=10,
+        name="closer_narrow_passes",
+        harness=packets.closer_narrow,
+        component=Closer,
+        settings={"bus": _NARROW},
+        mode="cover",
+        depth=12,
     ),
-    # That the solver finds a header with its checksum, and a packet behind it.
+    *(
+        Proof(
+            name=f"writer_{words}",
+            harness=packets.writer,
+            component=ResponseWriter,
+            settings=_BUILD | {"bus": Bus(words=words)},
+            mode="prove",
+            depth=2,
+        )
+        for words in (16, 8)
+    ),
+    *(
+        Proof(
+            name=f"reader_{words}",
+            harness=packets.reader,
+            component=RequestReader,
+            settings=_BUILD | {"bus": Bus(words=words)},
+            mode="prove",
+            depth=2,
+        )
+        for words in (16, 8)
+    ),
     Proof(
         name="reader_passes",
-        harness=harness.reader,
+        harness=packets.reader,
         component=RequestReader,
         settings=_BUILD,
         mode="cover",
         depth=8,
     ),
-    # The same of slices.
     Proof(
-        name="closer_narrow",
-        harness=harness.closer_narrow,
-        component=Closer,
-        settings={"bus": _NARROW},
-        mode="bmc",
-        depth=14,
-    ),
-    Proof(
-        name="closer_narrow_passes",
-        harness=harness.closer_narrow,
-        component=Closer,
-        settings={"bus": _NARROW},
-        mode="cover",
-        depth=12,
-    ),
-    Proof(
-        name="writer_narrow",
-        harness=harness.writer,
+        name="writer_passes",
+        harness=packets.writer,
         component=ResponseWriter,
-        settings=_BUILD | {"bus": _NARROW},
-        mode="prove",
-        depth=2,
+        settings=_BUILD,
+        mode="cover",
+        depth=8,
     ),
     Proof(
-        name="reader_narrow",
-        harness=harness.reader,
-        component=RequestReader,
-        settings=_BUILD | {"bus": Bus(words=8)},
-        mode="bmc",
-        depth=12,
+        name="registers_answer",
+        harness=control.registers,
+        component=RegisterBlock,
+        settings=_REGISTERS,
+        mode="cover",
+        depth=6,
     ),
     Proof(
         name="registers",
-        harness=harness.registers,
+        harness=control.registers,
         component=RegisterBlock,
         settings=_REGISTERS,
-        mode="bmc",
-        depth=16,
+        mode="prove",
+        depth=4,
     ),
 )
 """Every proof of this package; small words and beats, because nothing depends on a word's value."""
@@ -244,6 +255,14 @@ def main() -> int:
     """Run all proofs, print a line for each, and return 1 if one failed."""
     with tempfile.TemporaryDirectory(prefix="pinion-proofs-") as folder:
         failed = prove_all(PROOFS, Path(folder))
+        for bits in WIDTHS:
+            try:
+                cases = prove_checksum(Checksum(bits=bits), Path(folder) / f"checksum_{bits}")
+                verdict = f"passed, {cases} cases"
+            except (AssertionError, NotAffineError) as error:
+                verdict = f"FAILED: {error}"
+                failed += 1
+            print(f"{f'checksum_{bits}':24} by linear algebra        {verdict}", flush=True)
         for name, proved in prove_forms(forms(dot_units()), Path(folder) / "blocks").items():
             print(f"{name:32} explicit block  {'passed' if all(proved) else 'FAILED'}")
             failed += not all(proved)

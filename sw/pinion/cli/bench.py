@@ -21,7 +21,7 @@ from .terminal import counted, margin_words, out, put_json, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-HERE = ("core", "functions", "link", "cpu", "cuda", "compare", "scaling")
+HERE = ("core", "functions", "link", "cpu", "cuda", "compare", "scaling", "mpc")
 INTERVALS = (1, 2, 4, 8, 16, 32)
 ROBOTS = ("pendulum", "two_link", "iiwa14", "hyq", "baxter", "atlas")
 ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
@@ -37,7 +37,8 @@ def command(
         typer.Argument(
             metavar="[BUILD | ROBOT FUNCTION...]",
             help="link: the build to measure with; by default fd_derivatives of the iiwa14. cpu, "
-            "cuda, compare: a robot and functions; by default those of three robots.",
+            "cuda, compare: a robot and functions; by default those of three robots. mpc: where "
+            "gradients come from; by default all.",
             show_default=False,
         ),
     ] = None,
@@ -56,7 +57,7 @@ def command(
             "--output",
             metavar="DIR",
             help=f"core: where the builds are kept (default: {bench_core.FOLDER}). cpu: gets the "
-            "figures, a page and a picture. compare, scaling: where the page goes.",
+            "figures, a page and a picture. compare, scaling, mpc: where the page goes.",
         ),
     ] = None,
     jobs: Annotated[
@@ -64,7 +65,7 @@ def command(
         typer.Option("-j", "--jobs", min=1, metavar="N", help="core: builds at a time."),
     ] = None,
     device: Annotated[
-        str, typer.Option(metavar="NAME", help="link: the card, sim or xdma:0.")
+        str, typer.Option(metavar="NAME", help="link, mpc: the card, sim or xdma:0.")
     ] = "sim",
     standin: Annotated[
         bool, typer.Option("--standin", help="link: through the device files of a stand-in card.")
@@ -83,7 +84,8 @@ def command(
         typer.Option(
             min=0.0,
             metavar="S",
-            help="link, cpu, compare: time for each size of batch. scaling: for each figure.",
+            help="link, cpu, compare: time for each size of batch. scaling: for each figure. mpc: "
+            "length of the motion.",
         ),
     ] = None,
     rounds: Annotated[
@@ -121,16 +123,17 @@ def command(
     iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
     real link; cpu: compiled functions, what bounds them, and others' code, on one core;
     cuda: the same on a GPU; compare: batches on all of these and in publications, as a page with
-    plots; or scaling: the papers' experiments with long chains and many robots, likewise.
+    plots; scaling: the papers' experiments with long chains and many robots, likewise; or mpc:
+    a motion tracked in closed loop with gradients from every backend, likewise.
     """
     there = ", ".join(HERE)
     if what not in HERE:
         raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
     if measure and what != "core":
         raise UsageError(f"The option --measure is for core; {what} is always measured.")
-    if target and what not in ("link", "cpu", "cuda", "compare"):
+    if target and what not in ("link", "cpu", "cuda", "compare", "mpc"):
         raise UsageError(
-            f"Only link, cpu, cuda and compare take a target; {what} takes no '{target[0]}'."
+            f"Only link, cpu, cuda, compare and mpc take a target; {what} takes no '{target[0]}'."
         )
     if builds and what != "compare":
         raise UsageError(f"The option --build is for compare; {what} takes none.")
@@ -196,6 +199,16 @@ def command(
             folder=folder or bench_scaling.FOLDER,
             largest=largest,
             seconds=bench_scaling.SECONDS if seconds is None else seconds,
+            json=json,
+        )
+    elif what == "mpc":
+        from . import bench_mpc
+
+        bench_mpc.run(
+            target or (),
+            folder=folder or bench_mpc.FOLDER,
+            device=device,
+            seconds=seconds,
             json=json,
         )
     elif what == "core":

@@ -11,7 +11,7 @@ import typer
 
 from pinion.report import cell
 
-from .errors import CHECK_FAILED
+from .errors import CHECK_FAILED, UsageError
 from .options import Json, names
 from .terminal import Report, margin_words, out, put_json, say, steps, table
 
@@ -26,7 +26,19 @@ ABREAST = 3
 """Functions beside each other in a table; more would not fit into a terminal."""
 
 
+REQUESTS = 10_000
+
+
 def command(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[mpc]",
+            help="mpc: a robot that tracks a figure-eight by model predictive control, on this "
+            "processor; by default cores for FPGAs.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     folder: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the builds and the pictures go.")
@@ -38,18 +50,30 @@ def command(
         ),
     ] = None,
     requests: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Requests to run, of each function.")
-    ] = 10_000,
+        int | None,
+        typer.Option(
+            min=2,
+            metavar="N",
+            help=f"Requests to run, of each function; {REQUESTS:,} unless given.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """The main job, end to end, for the KUKA iiwa14.
 
     Inverse dynamics, its gradient and forward dynamics, each built, simulated and checked. The
     first run compiles the simulations, which takes most of its time; they are kept.
+
+    With mpc: the same robot tracks a figure-eight in MuJoCo, with a load, friction and a delay that
+    its controller does not know, gradients from compiled functions.
     """
+    if what is not None:
+        _other(what, folder, functions, requests, json)
+        return
     from pinion.functions import function
 
     chosen = names(functions) or FUNCTIONS
+    requests = REQUESTS if requests is None else requests
     for name in chosen:
         function(name)  # refuses a wrong name before the work
     if not json:
@@ -65,6 +89,20 @@ def command(
         _show(figures, ok)
     if not ok:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _other(
+    what: str, folder: Path, functions: list[str] | None, requests: int | None, json: bool
+) -> None:
+    """A demonstration with a name."""
+    if what != "mpc":
+        raise UsageError(f"There is no demonstration '{what}'; there is mpc, and the one without.")
+    for option, given in (("--functions", functions), ("--requests", requests)):
+        if given is not None:
+            raise UsageError(f"The option {option} is for cores; the demonstration mpc has none.")
+    from . import demo_mpc
+
+    demo_mpc.run(folder=folder, json=json)
 
 
 def one(name: str, folder: Path, requests: int, report: Report) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pinion.report import budget_table, promise_table, relative_error_table
+from pinion.report import bound_table, budget_table, promise_table, relative_error_table
 
 from .errors import CHECK_FAILED, UsageError
 from .options import Folder, Json
@@ -51,6 +51,13 @@ def command(
             help="The accuracy promised for every distribution of states, by the integers alone.",
         ),
     ] = False,
+    bound: Annotated[
+        bool,
+        typer.Option(
+            "--bound",
+            help="Beside the sampled errors, a bound for every request of the distribution's box.",
+        ),
+    ] = False,
     function: Annotated[
         str | None,
         typer.Option(
@@ -68,25 +75,41 @@ def command(
     build's error budget). Exit code 1 when a check fails.
     """
     if netlist:
-        if (distribution, simulator, dsp48e2, function) != ("reference", "compiled", False, None):
+        given = (distribution, simulator, dsp48e2, bound, function)
+        if given != ("reference", "compiled", False, False, None):
             raise UsageError(
                 "A netlist runs on reference states, compiled, with blocks of its own: leave "
-                "--distribution, --simulator, --dsp48e2 and --function out."
+                "--distribution, --simulator, --dsp48e2, --bound and --function out."
             )
         _netlist(folder, samples or 200, seed=seed, json=json)
         return
     if promises:
-        if (distribution, simulator, dsp48e2, function) != ("reference", "compiled", False, None):
+        if bound or (distribution, simulator, dsp48e2, function) != (
+            "reference",
+            "compiled",
+            False,
+            None,
+        ):
             raise UsageError(
                 "The option --promises covers every distribution and simulates nothing: leave "
-                "--distribution, --simulator, --dsp48e2 and --function out."
+                "--distribution, --simulator, --dsp48e2, --bound and --function out."
             )
         _every_distribution(folder, samples, seed=seed, json=json)
         return
+    if bound and function is not None:
+        raise UsageError(
+            f"A bound is relative to the build's own float graph, and errors would be to "
+            f"'{function}': leave --bound or --function out."
+        )
+    from pinion.cosim.bound import bound_figures, build_bounds
     from pinion.cosim.verify import verify
     from pinion.functions import function as row
 
     with steps() as report:
+        bounds = None
+        if bound:
+            report("Bounding the errors")
+            bounds = build_bounds(folder, distribution)
         result = verify(
             folder,
             samples=samples or 1000,
@@ -97,6 +120,8 @@ def command(
             function=None if function is None else row(function),
             report=report,
         )
+    if bounds is not None:
+        result |= bound_figures(bounds, result)
     if json:
         put_json(result)
     else:
@@ -157,6 +182,8 @@ def _show(result: Mapping[str, Any]) -> None:
     say(_promise(result))
     if result["budget"] is not None:
         show(budget_table(result))
+    if "bound" in result:
+        _show_bound(result)
     if "drift_max" in result:
         drift = ", ".join(
             f"{name} {value:.2g}"
@@ -199,6 +226,15 @@ def _promise(result: Mapping[str, Any]) -> str:
     )
 
 
+def _show_bound(result: Mapping[str, Any]) -> None:
+    show(bound_table(result))
+    say(
+        "No request whose inputs are in the ranges of this distribution, and which raises no flag, "
+        "is off by more than the bound, relative to the float model in exact arithmetic. It says "
+        "nothing of requests outside of these ranges, nor of flagged ones."
+    )
+
+
 def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
     """What a build promises, in words, and whether it holds."""
     return {
@@ -208,4 +244,5 @@ def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
         f"{result['distribution']} states": result["accuracy_held"],
         "too many states raise the flag": result["flags_held"],
         "results do not come at the promised rate": result["rate_held"],
+        "an error is above its bound, which must not be": result.get("bound_held", True),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .backend import Backend, Closing
 from .blocks import Block, Drawn, Quantity, State, Table, Uniform
+from .box import request_box
 from .built import BuiltFunction
 from .described import array, state, uniform
 from .errors import FunctionError, InputError
@@ -59,6 +60,7 @@ __all__ = [
     "pose_change",
     "position_limits",
     "reduced_graph",
+    "request_box",
     "row_of",
     "sample",
     "savings",

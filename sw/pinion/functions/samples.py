@@ -92,10 +92,10 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
         if tie.ratio != 0.0:
             own = slices[tie.leader]
             speeds[own] = np.minimum(speeds[own], speed / abs(tie.ratio))
-    return speeds * _share(distribution)
+    return speeds * rate_share(distribution)
 
 
-def _share(distribution: str) -> float:
+def rate_share(distribution: str) -> float:
     """Of the rates and accelerations that the reference has."""
     match distribution:
         case "slow":
@@ -107,19 +107,23 @@ def _share(distribution: str) -> float:
     return 1.0
 
 
+def force_ends(model: Model) -> Floats:
+    """Ends of the external force on a link, (6,) [N m, N]: see :func:`external_forces`."""
+    earth = 9.81
+    pull = float(np.linalg.norm(model.gravity)) or earth
+    force = FORCE_SHARE * pull * sum(body.inertia.mass for body in model.bodies)
+    return force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
+
+
 def external_forces(model: Model, rng: np.random.Generator, count: int, *, corners: bool) -> Floats:
     """Draw external forces on all links, (count, bodies, 6) [N m, N].
 
     Each component of a force is even within ``FORCE_SHARE`` of the moving bodies' weight, each of a
     moment within that on the lever ``FORCE_LEVER``; without gravity the weight is that on earth.
     """
-    earth = 9.81
-    pull = float(np.linalg.norm(model.gravity)) or earth
-    force = FORCE_SHARE * pull * sum(body.inertia.mass for body in model.bodies)
-    ends = force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
     shape = (count, len(model.bodies), 6)
     share = rng.choice([-1.0, 1.0], shape) if corners else rng.uniform(-1.0, 1.0, shape)
-    return np.asarray(share * ends)
+    return np.asarray(share * force_ends(model))
 
 
 def sample(
@@ -159,7 +163,7 @@ def sample(
     model = coupled(model)
     rng = np.random.default_rng(seed)
     scale = 2.0 if distribution == "beyond" else 1.0
-    share = _share(distribution)
+    share = rate_share(distribution)
     low, high = position_limits(model)
     speed = velocity_limits(model, distribution)
     shape = (count, model.nv)
@@ -176,20 +180,27 @@ def sample(
             drawn = np.where(slow, rng.uniform(-2.0, 2.0, shape) * width, drawn)
         return drawn
 
-    positions = rng.uniform(low, high, (count, model.nq)) * scale
-    for own, _ in rotation_slices(model):
-        direction = rng.normal(size=(count, own.stop - own.start))
-        positions[:, own] = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+    def positions() -> Floats:
+        found = rng.uniform(low, high, (count, model.nq)) * scale
+        for own, _ in rotation_slices(model):
+            direction = rng.normal(size=(count, own.stop - own.start))
+            found[:, own] = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+        return found
+
+    def accelerations() -> Floats:
+        return unit() * QDD_RANGE * share
 
     # What follows from a state follows from the state as it travels, in float32.
     q, qd, qdd = (
         array.astype(np.float32).astype(np.float64)
-        for array in (
-            positions,
-            rates(),
-            unit() * QDD_RANGE * share,
-        )
+        for array in (positions(), rates(), accelerations())
     )
+    state = {Quantity.POSITION: q, Quantity.VELOCITY: qd, Quantity.ACCELERATION: qdd}
+    another = {
+        Quantity.POSITION: positions,
+        Quantity.VELOCITY: rates,
+        Quantity.ACCELERATION: accelerations,
+    }
 
     fext: Floats | None = None
     if any(block.sampling is Quantity.EXTERNAL_FORCE for block in function.inputs):
@@ -198,12 +209,9 @@ def sample(
 
     def drawn(block: Block) -> Floats:
         match block.sampling:
-            case Quantity.POSITION:
-                return q
-            case Quantity.VELOCITY:
-                return qd
-            case Quantity.ACCELERATION:
-                return qdd
+            case Quantity.POSITION | Quantity.VELOCITY | Quantity.ACCELERATION as quantity:
+                # The first is of the state; another, a reference say, is of none.
+                return state.pop(quantity) if quantity in state else another[quantity]()
             case Quantity.EFFORT:
                 return dynamics.rnea(
                     model,

@@ -53,6 +53,18 @@ def budget_table(result: Mapping[str, Any]) -> Table:
     )
 
 
+def bound_table(result: Mapping[str, Any]) -> Table:
+    """Blocks of results with the largest errors of samples beside their budgets and bounds."""
+    return Table(
+        columns=("results", "largest error", "budget", "bound", "bound / error"),
+        rows=[
+            (name, row["sampled"], row["budget"], row["bound"], row["looseness"])
+            for name, row in result["bound_blocks"].items()
+        ],
+        title="Errors sampled, budgeted to first order, and bounded",
+    )
+
+
 def _share(result: Mapping[str, Any], word: str) -> float:
     """How much of its budget a word's largest error uses; all flagged counts as nothing."""
     error, budget = result["error_max"][word], result["budget"][word]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -25,18 +26,21 @@ def main() -> int:
     parser.add_argument("packages", nargs="*", help="all by default")
     parser.add_argument("--sample", type=int, default=300, help="mutants a package")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--skip", type=int, default=0, help="of the sample, the first so many")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--floor", type=float, default=0.0, help="least score, 0 to 1")
     parser.add_argument("--only", default="", help="mutants whose names contain this")
     parser.add_argument("--keep", type=Path, help="folder for verdicts; what is there is not rerun")
     parser.add_argument("--again", action="store_true", help="run kept survivors once more")
     given = parser.parse_args()
+    # A run that is told to stop ends its children too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
     os.nice(max(0, 10 - os.nice(0)))
     low = []
     for name in given.packages or PACKAGES:
         package = PACKAGES[name]
         changes = [change for change in changes_of(package) if given.only in change.name]
-        sample = drawn(changes, sample=given.sample, seed=given.seed)
+        sample = drawn(changes, sample=given.sample, seed=given.seed)[given.skip :]
         print(f"{name}: the tests as they are", flush=True)
         began = time.monotonic()
         tests = measure(package)

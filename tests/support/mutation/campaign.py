@@ -105,11 +105,15 @@ def measure(package: Package) -> Lines:
             tests=package.tests,
             log=log,
             work=1800.0,
-            rest=300.0,
+            rest=900.0,  # more than the longest wait of a test, which may end well
             trace=Trace(package.files()),
             traced=traced,
         )
-        if child.wait():
+        try:
+            failed = child.wait()
+        finally:
+            child.end()
+        if failed:
             raise RuntimeError(
                 f"The tests {' '.join(package.tests)} fail without a change:\n"
                 f"{log.read_text()[-3000:]}"
@@ -169,38 +173,42 @@ class Campaign:
         total = len(waiting)
         running: list[tuple[Change, Child, int, float, Path]] = []
         with tempfile.TemporaryDirectory(prefix="pinion-mutants-") as folder:
-            while waiting or running:
-                while waiting and len(running) < self._jobs:
-                    change = waiting.pop()
-                    tests = self._tests.of(change)
-                    if change.name in self._known:
-                        verdict = self._verdict(change, "equivalent", len(tests), 0.0)
-                    elif change.name in done:
-                        verdict = done[change.name]
-                    elif not tests:
-                        verdict = self._verdict(change, "survived", 0, 0.0)
-                    else:
-                        log = Path(folder) / f"{len(verdicts)}_{len(running)}.log"
-                        child = self._start(change, tests, log)
-                        running.append((change, child, len(tests), time.monotonic(), log))
-                        continue
-                    verdicts.append(verdict)
-                    self._say(verdict, len(verdicts), total, change.name not in done)
-                time.sleep(0.02)
-                for entry in list(running):
-                    change, child, count, began, log = entry
-                    code = child.poll()
-                    if code is None:
-                        continue
-                    running.remove(entry)
-                    if code in (5, 70):  # 4 is that of a test file that cannot be imported now
-                        raise RuntimeError(
-                            f"No test ran for {change.name}:\n{log.read_text()[-3000:]}"
-                        )
-                    what = {0: "survived", -1: "timeout"}.get(code, "killed")
-                    verdict = self._verdict(change, what, count, time.monotonic() - began)
-                    verdicts.append(verdict)
-                    self._say(verdict, len(verdicts), total, True)
+            try:
+                while waiting or running:
+                    while waiting and len(running) < self._jobs:
+                        change = waiting.pop()
+                        tests = self._tests.of(change)
+                        if change.name in self._known:
+                            verdict = self._verdict(change, "equivalent", len(tests), 0.0)
+                        elif change.name in done:
+                            verdict = done[change.name]
+                        elif not tests:
+                            verdict = self._verdict(change, "survived", 0, 0.0)
+                        else:
+                            log = Path(folder) / f"{len(verdicts)}_{len(running)}.log"
+                            child = self._start(change, tests, log)
+                            running.append((change, child, len(tests), time.monotonic(), log))
+                            continue
+                        verdicts.append(verdict)
+                        self._say(verdict, len(verdicts), total, change.name not in done)
+                    time.sleep(0.02)
+                    for entry in list(running):
+                        change, child, count, began, log = entry
+                        code = child.poll()
+                        if code is None:
+                            continue
+                        running.remove(entry)
+                        if code in (5, 70):  # 4 is that of a test file that cannot be imported now
+                            raise RuntimeError(
+                                f"No test ran for {change.name}:\n{log.read_text()[-3000:]}"
+                            )
+                        what = {0: "survived", -1: "timeout"}.get(code, "killed")
+                        verdict = self._verdict(change, what, count, time.monotonic() - began)
+                        verdicts.append(verdict)
+                        self._say(verdict, len(verdicts), total, True)
+            finally:
+                for _, child, *_ in running:
+                    child.end()
         return verdicts
 
     def _start(self, change: Change, tests: list[str], log: Path) -> Child:

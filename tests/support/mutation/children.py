@@ -147,6 +147,10 @@ class Child:
     log : gets what pytest prints.
     work, rest : seconds after which it counts as hung: of computing, and of doing nothing in one
         go. Neither passes faster on a busy machine: a process that waits for a core does not rest.
+
+    Members
+    -------
+    pid : of the process, and of its group.
     """
 
     def __init__(
@@ -162,13 +166,17 @@ class Child:
     ) -> None:
         self._work, self._rest = work, rest
         self._asked, self._since = 0.0, time.monotonic()
-        self._folder = tempfile.TemporaryDirectory(prefix="pinion-mutant-")
-        self._pid = os.fork()
-        if self._pid:
+        # What the child has started may still write for a moment when it is killed.
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="pinion-mutant-", ignore_cleanup_errors=True
+        )
+        self.pid = os.fork()
+        if self.pid:
             return
         code = 70
         try:
             os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(output, 1)
             os.dup2(output, 2)
@@ -188,20 +196,28 @@ class Child:
 
     def poll(self) -> int | None:
         """Exit status of pytest, -1 when it ran past its limit, None while it runs."""
-        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
         if not pid and not self._hangs():
             return None
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         if not pid:
-            os.waitpid(self._pid, 0)
+            os.waitpid(self.pid, 0)
         self._folder.cleanup()
         if not pid:
             return -1
         return os.waitstatus_to_exitcode(status) if not os.WIFSIGNALED(status) else 1
 
+    def end(self) -> None:
+        """Kill it, and what it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        self._folder.cleanup()
+
     def _hangs(self) -> bool:
-        worked, waited = _schedule(self._pid)
+        worked, waited = schedule(self.pid)
         now, asked = time.monotonic(), worked + waited
         # Threads that only look at the clock ask for a core now and then.
         if asked - self._asked > IDLE * (now - self._since):
@@ -215,17 +231,21 @@ class Child:
         return code
 
 
-def _schedule(pid: int) -> tuple[float, float]:
+def schedule(pid: int) -> tuple[float, float]:
     """Seconds that a process and its children have computed, and have waited for a core."""
     total = [0, 0]
-    for task in Path(f"/proc/{pid}/task").glob("*"):
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:  # it has just ended
+        tasks = []
+    for task in tasks:
         try:
             for at, field in enumerate((task / "schedstat").read_text().split()[:2]):
                 total[at] += int(field)
             children = (task / "children").read_text().split()
-        except OSError:  # it has just ended
+        except OSError:
             continue
         for child in children:
-            for at, seconds in enumerate(_schedule(int(child))):
+            for at, seconds in enumerate(schedule(int(child))):
                 total[at] += int(seconds * 1e9)
     return total[0] / 1e9, total[1] / 1e9

@@ -46,7 +46,10 @@ PACKAGES: dict[str, Package] = {
             "sim/pinion/cosim/reference.py",
             "sim/pinion/cosim/stream.py",
         ),
-        tests=("tests/cosim/test_verify.py", "tests/cosim/test_verdict.py"),
+        tests=tuple(
+            f"tests/cosim/test_{name}.py"
+            for name in ("verify", "verdict", "figures", "stream", "reference", "states")
+        ),
         longest=20.0,
     ),
     "boards": Package(sources=("hw/pinion/boards",), tests=("tests/boards",), longest=10.0),

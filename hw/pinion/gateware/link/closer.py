@@ -60,7 +60,7 @@ class Closer(wiring.Component):
         """The position in packet and beat, and a choice."""
         m = Module()
         bus = self.bus
-        passes, aborts = Signal(), Signal()
+        passes, aborts = (Signal(name=n) for n in ("passes", "aborts"))
         place = bus.place(m, passes, "place")
         begins, ends = place == 0, bus.final(place)
         m.d.comb += passes.eq(self.o.valid & self.o.ready)

@@ -88,7 +88,8 @@ class RequestReader(wiring.Component):
         """A register for the slice, the checksum behind it, and who it is for."""
         m = Module()
         bus = self.bus
-        held, full, move = Signal(bus.request, reset_less=True), Signal(), Signal()
+        held = Signal(bus.request, reset_less=True)
+        full, move = (Signal(name=n) for n in ("full", "move"))
         place = bus.place(m, full & move, "place")
         begins, ends = place == 0, bus.final(place)  # of this slice's beat
         m.d.comb += self.i.ready.eq(~full | move)
@@ -98,7 +99,8 @@ class RequestReader(wiring.Component):
         partial = Signal()
         m.d.comb += partial.eq(full & ~held.whole)
         # The state of that name, decoded beforehand: the checksum waits for it.
-        is_header, absorb = Signal(init=1), Signal()
+        is_header = Signal(init=1)
+        absorb = Signal()
         m.submodules.checksum = checksum = Checksum(bits=bus.bits)
         # A header's last word is its checksum, which is made as if it were zero.
         without = Mux(is_header & ends, Const(0, WORD), held.data[-WORD:])
@@ -115,7 +117,8 @@ class RequestReader(wiring.Component):
         faults = Signal(len(Cause), reset_less=True)
         found = Signal.like(faults)
         fault = self._first(m, found)
-        faulty, refused = Signal(reset_less=True), Signal()
+        faulty = Signal(reset_less=True)
+        refused = Signal()
         final = Signal(reset_less=True)
         m.d.comb += [
             self.o.p.data.eq(held.data),
@@ -123,7 +126,7 @@ class RequestReader(wiring.Component):
             self.o.p.words.eq(Mux(final, left[: bus.words.bit_length()], bus.words)),
             self.batch_count.eq(count),
         ]
-        complete, mistaken = Signal(), Signal()
+        complete, mistaken = (Signal(name=n) for n in ("complete", "mistaken"))
         m.d.sync += complete.eq(0)
         # The checksum is compared in two steps, for both of its uses: a header's two cycles after
         # its beat, a payload's likewise, and the next header's never comes as early.

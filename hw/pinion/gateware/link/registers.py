@@ -131,7 +131,7 @@ class RegisterBlock(wiring.Component):
 
     def _read(self, m: Module) -> None:
         values, highs = self._values(m)
-        address = Signal(range(SPACE // BYTES))
+        address = Signal(range(SPACE // BYTES), name="read_address")
         asked = Signal()
         m.d.comb += [self.arready.eq(~asked & ~self.rvalid), self.rresp.eq(0)]
         with m.If(self.arvalid & self.arready):
@@ -149,8 +149,9 @@ class RegisterBlock(wiring.Component):
                             m.d.sync += kept.eq(high)
 
     def _write(self, m: Module) -> None:
-        address, data, strobe = Signal(range(SPACE // BYTES)), Signal(WORD), Signal(BYTES)
-        has_address, has_data = Signal(), Signal()
+        address = Signal(range(SPACE // BYTES), name="write_address")
+        data, strobe = (Signal(n, name=what) for n, what in ((WORD, "data"), (BYTES, "strobe")))
+        has_address, has_data = (Signal(name=n) for n in ("has_address", "has_data"))
         m.d.comb += [
             self.awready.eq(~has_address & ~self.bvalid),
             self.wready.eq(~has_data & ~self.bvalid),

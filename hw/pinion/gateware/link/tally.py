@@ -55,13 +55,13 @@ class Tally(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """A counter down to the batch's end, and a slice of flags that fills up."""
         m = Module()
-        left, known, final = Signal(COUNT, reset_less=True), Signal(), Signal(reset_less=True)
-        following, queued = Signal(COUNT, reset_less=True), Signal()
-        full, last = Signal(), Signal(reset_less=True)
+        left, following = (Signal(COUNT, name=n, reset_less=True) for n in ("left", "following"))
+        known, queued, full = (Signal(name=n) for n in ("known", "queued", "full"))
+        final, last = (Signal(name=n, reset_less=True) for n in ("final", "last"))
         flags = Signal(self.bus.bits)
         place = Signal(range(self.bus.bits))
         flagged = Signal(COUNT)
-        pushed, passes, free = Signal(), Signal(), Signal()
+        pushed, passes, free = (Signal(name=n) for n in ("pushed", "passes", "free"))
         m.d.comb += [
             pushed.eq(full & self.flags.ready),
             free.eq(known & (~full | self.flags.ready)),

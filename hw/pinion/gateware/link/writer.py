@@ -67,9 +67,9 @@ class ResponseWriter(wiring.Component):
         """The sections in turn into one register, the checksum over it, a second register."""
         m = Module()
         bus = self.bus
-        beat, full, first = Signal(bus.response, reset_less=True), Signal(), Signal()
-        out, offered = Signal(bus.response, reset_less=True), Signal()
-        move, advance, put = Signal(), Signal(), Signal()
+        beat, out = (Signal(bus.response, name=n, reset_less=True) for n in ("beat", "out"))
+        full, first, offered = (Signal(name=n) for n in ("full", "first", "offered"))
+        move, advance, put = (Signal(name=n) for n in ("move", "advance", "put"))
         place = bus.place(m, put & move, "place")
         ends = bus.final(place)
         m.d.comb += [advance.eq(~offered | self.o.ready), move.eq(~full | advance)]

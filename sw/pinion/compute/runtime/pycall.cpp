@@ -189,12 +189,17 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
     PyObject *name = PyTuple_GET_ITEM(names, g);
     int k = 0;
     while (k < self->inputs && self->array[k].name != name) ++k;
+    // Names made at run time are not the same object as the interned ones, though they are equal.
+    if (k == self->inputs && name != self->out) {
+      k = 0;
+      while (k < self->inputs && PyUnicode_Compare(self->array[k].name, name) != 0) ++k;
+    }
     if (k < self->inputs) {
       in[k] = args[g];
-    } else if (name == self->out) {
+    } else if (name == self->out || PyUnicode_Compare(self->out, name) == 0) {
       out = args[g] == Py_None ? nullptr : args[g];
     } else {
-      return otherwise(self, args, flags, names); // unknown, or not interned
+      return otherwise(self, args, flags, names); // unknown
     }
   }
   if (out && !PyDict_CheckExact(out)) return otherwise(self, args, flags, names);

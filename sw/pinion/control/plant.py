@@ -1,0 +1,263 @@
+r"""A robot as a discrete-time system, on any backend.
+
+The state is x = [q; qd], (2 nv,), and u = tau is held over a step of length h. Semi-implicit Euler:
+
+    qd+ = qd + h FD(q, qd, u)        q+ = q + h qd+
+
+with A and B of :mod:`pinion.dynamics.discrete`. ``rk4`` is the classical method of order 4 and the
+chain rule through its four stages; it takes four evaluations, of which each may go to a card.
+
+Where forward dynamics and its gradient come from is one word: ``float``, ``cpu``, ``cuda``, ``sim``
+or a card such as ``xdma:0``. Simulating takes :func:`pinion.dynamics.aba` in float64 or a compiled
+one, whatever the gradients come from: a controller's model may be coarse, its line search not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion import dynamics
+from pinion.api import backend
+from pinion.functions import Backend, Closing, Function, Result, row_of
+from pinion.robot import Model, coupled, load
+
+from .errors import ControlError
+
+Floats = NDArray[np.float64]
+
+METHODS = ("semi_implicit", "rk4")
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Steps made linear, ``x+ (x + dx, u + du) = x+ + A dx + B du``.
+
+    Members
+    -------
+    A, B : (n, knots, 2 nv, 2 nv) and (n, knots, 2 nv, nv).
+    saturated : (n, knots), where a card's number format was left: those are no derivatives.
+    """
+
+    A: Floats
+    B: Floats
+    saturated: NDArray[np.bool_]
+
+
+class Plant(Closing):
+    """A robot of joints with one position each, stepped and made linear in batches.
+
+    Members
+    -------
+    model : the robot, joints that mimic others coupled to them.
+    dt : length of a step [s].
+    method : of `METHODS`.
+    waited : time that calls of `gradients` took, all together [s].
+    gradients : computes ``qdd, dqdd_dq, dqdd_dqd, minv`` of ``q, qd, tau``.
+    forward : computes ``qdd`` of ``q, qd, tau``.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        dt: float,
+        gradients: Backend,
+        forward: Callable[..., Any],
+        method: str = "semi_implicit",
+    ) -> None:
+        if not (np.isfinite(dt) and 0.0 < dt <= 1.0):
+            raise ControlError(f"A step of {dt} s is none: give 'dt' above 0 and at most 1 s.")
+        if method not in METHODS:
+            raise ControlError(
+                f"There is no method '{method}' of integration; choose one of {', '.join(METHODS)}."
+            )
+        model = coupled(model)
+        if model.nq != model.nv:
+            raise ControlError(
+                f"{model.name} has {model.nq} positions and {model.nv} velocities: control takes "
+                "robots whose joints have one of each, on a fixed base."
+            )
+        self.model = model
+        self.dt = dt
+        self.method = method
+        self.waited = 0.0
+        self.gradients = gradients
+        self.forward = forward
+
+    @classmethod
+    def open(
+        cls,
+        robot: str | Model,
+        *,
+        dt: float,
+        device: str = "cpu",
+        method: str = "semi_implicit",
+        **options: Any,
+    ) -> Self:
+        """A plant whose gradients come from a device.
+
+        Parameters
+        ----------
+        robot : a built-in name, a URDF path, or a model.
+        dt, method : as the members.
+        device, options : as of :func:`pinion.api.backend`.
+
+        Raises
+        ------
+        ValueError
+            Subclasses with a sentence: an unknown robot, device or option, a step that is none.
+        """
+        model = coupled(load(robot) if isinstance(robot, str) else robot)
+        gradients: Backend = (
+            Float64(model, gradient_row())
+            if device == "float"
+            else backend(model, gradient_row(), device=device, **options)
+        )
+        try:
+            forward = forward_of(model, device)
+            return cls(model, dt=dt, gradients=gradients, forward=forward, method=method)
+        except BaseException:
+            gradients.close()
+            raise
+
+    def close(self) -> None:
+        """Close the backend of the gradients."""
+        self.gradients.close()
+
+    def accelerations(self, x: Floats, u: Floats) -> Floats:
+        """Forward dynamics of (..., 2 nv) and (..., nv): (..., nv)."""
+        n = self.model.nv
+        flat, efforts = x.reshape(-1, 2 * n), u.reshape(-1, n)
+        qdd = self.forward(q=flat[:, :n], qd=flat[:, n:], tau=efforts).qdd
+        return np.asarray(qdd, dtype=np.float64).reshape(u.shape)
+
+    def step(self, x: Floats, u: Floats) -> Floats:
+        """States (..., 2 nv) after a step from (..., 2 nv) with efforts (..., nv)."""
+        n, h = self.model.nv, self.dt
+        if self.method == "semi_implicit":
+            qd = x[..., n:] + h * self.accelerations(x, u)
+            return np.concatenate([x[..., :n] + h * qd, qd], axis=-1)
+        total = np.zeros_like(x)
+        rate = np.zeros_like(x)
+        for share, weight in RK4:
+            at = x + share * h * rate
+            rate = np.concatenate([at[..., n:], self.accelerations(at, u)], axis=-1)
+            total = total + weight * rate
+        return np.asarray(x + h * total)
+
+    def linearise(self, x: Floats, u: Floats) -> Linear:
+        """Steps from (n, knots, 2 nv) with efforts (n, knots, nv), made linear in one batch.
+
+        ``rk4`` takes a batch a stage.
+        """
+        n, h = self.model.nv, self.dt
+        one = np.eye(n)
+        if self.method == "semi_implicit":
+            _, by_q, by_qd, minv, flags = self._gradient(x, u)
+            lower = np.concatenate([h * by_q, one + h * by_qd], axis=-1)
+            upper = h * lower
+            upper[..., :, :n] += one
+            A = np.concatenate([upper, lower], axis=-2)
+            B = np.concatenate([h * h * minv, h * minv], axis=-2)
+            return Linear(A, B, flags)
+        shape = (*x.shape[:-1], 2 * n, 2 * n)
+        rate = np.zeros_like(x)
+        by_x, by_u = np.zeros(shape), np.zeros((*shape[:-1], n))
+        A = np.broadcast_to(np.eye(2 * n), shape).copy()
+        B = np.zeros_like(by_u)
+        flags = np.zeros(x.shape[:-1], dtype=np.bool_)
+        for share, weight in RK4:
+            at = x + share * h * rate
+            qdd, by_q, by_qd, minv, flagged = self._gradient(at, u)
+            flags |= flagged
+            rate = np.concatenate([at[..., n:], qdd], axis=-1)
+            # Derivatives of the stage's state, then of its rate by the chain rule.
+            moved_x, moved_u = np.eye(2 * n) + share * h * by_x, share * h * by_u
+            by_x = np.concatenate(
+                [moved_x[..., n:, :], by_q @ moved_x[..., :n, :] + by_qd @ moved_x[..., n:, :]],
+                axis=-2,
+            )
+            by_u = np.concatenate(
+                [
+                    moved_u[..., n:, :],
+                    by_q @ moved_u[..., :n, :] + by_qd @ moved_u[..., n:, :] + minv,
+                ],
+                axis=-2,
+            )
+            A += h * weight * by_x
+            B += h * weight * by_u
+        return Linear(A, B, flags)
+
+    def _gradient(
+        self, x: Floats, u: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
+        n, lead = self.model.nv, u.shape[:-1]
+        flat = x.reshape(-1, 2 * n)
+        # Compiled functions take arrays as they are, and convert what is in pieces or of another
+        # dtype with much less haste.
+        dtype = getattr(getattr(self.gradients, "kernel", None), "dtype", np.float64)
+        q, qd, tau = (
+            np.ascontiguousarray(part, dtype=dtype)
+            for part in (flat[:, :n], flat[:, n:], u.reshape(-1, n))
+        )
+        began = time.perf_counter()
+        found = self.gradients(q=q, qd=qd, tau=tau)
+        self.waited += time.perf_counter() - began
+
+        def wide(array: Any, *shape: int) -> Floats:
+            return np.asarray(array, dtype=np.float64).reshape(*lead, *shape)
+
+        return (
+            wide(found.qdd, n),
+            wide(found.dqdd_dq, n, n),
+            wide(found.dqdd_dqd, n, n),
+            wide(found.minv, n, n),
+            np.asarray(found.saturated).reshape(lead),
+        )
+
+
+RK4 = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))
+"""Where each stage of the classical Runge-Kutta method is, and its weight."""
+
+
+def gradient_row() -> Function:
+    """The function that plants take gradients of: forward dynamics, its gradient, M^-1."""
+    return row_of("fd_derivatives", outputs=("minv",))
+
+
+def forward_of(model: Model, device: str = "cpu") -> Backend:
+    """Forward dynamics in float64 for simulating: compiled, or the float model for ``float``."""
+    row = row_of("aba")
+    return Float64(model, row) if device == "float" else backend(model, row, device="cpu")
+
+
+class Float64(Closing):
+    """A function's float model on float64 requests; a card, and its model, would get float32."""
+
+    def __init__(self, model: Model, function: Function) -> None:
+        self.model = model
+        self.function = function
+
+    def run(self, **arrays: ArrayLike) -> Result:
+        """Compute a batch: named arrays (n, ...) in, named arrays out."""
+        given = {name: np.asarray(values, dtype=np.float64) for name, values in arrays.items()}
+        found = self.function.evaluate(self.model, given)
+        count = len(next(iter(given.values())))
+        return Result(arrays=found, saturated=np.zeros(count, dtype=np.bool_), cycles=None)
+
+    def __call__(self, **arrays: ArrayLike) -> Result:
+        """Compute a batch, as `run` does."""
+        return self.run(**arrays)
+
+
+def gravity_efforts(model: Model, q: Floats) -> Floats:
+    """Efforts (..., nv) [N m | N] that hold a robot still at (..., nq)."""
+    still = np.zeros((*q.shape[:-1], model.nv)).reshape(-1, model.nv)
+    held = dynamics.rnea(model, q.reshape(-1, model.nq), still, still)
+    return np.asarray(held).reshape(*q.shape[:-1], model.nv)

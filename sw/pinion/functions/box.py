@@ -1,0 +1,88 @@
+"""The box that a distribution's requests fill: lowest and highest value of each input word."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pinion.dynamics.checks import rotation_slices
+from pinion.robot import Model, coupled
+
+from .blocks import Block, Quantity, Table, Uniform
+from .built import BuiltFunction
+from .errors import FunctionError
+from .row import Floats, Function
+from .samples import (
+    DISTRIBUTIONS,
+    QDD_RANGE,
+    force_ends,
+    position_limits,
+    rate_share,
+    velocity_limits,
+)
+
+Box = dict[str, tuple[float, float]]
+
+
+def request_box(model: Model, function: Function | BuiltFunction, distribution: str) -> Box:
+    """Ends of each input word, in its unit, that no request of a distribution leaves.
+
+    Ends are float32 numbers, as requests travel, no nearer than those that are drawn between.
+
+    Raises
+    ------
+    FunctionError
+        For an unknown distribution, or an input that is no position, velocity, acceleration or
+        external force and is not drawn between ends: what it reaches follows from the others.
+    """
+    if distribution not in DISTRIBUTIONS:
+        raise FunctionError(
+            f"There is no distribution '{distribution}'; choose one of {', '.join(DISTRIBUTIONS)}."
+        )
+    model = coupled(model)
+    box: Box = {}
+    for block in function.inputs:
+        low, high = _ends(model, function, block, distribution)
+        shape = (block.dims(model), np.float32)
+        below = np.nextafter(np.broadcast_to(low, shape[0]).astype(shape[1]), np.float32(-np.inf))
+        above = np.nextafter(np.broadcast_to(high, shape[0]).astype(shape[1]), np.float32(np.inf))
+        flat = below.ravel(), above.ravel()
+        for word, k in block.positions(model).items():
+            box[str(word)] = float(flat[0][k]), float(flat[1][k])
+    return box
+
+
+def _ends(
+    model: Model, function: Function | BuiltFunction, block: Block, distribution: str
+) -> tuple[Floats | float, Floats | float]:
+    scale = 2.0 if distribution == "beyond" else 1.0
+    share = rate_share(distribution)
+    match block.sampling:
+        case Quantity.POSITION:
+            low, high = (scale * end for end in position_limits(model))
+            for own, _ in rotation_slices(model):
+                low[own], high[own] = -1.0, 1.0
+            return low, high
+        case Quantity.VELOCITY:
+            speed = velocity_limits(model, distribution)
+            if "friction" in function.joint_terms:
+                # As they are drawn: low rates have their own range, in calm states a share of it.
+                speed = np.maximum(speed, 2.0 * function.friction_width * min(share, 1.0))
+            return -speed, speed
+        case Quantity.ACCELERATION:
+            return -share * QDD_RANGE, share * QDD_RANGE
+        case Quantity.EXTERNAL_FORCE:
+            force = share * force_ends(model)
+            return -force, force
+        case Uniform(low=start, high=end):
+            middle, half = (start + end) / 2, scale * (end - start) / 2
+            return middle - half, middle + half
+        case Table(values=rows):
+            dims = block.dims(model)
+            values = scale * np.asarray(rows)
+            return values.min(axis=0).reshape(dims), values.max(axis=0).reshape(dims)
+    raise FunctionError(
+        f"No box holds the input '{block.name}' of '{function.name}': what it reaches follows from "
+        "the robot's state. Bounds of errors are for functions of positions, velocities, "
+        "accelerations and inputs drawn between ends, such as rnea and rnea_derivatives; verify "
+        "this one without a bound."
+    )

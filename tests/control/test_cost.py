@@ -1,0 +1,91 @@
+"""Costs: gradients are differences, limits begin where they are said to, bad ones are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pinion.control import ControlError, Cost, CostModel, Problem, Weights
+from pinion.robot import load
+
+from .problems import small
+
+
+@pytest.mark.parametrize("kinds", [{}, {"tip": True}, {"limits": True, "tip": True}])
+def test_gradients_are_differences(kinds: dict[str, bool]) -> None:
+    problem = small(3, **kinds, knots=2)
+    model = CostModel(problem.model, problem.cost)
+    rng = np.random.default_rng(0)
+    x, u = rng.uniform(-1.5, 1.5, (3, 3, 4)), rng.uniform(-3.0, 3.0, (3, 2, 2))
+    found = model.expand(x, u, problem.target)
+    np.testing.assert_array_equal(found.value, model.values(x, u, problem.target))
+    tiny = 1e-6
+    for knot in range(3):
+        for i in range(4):
+            move = np.zeros_like(x)
+            move[:, knot, i] = tiny
+            up, down = (model.values(x + s * move, u, problem.target).sum(1) for s in (1, -1))
+            np.testing.assert_allclose(found.x[:, knot, i], (up - down) / (2 * tiny), atol=2e-7)
+    for knot in range(2):
+        for i in range(2):
+            move = np.zeros_like(u)
+            move[:, knot, i] = tiny
+            up, down = (model.values(x, u + s * move, problem.target).sum(1) for s in (1, -1))
+            np.testing.assert_allclose(found.u[:, knot, i], (up - down) / (2 * tiny), atol=1e-7)
+    # Gauss-Newton: where the tip is at its target no second derivative is left out.
+    assert (np.linalg.eigvalsh(found.xx) > -1e-12).all()
+
+
+def test_limits_cost_nothing_inside() -> None:
+    cost = Cost(running=Weights(tau=1.0, limits=2.0), final=Weights(limits=2.0), soft=0.5)
+    model = load("two_link")
+    costs = CostModel(model, cost)
+    np.testing.assert_allclose(costs.high, [1.55, 1.55])
+    target = Problem.of(model, knots=1, dt=0.01, cost=cost, start=[0.0, 0.0]).target
+    x = np.zeros((1, 2, 4))
+    x[0, 0, 0], x[0, 1, 0] = 1.54, -1.75
+    values = costs.values(x, np.zeros((1, 1, 2)), target)
+    np.testing.assert_allclose(values, [[0.0, 0.5 * 2.0 * 0.2**2]])
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Weights(q=-1.0), "The weight 'q' is -1.0"),
+        (lambda: Weights(tip=float("nan")), "The weight 'tip' is nan"),
+        (lambda: Cost(running=Weights(q=1.0), final=Weights()), "there is no optimum"),
+        (lambda: Cost(running=Weights(tau=1.0), final=Weights(tau=1.0)), "no effort"),
+        (lambda: Cost(running=Weights(tau=1.0, tip=1.0), final=Weights()), "no 'frame'"),
+        (lambda: Cost(running=Weights(tau=1.0), final=Weights(), soft=0.0), "'soft' is 0.0"),
+    ],
+)
+def test_what_is_no_cost(make: object, sentence: str) -> None:
+    with pytest.raises(ControlError, match=sentence):
+        make()  # type: ignore[operator]
+
+
+def test_a_tip_that_is_no_link() -> None:
+    cost = Cost(running=Weights(tau=1.0, tip=1.0), final=Weights(), frame="nowhere")
+    with pytest.raises(ValueError, match="nowhere"):
+        CostModel(load("two_link"), cost)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"start": [0.0, 0.0, 0.0]}, "'start' ends in 3 numbers"),
+        ({"start": [[[0.0, 0.0]]]}, "'start' has the shape"),
+        ({"start": [0.0, np.inf]}, "'start' at .1,. is inf"),
+        ({"start": 1.0}, "'start' is one number"),
+        ({"start": [0.0, 0.0], "goal": np.zeros((2, 2))}, "'goal' is for 2 problems"),
+        ({"start": [0.0, 0.0], "goal": np.zeros((1, 5, 2))}, "and 5 knots"),
+        ({"start": [0.0, 0.0], "tip": np.zeros((1, 2))}, "'tip' ends in 2 numbers"),
+        ({"start": [0.0, 0.0], "tau": np.zeros(3)}, "'tau' ends in 3 numbers"),
+        ({"start": [0.0, 0.0], "knots": 0}, "at least 1 step"),
+    ],
+)
+def test_what_is_no_problem(arrays: dict[str, object], sentence: str) -> None:
+    cost = Cost(running=Weights(tau=1.0), final=Weights())
+    given = {"knots": 3, "dt": 0.01, "cost": cost, **arrays}
+    with pytest.raises(ControlError, match=sentence):
+        Problem.of(load("two_link"), **given)  # type: ignore[arg-type]

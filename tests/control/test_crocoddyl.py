@@ -1,0 +1,60 @@
+"""Crocoddyl takes our action models, finds their derivatives right, and solves with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pinion.control import ControlError, Plant, solve
+
+from .problems import reach, small
+
+crocoddyl = pytest.importorskip("crocoddyl", reason="Crocoddyl is not installed")
+
+# Only now: the module needs Crocoddyl.
+from pinion.control.crocoddyl import ActionModel, shooting_problem  # noqa: E402
+
+
+@pytest.mark.parametrize("kinds", [{}, {"tip": True, "limits": True}])
+def test_its_own_differences_agree(kinds: dict[str, bool]) -> None:
+    problem = small(2, **kinds)
+    rng = np.random.default_rng(0)
+    with Plant.open("two_link", dt=problem.dt, device="float") as plant:
+        for knot in (0, problem.knots):
+            model = ActionModel(problem, plant, knot=knot, which=1)
+            check = crocoddyl.ActionModelNumDiff(model, True)
+            data, other = model.createData(), check.createData()
+            x, u = rng.uniform(-1.0, 1.0, model.state.nx), rng.uniform(-1.0, 1.0, model.nu)
+            model.calc(data, x, u)
+            model.calcDiff(data, x, u)
+            check.calc(other, x, u)
+            check.calcDiff(other, x, u)
+            tolerance = 10 * np.sqrt(check.disturbance)
+            assert abs(data.cost - other.cost) < 1e-12
+            np.testing.assert_allclose(data.Lx, other.Lx, atol=tolerance)
+            if knot < problem.knots:
+                np.testing.assert_allclose(data.Fx, other.Fx, atol=tolerance)
+                np.testing.assert_allclose(data.Fu, other.Fu, atol=tolerance)
+                np.testing.assert_allclose(data.Lu, other.Lu, atol=tolerance)
+
+
+def test_its_solver_finds_what_ours_does() -> None:
+    problem = reach(31)
+    with Plant.open("iiwa14", dt=problem.dt, device="cpu") as plant:
+        ours = solve(problem, plant)
+        shooting = shooting_problem(problem, plant)
+        solver = crocoddyl.SolverDDP(shooting)
+        efforts = list(problem.held()[0])
+        assert solver.solve(list(shooting.rollout(efforts)), efforts, 60, False) or solver.iter
+        assert solver.cost == pytest.approx(ours.cost[0], rel=1e-3)
+
+
+def test_what_is_no_knot() -> None:
+    problem = small(2)
+    with Plant.open("two_link", dt=problem.dt, device="float") as plant:
+        with pytest.raises(ControlError, match="no knot 21"):
+            ActionModel(problem, plant, knot=21)
+        with pytest.raises(ControlError, match="no problem 2"):
+            ActionModel(problem, plant, which=2)
+        with pytest.raises(ControlError, match="in steps of"):
+            ActionModel(reach(), plant)

@@ -1,0 +1,178 @@
+"""Motions that are found: the paper's, optimal by differences, alike however they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.control import (
+    ControlError,
+    CostModel,
+    Kernels,
+    Options,
+    Plant,
+    Problem,
+    Solution,
+    solve,
+    solve_compiled,
+)
+from pinion.control.compiled import CompiledEngine
+from pinion.functions import Closing, Result
+
+from .problems import GOAL, reach, small
+
+KINDS: list[dict[str, bool]] = [{}, {"tip": True, "limits": True}]
+GRIPPER = str(Path(__file__).resolve().parents[2] / "examples/gripper.urdf")
+FINE = Options(tolerance=1e-10)
+
+
+@pytest.fixture(scope="module")
+def arm() -> Iterator[Plant]:
+    with Plant.open("two_link", dt=0.02, device="cpu") as plant:
+        yield plant
+
+
+def total(plant: Plant, problem: Problem, u: np.ndarray) -> np.ndarray:
+    """Cost of efforts, rolled out anew."""
+    x = np.empty((problem.count, problem.knots + 1, problem.start.shape[1]))
+    x[:, 0] = problem.start
+    for k in range(problem.knots):
+        x[:, k + 1] = plant.step(x[:, k], u[:, k])
+    return np.asarray(CostModel(problem.model, problem.cost).values(x, u, problem.target).sum(1))
+
+
+@pytest.mark.parametrize("backward", ["serial", "parallel"])
+def test_the_papers_motion(backward: str) -> None:
+    problem = reach()
+    with Plant.open("iiwa14", dt=problem.dt, device="cpu") as plant:
+        found = solve(problem, plant, backward=backward)
+    assert found.converged.all()
+    assert found.iterations[0] <= 12
+    assert found.cost[0] == pytest.approx(24.1966, abs=2e-3)
+    assert (np.diff(found.costs, axis=0) <= 0).all()
+    np.testing.assert_allclose(found.x[0, -1], [*GOAL, *np.zeros(7)], atol=0.01)
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_what_is_found_is_an_optimum(arm: Plant, kinds: dict[str, bool]) -> None:
+    problem = small(**kinds)
+    found = solve(problem, arm, options=FINE)
+    assert found.converged.all()
+    np.testing.assert_allclose(total(arm, problem, found.u), found.cost, rtol=1e-12)
+    rng = np.random.default_rng(1)
+    first = total(arm, problem, problem.held())
+    for _ in range(10):
+        way = rng.normal(size=found.u.shape)
+        up, down = (total(arm, problem, found.u + s * 1e-3 * way) for s in (1, -1))
+        # The slope in any direction is nothing beside the curvature, or the gain that was made.
+        assert (np.abs(up - down) < 1e-4 * (up + down - 2 * found.cost) + 1e-7 * first).all()
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_compiled_iterations_are_those_on_arrays(arm: Plant, kinds: dict[str, bool]) -> None:
+    problem = small(40, **kinds)
+    kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
+    wanted = solve(problem, arm)
+    for width in (16, 128):  # problems take the places of others that have ended, or all at once
+        found = solve_compiled(problem, kernels, width=width)
+        np.testing.assert_array_equal(found.iterations, wanted.iterations)
+        np.testing.assert_array_equal(found.converged, wanted.converged)
+        np.testing.assert_allclose(found.costs, wanted.costs, rtol=1e-8)
+        np.testing.assert_allclose(found.x, wanted.x, atol=1e-6)
+        np.testing.assert_allclose(found.u, wanted.u, atol=1e-5)
+        np.testing.assert_allclose(found.K, wanted.K, rtol=1e-5, atol=1e-6)
+
+
+def test_a_wrong_step_of_a_kernel_shows(arm: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small(4)
+    kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
+    whole = CompiledEngine.backward
+
+    def mutant(self: CompiledEngine, damping: np.ndarray) -> Any:
+        made = whole(self, damping)
+        self._K *= 0.98
+        return made
+
+    monkeypatch.setattr(CompiledEngine, "backward", mutant)
+    wanted, found = solve(problem, arm), solve_compiled(problem, kernels)
+    assert np.abs(found.costs[1] / wanted.costs[1] - 1.0).max() > 1e-6
+
+
+def test_float32_finds_the_same_motions(arm: Plant) -> None:
+    problem = small(20)
+    kernels = Kernels.compile(problem.model, problem.cost, problem.dt, dtype="float32")
+    found = solve_compiled(problem, kernels)
+    np.testing.assert_allclose(found.cost, solve(problem, arm).cost, rtol=1e-3)
+
+
+class Flagged(Closing):
+    """Gradients of which some are flagged, or are no derivatives at all."""
+
+    def __init__(self, plant: Plant, spoil: float) -> None:
+        self.inner = plant.gradients
+        self.spoil = spoil
+
+    def run(self, **arrays: Any) -> Result:
+        made = self.inner(**arrays)
+        flags = np.zeros(len(made.qdd), dtype=np.bool_)
+        flags[::3] = True
+        named = {n: self.spoil * getattr(made, n) for n in ("dqdd_dq", "dqdd_dqd", "minv")}
+        return Result(arrays={"qdd": made.qdd, **named}, saturated=flags, cycles=None)
+
+    def __call__(self, **arrays: Any) -> Result:
+        return self.run(**arrays)
+
+
+def spoilt(plant: Plant, spoil: float) -> Solution:
+    made = Plant(plant.model, dt=plant.dt, gradients=Flagged(plant, spoil), forward=plant.forward)
+    return solve(small(), made, options=Options(iterations=30))
+
+
+def test_flags_are_counted_and_wrong_gradients_do_not_converge_to_nonsense(arm: Plant) -> None:
+    right = solve(small(), arm)
+    counted = spoilt(arm, 1.0)
+    assert counted.saturated > 0
+    np.testing.assert_array_equal(counted.cost, right.cost)
+    wrong = spoilt(arm, -1.0)
+    assert (np.diff(wrong.costs, axis=0) <= 0).all()
+    assert not np.allclose(wrong.cost, right.cost, rtol=1e-3)
+
+
+def test_what_does_not_fit(arm: Plant) -> None:
+    problem = small(2)
+    kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
+    with pytest.raises(ControlError, match="guess has the shape"):
+        solve(problem, arm, guess=np.zeros((1, 20, 2)))
+    with pytest.raises(ControlError, match="no finite cost"):
+        solve(problem, arm, guess=np.full((2, 20, 2), 1e200))
+    with pytest.raises(ControlError, match="no backward pass 'sideways'"):
+        solve(problem, arm, backward="sideways")
+    with pytest.raises(ControlError, match="in steps of"):
+        solve(reach(), arm)
+    with pytest.raises(ControlError, match="compile kernels for the problem"):
+        solve_compiled(small(2, tip=True), kernels)
+    with pytest.raises(ControlError, match="at least 16"):
+        solve_compiled(problem, kernels, width=3)
+    with pytest.raises(ControlError, match="at least 1 iteration"):
+        Options(iterations=0)
+    with pytest.raises(ControlError, match="damping"):
+        Options(damping=0.0)
+
+
+def test_joints_that_slide_and_joints_that_follow() -> None:
+    """A gripper: its finger slides, the other one follows it."""
+    with Plant.open(GRIPPER, dt=0.01, device="cpu") as plant:
+        cost = small(limits=True).cost
+        rng = np.random.default_rng(2)
+        start = rng.uniform(0.0, 0.02, (20, plant.model.nq))
+        problem = Problem.of(
+            plant.model, knots=15, dt=0.01, cost=cost, start=start, goal=start[::-1]
+        )
+        wanted = solve(problem, plant)
+        found = solve_compiled(problem, Kernels.compile(GRIPPER, cost, 0.01))
+    np.testing.assert_array_equal(found.iterations, wanted.iterations)
+    np.testing.assert_allclose(found.costs, wanted.costs, rtol=1e-8)

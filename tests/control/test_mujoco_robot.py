@@ -1,0 +1,122 @@
+"""The simulated robot is ours without disturbances, and each disturbance is what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion import dynamics
+from pinion.control import ControlError, mujoco_robot
+from pinion.control.mujoco_robot import Disturbance, MujocoRobot
+from pinion.robot import Model, load, payload
+from tests.control import small_arm
+
+pytest.importorskip("mujoco", reason="the mujoco library is not installed")
+
+CART = """<robot name="cart"><link name="rail"/>
+<link name="cart"><inertial><mass value="2"/><inertia ixx="0.1" ixy="0.01" ixz="0" iyy="0.2"
+iyz="0.02" izz="0.15"/></inertial></link>
+<link name="pole"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="0.5"/><inertia ixx="0.02"
+ixy="0" ixz="0.001" iyy="0.03" iyz="0" izz="0.02"/></inertial></link>
+<joint name="slide" type="prismatic"><parent link="rail"/><child link="cart"/>
+<origin xyz="0.1 0 0.2" rpy="0.4 -0.3 2.9"/><axis xyz="1 0 0"/>
+<limit lower="-1" upper="1" effort="10" velocity="1"/></joint>
+<joint name="swing" type="continuous"><parent link="cart"/><child link="pole"/>
+<origin xyz="0 0.1 0" rpy="-2 0.2 0.1"/><axis xyz="0.6 0 0.8"/></joint></robot>"""
+
+
+def random_states(model: Model, count: int = 20) -> Any:
+    return 1.5 * np.random.default_rng(1).normal(size=(3, count, model.nv))
+
+
+@pytest.mark.parametrize("name", ["iiwa14", "two_link", "cart"])
+def test_without_disturbances_it_is_our_forward_dynamics(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "cart.urdf"
+    file.write_text(CART)
+    model = load(file if name == "cart" else name)
+    robot = MujocoRobot(model)
+    q, qd, tau = random_states(model)
+    wanted = dynamics.aba(model, q, qd, tau)
+    for row, expected in zip(zip(q, qd, tau, strict=True), wanted, strict=True):
+        got = robot.accelerations(*row)
+        assert np.abs(got - expected).max() < 1e-10 * np.abs(wanted).max()
+    places = dynamics.frame_placement(model, q, robot.frame)[1]
+    assert np.abs(robot.tip(q) - places).max() < 1e-12
+
+
+def test_a_payload_is_one_and_damping_is_one() -> None:
+    model = load("iiwa14")
+    robot = MujocoRobot(
+        model, disturbance=Disturbance(payload=1.5, offset=(0.1, 0.0, 0.2), damping=0.7)
+    )
+    q, qd, tau = random_states(model, 5)
+    ball = 0.4 * 1.5 * 0.01**2  # MuJoCo takes no point masses
+    heavy = payload(
+        model,
+        "iiwa_link_7",
+        mass=1.5,
+        com=(0.1, 0.0, 0.2),
+        inertia=(ball, 0.0, 0.0, ball, 0.0, ball),
+    )
+    wanted = dynamics.aba(heavy, q, qd, tau - 0.7 * qd)
+    bare = dynamics.aba(model, q, qd, tau - 0.7 * qd)
+    for k in range(len(q)):
+        got = robot.accelerations(q[k], qd[k], tau[k])
+        assert np.abs(got - wanted[k]).max() < 1e-9 * np.abs(wanted[k]).max()
+        assert np.abs(got - bare[k]).max() > 0.01 * np.abs(wanted[k]).max()
+
+
+def test_friction_holds_what_is_held_by_little() -> None:
+    model = load("pendulum")
+    little = 0.2
+    for friction, moves in ((0.5, False), (0.05, True)):
+        robot = MujocoRobot(model, disturbance=Disturbance(friction=friction), step=1e-3)
+        start = np.array([0.1])
+        robot.reset(start)
+        held = dynamics.rnea(model, start, np.zeros(1), np.zeros(1))
+        for _ in range(200):
+            robot.advance(held + little)
+        assert bool(abs(robot.state[0] - 0.1) > 5e-3) is moves
+
+
+def test_efforts_come_into_force_after_the_delay() -> None:
+    model = load("pendulum")
+    late = MujocoRobot(model, step=1e-3, disturbance=Disturbance(delay=0.005))
+    prompt = MujocoRobot(model, step=1e-3)
+    start = np.array([0.4])
+    for robot in (late, prompt):
+        robot.reset(start)
+    held = dynamics.rnea(model, start, np.zeros(1), np.zeros(1))
+    for step in range(5):
+        late.advance(held + 3.0)
+        assert late.state[0] == pytest.approx(0.4, abs=1e-9), step
+    for _ in range(7):
+        late.advance(held)
+    for step in range(7):
+        prompt.advance(held + 3.0 * (step < 5))
+    assert late.state[0] - 0.4 > 1e-5
+    assert late.state == pytest.approx(prompt.state, abs=1e-9)
+
+
+def test_what_it_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arm = load(small_arm.urdf(tmp_path / "arm.urdf"))
+    with pytest.raises(ControlError, match="no link 'claw': it has base,"):
+        MujocoRobot(arm, frame="claw")
+    with pytest.raises(ControlError, match=r"A step of 0\.0 s"):
+        MujocoRobot(arm, step=0.0)
+    with pytest.raises(ControlError, match="neither revolute nor prismatic"):
+        MujocoRobot(load("iiwa14", floating_base=True))
+    with pytest.raises(ControlError, match="'payload' is -1"):
+        Disturbance(payload=-1.0)
+    with pytest.raises(ControlError, match="must be finite"):
+        Disturbance(offset=(np.nan, 0.0, 0.0))
+
+    def gone(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+    monkeypatch.setattr(mujoco_robot, "import_module", gone)
+    with pytest.raises(ControlError, match="simulated by MuJoCo: install"):
+        MujocoRobot(arm)

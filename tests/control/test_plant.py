@@ -1,0 +1,97 @@
+"""A plant's steps are those of the mechanics, and its A and B their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from pinion.control import METHODS, ControlError, Plant
+from pinion.control.plant import gravity_efforts
+from pinion.dynamics import discrete_derivatives, discrete_dynamics
+from pinion.robot import load
+
+DT = 0.01
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def plant(request: pytest.FixtureRequest) -> Iterator[Plant]:
+    with Plant.open("iiwa14", dt=DT, device="float", method=request.param) as made:
+        yield made
+
+
+def states(plant: Plant, *shape: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    n = plant.model.nv
+    return rng.uniform(-1.0, 1.0, (*shape, 2 * n)), rng.uniform(-20.0, 20.0, (*shape, n))
+
+
+def test_steps_and_derivatives_are_those_of_the_mechanics(plant: Plant) -> None:
+    x, u = states(plant, 2, 3)
+    n = plant.model.nv
+    flat = x.reshape(-1, 2 * n)
+    given = (plant.model, flat[:, :n], flat[:, n:], u.reshape(-1, n), DT)
+    q, qd = discrete_dynamics(*given, method=plant.method)
+    A, B = discrete_derivatives(*given, method=plant.method)
+    found = plant.linearise(x, u)
+    np.testing.assert_allclose(
+        plant.step(x, u).reshape(-1, 2 * n), np.concatenate([q, qd], axis=1), atol=1e-11
+    )
+    np.testing.assert_allclose(found.A.reshape(-1, 2 * n, 2 * n), A, atol=1e-10)
+    np.testing.assert_allclose(found.B.reshape(-1, 2 * n, n), B, atol=1e-12)
+    assert not found.saturated.any()
+
+
+def test_derivatives_are_differences(plant: Plant) -> None:
+    x, u = states(plant, 1, 1)
+    found = plant.linearise(x, u)
+    small = 1e-6
+    for i in range(x.shape[-1]):
+        move = np.zeros_like(x)
+        move[..., i] = small
+        column = (plant.step(x + move, u) - plant.step(x - move, u)) / (2 * small)
+        np.testing.assert_allclose(found.A[..., i], column, atol=1e-6)
+    for i in range(u.shape[-1]):
+        move = np.zeros_like(u)
+        move[..., i] = small
+        column = (plant.step(x, u + move) - plant.step(x, u - move)) / (2 * small)
+        np.testing.assert_allclose(found.B[..., i], column, atol=1e-7)
+
+
+def test_compiled_and_float_are_one_plant() -> None:
+    with (
+        Plant.open("two_link", dt=DT, device="float") as one,
+        Plant.open("two_link", dt=DT, device="cpu") as other,
+    ):
+        x, u = states(one, 2, 4)
+        np.testing.assert_allclose(one.step(x, u), other.step(x, u), atol=1e-12)
+        np.testing.assert_allclose(
+            one.linearise(x, u).A, other.linearise(x, u).A, rtol=1e-9, atol=1e-11
+        )
+
+
+def test_efforts_that_hold_still(plant: Plant) -> None:
+    x, _ = states(plant, 4)
+    x[:, plant.model.nv :] = 0.0
+    held = gravity_efforts(plant.model, x[:, : plant.model.nv])
+    np.testing.assert_allclose(plant.step(x, held), x, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("robot", "options", "sentence"),
+    [
+        ("iiwa14", {"dt": 0.0}, "A step of 0.0 s is none"),
+        ("iiwa14", {"dt": float("nan")}, "A step of nan s is none"),
+        ("iiwa14", {"dt": DT, "method": "leapfrog"}, "no method 'leapfrog'"),
+        ("nobody", {"dt": DT}, "nobody"),
+    ],
+)
+def test_what_is_no_plant(robot: str, options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        Plant.open(robot, device="float", **options)  # type: ignore[arg-type]
+
+
+def test_robots_whose_positions_do_not_add() -> None:
+    with pytest.raises(ControlError, match="positions and"):
+        Plant.open(load("iiwa14", floating_base=True), dt=DT, device="float")

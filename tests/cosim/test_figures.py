@@ -1,0 +1,155 @@
+"""What `verify` reports of a stream: each figure against what the stream was made of."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.cosim.reference import Reference, Words
+from pinion.cosim.stream import StreamResult
+from pinion.flow.build import Build, BuildError, build
+from pinion.functions import row_of
+from tests.cosim.test_verdict import array, sent
+
+module = importlib.import_module("pinion.cosim.verify")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("figures") / "two_link"
+    build("two_link", "minv", where, ii=6)
+    return where
+
+
+class Made:
+    """Stands for the simulation: the stream of a right core, perhaps changed."""
+
+    def __init__(self) -> None:
+        self.result: StreamResult | None = None
+        self.change: Any = lambda result: result
+
+    def __call__(self, made: Build, words: Words, *_: Any) -> StreamResult:
+        self.result = self.change(sent(Reference(made), words))
+        return self.result
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> Made:
+    made = Made()
+    monkeypatch.setattr(module, "_simulate", made)
+    return made
+
+
+def test_each_figure_is_of_its_stream(folder: Path, simulated: Made) -> None:
+    said: list[str] = []
+    figures = module.verify(folder, samples=300, seed=7, report=said.append)
+    manifest, reference = Build.read(folder).manifest, Reference(Build.read(folder))
+    assert simulated.result is not None and said == ["Evaluating the integer model", "Comparing"]
+    expected = {
+        "samples": 300,
+        "seed": 7,
+        "simulator": "compiled",
+        "distribution": manifest.budget_distribution,
+        "dsp48e2": False,
+        "float_model": "the float graph in the folder",
+        "mismatches": 0,
+        "flagged": 0,
+        "simulated_cycles": simulated.result.cycles,
+        "cycles_per_result": manifest.ii,
+        "latency_cycles": manifest.latency_cycles,
+        "first_divergence": None,
+        "flags_held": True,
+        "budget_held": True,
+        "rate_held": True,
+        "ok": True,
+    }
+    assert {name: figures[name] for name in expected} == expected
+    assert not {"snapping", "undecided", "drift_max", "state_resets"} & figures.keys()
+    names = [name for name, _ in reference.graph.outputs]
+    assert figures["budget"] == dict(zip(names, reference.budget.tolist(), strict=True))
+    assert set(figures["error_max"]) == set(names)
+    for block in figures["rel_err_max"]:
+        median, p99, largest = (
+            figures[f"rel_err_{key}"][block] for key in ("median", "p99", "max")
+        )
+        assert 0 < median < p99 <= largest
+
+
+def test_one_request_is_enough_and_none_is_not(folder: Path, simulated: Made) -> None:
+    figures = module.verify(folder, samples=1, seed=7)
+    assert figures["mismatches"] == 0 and figures["cycles_per_result"] == 6
+    with pytest.raises(BuildError, match="at least 1 sample, not 0"):
+        module.verify(folder, samples=0)
+
+
+def test_what_errors_are_relative_to_is_said(folder: Path, simulated: Made) -> None:
+    row = row_of("minv")
+    said = module.verify(folder, samples=2, function=row)["float_model"]
+    assert said == "the present code of minv"
+    # A function of the user's may have a float model of its own.
+    own = SimpleNamespace(name="mine", reference=lambda model, arrays: arrays)
+    assert module._float_model(own) == "the reference of mine"
+
+
+def test_a_wrong_request_is_looked_for_by_its_number(
+    folder: Path, simulated: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats = Build.read(folder).manifest.beats_out
+    simulated.change = lambda result: array(
+        result, "beats", (12 * beats, 0), result.beats[12 * beats, 0] ^ 1
+    )
+    asked: list[tuple[int, int]] = []
+
+    def diverging(reference: Reference, words: Words, request: int, where: Path) -> str:
+        assert where == folder
+        asked.append((len(words), request))
+        return "there"
+
+    monkeypatch.setattr(module, "diverging", diverging)
+    said: list[str] = []
+    figures = module.verify(folder, samples=40, report=said.append)
+    assert asked == [(40, 12)] and figures["first_divergence"] == "there"
+    assert figures["mismatches"] == 1 and not figures["ok"]
+    assert said[-1] == "Looking for the first operation that differs"
+
+
+def test_a_part_of_a_stream_begins_at_its_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[int], int]] = []
+    monkeypatch.setattr(
+        module, "diverging", lambda _, words, request, where: asked.append((list(words), request))
+    )
+    words, fresh = np.arange(10), np.zeros(10, dtype=np.bool_)
+    fresh[[3, 6]] = True
+    for request in (2, 3, 5, 6, 9):
+        module._diverging_in(None, words, request, Path(), fresh)
+    module._diverging_in(None, words, 9, Path(), None)
+    begins = [(0, 2), (3, 0), (3, 2), (6, 0), (6, 3), (0, 9)]
+    assert asked == [(list(range(first, 10)), request) for first, request in begins]
+
+
+def test_explicit_blocks_that_a_build_has_not_are_refused(folder: Path) -> None:
+    with pytest.raises(BuildError, match="has no explicit blocks"):
+        module.verify(folder, samples=2, dsp48e2=True)
+
+
+def test_a_build_whose_own_states_are_all_flagged_fails_there(
+    folder: Path, simulated: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Reference.expected
+
+    def flagged(self: Reference, *words: Any) -> tuple[Words, np.ndarray]:
+        results, flags = plain(self, *words)
+        return results, np.ones_like(flags)
+
+    monkeypatch.setattr(Reference, "expected", flagged)
+    away = module.verify(folder, samples=5, distribution="stress")
+    assert away["wrong_unflagged"] == 0 and away["accuracy_held"] and away["flags_held"]
+    home = module.verify(folder, samples=5)
+    assert home["budget_held"] is False and home["flags_held"] is False and not home["ok"]
+    for figures in (away, home):
+        assert figures["rel_err_max"] == {"minv": None}

@@ -1,0 +1,234 @@
+"""Proves the checksum by linear algebra: for every beat and every state, at any width.
+
+A solver does not get through parities of hundreds of bits, but they need none. Each bit of a
+circuit of exclusive ors is an affine form over GF(2): a set of variables, and perhaps a one. Two
+forms are the same function exactly if they are the same set. What is no exclusive or depends on a
+few bits of control here, and is gone once each of these has a value: all their values are tried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+
+from pinion.gateware.yosys import run_yosys
+
+WIDTHS = (64, 128, 256, 512)
+"""Bits of a beat for which the checksum is proved: of every bus."""
+
+WIDTH = 32
+POLYNOMIAL = 0xEDB88320
+"""Of CRC-32, the lowest power in the highest bit, as zlib and Ethernet shift it."""
+
+CONTROL = 8
+"""Bits of control at most: more are no control, but data that meet what is no exclusive or."""
+
+ONE = 1
+"""The form that is 1 whatever the variables are; variable n has bit n + 1."""
+
+
+class NotAffineError(Exception):
+    """A gate that is no exclusive or meets a variable; ``variable`` is to get a value."""
+
+    def __init__(self, variable: int | None) -> None:
+        super().__init__("The circuit is no exclusive or of its inputs.")
+        self.variable = variable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Netlist:
+    """Gates of two inputs and registers; bits are numbers.
+
+    Members
+    -------
+    gates : from a bit to the gate that makes it: its kind and its inputs.
+    registers : from a register's output to its input.
+    ports : by name, bits from the lowest up.
+    """
+
+    gates: Mapping[int, tuple[str, tuple[int | str, ...]]]
+    registers: Mapping[int, int | str]
+    ports: Mapping[str, tuple[int, ...]]
+
+    @property
+    def variables(self) -> list[int]:
+        """Bits that no gate makes: inputs and states."""
+        made = self.gates.keys() | self.registers.keys()
+        inputs = [bit for bits in self.ports.values() for bit in bits if bit not in made]
+        return [*inputs, *self.registers]
+
+
+def netlist(component: Any, folder: Path) -> Netlist:
+    """The gates of a component, as Yosys maps them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "component.il").write_text(rtlil.convert(component, name="top"))
+    run_yosys(
+        [
+            "read_rtlil component.il",
+            "proc",
+            "flatten",
+            "simplemap",
+            "dffunmap",
+            "simplemap",
+            "opt_clean",
+            "write_json component.json",
+        ],
+        folder=folder,
+    )
+    module = json.loads((folder / "component.json").read_text())["modules"]["top"]
+    gates, registers = {}, {}
+    for cell in module["cells"].values():
+        pins, kind = cell["connections"], cell["type"]
+        if kind == "$_DFF_P_":
+            registers[pins["Q"][0]] = pins["D"][0]
+        else:
+            gates[pins["Y"][0]] = kind, tuple(pins[pin][0] for pin in "ABS" if pin in pins)
+    ports = {name: tuple(port["bits"]) for name, port in module["ports"].items()}
+    return Netlist(gates=gates, registers=registers, ports=ports)
+
+
+def forms(net: Netlist, bits: Sequence[int | str], given: Mapping[int, int]) -> list[int]:
+    """The affine form of each bit.
+
+    Parameters
+    ----------
+    given : the forms of the variables.
+
+    Raises
+    ------
+    NotAffineError
+        When a choice depends on a variable.
+    """
+    known: dict[int | str, int] = {"0": 0, "1": ONE}
+    for variable, form in given.items():
+        known[variable] = form
+
+    def operands(bit: int | str) -> list[int | str]:
+        kind, inputs = net.gates[bit]  # type: ignore[index] # a constant is known
+        if kind == "$_MUX_" and inputs[2] in known:  # the other side may be anything
+            return [inputs[1] if known[inputs[2]] == ONE else inputs[0]]
+        return list(inputs[2:] if kind == "$_MUX_" else inputs)
+
+    for wanted in bits:
+        waiting = [wanted]
+        while waiting:
+            bit = waiting[-1]
+            if bit in known:
+                waiting.pop()
+                continue
+            missing = [other for other in operands(bit) if other not in known]
+            kind, inputs = net.gates[bit]  # type: ignore[index] # a constant is known
+            if not missing and kind == "$_MUX_":
+                _constant(known[inputs[2]])
+                missing = [other for other in operands(bit) if other not in known]
+            if missing:
+                waiting.extend(missing)
+                continue
+            known[bit] = _gate(kind, [known[other] for other in operands(bit)])
+            waiting.pop()
+    return [known[bit] for bit in bits]
+
+
+def _constant(form: int) -> int:
+    if form > ONE:
+        single = form & -2
+        raise NotAffineError(single.bit_length() - 2 if single & (single - 1) == 0 else None)
+    return form
+
+
+def _gate(kind: str, inputs: Sequence[int]) -> int:
+    match kind, inputs:
+        case "$_MUX_", (chosen,):
+            return chosen
+        case "$_NOT_", (a,):
+            return a ^ ONE
+        case "$_XOR_", (a, b):
+            return a ^ b
+        case "$_XNOR_", (a, b):
+            return a ^ b ^ ONE
+        case "$_AND_", (a, b):
+            return min(a, b) if min(a, b) == 0 else b if _constant(a) else 0
+        case "$_OR_", (a, b):
+            return _gate("$_AND_", (a ^ ONE, b ^ ONE)) ^ ONE
+        case _:
+            raise NotAffineError(None)
+
+
+def crc32_of(crc: Sequence[int], data: Sequence[int]) -> list[int]:
+    """CRC-32 bit by bit, of forms: that of ``data`` behind what had the checksum ``crc``.
+
+    The definition (ISO/IEC 3309, as in zlib): the register begins inverted and ends inverted, and a
+    one that falls out of it adds the polynomial.
+    """
+    register = [bit ^ ONE for bit in crc]
+    for bit in data:
+        out = register[0] ^ bit
+        register = [*register[1:], 0]
+        register = [
+            now ^ (out if POLYNOMIAL >> place & 1 else 0) for place, now in enumerate(register)
+        ]
+    return [bit ^ ONE for bit in register]
+
+
+def prove_checksum(checksum: Any, folder: Path) -> int:
+    """Prove a checksum for ever; the number of cases that the values of its control bits make.
+
+    What it shows is a function of its registers. Whatever they hold: after a cycle with a beat it
+    shows the CRC-32 of what it showed before (of nothing, with ``start``) and this beat; after one
+    without, what it showed before, or nothing's. And a reset leaves it at nothing's.
+
+    Raises
+    ------
+    AssertionError
+        When there is a case in which it does not.
+    NotAffineError
+        When it does something else than exclusive ors with its beats.
+    """
+    net = netlist(checksum, folder)
+    cases = 0
+    for values in _cases(net, {}):
+        cases += 1
+        given = {bit: values.get(number, 2 << number) for number, bit in enumerate(net.variables)}
+        (valid,), (start,), (rst,) = (_port(net, given, name) for name in ("valid", "start", "rst"))
+        shown, then = _step(net, given)
+        fresh = [0] * WIDTH if start or rst else shown
+        data = _port(net, given, "data")
+        wanted = crc32_of(fresh, data) if valid and not rst else fresh
+        assert then == wanted, f"The checksum is wrong with {values}."
+    return cases
+
+
+def _port(net: Netlist, given: Mapping[int, int], name: str) -> list[int]:
+    return [given[bit] for bit in net.ports[name]]
+
+
+def _step(net: Netlist, given: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    """What the checksum shows in a cycle and in the next, whose inputs it does not depend on."""
+    shown = forms(net, net.ports["crc"], given)
+    after = forms(net, list(net.registers.values()), given)
+    return shown, forms(net, net.ports["crc"], dict(zip(net.registers, after, strict=True)))
+
+
+def _cases(net: Netlist, values: dict[int, int]) -> Iterator[dict[int, int]]:
+    """Values of the control bits, all of them together; they are found on the way."""
+    variables = net.variables
+    given = {bit: values.get(number, 2 << number) for number, bit in enumerate(variables)}
+    control = [variables.index(net.ports[name][0]) for name in ("valid", "start", "rst")]
+    asked = next((number for number in control if number not in values), None)
+    if asked is None:
+        try:
+            _step(net, given)
+        except NotAffineError as refused:
+            if refused.variable is None or len(values) == CONTROL:
+                raise
+            asked = refused.variable
+    if asked is None:
+        yield values
+        return
+    for value in (0, ONE):
+        yield from _cases(net, values | {asked: value})

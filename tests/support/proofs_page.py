@@ -1,0 +1,90 @@
+"""What ``docs/checks.md`` says of the proofs: ``python -m tests.support.proofs_page`` rewrites it.
+
+What stands between ``<!-- table: proofs -->`` and ``<!-- end -->`` is rendered from the proofs that
+run, so that no proof is called what it is not.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+from pinion.gateware.link.bus import Bus
+
+from .formal import KINDS, Mode, Proof
+from .parity import WIDTHS
+from .proofs import PROOFS
+from .record import PAGE
+
+_MARKED = re.compile(r"<!-- table: proofs -->\n(.*?)<!-- end -->", flags=re.DOTALL)
+
+_LEFT_OUT = ("word", "shape", "function", "build", "constants", "writable", "i_domain", "o_domain")
+"""Parameters of which a proof has one value and nothing depends."""
+
+
+def rendered(proofs: Iterable[Proof] = PROOFS) -> str:
+    """Counts by kind, and a table of components."""
+    groups: dict[tuple[str, Mode], list[Proof]] = {}
+    for proof in proofs:
+        groups.setdefault((proof.component.__name__, proof.mode), []).append(proof)
+    counts = Counter(mode for (_, mode), found in groups.items() for _ in found)
+    names: dict[Mode, str] = {"prove": "by induction", "bmc": "bounded", "cover": "covers"}
+    listed = [f"{counts[mode]} {names[mode]}" for mode in ("prove", "bmc", "cover")]
+    lines = [
+        f"{', '.join(listed)}; {len(WIDTHS)} by linear algebra.",
+        "",
+        "| component | kind | proofs | cycles | parameters |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for (component, mode), found in sorted(groups.items()):
+        slow = sum(proof.slow for proof in found)
+        kind = "cover" if mode == "cover" else KINDS[mode]
+        depths = ", ".join(str(depth) for depth in sorted({proof.depth for proof in found}))
+        lines.append(
+            f"| `{component}` | {kind} | {len(found)}{f' ({slow} slow)' if slow else ''} | "
+            f"{depths} | {_parameters(found)} |"
+        )
+    widths = ", ".join(map(str, WIDTHS))
+    lines.append(f"| `Checksum` | by linear algebra | {len(WIDTHS)} | | `bits`: {widths} |")
+    return "\n".join(lines) + "\n"
+
+
+def written(page: str) -> str:
+    """The page with its table as it is today.
+
+    Raises
+    ------
+    ValueError
+        When the page has not exactly one place for it.
+    """
+    page, times = _MARKED.subn(f"<!-- table: proofs -->\n{rendered()}<!-- end -->", page)
+    if times != 1:
+        raise ValueError(f"The page has {times} places for the table of proofs, and needs one.")
+    return page
+
+
+def _parameters(proofs: Iterable[Proof]) -> str:
+    texts: dict[str, list[str]] = {}
+    for proof in proofs:
+        shown = {name: _text(value) for name, value in proof.settings.items()}
+        shown = {name: value for name, value in shown.items() if name not in _LEFT_OUT}
+        known = texts.setdefault("/".join(shown), [])
+        if shown and (text := "/".join(shown.values())) not in known:
+            known.append(text)
+    return "; ".join(f"`{names}`: {', '.join(known)}" for names, known in texts.items() if known)
+
+
+def _text(value: object) -> str:
+    return f"{value.words} words" if isinstance(value, Bus) else str(value)
+
+
+def main() -> int:
+    """Rewrite the page."""
+    PAGE.write_text(written(PAGE.read_text()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
