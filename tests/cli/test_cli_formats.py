@@ -10,6 +10,7 @@ import pytest
 
 from pinion.hls.planfile import PLAN, read_plan
 from pinion.link import Manifest
+from pinion.robot import urdf_text
 from tests.cli.conftest import Built, Pinion
 
 OPTIONS = (
@@ -47,7 +48,7 @@ def test_build_says_what_the_formats_are_for(pinion: Pinion, tmp_path: Path) -> 
     done = pinion("build", "pendulum", "rnea", *options, "--ii", 2, "-o", tmp_path / "b")
     assert done.code == 0 and done.err == ""
     said = " ".join(done.out.split())
-    for words in ("auto, for an error of at most 0.002", "reference states", "throughput"):
+    for words in ("at most 0.002 on reference states; slow 0.002", "rest ", "throughput"):
         assert words in said, words
 
 
@@ -71,7 +72,7 @@ def test_build_takes_a_plan(pinion: Pinion, auto: Built, tmp_path: Path) -> None
         (["--formats", "auto", "--ranges", "moon"], ["'moon'", "stress"]),
         (["--formats", "auto", "--objective", "speed"], ["'speed'", "area, latency, throughput"]),
         (["--formats", "auto", "--max-error", "1e-9"], ["1e-09", "out of reach", "Ask for"]),
-        (["--max-error", "1e-3"], ["q16.16", "largest error (0.001)", "auto"]),
+        (["--max-error", "2"], ["error of 2 ", "between 0 and 1"]),
         (["--ranges", "stress"], ["q16.16", "ranges (stress)", "auto"]),
         (["--objective", "speed"], ["'speed'"]),
         (["--formats", "nothing.toml"], ["'nothing.toml' cannot be read"]),
@@ -84,6 +85,35 @@ def test_build_refuses_formats_with_one_sentence(
 ) -> None:
     pinion("build", "pendulum", "rnea", *options, "-o", tmp_path / "b", "--json").refused(*needles)
     assert not list(tmp_path.iterdir()), "nothing may be written"
+
+
+def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
+    pinion: Pinion, tmp_path: Path
+) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(urdf_text("two_link").replace('velocity="6"', 'velocity="1000"'))
+    core = tmp_path / "core"
+    given = ("build", path, "minv", "--formats", "q12.6", "-o", core)
+    told = pinion(*given)
+    assert told.code == 0
+    limits, gate = told.err.splitlines()[:-1], told.err.splitlines()[-1]
+    assert len(limits) == 2 and all("1000 rad/s, which is a placeholder" in one for one in limits)
+    assert gate.startswith("The largest relative error of q12.6 is ") and "--max-error" in gate
+    assert "With --formats auto it would take about " in " ".join(told.out.split())
+    figures = pinion(*given, "--json").json
+    assert figures["gate_missed"] == gate
+    assert figures["alternative"]["blocks_estimated"] > 0
+    assert figures["promises"].keys() == {"reference", "slow", "rest", "stress", "beyond"}
+    failed = pinion("verify", core, "--promises", "--samples", 500, "--json")
+    assert failed.code == 1 and not failed.json["distributions"]["reference"]["held"]
+    shown = pinion("verify", core, "--promises", "--samples", 500)
+    assert shown.code == 1 and "The check failed: results are wrong and not flagged." in shown.out
+    # As the sentence says.
+    accepted = pinion(*given, "--max-error", gate.split()[-1].rstrip("."))
+    assert accepted.code == 0 and accepted.err.splitlines() == limits
+    held = pinion("verify", core, "--promises", "--samples", 500)
+    assert held.code == 0 and "is as exact as promised" in held.out
+    pinion("verify", core, "--promises", "--distribution", "rest").refused("leave --distribution")
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,21 @@ FUNCTIONS = (
 )
 
 
+# Largest relative errors that are accepted where they are more than 1e-2.
+ACCEPTED = {(name, "q16.16"): 5e-2 for name in ("fd_derivatives", "fd_derivatives_from_minv")}
+
+
 @pytest.mark.parametrize("formats", ["q16.16", "q12.20"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_iiwa14(function: str, formats: str, tmp_path: Path) -> None:
-    manifest = build("iiwa14", function, tmp_path / "core", ii=8, formats=formats)
+    manifest = build(
+        "iiwa14",
+        function,
+        tmp_path / "core",
+        ii=8,
+        formats=formats,
+        max_error=ACCEPTED.get((function, formats)),
+    )
     products = manifest.ops["mul"] + manifest.ops["mul_const"]
     assert manifest.multipliers <= 1.15 * -(-products // 8)
     figures = verify(tmp_path / "core", samples=2000, seed=1)

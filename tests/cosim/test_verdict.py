@@ -137,6 +137,13 @@ def beyond_budget(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
     return wrong, flags
 
 
+def off_budget(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
+    """A word is off by ten times its budget, which is little beside the block's largest word."""
+    wrong = words.copy()
+    wrong[3, 0] = (wrong[3, 0].view(np.float32) + np.float32(0.02)).view(np.uint32)
+    return wrong, flags
+
+
 def no_number(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
     wrong = words.copy()
     wrong[3, 0] = np.float32(np.nan).view(np.uint32)
@@ -181,14 +188,14 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
         ("not wrong.any()\n        and ", ""),
     ),
     "the budget": (
-        {"model": beyond_budget},
-        {"mismatches": 0, "budget_held": False, "flags_held": True, "rate_held": True},
+        {"model": off_budget},
+        {"mismatches": 0, "budget_held": False, "accuracy_held": True, "wrong_unflagged": 1},
         ("(~(error <= reference.budget)).any(axis=1)", "wrong & False"),
     ),
-    "a result that is no number": (
-        {"model": no_number},
-        {"mismatches": 0, "budget_held": False, "flags_held": True, "rate_held": True},
-        ("(~(error <= reference.budget)).any(axis=1)", "(error > reference.budget).any(axis=1)"),
+    "the budget in the verdict": (
+        {"model": off_budget},
+        {"budget_held": False, "flags_held": True, "rate_held": True},
+        ('and figures["budget_held"] is not False', ""),
     ),
     "too many flags": (
         {"model": many_flags},
@@ -241,28 +248,27 @@ def test_without_the_term_it_is_overlooked(
     assert verdict(folder, monkeypatch, verify=broken, **how)["ok"]
 
 
+def test_a_result_that_is_no_number_breaks_budget_and_promise(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = verdict(folder, monkeypatch, model=no_number)
+    assert figures["budget_held"] is False and figures["accuracy_held"] is False
+    assert figures["wrong_unflagged"] == 1 and not figures["ok"]
+    for held, change in (
+        ("budget_held", ("(~(error <= reference.budget)).any", "(error > reference.budget).any")),
+        ("accuracy_held", ("~(block <= promised)", "block > promised")),
+    ):
+        broken = mutant(module.verify, *change)
+        assert verdict(folder, monkeypatch, verify=broken, model=no_number)[held] is True
+
+
 def test_a_wrong_result_away_from_home_counts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no budget holds: a relative error far above the largest at home."""
-
-    def wrong(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
-        return (words, flags) if home[0] else beyond_budget(words, flags)
-
-    home = [False]
-    plain = module._home_errors
-
-    def errors_at_home(reference: Reference) -> Any:
-        home[0] = True
-        try:
-            return plain(reference)
-        finally:
-            home[0] = False
-
-    monkeypatch.setattr(module, "_home_errors", errors_at_home)
-    figures = verdict(folder, monkeypatch, model=wrong, distribution="stress")
+    """Where no budget holds: a relative error above what is promised there."""
+    figures = verdict(folder, monkeypatch, model=beyond_budget, distribution="stress")
     assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 1
-    assert figures["budget_held"] is None and not figures["ok"]
-    broken = mutant(module.verify, 'figures["wrong_unflagged"] == 0', "True")
-    broken.__globals__["_home_errors"] = errors_at_home
+    assert figures["budget_held"] is None and figures["accuracy_held"] is False
+    assert not figures["ok"]
+    broken = mutant(module.verify, 'and figures["accuracy_held"]', "")
     assert verdict(folder, monkeypatch, verify=broken, distribution="stress")["ok"]

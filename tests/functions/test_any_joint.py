@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.functions import (
+    DISTRIBUTIONS,
     SUBJECTS,
     Block,
     Function,
@@ -199,7 +200,7 @@ def test_states_to_search_in_break_the_length_of_a_quaternion() -> None:
     assert np.abs(lengths - 1.0).max() > 0.05 > np.abs(lengths - 1.0).min()
 
 
-@pytest.mark.parametrize("distribution", ["reference", "stress", "beyond"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_states_of_any_joint_are_positions(distribution: str) -> None:
     model, row = robot("tree 9"), function("aba")
     arrays = sample(model, row, 30, distribution=distribution, seed=3)

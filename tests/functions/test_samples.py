@@ -9,8 +9,15 @@ import pytest
 
 from pinion import dynamics
 from pinion.functions import FUNCTIONS, FunctionError, function, sample
-from pinion.functions.samples import DISTRIBUTIONS, QDD_RANGE, position_limits, velocity_limits
+from pinion.functions.samples import (
+    DISTRIBUTIONS,
+    QDD_RANGE,
+    calmer,
+    position_limits,
+    velocity_limits,
+)
 from pinion.robot import load
+from tests.dynamics.test_joint_terms import robot as hinge
 from tests.gateware.link.mutants import mutant
 
 ROBOTS = ("two_link", "iiwa14", "hyq")
@@ -109,6 +116,8 @@ SCALES = {
     "reference": {"q": ("q", 1.0), "qd": ("rated", 1.0), "qdd": ("qdd", 1.0)},
     "stress": {"q": ("q", 1.0), "qd": ("limit", 1.0), "qdd": ("qdd", 1.0)},
     "beyond": {"q": ("q", 2.0), "qd": ("rated", 2.0), "qdd": ("qdd", 2.0)},
+    "slow": {"q": ("q", 1.0), "qd": ("rated", 0.1), "qdd": ("qdd", 0.1)},
+    "rest": {"q": ("q", 1.0), "qd": ("rated", 0.001), "qdd": ("qdd", 0.001)},
 }
 
 
@@ -134,8 +143,11 @@ def test_the_distributions_are_those_that_are_documented() -> None:
 DISTRIBUTION_MUTANTS = {
     "wider accelerations": ("QDD_RANGE = 10.0", "QDD_RANGE = 12.0"),
     "beyond is thrice": ("scale = 2.0 if", "scale = 3.0 if"),
-    "beyond's speeds are the reference's": ('2.0 if distribution == "beyond" else 1.0)', "1.0)"),
-    "stress is the reference": ('distribution == "stress"\n            and', "False and"),
+    "beyond's speeds are the reference's": ('case "beyond":', 'case "nowhere":'),
+    "stress is the reference": ('distribution == "stress" and', "False and"),
+    "a fifth is slow": ("SLOW_SHARE = 0.1\n", "SLOW_SHARE = 0.2\n"),
+    "a hundredth is rest": ("REST_SHARE = 1e-3\n", "REST_SHARE = 1e-2\n"),
+    "rest still accelerates": ("unit() * QDD_RANGE * share", "unit() * QDD_RANGE"),
     "half of each range": ("rng.uniform(-1.0, 1.0, shape)\n\n", "rng.uniform(0.0, 1.0, shape)\n\n"),
     "the ends alone": (
         "return rng.choice([-1.0, 1.0], shape) if corners else",
@@ -154,3 +166,17 @@ def test_another_distribution_is_found(name: str) -> None:
 def test_an_unknown_distribution_is_a_sentence() -> None:
     with pytest.raises(FunctionError, match=r"no distribution 'normal'; choose one of reference, "):
         sample(load("pendulum"), function("rnea"), 1, distribution="normal", seed=0)
+
+
+def test_slow_and_rest_are_shares_of_the_reference_s_states() -> None:
+    """Position by position, and where friction asks for low rates too."""
+    model, row = hinge("hinge"), function("rnea", joint_terms=("friction",), friction_width=0.05)
+    drawn = sample(model, row, 500, distribution="reference", seed=9)
+    assert 0.1 < np.mean(np.abs(drawn["qd"]) < 0.1) < 0.5
+    for distribution, share in (("slow", 0.1), ("rest", 0.001)):
+        calm = sample(model, row, 500, distribution=distribution, seed=9)
+        assert np.array_equal(calm["q"], drawn["q"])
+        for block in ("qd", "qdd"):
+            np.testing.assert_allclose(calm[block], share * drawn[block], rtol=1e-6)
+        assert calmer(distribution, "reference") and not calmer("reference", distribution)
+    assert calmer("rest", "slow") and not calmer("rest", "rest")

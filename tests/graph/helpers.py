@@ -26,6 +26,7 @@ from pinion.graph.ranges import measure_ranges
 from pinion.hls import Design, FormatPlan, Timing, design
 from pinion.hls.auto import AutoFormats
 from pinion.hls.design import known_words
+from pinion.hls.scales import block_scales
 from pinion.hls.signals import TableFormats
 from pinion.hls.sums import gather_dots
 from pinion.robot import Model, coupled, load
@@ -95,7 +96,9 @@ def promised(robot: str, name: str, *, ii: int = 8, formats: str = "q16.16") -> 
 def auto_formats(graph: Graph, values: Mapping[str, Any], **changes: Any) -> AutoFormats:
     """Formats per signal for a folded graph: these states are covered, and judged by."""
     tables = TableFormats.of(graph, measure_ranges(graph, values))
-    return AutoFormats(**{"states": values, "judged": values, "tables": tables, **changes})
+    scales = block_scales(graph, values)
+    given = {"states": values, "judged": values, "tables": tables, "scales": scales}
+    return AutoFormats(**{**given, **changes})
 
 
 @cache

@@ -359,7 +359,9 @@ def function(**changes: Any) -> Function:
 @pytest.fixture(scope="module", params=["q12.10", "auto"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made: Path = tmp_path_factory.mktemp("choices") / "core"
-    build("two_link", function(), made, ii=2, formats=request.param)
+    # Ten bits behind the point are few where a block of one word passes zero.
+    accepted = {"q12.10": 0.4}.get(request.param)
+    build("two_link", function(), made, ii=2, formats=request.param, max_error=accepted)
     return made
 
 

@@ -105,14 +105,13 @@ def test_an_error_out_of_reach_is_a_sentence_that_says_what_is() -> None:
         replace(auto, max_error=1e-12).refine(real, II)
     match = re.fullmatch(
         r"A largest relative error of 1e-12 is out of reach: with 27 x 27 bits in every product "
-        r"it is (\S+)\. Ask for (\S+), or for q12\.20\.",
+        r"it is (\S+)\. Ask for (\S+) with --max-error, or give the formats 'q16\.20'\.",
         str(caught.value),
     )
     assert match is not None, str(caught.value)
     assert float(match[1]) == pytest.approx(finest, rel=0.06)
-    assert float(match[2]) == pytest.approx(finest / 0.75, rel=0.06)
-    # A little more than that is reached.
-    fixed = replace(auto, max_error=1.06 * float(match[2])).refine(real, II)[0]
+    assert float(match[2]) == pytest.approx(finest / 0.75, rel=0.02)
+    fixed = replace(auto, max_error=float(match[2])).refine(real, II)[0]
     assert wide_products(fixed)
 
 
@@ -151,8 +150,9 @@ def test_the_error_is_that_of_the_integers() -> None:
     errors = []
     for block in (("u[0]", "u[1]"), ("v[0]",)):
         scale = np.max([np.abs(want[name]) for name in block], axis=0)
-        # Near a block's zero, a hundredth of its usual size.
-        scale = np.maximum(scale, 0.01 * np.sqrt(np.mean(scale**2)))
+        # Near a block's zero, a hundredth of its usual size, of which six digits are kept.
+        usual = float(f"{np.sqrt(np.mean(scale**2)):.6g}")
+        scale = np.maximum(scale, 0.01 * usual)
         off = np.max([np.abs(have[name] - want[name]) for name in block], axis=0)
         errors.append(np.max(off / scale))
     assert auto.error(graph, fixed) == pytest.approx(max(errors), rel=1e-9)
@@ -204,7 +204,7 @@ def test_a_small_arm_with_formats_by_signal_is_bit_exact(name: str, tmp_path: Pa
     figures = verify(tmp_path / name, samples=1000, seed=95)
     assert figures["mismatches"] == 0 and figures["ok"], figures
     assert figures["flagged"] <= 1 and figures["cycles_per_result"] == 8
-    assert figures["wrong_unflagged"] == 0 and set(figures["wrong_above"].values()) == {1e-3}
+    assert figures["wrong_unflagged"] == 0 and figures["wrong_above"] == 1e-3
     beyond = verify(tmp_path / name, samples=1000, seed=96, distribution="beyond")
     assert beyond["mismatches"] == 0 and beyond["wrong_unflagged"] == 0, beyond
     assert beyond["flagged"] > 0, "states beyond the limits leave their ranges"
@@ -236,6 +236,6 @@ def test_what_the_sentence_asks_for_is_reached() -> None:
         auto = auto_formats(graph, random_inputs(graph, 60, seed=seed))
         with pytest.raises(PrecisionError) as caught:
             replace(auto, max_error=1e-15).refine(graph, II)
-        match = re.search(r"Ask for (\S+),", str(caught.value))
+        match = re.search(r"Ask for (\S+) with", str(caught.value))
         assert match is not None
         replace(auto, max_error=float(match[1])).refine(graph, II)

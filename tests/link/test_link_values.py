@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pinion.link import HEADER, Array, Layout, Manifest, ManifestError, transfer
-from pinion.link.accuracy import BINS, ERRORS, BlockErrors, margins, quantiles, relative_errors
+from pinion.link.accuracy import BINS, ERRORS, BlockErrors, margins, quantiles
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES, SCHEDULE, Number
 from pinion.link.protocol import field_of
 from tests.driver.cards import manifest
@@ -137,17 +137,7 @@ def test_the_model_names_what_it_assumes() -> None:
     assert rows == [(name, n) for name in ("stock", "best") for n in (16, 32, 64, 128)]
 
 
-def test_relative_errors_are_of_a_blocks_largest_value() -> None:
-    errors = {
-        "a": np.array([[1.0, 3.0], [0.5, 0.25], [2.0, 1.0]]),
-        "empty": np.zeros((3, 0)),
-    }
-    floats = {
-        "a": np.array([[-8.0, 4.0], [0.1, 0.5], [0.0, 0.0]]),
-        "empty": np.zeros((3, 0)),
-    }
-    found = relative_errors(errors, floats)
-    assert {name: values.tolist() for name, values in found.items()} == {"a": [0.375, 1.0, 2.0]}
+def test_quantiles_are_of_each_block() -> None:
     many = {"a": np.arange(101.0), "none": np.zeros(0)}
     assert quantiles(many) == {
         "rel_err_median": {"a": 50.0, "none": None},

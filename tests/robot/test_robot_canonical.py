@@ -8,7 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from pinion.robot import load, load_text, urdf_text
+from pinion.functions import velocity_limits
+from pinion.robot import (
+    Model,
+    load,
+    load_text,
+    placeholder_sentences,
+    stated_velocity,
+    urdf_text,
+)
 from pinion.robot.rotation import SNAPPED, Residues, align_z, from_rpy, unit_axis, without_residues
 from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
@@ -183,6 +191,37 @@ def test_bodies_are_numbered_depth_first_in_document_order() -> None:
     assert model.frames[0].name == "root"
 
 
+@pytest.mark.parametrize(
+    ("kind", "unit"), [("revolute", "rad/s"), ("continuous", "rad/s"), ("prismatic", "m/s")]
+)
+def test_velocity_limits_that_no_robot_has_are_replaced_and_named(kind: str, unit: str) -> None:
+    axis = '<axis xyz="0 0 1"/>'
+    own = '<pinion rated_velocity="2.5"/>'
+
+    def loaded(velocity: float, extra: str = "") -> Model:
+        limit = f'<limit lower="-1" upper="1" velocity="{velocity:g}"/>'
+        return load_text(robot(A, B, joint(kind=kind, extra=axis + limit + extra)))
+
+    for velocity in (100.0, 1000.0, 5e4):
+        for extra, speed in (("", 1.0), (own, 2.5)):
+            model = loaded(velocity, extra)
+            assert model.rated_velocity == (speed,)
+            said = (
+                f"Joint 'j' has a velocity limit of {velocity:g} {unit}, which is a placeholder: "
+                f"{speed:g} {unit} is taken in its place, in every distribution of states."
+            )
+            assert said in model.notes and placeholder_sentences(model) == [said]
+            assert not any("gives no velocity limit" in note for note in model.notes)
+            for distribution, share in (("reference", 1.0), ("stress", 1.0), ("rest", 1e-3)):
+                assert velocity_limits(model, distribution) == pytest.approx(share * speed)
+    fast = loaded(99.9)
+    assert fast.rated_velocity == (99.9,) and placeholder_sentences(fast) == []
+    assert velocity_limits(fast, "stress") == pytest.approx(99.9)
+    assert velocity_limits(loaded(3.0, own), "stress") == pytest.approx(3.0)
+    for limit, wanted in ((0.0, None), (math.inf, None), (None, None), (-1.0, None), (4.0, 4.0)):
+        assert stated_velocity(limit) == wanted
+
+
 def test_limits_rates_and_defaults() -> None:
     z = '<axis xyz="0 0 1"/>'
     limit = '<limit lower="-0.5" upper="0.75" effort="9" velocity="3"/>'
@@ -199,6 +238,7 @@ def test_limits_rates_and_defaults() -> None:
         assert model.rated_velocity == (1.0,)
         assert "rated speed is taken as 1 rad/s" in model.notes[0]
     assert model.bodies[0].joint.velocity == math.inf
+    assert placeholder_sentences(model) == [] == placeholder_sentences(rated)
     unlimited = load_text(one_joint(z + '<limit effort="1" velocity="1"/>'))
     assert unlimited.bodies[0].joint.upper == math.inf
     assert "'j' gives no position limits" in unlimited.notes[0]

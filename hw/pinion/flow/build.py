@@ -22,12 +22,13 @@ from pinion.gateware.verilog import emit_verilog
 from pinion.graph import Graph, format_graph, parse_graph
 from pinion.graph.passes import fold
 from pinion.graph.progress import Advance, portion, unheard
-from pinion.hls import Design, design
-from pinion.hls.auto import AutoFormats
+from pinion.hls import Design, FormatPlan, design
+from pinion.hls.auto import AutoFormats, PrecisionError
 from pinion.hls.clusters import NONE, link_parents
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
 from pinion.hls.planfile import PLAN, plan_text
+from pinion.hls.scales import block_scales
 from pinion.hls.schedule import LoopError
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
@@ -40,7 +41,8 @@ from pinion.robot.naming import check_names
 from .description import build_manifest, content_digest, function_text, schedule_rows
 from .interval import choose_interval
 from .objective import PATIENCE, format_plan, objective_timing
-from .states import REFERENCE, budget_states
+from .promises import GATE, measured_errors
+from .states import REFERENCE, budget_states, scale_states
 from .targets import SIM, find_target
 
 # About the share of the time of elaboration after which all units are there, but not their text.
@@ -152,9 +154,11 @@ def make_design(
     matrices = [block for block in row.inputs if len(block.shape) > 1]
     droppable = {word for block in matrices for word in block.words(model)}
     folded = known_words(fold(traced), droppable)[0]
-    plan = format_plan(model, row, folded, formats, ranges=ranges, max_error=max_error)
+    scales = block_scales(folded, scale_states(model, row))
+    plan = format_plan(
+        model, row, folded, formats, ranges=ranges, max_error=max_error, scales=scales
+    )
     distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
-    timing = objective_timing(objective, plan)
     choose = ii is None
     if ii is None:
         chosen = choose_interval(folded, clock_mhz=clock_mhz)
@@ -162,14 +166,14 @@ def make_design(
         report(f"Interval {ii}: {chosen.why}")
     states = budget_states(model, row, distribution)
 
-    def at(interval: int) -> Design:
-        report(f"Scheduling at one result every {interval} cycles")
+    def formatted(plan: FormatPlan | AutoFormats, interval: int) -> Design:
         return design(
             traced,
             ii=interval,
             plan=plan,
-            timing=timing,
+            timing=objective_timing(objective, plan),
             states=states,
+            scales=scales,
             droppable=droppable,
             patience=PATIENCE[objective],
             link_parents=parents,
@@ -177,6 +181,16 @@ def make_design(
             report=report,
             advance=advance,
         )
+
+    def at(interval: int) -> Design:
+        report(f"Scheduling at one result every {interval} cycles")
+        try:
+            return formatted(plan, interval)
+        except PrecisionError:
+            if not isinstance(plan, AutoFormats) or (finer := plan.finer()) is None:
+                raise
+            report("Scheduling with longer sines and cosines")
+            return formatted(finer, interval)
 
     wanted, late, made = ii, None, None
     while made is None:
@@ -218,6 +232,7 @@ def build(
     as_read: Model | None = None,
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
+    designed: Callable[[Model, Function, Design], None] | None = None,
     report: Callable[[str], None] = _quiet,
     advance: Advance = unheard,
 ) -> Manifest:
@@ -237,7 +252,9 @@ def build(
     formats : ``q16.16``, ``q12.20`` or any other uniform format; ``auto`` for formats by signal,
         ``auto18`` for such in words of 18 bits; the path of a plan (``plan.toml`` of an earlier
         build, edited perhaps) for formats by signal as they stand there. None for the target's.
-    max_error : with ``auto``, largest error of a result block relative to its largest word.
+    max_error : largest relative error of a result block (:mod:`pinion.link.relative`): with
+        ``auto`` what formats are chosen for, with a uniform format what it has to pass, which
+        :func:`pinion.flow.promises.gate_sentence` says of the manifest. None for the formats' own.
     ranges : with ``auto``, the distribution of states that the formats are made for.
     objective : what the units' latencies are chosen for (:mod:`pinion.flow.objective`).
     target : ``sim``, or a board, whose files are written into the folder as well
@@ -255,6 +272,7 @@ def build(
         error budgets refer to, is that of ``robot``.
     joint_terms, friction_width : what joints add besides their armature, to any function
         (:meth:`pinion.functions.Function.with_terms`).
+    designed : called with robot, function and design, before the gateware is made.
     report : called with a short line at each step.
     advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
 
@@ -303,13 +321,21 @@ def build(
         report=report,
         advance=advance,
     )
+    if designed is not None:
+        designed(model, row, plan)
+    computed = BuiltFunction.of(row, model)
+    report("Measuring the errors on every distribution of states")
+    home = plan.saved.distribution if plan.saved else REFERENCE
+    wanted = plan.saved.max_error if plan.saved else GATE if max_error is None else max_error
+    measured = measured_errors(model, computed, plan, home=home, wanted=wanted, advance=advance)
     report("Elaborating the gateware")
     # The hash covers the latencies of the core that will hold it.
     probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
     rows = schedule_rows(plan, probe)
-    computed = BuiltFunction.of(row, model)
     manifest = build_manifest(
         model, row, plan, probe, rows, formats, objective, clusters, target, clock_mhz,
+        max_error=wanted,
+        measured=measured,
         content=content_digest(computed, plan.fixed, rows),
         snapping=snapping(as_read, model, row) if as_read else None,
     )  # fmt: skip

@@ -21,6 +21,7 @@ from pinion.link import Array, Manifest
 from pinion.robot import Model
 from pinion.robot.escaping import one_line
 
+from .promises import promises
 from .states import REFERENCE
 
 
@@ -36,11 +37,14 @@ def build_manifest(
     target: str,
     clock_mhz: float,
     *,
+    max_error: float,
+    measured: Mapping[str, float],
     content: str,
     snapping: Snapping | None,
 ) -> Manifest:
     """The manifest of a design in its core."""
     binding, modulo = plan.binding, plan.binding.schedule
+    home = plan.saved.distribution if plan.saved else REFERENCE
     tables = sum(
         multiplier_count(kind) * count for kind, count in modulo.units.items() if not kind.products
     )
@@ -52,7 +56,7 @@ def build_manifest(
         options=dict(row.options) | ({} if clusters == NONE else {"clusters": clusters}),
         formats=one_line(Path(formats).name),
         objective=objective,
-        max_error=plan.saved.max_error if plan.saved else 0.0,
+        max_error=max_error,
         target=target,
         ii=modulo.ii,
         clock_mhz=clock_mhz,
@@ -74,11 +78,14 @@ def build_manifest(
         ops=plan.ops,
         registers=binding.registers,
         budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
-        budget_distribution=plan.saved.distribution if plan.saved else REFERENCE,
+        budget_distribution=home,
         content=content,
         decisions={f"%{i}": float(f"{bound:.6g}") for i, bound in plan.decisions.items()},
         snapping=snapping.figures() if snapping else {},
         states={str(state.word): state.initial for state in plan.fixed.states},
+        scales=dict(plan.scales),
+        measured=dict(measured),
+        promises=promises(measured, home=home, wanted=max_error),
     )
 
 

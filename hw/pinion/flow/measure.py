@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
-from pinion.functions import Block, Function, sample
-from pinion.functions.row import columns_of
-from pinion.graph import evaluate_floats, names, node_integers, sticky, stream_integers
+from pinion.functions import Block, BuiltFunction, Function, sample
+from pinion.graph import names, node_integers, sticky, stream_integers
 from pinion.graph.evaluate import formats
 from pinion.hls import Design
 from pinion.hls.budget import undecided
-from pinion.link.accuracy import margins, quantiles, relative_errors
+from pinion.link.accuracy import margins, quantiles
+from pinion.link.relative import relative_errors
 from pinion.robot import Model
+
+Floats = NDArray[np.float64]
 
 
 def hardware(made: Design) -> dict[str, Any]:
@@ -36,20 +39,56 @@ def hardware(made: Design) -> dict[str, Any]:
     }
 
 
-def measure(model: Model, row: Function, made: Design, *, states: int, seed: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Compared:
+    """Requests in a design's integers, beside the floats.
+
+    Members
+    -------
+    error, floats : (n,) absolute errors and values by result word, of those that travel.
+    flags, undecided : (n,).
+    """
+
+    error: Mapping[str, Floats]
+    floats: Mapping[str, Floats]
+    flags: NDArray[np.bool_]
+    undecided: NDArray[np.bool_]
+
+    def relative(
+        self, blocks: Sequence[Block], model: Model, scales: Mapping[str, float]
+    ) -> dict[str, Floats]:
+        """Relative errors (n,) by block, of the requests that are judged."""
+        good = ~(self.flags | self.undecided)
+        words = {b.name: [w for w in b.words(model) if w in self.error] for b in blocks}
+
+        def columns(values: Mapping[str, Floats]) -> dict[str, Floats]:
+            return {
+                name: np.stack([values[word][good] for word in own], axis=1)
+                for name, own in words.items()
+                if own
+            }
+
+        return relative_errors(columns(self.error), columns(self.floats), scales)
+
+
+def compare(
+    model: Model,
+    function: BuiltFunction,
+    made: Design,
+    arrays: Mapping[str, NDArray[np.float32]],
+    *,
+    times: float = 1.0,
+) -> Compared:
     """Run the integer model of a design, which is what its RTL does, beside the float model.
 
     Parameters
     ----------
-    states, seed : how many states of the reference distribution, and which.
-
-    Returns
-    -------
-    Quantiles of the relative error by block, how far budgets are from the largest errors, whether
-    they hold, and how many states are flagged.
+    function : what was designed, traced for the robot.
+    arrays : requests by input block; one stream, where the function has states.
+    times : what is compared may be off by so many times what the design states.
     """
-    arrays = sample(model, row, states, distribution="reference", seed=seed)
-    sent = _words(row.inputs, model, arrays)
+    states = len(next(iter(arrays.values())))
+    sent = _words(function.inputs, model, arrays)
     graph = made.fixed
     fmts = formats(graph)
     inputs, flags = {}, np.zeros(states, dtype=np.bool_)
@@ -61,6 +100,7 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
             inputs[name], bad = float32_to_fixed(bits, fmt)
             flags |= bad
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
+    found: dict[str, Floats] = {}
     if graph.states:
         # Each request alone, from the states that the integers had.
         values, stream = stream_integers(graph, inputs)
@@ -69,38 +109,48 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
             str(state.word): stream.found[state.word] * fmts[i].lsb
             for i, state in graph.state_nodes().items()
         }
-        whole = row.trace(model, minimal=False)
-        unread = {str(state.word): np.zeros(states) for state in whole.states}
-        requests = columns_of(row.inputs, model, doubles)
-        floats: dict[str, NDArray[Any]] = {
-            word: np.broadcast_to(value, (states,))
-            for word, value in evaluate_floats(whole, requests | unread | found).items()
-        }
+        # A state that no result depends on is in the float graph alone.
+        unread = {str(state.word): np.zeros(states) for state in function.graph.states}
+        results = function.step(model, doubles, unread | found)
     else:
-        values, found = node_integers(graph, inputs), {}
+        values = node_integers(graph, inputs)
         flags |= values.any_saturated(states)
-        floats = _words(row.results, model, row.evaluate(model, doubles))
-    flagged = int(flags.sum())
+        results = function.evaluate(model, doubles)
+    floats = _words(function.results, model, results)
     columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs} | found
-    good = ~(flags | undecided(graph, columns, made.decisions, states))
-    error: dict[str, NDArray[Any]] = {}
+    bounds = {node: bound * times for node, bound in made.decisions.items()}
+    error: dict[str, Floats] = {}
     for name, number in graph.outputs:
         integers = np.broadcast_to(np.asarray(values.nodes[number]), (states,))
         bits = np.ascontiguousarray(fixed_to_float32(integers, fmts[number]), dtype=np.uint32)
-        error[name] = np.abs(bits.view(np.float32).astype(np.float64) - floats[name])[good]
-    blocks = {
-        block.name: [word for word in block.words(model) if word in error] for block in row.results
-    }
-    blocks = {name: words for name, words in blocks.items() if words}
-    relative = relative_errors(
-        {n: np.stack([error[word] for word in words], axis=1) for n, words in blocks.items()},
-        {n: np.stack([floats[w][good] for w in words], axis=1) for n, words in blocks.items()},
+        error[name] = np.abs(bits.view(np.float32).astype(np.float64) - floats[name])
+    return Compared(
+        error=error,
+        floats={name: floats[name] for name in error},
+        flags=flags,
+        undecided=undecided(graph, columns, bounds, states),
     )
-    errors = np.stack(list(error.values()), axis=1)
-    budget = np.array([made.budget[word] for word in error])
+
+
+def measure(model: Model, row: Function, made: Design, *, states: int, seed: int) -> dict[str, Any]:
+    """Errors of a design, by its integer model.
+
+    Parameters
+    ----------
+    states, seed : how many states of the reference distribution, and which.
+
+    Returns
+    -------
+    Quantiles of the relative error by block, how far budgets are from the largest errors, whether
+    they hold, and how many states are flagged.
+    """
+    arrays = sample(model, row, states, distribution="reference", seed=seed)
+    seen = compare(model, BuiltFunction.of(row, model), made, arrays)
+    errors = np.stack(list(seen.error.values()), axis=1)[~(seen.flags | seen.undecided)]
+    budget = np.array([made.budget[word] for word in seen.error])
     return {
-        "flagged": flagged,
-        **quantiles(relative),
+        "flagged": int(seen.flags.sum()),
+        **quantiles(seen.relative(row.results, model, made.scales)),
         "budget_held": bool((errors <= budget).all()),  # NaN is outside
         "budget_over_largest": margins(errors, budget),
     }

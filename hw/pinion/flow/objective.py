@@ -106,8 +106,15 @@ def format_plan(
     *,
     ranges: str | None,
     max_error: float | None,
+    scales: Mapping[str, float],
 ) -> FormatPlan | AutoFormats:
     """Formats of a folded graph: one for all, chosen by signal, or as a plan file says.
+
+    Parameters
+    ----------
+    max_error : what formats by signal are chosen for; a uniform format is what it is, and the
+        build's promise is held against it (:mod:`pinion.flow.promises`).
+    scales : of the graph's result blocks.
 
     Raises
     ------
@@ -116,15 +123,21 @@ def format_plan(
     pinion.hls.planfile.PlanError
         When there is no such plan, or it is not whole.
     """
+    if max_error is not None and not (math.isfinite(max_error) and 0.0 < max_error < 1.0):
+        raise ObjectiveError(
+            f"A largest relative error of {max_error:g} makes no sense: give a number between 0 "
+            f"and 1, such as {MAX_ERROR:g}."
+        )
     if signal_multiplier(formats) is None and not formats.endswith(".toml"):
-        for option, value in (("ranges", ranges), ("a largest error", max_error)):
-            if value is not None:
-                raise ObjectiveError(
-                    f"The format {formats} is the same for every signal, so {option} ({value}) "
-                    f"cannot be chosen; use it with the formats '{AUTO}'."
-                )
+        if ranges is not None:
+            raise ObjectiveError(
+                f"The format {formats} is the same for every signal, so ranges ({ranges}) cannot "
+                f"be chosen; use it with the formats '{AUTO}'."
+            )
         return FormatPlan.parse(formats)
-    return _auto_formats(model, row, folded, formats, ranges=ranges, max_error=max_error)
+    return _auto_formats(
+        model, row, folded, formats, ranges=ranges, max_error=max_error, scales=scales
+    )
 
 
 def _auto_formats(
@@ -135,6 +148,7 @@ def _auto_formats(
     *,
     ranges: str | None,
     max_error: float | None,
+    scales: Mapping[str, float],
 ) -> AutoFormats:
     """Formats by signal, chosen or saved."""
     chosen = signal_multiplier(formats)
@@ -148,11 +162,6 @@ def _auto_formats(
     wanted = (
         (MAX_ERROR_SHORT if multiplier.square else MAX_ERROR) if max_error is None else max_error
     )
-    if not (math.isfinite(wanted) and 0.0 < wanted < 1.0):
-        raise ObjectiveError(
-            f"A largest relative error of {wanted:g} makes no sense: give a number between 0 and "
-            f"1, such as {MAX_ERROR:g}."
-        )
     distribution = REFERENCE if ranges is None else ranges
     if saved is not None:
         distribution, wanted = saved.distribution, saved.max_error
@@ -161,11 +170,12 @@ def _auto_formats(
     return AutoFormats(
         states=states,
         judged=judged_states(model, row, distribution),
+        scales=scales,
         tables=saved.tables
         if saved
         else TableFormats.of(
             folded,
-            _finite_ranges(folded, states),
+            finite_ranges(folded, states),
             multiplier=multiplier,
             turn=multiplier.turn if coarse else multiplier.fine_turn,
         ),
@@ -175,7 +185,7 @@ def _auto_formats(
     )
 
 
-def _finite_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
+def finite_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
     """Ranges of every node, refused where no word holds them."""
     with np.errstate(all="ignore"):
         found = measure_ranges(graph, states)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from pinion.graph.evaluate import Floats, adjoints, decisions
 from pinion.graph.ops import OPS, Family
 from pinion.graph.progress import Advance, unheard
 from pinion.graph.ranges import Ranges, chunks, measure_ranges, rounded_floats
+from pinion.link.relative import divisors, rounded_up
 
 from .planfile import SavedPlan
+from .scales import result_blocks
 from .signals import MARGIN, SignalPlan, TableFormats, lower_signals, plan_signals
 
 # Largest relative error of a result block that `--formats auto` aims for.
@@ -30,12 +32,15 @@ _HEADROOM = 0.75
 # Rounds of widening the ranges of values that are mostly rounding error.
 _WIDENINGS = 4
 
+# Digits of the error that a refusal says to ask for, rounded up.
+_ADVISED_DIGITS = 3
+
+# The uniform format with the most bits.
+_LONGEST = "q16.20"
+
 # Every how many of the states are evaluated with roundings; how many are differentiated at.
 _THIN = 8
 _PROBES = 16
-
-# Where a result block is smaller than this share of its usual size, errors count relative to that.
-_FLOOR = 1e-2
 
 
 class PrecisionError(ValueError):
@@ -50,20 +55,30 @@ class AutoFormats:
     -------
     states : a column (n,) for each input word: the states whose values' ranges are covered.
     judged : states whose results shall be exact to `max_error`.
+    scales : of the result blocks, which their errors are relative to near zero
+        (:mod:`pinion.link.relative`).
     tables : formats of angles and pivots, which decide the latency of their units.
     margin : ranges reach this much further than what the states show.
-    max_error : largest error of a result block, relative to its largest word.
+    max_error : largest relative error of a result block.
     distribution : of the states, by name.
     saved : formats from a file, instead of chosen ones.
     """
 
     states: Mapping[str, Floats]
     judged: Mapping[str, Floats]
+    scales: Mapping[str, float]
     tables: TableFormats
     margin: float = MARGIN
     max_error: float = MAX_ERROR
     distribution: str = "reference"
     saved: SavedPlan | None = None
+
+    def finer(self) -> AutoFormats | None:
+        """The same with sines and cosines in whole words; None where they are, or cannot be."""
+        turn = self.tables.multiplier.fine_turn
+        if self.saved is not None or self.tables.multiplier.square or self.tables.turn == turn:
+            return None
+        return replace(self, tables=replace(self.tables, turn=turn))
 
     def plan(
         self, real: Graph, precise: frozenset[int] = frozenset(), ranges: Ranges | None = None
@@ -103,7 +118,7 @@ class AutoFormats:
         return lower_signals(real, self.plan(real, precise), stored=self.tables.stored)[0]
 
     def error(self, real: Graph, fixed: Graph) -> float:
-        """Largest error of a result block over the judged states, relative to its largest word.
+        """Largest relative error of a result block over the judged states.
 
         States in which rounding turns a comparison are left out: there a result has no bound.
         """
@@ -117,9 +132,9 @@ class AutoFormats:
             rounded.append(_results(fixed, found, count)[:, alike])
         all_exact, all_rounded = np.concatenate(exact, axis=1), np.concatenate(rounded, axis=1)
         worst = 0.0
-        for words in _blocks(real).values():
+        for name, words in result_blocks(real).items():
             want, have = all_exact[words], all_rounded[words]
-            scale = block_scale(np.abs(want).max(axis=0))
+            scale = divisors(np.abs(want).max(axis=0), self.scales[name])
             worst = float(np.maximum(worst, np.max(np.abs(have - want).max(axis=0) / scale)))
         return worst
 
@@ -154,8 +169,7 @@ class AutoFormats:
             found = self.error(real, fixed)
             raise PrecisionError(
                 f"A largest relative error of {self.max_error:g} is out of reach with words of "
-                f"{self.tables.stored} bits: it is {found:.2g}. Ask for "
-                f"{1.05 * found / _HEADROOM:.2g} with --max-error, or for the formats 'auto'."
+                f"{self.tables.stored} bits: it is {found:.2g}. {self._advice(found, 'auto')}"
             )
         groups = _unit_loads(real, self._weights(real, plan), ii)
         ranges = measure_ranges(real, self.states)
@@ -171,11 +185,26 @@ class AutoFormats:
             if count >= len(groups):
                 raise PrecisionError(
                     f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "
-                    f"bits in every product it is {error:.2g}. Ask for "
-                    f"{1.05 * error / _HEADROOM:.2g}, or for q12.20."
+                    f"bits in every product it is {error:.2g}. {self._advice(error, _LONGEST)}"
                 )
             advance(count / len(groups))
             count = max(count + 1, int(count * 1.5))
+
+    def _advice(self, found: float, finer: str) -> str:
+        """What to do where an error cannot be had: it is followed as it stands.
+
+        Parameters
+        ----------
+        found : the least error that there is.
+        finer : formats whose errors are smaller.
+        """
+        wanted = rounded_up(found * (1.0 + 1e-9) / _HEADROOM, _ADVISED_DIGITS)
+        if wanted < 1.0:
+            return f"Ask for {wanted:g} with --max-error, or give the formats '{finer}'."
+        return (
+            "No error below 1 can be had in them, so that no digit of a result would be sure: give "
+            f"the formats '{finer}'."
+        )
 
     def _weights(self, real: Graph, plan: SignalPlan) -> dict[int, float]:
         """Mean square of what each product's rounding at its narrow ports adds to any block."""
@@ -183,8 +212,9 @@ class AutoFormats:
         states = {name: column[::step] for name, column in self.judged.items()}
         values = node_floats(real, states)
         weight = np.zeros(len(real.nodes))
-        for words in _blocks(real).values():
-            scale = block_scale(np.max([np.abs(values[real.outputs[w][1]]) for w in words], axis=0))
+        for name, words in result_blocks(real).items():
+            largest = np.max([np.abs(values[real.outputs[w][1]]) for w in words], axis=0)
+            scale = divisors(largest, self.scales[name])
             for w in words:
                 bars = adjoints(real, values, real.outputs[w][1])
                 for i, ports in plan.ports.items():
@@ -214,16 +244,6 @@ def _decided_alike(
     return alike
 
 
-def block_scale(largest: Floats) -> Floats:
-    """What errors of a result block are relative to, (n,): its largest word in each state.
-
-    A block of few words passes zero, where no error is small relative to it: the scale is at least
-    a hundredth of the root mean square of the block's largest word.
-    """
-    usual = float(np.sqrt(np.mean(np.square(largest))))
-    return np.maximum(largest, _FLOOR * usual if usual > 0 else 1.0)
-
-
 def _results(graph: Graph, values: Sequence[Any], count: int) -> Floats:
     """Values (outputs, count) of a graph's results, from those of its nodes."""
     return np.stack([np.broadcast_to(values[node], (count,)) for _, node in graph.outputs])
@@ -240,11 +260,3 @@ def _unit_loads(graph: Graph, weights: Mapping[int, float], ii: int) -> list[lis
         for group in (members[k : k + ii] for k in range(0, len(members), ii))
     ]
     return [group for _, group in sorted(groups, key=lambda item: (-item[0], item[1]))]
-
-
-def _blocks(graph: Graph) -> dict[str, list[int]]:
-    """Positions of the result words of each block."""
-    blocks: dict[str, list[int]] = {}
-    for position, (word, _) in enumerate(graph.outputs):
-        blocks.setdefault(word.block, []).append(position)
-    return blocks

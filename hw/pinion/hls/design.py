@@ -24,6 +24,7 @@ from .floorplan import arrange
 from .lower import FormatPlan, lower
 from .operations import Operation, operations
 from .planfile import SavedPlan, graph_digest
+from .scales import block_scales
 from .schedule import LoopError, check_loops, loops_of, schedule, shorter
 from .sharing import share
 from .sums import gather_dots
@@ -55,6 +56,8 @@ class Design:
         ones may be decided either way, and then no budget holds.
     saved : the formats as a plan that can be written, where they were chosen per signal.
     reach : largest magnitude of each real node on the way to them.
+    scales : of the result blocks, which errors are relative to near zero
+        (:mod:`pinion.link.relative`).
     """
 
     traced: Graph
@@ -66,6 +69,7 @@ class Design:
     decisions: Mapping[int, float] = field(default_factory=dict)
     saved: SavedPlan | None = None
     reach: Mapping[int, float] = field(default_factory=dict)
+    scales: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ops(self) -> dict[str, int]:
@@ -98,6 +102,7 @@ def design(
     plan: FormatPlan | AutoFormats,
     timing: Timing,
     states: Mapping[str, Floats],
+    scales: Mapping[str, float] | None = None,
     droppable: Collection[str] = (),
     effort: int = 3,
     patience: Sequence[float] = (1.0,),
@@ -112,6 +117,7 @@ def design(
     ----------
     ii : initiation interval, cycles between requests.
     states : input states (n,) by word for which the error budget shall hold.
+    scales : of the result blocks; those over `states` where there are none.
     droppable : input words that are left out of the record when nothing reads them.
     effort : tries of each length of the schedule, and moves of the search for few inputs of
         selectors.
@@ -218,6 +224,7 @@ def design(
         decisions=decision_budget(fixed, states),
         saved=saved,
         reach=reach,
+        scales=block_scales(folded, states) if scales is None else scales,
     )
 
 

@@ -29,7 +29,6 @@ from pinion.flow.build import Build, build
 from pinion.flow.explore import ExploreError, Measurements, Point, best, code_version
 from pinion.functions import sample
 from pinion.gateware.emit import RTLIL
-from pinion.hls.auto import block_scale
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import check_digests
 from pinion.robot import model_from_dict, model_to_dict
@@ -383,7 +382,7 @@ def _verify(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]
 
 
 def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
-    """Relative errors of the integers, by block (:func:`pinion.hls.auto.block_scale`)."""
+    """Relative errors of the integers, by block (:mod:`pinion.link.relative`)."""
     made = Build.read(folder)
     reference = Reference(made)
     words = request_words(
@@ -395,14 +394,13 @@ def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]
     got, flags = reference.expected(words)
     floats = reference.float_model(words)
     error = np.abs(np.ascontiguousarray(got).view(np.float32).astype(np.float64) - floats)
-    sizes = reference.blocks(floats)
+    good = ~(flags | reference.undecided(words))
     largest: dict[str, float] = {}
     median: dict[str, float] = {}
-    for name, block in reference.blocks(error).items():
-        if block.shape[1] and not flags.all():
-            size = block_scale(np.abs(sizes[name]).max(axis=1))
-            relative = (block.max(axis=1) / size)[~flags]
-            largest[name], median[name] = float(relative.max()), float(np.median(relative))
+    for name, relative in reference.relative_errors(error, floats).items():
+        if good.any():
+            largest[name] = float(relative[good].max())
+            median[name] = float(np.median(relative[good]))
     worst = max(largest, key=lambda name: largest[name], default=None)
     return {
         "error_max": None if worst is None else largest[worst],

@@ -21,6 +21,7 @@ from pinion.graph.evaluate import FixedValues, formats
 from pinion.hls.budget import undecided
 from pinion.link import Manifest
 from pinion.link.accuracy import BlockErrors, ErrorDistribution
+from pinion.link.relative import relative_errors
 
 Words = NDArray[np.uint32]
 Floats = NDArray[np.float64]
@@ -40,10 +41,15 @@ class Reference:
     Raises
     ------
     BuildError
-        When that function has not the build's inputs and results.
+        When that function has not the build's inputs and results, or the build promises nothing.
     """
 
     def __init__(self, build: Build, function: Function | None = None) -> None:
+        if not build.manifest.promises:
+            raise BuildError(
+                f"The build '{build.folder}' is of Pinion {build.manifest.version}, which promised "
+                "no errors by distribution: build it again."
+            )
         self.build = build
         self.function: BuiltFunction | Function = build.function
         if function is not None:
@@ -172,6 +178,15 @@ class Reference:
             result[array.name] = values[:, start : start + array.words]
             start += array.words
         return result
+
+    def relative_errors(self, error: Floats, floats: Floats) -> dict[str, Floats]:
+        """Relative errors (n,) by block (:mod:`pinion.link.relative`).
+
+        Parameters
+        ----------
+        error, floats : (n, words_out) absolute errors, and the float model's values.
+        """
+        return relative_errors(self.blocks(error), self.blocks(floats), self.build.manifest.scales)
 
     def distribution_of(
         self,

@@ -14,23 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.flow.build import SIMULATION, VERILOG, Build, BuildError
+from pinion.flow.states import stray
 from pinion.functions import Function, sample
 from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
 from pinion.gateware.emit import RTLIL, TOP
 from pinion.gateware.foreign import check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
-from pinion.hls.auto import block_scale
+from pinion.link.relative import floor
 
 from .compiled import CompiledCore
 from .reference import Reference, Words, request_words
 from .runner import run_bench
 from .scoreboard import Divergence, first_divergence
 from .stream import StreamResult, joined, pack_records, unpack_records
-
-# Outside the reference distribution a result counts as wrong when its error is above this many
-# times the largest error inside.
-WRONG = 100.0
-REFERENCE_STATES = 2000
 
 # Largest share of flagged requests on the reference distribution.
 FLAGGED_SHARE = 1e-3
@@ -73,13 +69,14 @@ def verify(
     -------
     JSON-able figures. ``mismatches``: requests whose result words or flag differ from the integer
     model in any bit. ``float_model``: what errors are relative to, in words.
-    ``rel_err_*``: for each request and block, max |RTL - float| / max |float|
-    over the block (:func:`pinion.hls.auto.block_scale`), unflagged requests. ``error_max``,
-    ``budget``: largest absolute error and bound by result word, on the distribution that the build
-    is for (the reference, unless it was built for another). ``wrong_unflagged``: unflagged requests
-    that are wrong: there, outside the budget; everywhere, with a block's relative error above
-    ``wrong_above``, which is the build's own ``max_error`` or, where it promises none, 100 times
-    the largest of its distribution.
+    ``rel_err_*``: for each request and block, max |RTL - float| / max |float| over the block, of
+    unflagged requests; near rest relative to at least ``floor``, by block in its unit
+    (:mod:`pinion.link.relative`). ``error_max``, ``budget``: largest absolute error and bound by
+    result word, on the distribution that the build is for (the reference, unless it was built for
+    another). ``wrong_unflagged``: unflagged requests that are wrong: there, outside the budget;
+    everywhere, with a block's relative error above ``wrong_above``, the build's promise for this
+    distribution, which is its ``max_error`` on its own. ``budget_held``, ``accuracy_held``: that
+    there is none of the one kind (None elsewhere), and none of the other.
     With states the requests are one stream, in the compiled simulation with a reset of the state in
     its middle; errors are those of each request alone, against floats that begin at the state that
     the core had, and ``drift_max`` is what a stream in floats alone is off by, which no budget
@@ -139,7 +136,7 @@ def verify(
         **({"snapping": manifest.snapping} if manifest.snapping else {}),
     }
     home = distribution == manifest.budget_distribution
-    either = reference.undecided(words, 1.0 if home else WRONG, fresh)
+    either = reference.undecided(words, stray(distribution, manifest.budget_distribution), fresh)
     if manifest.decisions:
         figures["undecided"] = int(either.sum())
     error, accuracy = _accuracy(reference, words, got, got_flags | either, distribution, fresh)
@@ -168,7 +165,7 @@ def verify(
     figures["ok"] = bool(
         not wrong.any()
         and figures["budget_held"] is not False
-        and figures["wrong_unflagged"] == 0
+        and figures["accuracy_held"]
         and figures["flags_held"]
         and figures["rate_held"]
     )
@@ -311,15 +308,17 @@ def _accuracy(
     largest = error[good].max(axis=0) if good.any() else np.full(len(names), np.nan)
     figures: dict[str, Any] = {"error_max": _by_name(names, largest)}
     manifest = reference.build.manifest
+    promised = manifest.promises[distribution]
     wrong = np.zeros(len(words), dtype=np.bool_)
-    ends: dict[str, float] = {}
-    if manifest.max_error:
-        ends = dict.fromkeys(relative, manifest.max_error)
-    elif distribution != manifest.budget_distribution:
-        ends = {block: WRONG * end for block, end in _home_errors(reference).items()}
-    for block, end in ends.items():
-        wrong |= ~(relative[block] <= end)  # NaN is wrong
-    figures |= {"budget_held": None, "budget": None}
+    for block in relative.values():
+        wrong |= ~(block <= promised)  # NaN is wrong
+    figures |= {
+        "accuracy_held": not bool((wrong & good).any()),
+        "wrong_above": promised,
+        "floor": {name: floor(manifest.scales[name]) for name in relative},
+        "budget_held": None,
+        "budget": None,
+    }
     if distribution == manifest.budget_distribution:
         outside = (~(error <= reference.budget)).any(axis=1)
         wrong |= outside
@@ -327,7 +326,7 @@ def _accuracy(
             "budget_held": bool(good.any() and not (outside & good).any()),
             "budget": _by_name(names, reference.budget),
         }
-    figures |= {"wrong_unflagged": int((wrong & good).sum()), "wrong_above": ends or None}
+    figures["wrong_unflagged"] = int((wrong & good).sum())
     for key, quantile in (("median", 0.5), ("p99", 0.99), ("max", 1.0)):
         figures[f"rel_err_{key}"] = {
             name: float(np.quantile(r[good], quantile)) if good.any() else None
@@ -347,12 +346,10 @@ def _drift(
     floats = reference.float_stream(words, fresh)
     values = np.ascontiguousarray(got).view(np.float32).astype(np.float64)
     good = ~flagged
-    off, wanted = reference.blocks(np.abs(values - floats)), reference.blocks(floats)
-    drift: dict[str, float | None] = {}
-    for name, block in off.items():
-        if block.shape[1]:
-            relative = block.max(axis=1) / block_scale(np.abs(wanted[name]).max(axis=1))
-            drift[name] = float(relative[good].max()) if good.any() else None
+    drift = {
+        name: float(relative[good].max()) if good.any() else None
+        for name, relative in reference.relative_errors(np.abs(values - floats), floats).items()
+    }
     return {"drift_max": drift, "state_resets": 0 if fresh is None else int(fresh.sum())}
 
 
@@ -363,29 +360,7 @@ def _errors(
     floats = reference.float_model(words, fresh)
     values = np.ascontiguousarray(got).view(np.float32).astype(np.float64)
     error = np.abs(values - floats)
-    relative: dict[str, NDArray[np.float64]] = {}
-    block_errors, block_floats = reference.blocks(error), reference.blocks(floats)
-    for name, block in block_errors.items():
-        if block.shape[1]:
-            scale = block_scale(np.abs(block_floats[name]).max(axis=1))
-            relative[name] = block.max(axis=1) / scale
-    return error, relative
-
-
-def _home_errors(reference: Reference) -> dict[str, float]:
-    """Largest relative error of each block on the build's distribution, by the integer model."""
-    build, home = reference.build, reference.build.manifest.budget_distribution
-    arrays = sample(build.model, build.function, REFERENCE_STATES, distribution=home, seed=0)
-    words = request_words(build.manifest, arrays)
-    expected, flags = reference.expected(words)
-    flags = flags | reference.undecided(words)
-    _, relative = _errors(reference, words, expected)
-    if flags.all():
-        raise BuildError(
-            f"Every one of {REFERENCE_STATES} states of the {home} distribution leaves the "
-            f"range of {build.manifest.formats}: build with a format of more integer bits."
-        )
-    return {name: float(r[~flags].max()) for name, r in relative.items()}
+    return error, reference.relative_errors(error, floats)
 
 
 def _by_name(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, float | None]:

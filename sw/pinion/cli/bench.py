@@ -357,7 +357,8 @@ def _functions(json: bool) -> None:
         "least is ceil(operations / ii)), adders, units with tables (sines and reciprocals) and "
         "words of storage. Latency is in cycles, from sine and cosine to the last result. Errors "
         f"are those of the exact integers, on {STATES:,} states of the reference distribution: "
-        "the largest of a block, over the largest value of the block. budget is how many times "
+        "the largest of a block, over the largest value of the block, near zero over 1 % of its "
+        "usual one at least. budget is how many times "
         "the largest error the derived budgets are, word by word."
     )
 

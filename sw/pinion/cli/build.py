@@ -26,6 +26,7 @@ from .options import (
 from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
+    from pinion.functions import Function
     from pinion.link import Manifest
 
 CHOSEN = "Interval "
@@ -60,14 +61,16 @@ def command(
         float | None,
         typer.Option(
             metavar="X",
-            help="With auto: largest error of a result block, relative to its largest word (1e-3; "
-            "5e-2 with auto18).",
+            help="Largest error of a result block, relative to its largest word: what auto chooses "
+            "the formats for (1e-3; 5e-2 with auto18), and what a uniform format has to pass "
+            "(1e-2).",
         ),
     ] = None,
     ranges: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="With auto: states to make the formats for: reference or stress."
+            metavar="NAME",
+            help="With auto: states to make the formats for: reference, slow, rest or stress.",
         ),
     ] = None,
     objective: Annotated[
@@ -120,17 +123,27 @@ def command(
     json: Json = False,
 ) -> None:
     """Build a core for a function of a robot."""
+    from pinion.flow.alternative import Alternative, alternative
     from pinion.flow.build import build
+    from pinion.flow.promises import gate_sentence
     from pinion.functions import FUNCTIONS, opportunity_sentences, savings, snapping_sentence
     from pinion.functions import function as row
+    from pinion.hls import Design
     from pinion.hls.costs import DatapathCosts
+    from pinion.robot import Model, placeholder_sentences
 
     terms: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     cycles_apart, made = interval(ii), row(function, **terms)
     # A file of the user's is run once.
     wanted = function if function in FUNCTIONS else made
     reasons: list[str] = []
+    others: list[Alternative] = []
     with steps(lines=True) as progress:
+
+        def compared(model: Model, computed: Function, design: Design) -> None:
+            if design.saved is None:
+                progress("Estimating what formats by signal would give")
+                others.append(alternative(model, computed, design))
 
         def report(text: str) -> None:
             if cycles_apart is None and text.startswith(CHOSEN):
@@ -162,6 +175,7 @@ def command(
             outputs=names(outputs),
             as_read=as_read,
             **terms,
+            designed=compared,
             report=report,
             advance=progress.advance,
         )
@@ -174,11 +188,19 @@ def command(
             f"A {target} makes no clock of {clock:g} MHz for the core: it is built for "
             f"{manifest.clock_mhz:g} MHz, the nearest."
         )
+    for text in placeholder_sentences(model):
+        complain(text)
+    if missed := gate_sentence(manifest):
+        complain(missed)
     kept = opportunity_sentences(model, made)
     if json:
         extra: dict[str, object] = {"ii_reason": " ".join(reasons)} if reasons else {}
         if kept:
             extra["opportunity"] = " ".join(kept)
+        if others:
+            extra["alternative"] = others[0].figures()
+        if missed:
+            extra["gate_missed"] = missed
         steps_saved = [step.figures() for step in saved]
         put_json({**manifest.to_dict(), **extra, "savings": steps_saved, "folder": str(folder)})
         return
@@ -189,7 +211,7 @@ def command(
     console.print(pairs(summary(manifest), title=title))
     if manifest.snapping:
         say(snapping_sentence(made.name, manifest.snapping))
-    for text in kept:
+    for text in (*kept, *(other.sentence(manifest.formats) for other in others)):
         say(text)
     console.print(f"Written to {folder}. Next: pinion verify {folder}")
 
@@ -213,7 +235,8 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ("adders", manifest.adders),
         ("units", units),
         ("registers", f"{manifest.registers:,} words between units"),
-        ("formats", _formats(manifest)),
+        ("formats", manifest.formats),
+        ("largest relative error", _promised(manifest)),
         ("objective", manifest.objective),
         ("clock", f"{manifest.clock_mhz:g} MHz, assumed"),
         ("interval", f"one result every {cycles(manifest.ii)}"),
@@ -231,13 +254,12 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
     ]
 
 
-def _formats(manifest: Manifest) -> str:
-    if not manifest.max_error:
-        return manifest.formats
-    return (
-        f"{manifest.formats}, for an error of at most {manifest.max_error:g} of a block's largest "
-        f"word on {manifest.budget_distribution} states"
-    )
+def _promised(manifest: Manifest) -> str:
+    """What the build promises, its own distribution first, and what is small in a block."""
+    home = manifest.budget_distribution
+    own = f"at most {manifest.max_error:g} on {home} states"
+    others = (f"{name} {end:g}" for name, end in manifest.promises.items() if name != home)
+    return f"{own}; {', '.join(others)}"
 
 
 def cycles(count: int) -> str:

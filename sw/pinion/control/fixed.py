@@ -27,6 +27,7 @@ from pinion.hls.auto import AutoFormats
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
 from pinion.hls.multiplier import Multiplier
+from pinion.hls.scales import block_scales
 from pinion.hls.signals import TableFormats
 from pinion.hls.sums import gather_dots
 from pinion.robot import Model
@@ -92,7 +93,13 @@ class Arithmetic:
             multiplier=multiplier,
             turn=multiplier.turn,
         )
-        plan = AutoFormats(states=states, judged=states, tables=tables, margin=margin)
+        plan = AutoFormats(
+            states=states,
+            judged=states,
+            scales=block_scales(self.real, states),
+            tables=tables,
+            margin=margin,
+        )
         timing = objective_timing("area", plan)
         gathered = gather_dots(self.real, timing, widths=WIDTHS, ii=II, addends=multiplier.adds)
         return plan.lower(gathered)

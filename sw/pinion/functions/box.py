@@ -11,7 +11,14 @@ from .blocks import Block, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
 from .row import Floats, Function
-from .samples import DISTRIBUTIONS, QDD_RANGE, force_ends, position_limits, velocity_limits
+from .samples import (
+    DISTRIBUTIONS,
+    QDD_RANGE,
+    force_ends,
+    position_limits,
+    rate_share,
+    velocity_limits,
+)
 
 Box = dict[str, tuple[float, float]]
 
@@ -48,6 +55,7 @@ def _ends(
     model: Model, function: Function | BuiltFunction, block: Block, distribution: str
 ) -> tuple[Floats | float, Floats | float]:
     scale = 2.0 if distribution == "beyond" else 1.0
+    share = rate_share(distribution)
     match block.sampling:
         case Quantity.POSITION:
             low, high = (scale * end for end in position_limits(model))
@@ -57,12 +65,13 @@ def _ends(
         case Quantity.VELOCITY:
             speed = velocity_limits(model, distribution)
             if "friction" in function.joint_terms:
-                speed = np.maximum(speed, 2.0 * function.friction_width)
+                # As they are drawn: low rates have their own range, in calm states a share of it.
+                speed = np.maximum(speed, 2.0 * function.friction_width * min(share, 1.0))
             return -speed, speed
         case Quantity.ACCELERATION:
-            return -scale * QDD_RANGE, scale * QDD_RANGE
+            return -share * QDD_RANGE, share * QDD_RANGE
         case Quantity.EXTERNAL_FORCE:
-            force = scale * force_ends(model)
+            force = share * force_ends(model)
             return -force, force
         case Uniform(low=start, high=end):
             middle, half = (start + end) / 2, scale * (end - start) / 2

@@ -1,4 +1,4 @@
-"""States to test with: the reference distribution and two harder ones.
+"""States to test with: the reference distribution, two calmer and two harder ones.
 
 Torque drawn at random leads to accelerations no robot has, so states are drawn as positions,
 velocities and accelerations, and what a function needs besides follows from them.
@@ -13,14 +13,20 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.dynamics.checks import rotation_slices
-from pinion.robot import JointKind, Model, coupled, ties, uncoupled
+from pinion.robot import JointKind, Model, coupled, stated_velocity, ties, uncoupled
 
 from .blocks import Block, Drawn, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
 from .row import Floats, Function
 
-DISTRIBUTIONS = ("reference", "stress", "beyond")
+DISTRIBUTIONS = ("reference", "slow", "rest", "stress", "beyond")
+
+SLOW_SHARE = 0.1
+"""Of the reference's speeds, accelerations and external forces, in ``slow``."""
+
+REST_SHARE = 1e-3
+"""The same in ``rest``: efforts are those that hold the robot against gravity."""
 
 QDD_RANGE = 10.0  # rad/s^2 | m/s^2 of the reference distribution
 
@@ -31,7 +37,7 @@ FORCE_SHARE = 0.25  # of the robot's weight, that an external force has in each 
 
 FORCE_LEVER = 0.1  # m, from the origin of a link's frame to such a force: how large moments are
 
-SLOW = 0.25  # share of rates within twice the width of friction's step, for functions with friction
+NEAR_SHARE = 0.25  # of rates within twice the width of friction's step, for functions with friction
 
 
 def position_limits(model: Model) -> tuple[Floats, Floats]:
@@ -64,9 +70,16 @@ def position_limits(model: Model) -> tuple[Floats, Floats]:
     return lower, upper
 
 
+def calmer(distribution: str, other: str) -> bool:
+    """Whether a distribution's states are the other's with lower rates and accelerations."""
+    shares = {"slow": SLOW_SHARE, "rest": REST_SHARE}
+    return shares.get(distribution, 1.0) < shares.get(other, 1.0)
+
+
 def velocity_limits(model: Model, distribution: str) -> Floats:
-    """Ranges of qd, (nv,): rated speeds (twice those for ``beyond``), or the URDF's limits, of each
-    joint and of those that follow it.
+    """Ranges of qd, (nv,): rated speeds (twice those for ``beyond``, the stated shares of them for
+    ``slow`` and ``rest``), or the URDF's limits for ``stress``, of each joint and of those that
+    follow it. Limits that no robot has (:func:`pinion.robot.stated_velocity`) count as none.
     """
     model = coupled(model)
     slices = model.v_slices
@@ -74,16 +87,24 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
     every = uncoupled(model).v_slices
     for body, place, tie in zip(model.bodies, every, ties(model), strict=True):
         speed = np.array(model.rated_velocity[place], dtype=np.float64)
-        if (
-            distribution == "stress"
-            and math.isfinite(body.joint.velocity)
-            and body.joint.velocity > 0
-        ):
-            speed[:] = body.joint.velocity
+        if distribution == "stress" and (limit := stated_velocity(body.joint.velocity)):
+            speed[:] = limit
         if tie.ratio != 0.0:
             own = slices[tie.leader]
             speeds[own] = np.minimum(speeds[own], speed / abs(tie.ratio))
-    return speeds * (2.0 if distribution == "beyond" else 1.0)
+    return speeds * rate_share(distribution)
+
+
+def rate_share(distribution: str) -> float:
+    """Of the rates and accelerations that the reference has."""
+    match distribution:
+        case "slow":
+            return SLOW_SHARE
+        case "rest":
+            return REST_SHARE
+        case "beyond":
+            return 2.0
+    return 1.0
 
 
 def force_ends(model: Model) -> Floats:
@@ -121,8 +142,11 @@ def sample(
     Parameters
     ----------
     distribution : ``reference`` (q uniform in limits, qd in rated speeds, qdd in +-10),
-        ``stress`` (qd in the URDF's velocity limits) or ``beyond`` (twice the reference: limits,
-        speeds, accelerations, and rows of tables).
+        ``slow`` and ``rest`` (the reference's positions, with :data:`SLOW_SHARE` and
+        :data:`REST_SHARE` of its speeds, accelerations and external forces; inputs that are drawn
+        between two ends or from tables are the reference's), ``stress`` (qd in the URDF's velocity
+        limits) or ``beyond`` (twice the reference: limits, speeds, accelerations, and rows of
+        tables).
     corners : draw every velocity and acceleration at one end of its range, where the sensitivities
         of dynamics are largest: for bounds that shall hold inside the ranges.
 
@@ -139,6 +163,7 @@ def sample(
     model = coupled(model)
     rng = np.random.default_rng(seed)
     scale = 2.0 if distribution == "beyond" else 1.0
+    share = rate_share(distribution)
     low, high = position_limits(model)
     speed = velocity_limits(model, distribution)
     shape = (count, model.nv)
@@ -150,8 +175,9 @@ def sample(
         drawn = unit() * speed
         if "friction" in function.joint_terms:
             # Friction changes within a small part of the speeds, which few states would meet.
-            slow = rng.uniform(size=shape) < SLOW
-            drawn = np.where(slow, rng.uniform(-2.0, 2.0, shape) * function.friction_width, drawn)
+            slow = rng.uniform(size=shape) < NEAR_SHARE
+            width = function.friction_width * min(share, 1.0)
+            drawn = np.where(slow, rng.uniform(-2.0, 2.0, shape) * width, drawn)
         return drawn
 
     def positions() -> Floats:
@@ -162,7 +188,7 @@ def sample(
         return found
 
     def accelerations() -> Floats:
-        return unit() * QDD_RANGE * scale
+        return unit() * QDD_RANGE * share
 
     # What follows from a state follows from the state as it travels, in float32.
     q, qd, qdd = (
@@ -178,7 +204,7 @@ def sample(
 
     fext: Floats | None = None
     if any(block.sampling is Quantity.EXTERNAL_FORCE for block in function.inputs):
-        forces = scale * external_forces(model, rng, count, corners=corners)
+        forces = share * external_forces(model, rng, count, corners=corners)
         fext = forces.astype(np.float32).astype(np.float64)
 
     def drawn(block: Block) -> Floats:

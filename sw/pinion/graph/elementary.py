@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,13 @@ from .rules import (
 
 def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
     """Parameters of a fixed-dialect reciprocal: target format, smallest operand (0: none)."""
-    width, frac, *smallest = node.params
+    return _reciprocal(node.params, source)
+
+
+@lru_cache(maxsize=32)
+def _reciprocal(params: tuple[Param, ...], source: Format) -> Reciprocal:
+    """A unit keeps its table, which takes longer to make than thousands of results."""
+    width, frac, *smallest = params
     minimum = float(smallest[0]) if smallest else 0.0
     return Reciprocal(source=source, target=Format(int(width), int(frac)), minimum=minimum or None)
 

@@ -201,24 +201,6 @@ class ErrorDistribution:
             raise ERRORS.damaged(folder, str(error)) from None
 
 
-def relative_errors(
-    errors: Mapping[str, NDArray[Any]], floats: Mapping[str, NDArray[Any]]
-) -> dict[str, NDArray[Any]]:
-    """By block (n,): the largest error of its words over the largest of their values.
-
-    Parameters
-    ----------
-    errors, floats : (n, words) absolute errors and values by block; blocks without words are left
-        out, and where all values are 0 the error is absolute.
-    """
-    relative = {}
-    for name, block in errors.items():
-        if block.shape[1]:
-            scale = np.abs(floats[name]).max(axis=1)
-            relative[name] = block.max(axis=1) / np.where(scale > 0, scale, 1.0)
-    return relative
-
-
 def quantiles(relative: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, float | None]]:
     """Median, 99 % and largest by block, under the names that ``verify`` gives them."""
     return {

@@ -100,8 +100,9 @@ class Manifest:
     version : of Pinion.
     robot, robot_source, function, formats, target : what was built.
     objective : what the latencies of its units were chosen for.
-    max_error : with formats by signal, the error that they were chosen for: that of a result block,
-        relative to its largest word; else 0.
+    max_error : largest relative error (:mod:`pinion.link.relative`) that a result of the core's own
+        distribution may have: what formats by signal were chosen for, and what a uniform format has
+        to pass.
     options : variants of the function, such as ``derivatives``.
     ii : cycles between results.
     clock_mhz : the clock that the build is meant for; assumed, no tool confirmed it.
@@ -125,6 +126,11 @@ class Manifest:
         the file.
     states : words that go on from request to request, and their initial values; empty, and then
         not in the file, for a function without.
+    scales : by result block, in its unit, what its errors are relative to near zero.
+    measured : by distribution, the largest relative error that the build has seen of the integers;
+        without those where every request was flagged or undecided.
+    promises : by distribution, the largest relative error of a result that is neither. Empty, as
+        are the other two, in folders of versions that promised none.
     """
 
     version: str
@@ -158,6 +164,9 @@ class Manifest:
     snapping: dict[str, float] = field(default_factory=dict)
     states: dict[str, float] = field(default_factory=dict)
     decisions: dict[str, float] = field(default_factory=dict)
+    scales: dict[str, float] = field(default_factory=dict)
+    measured: dict[str, float] = field(default_factory=dict)
+    promises: dict[str, float] = field(default_factory=dict)
 
     @property
     def words_in(self) -> int:
@@ -186,7 +195,7 @@ class Manifest:
 
     def _members(self) -> dict[str, Any]:
         members = asdict(self)
-        for optional in ("snapping", "states", "decisions"):
+        for optional in ("snapping", "states", "decisions", "scales", "measured", "promises"):
             if not members[optional]:
                 del members[optional]
         return members

@@ -7,7 +7,7 @@ data (`Table`); a terminal, a page in Markdown or a program shows them.
 from __future__ import annotations
 
 from .builds import build_figures, builds_table
-from .errors import bound_table, budget_table, relative_error_table
+from .errors import bound_table, budget_table, promise_table, relative_error_table
 from .pictures import ReportError, draw_build
 from .resources import resource_tables, resource_totals
 from .table import Table, cell, markdown
@@ -22,6 +22,7 @@ __all__ = [
     "cell",
     "draw_build",
     "markdown",
+    "promise_table",
     "relative_error_table",
     "resource_tables",
     "resource_totals",

@@ -22,6 +22,19 @@ def relative_error_table(result: Mapping[str, Any]) -> Table:
     )
 
 
+def promise_table(result: Mapping[str, Any]) -> Table:
+    """What a build promises on every distribution of states, and what was found there."""
+    columns = ("promise", "largest", "flagged", "undecided", "wrong")
+    return Table(
+        columns=("states", *columns),
+        rows=[
+            (name, *(figures[key] for key in columns))
+            for name, figures in result["distributions"].items()
+        ],
+        title=f"Relative errors of {result['samples']:,} requests each, made for {result['home']}",
+    )
+
+
 def budget_table(result: Mapping[str, Any]) -> Table:
     """Result words with their largest errors and budgets, those nearest to their budgets first."""
     words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)

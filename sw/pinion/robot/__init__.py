@@ -26,6 +26,7 @@ from pinion.robot.model_json import model_from_dict, model_to_dict
 from pinion.robot.payloads import payload
 from pinion.robot.pinocchio_import import from_pinocchio
 from pinion.robot.pinocchio_map import q_from_pinocchio, q_to_pinocchio, v_permutation
+from pinion.robot.speeds import placeholder_sentences, stated_velocity
 from pinion.robot.subchain import tip, tip_of
 from pinion.robot.summary import Summary, summarise
 
@@ -58,9 +59,11 @@ __all__ = [
     "opportunity",
     "parse_lock",
     "payload",
+    "placeholder_sentences",
     "q_from_pinocchio",
     "q_to_pinocchio",
     "random_tree",
+    "stated_velocity",
     "summarise",
     "ties",
     "tip",

@@ -44,11 +44,9 @@ from pinion.robot.rotation import (
     without_residues,
 )
 from pinion.robot.snapping import rounded_angles
+from pinion.robot.speeds import rated_velocity
 from pinion.robot.tree import children_of, root_of
 from pinion.robot.urdf import Urdf, UrdfJoint
-
-DEFAULT_RATED_VELOCITY = 1.0
-"""Rated speed [rad/s | m/s] of a joint whose file gives no velocity limit."""
 
 ROOT_JOINT = "root_joint"
 """Name of the free-flyer that a floating base hangs on; Pinocchio's too."""
@@ -127,7 +125,11 @@ def canonicalise(
         )
     rated: list[float] = []
     for joint, body in zip(moving, bodies, strict=True):
-        rated += [_rated_velocity(joint.urdf, notes)] * body.joint.kind.nv
+        own, kind = joint.urdf, body.joint.kind
+        speed = rated_velocity(
+            own.name, kind, limit=own.velocity, rated=own.rated_velocity, notes=notes
+        )
+        rated += [speed] * kind.nv
     notes += _merge_note(members, moving) + residues.notes()
     model = Model(
         name=urdf.name,
@@ -297,19 +299,6 @@ def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:
         rest=joint.rest,
         mimic=mimic,
     )
-
-
-def _rated_velocity(joint: UrdfJoint, notes: list[str]) -> float:
-    if joint.rated_velocity is not None:
-        return joint.rated_velocity
-    if joint.velocity:
-        return joint.velocity
-    unit = KINDS[joint.type].unit.replace("m, rad", "m/s and rad") + "/s"
-    notes.append(
-        f"Joint {joint.name!r} gives no velocity limit: "
-        f"its rated speed is taken as {DEFAULT_RATED_VELOCITY:g} {unit}."
-    )
-    return DEFAULT_RATED_VELOCITY
 
 
 def _merge_note(members: dict[int, tuple[str, ...]], moving: list[_Moving]) -> list[str]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pinion.robot.canonical import DEFAULT_RATED_VELOCITY
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft, LinkFigures
 from pinion.robot.inertia import (
@@ -32,6 +31,7 @@ from pinion.robot.rotation import (
     unit_axis,
     without_residues,
 )
+from pinion.robot.speeds import rated_velocity
 from pinion.robot.urdf import LARGEST, UrdfInertial
 
 
@@ -156,7 +156,14 @@ def assemble(
     )
     rated: list[float] = []
     for joint in joints:
-        rated += [_rated_velocity(joint, state.notes)] * joint.kind.nv
+        speed = rated_velocity(
+            joint.name,
+            joint.kind,
+            limit=_limit(joint.velocity),
+            rated=None,
+            notes=state.notes,
+        )
+        rated += [speed] * joint.kind.nv
     model = Model(
         name=name,
         source=source,
@@ -254,15 +261,3 @@ def _placed(frame: ImportedFrame, aligns: Mapping[int, Mat3], residues: Residues
 def _limit(value: float) -> float:
     """Libraries write the largest float where there is no limit."""
     return math.copysign(math.inf, value) if abs(value) >= LARGEST else value
-
-
-def _rated_velocity(joint: ImportedJoint, notes: list[str]) -> float:
-    velocity = _limit(joint.velocity)
-    if math.isfinite(velocity) and velocity > 0.0:
-        return velocity
-    unit = joint.kind.unit.replace("m, rad", "m/s and rad") + "/s"
-    notes.append(
-        f"Joint {joint.name!r} gives no velocity limit: "
-        f"its rated speed is taken as {DEFAULT_RATED_VELOCITY:g} {unit}."
-    )
-    return DEFAULT_RATED_VELOCITY

@@ -1,0 +1,102 @@
+"""The table of promises in docs/formats.md: the README's cores with formats by signal.
+
+Each core is built, unless its folder is there already, and its integers are compared with floats
+on 20,000 states of every distribution, none of them a state that the build measured. Exit code 1
+when a promise is broken. ``python -m benchmarks.promises [--folder DIR] [--only WORD]``; half an
+hour on one core, mostly for the builds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pinion.cli.bench_core import CASES, Case
+from pinion.cosim.promises import STATES, check_promises
+from pinion.flow.build import build
+from pinion.functions import DISTRIBUTIONS
+from pinion.link import Manifest, ManifestError
+
+SEED = 1
+
+# Made for the URDF's speeds: the README's second table of errors. Two of them cannot have 1e-3.
+STRESS: Mapping[str, float] = {
+    **{"fd_derivatives_from_minv": 1e-3, "fd_derivatives": 1e-2, "rnea_derivatives": 1e-3},
+    **{"aba": 2e-3, "minv": 1e-3, "rnea": 1e-3},
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Core:
+    """A core of the README, and what it was asked for besides."""
+
+    case: Case
+    options: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """In the table; also of its folder."""
+        kinds = [self.case.objective, *map(str, self.options.values())]
+        extra = [kind for kind in kinds if kind != "area"]
+        return " ".join([self.case.robot, self.case.function, *extra])
+
+
+CORES = (
+    *(Core(case=case, options={}) for case in CASES if case.formats == "auto"),
+    *(
+        Core(
+            case=Case(robot="iiwa14", function=function),
+            options={"ranges": "stress"} | ({} if error == 1e-3 else {"max_error": error}),
+        )
+        for function, error in STRESS.items()
+    ),
+)
+
+
+def checked(core: Core, folder: Path) -> dict[str, Any]:
+    """Build a core where it is not built, and check it."""
+    point, place = core.case.point(), folder / core.name.replace(" ", "-")
+    try:
+        found = bool(Manifest.read(place).promises)
+    except ManifestError:
+        found = False
+    if not found:
+        build(point.model, point.function, place, **point.options, **core.options)
+    return check_promises(place, samples=STATES, seed=SEED)
+
+
+def row(core: Core, result: Mapping[str, Any]) -> str:
+    """A line of the table: promise and largest error found, and the share that is flagged."""
+    cells = []
+    for distribution in DISTRIBUTIONS:
+        figures = result["distributions"][distribution]
+        largest = figures["largest"]
+        flagged = figures["flagged"] / result["samples"]
+        text = f"{figures['promise']:.1e}: " + ("-" if largest is None else f"{largest:.1e}")
+        cells.append(text + (f" ({flagged:.0%} flagged)" if flagged >= 0.005 else ""))
+    return f"| {core.name} | {' | '.join(cells)} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("build/promises"))
+    parser.add_argument("--only", default="", help="cores whose name has this in it")
+    given = parser.parse_args(arguments)
+    print(f"| core | {' | '.join(DISTRIBUTIONS)} |")
+    print("|---" * (len(DISTRIBUTIONS) + 1) + "|")
+    broken = 0
+    for core in CORES:
+        if given.only in core.name:
+            result = checked(core, given.folder)
+            broken += not result["ok"]
+            print(row(core, result), flush=True)
+    return int(broken > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

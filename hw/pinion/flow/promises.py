@@ -1,0 +1,150 @@
+"""What a build promises of its errors, by distribution, and what it was measured on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.functions import DISTRIBUTIONS, BuiltFunction, sample
+from pinion.graph.progress import Advance, unheard
+from pinion.hls import Design
+from pinion.link import Manifest
+from pinion.link.relative import rounded_up
+from pinion.robot import Model
+
+from .measure import compare
+from .states import stray
+
+STATES, SEED = 4_000, 20261123
+"""Requests of each distribution that a build measures its integers on."""
+
+MOST_STATES = 20_000
+"""So many where what was measured decides what is promised: largest errors have long tails."""
+
+GATE = 1e-2
+"""Largest relative error that a uniform format has to pass where nothing else was asked for."""
+
+MARGIN = 3.0
+"""So many times what was measured is promised: the largest of as many other requests is above
+twice that of some in a few cases of a hundred, above three times in a few of a thousand."""
+
+# Where more than this share of the largest error allowed is measured, other requests may pass it.
+_NEAR = 0.75
+
+_STREAM_STATES = 2_000
+
+# Values of all nodes that are held at the same time: 64 MB of integers.
+_HELD = 1 << 23
+
+# Digits of a measured error, rounded up.
+_DIGITS = 3
+
+_UNIFORM = r"q\d+\.\d+"
+
+# What a build may be given that is finer: one with formats by signal, one without.
+_FINER = {
+    True: "a smaller --max-error to choose the formats for",
+    False: "--formats auto, or a format of more fraction bits",
+}
+
+
+def measured_errors(
+    model: Model,
+    function: BuiltFunction,
+    made: Design,
+    *,
+    home: str,
+    wanted: float,
+    advance: Advance = unheard,
+) -> dict[str, float]:
+    """Largest relative error of the integers by distribution, of requests neither flagged nor
+    undecided; distributions without any are left out.
+
+    Parameters
+    ----------
+    home : the distribution that the design is made for.
+    wanted : the largest relative error that was asked for.
+    """
+    found: dict[str, float] = {}
+    for number, distribution in enumerate(DISTRIBUTIONS):
+        worst, drawn, judged = [], 0, 0
+        # What was asked for is what is promised there, and formats were chosen on as many states.
+        settled = distribution == home and made.saved is not None
+        for arrays in _requests(model, function, made, distribution):
+            times = stray(distribution, home)
+            seen = compare(model, function, made, arrays, times=times)
+            errors = seen.relative(function.results, model, made.scales)
+            worst += [float(error.max()) for error in errors.values() if error.size]
+            drawn += len(seen.flags)
+            judged += int((~(seen.flags | seen.undecided)).sum())
+            # The largest error of few says little.
+            margin = MARGIN if judged >= STATES else MARGIN**2
+            if drawn >= STATES and (settled or not margin * max(worst, default=0.0) > wanted):
+                break
+        # Where floats have no number, no promise is of any use: verification finds it.
+        if worst and np.isfinite(worst).all():
+            found[distribution] = rounded_up(max(worst), _DIGITS)
+        advance((number + 1) / len(DISTRIBUTIONS))
+    return found
+
+
+def promises(measured: Mapping[str, float], *, home: str, wanted: float) -> dict[str, float]:
+    """Largest relative error of a result that is neither flagged nor undecided, by distribution.
+
+    At home it is what was asked for; elsewhere too, unless what was measured times :data:`MARGIN`
+    is more. Where every request was flagged nothing was, so that it is the promise of home.
+
+    Parameters
+    ----------
+    measured : of `measured_errors`.
+    home : the distribution that the design is made for.
+    wanted : the largest relative error that was asked for.
+    """
+    found = {d: max(wanted, rounded_up(MARGIN * measured.get(d, 0.0))) for d in DISTRIBUTIONS}
+    return found | {home: wanted}
+
+
+def gate_sentence(manifest: Manifest) -> str:
+    """That a build's results are not as exact as asked for, or hardly, and what to do; else empty.
+
+    Formats by signal are chosen with headroom, so that only a uniform format comes near.
+    """
+    home, gate = manifest.budget_distribution, manifest.max_error
+    chosen = re.fullmatch(_UNIFORM, manifest.formats) is None
+    if home not in manifest.measured:
+        return (
+            f"None of the {home} states that were tried has a result in {manifest.formats} to be "
+            "judged, most likely since values leave its range: give --formats auto, or a format of "
+            "more integer bits."
+        )
+    found = manifest.measured[home]
+    if not found > (1.0 if chosen else _NEAR) * gate:
+        return ""
+    what = (
+        f"The largest relative error of {manifest.formats} is {found:.2g} on {home} states, "
+        + ("above" if found > gate else "near")
+        + f" the largest allowed, {gate:g}: "
+    )
+    higher = rounded_up(MARGIN * found)
+    accept = f", or accept it with --max-error {higher:g}" if higher < 1.0 else ""
+    return f"{what}give {_FINER[chosen]}{accept}."
+
+
+def _requests(
+    model: Model, function: BuiltFunction, made: Design, distribution: str
+) -> Iterator[dict[str, NDArray[np.float32]]]:
+    """Requests of a distribution, as many at a time as fit into memory with all nodes' values.
+
+    A stream goes request by request, so that there is one, of few.
+    """
+    if function.states:
+        yield sample(model, function, _STREAM_STATES, distribution=distribution, seed=SEED)
+        return
+    step = max(1, min(STATES, _HELD // len(made.fixed.nodes)))
+    for seed in range(SEED, SEED + MOST_STATES // STATES):
+        arrays = sample(model, function, STATES, distribution=distribution, seed=seed)
+        for start in range(0, STATES, step):
+            yield {name: array[start : start + step] for name, array in arrays.items()}

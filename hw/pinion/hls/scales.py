@@ -1,0 +1,47 @@
+"""Usual sizes of a graph's result blocks, which errors are relative to near zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from pinion.graph import Graph, node_floats
+from pinion.graph.evaluate import Floats
+from pinion.graph.ranges import chunks
+
+# Digits of a scale: further ones depend on the order of a graph's operations.
+_DIGITS = 6
+
+
+def result_blocks(graph: Graph) -> dict[str, list[int]]:
+    """Positions of the result words of each block."""
+    blocks: dict[str, list[int]] = {}
+    for position, (word, _) in enumerate(graph.outputs):
+        blocks.setdefault(word.block, []).append(position)
+    return blocks
+
+
+def block_scales(graph: Graph, states: Mapping[str, Floats]) -> dict[str, float]:
+    """Root mean square of each result block's largest word over states, in the block's unit.
+
+    Parameters
+    ----------
+    graph : in floats; of its results those that travel.
+    states : a column (n,) for each input word.
+    """
+    blocks = result_blocks(graph)
+    squares, count = dict.fromkeys(blocks, 0.0), 0
+    for part in chunks(states):
+        size = np.size(next(iter(part.values())))
+        values = node_floats(graph, part)
+        for name, words in blocks.items():
+            largest = np.zeros(size)
+            for word in words:
+                np.maximum(largest, np.abs(values[graph.outputs[word][1]]), out=largest)
+            squares[name] += float(np.sum(np.square(largest)))
+        count += size
+    return {
+        name: float(f"{math.sqrt(total / count):.{_DIGITS}g}") for name, total in squares.items()
+    }

@@ -1,0 +1,98 @@
+"""A build's promises on every distribution of states, by the integers that its RTL equals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pinion.flow.build import Build, BuildError
+from pinion.flow.states import stray
+from pinion.functions import DISTRIBUTIONS, sample
+
+from .reference import Reference, request_words
+
+STATES = 20_000
+"""Requests of each distribution, unless another number is asked for."""
+
+# Requests at a time: all nodes of a large graph would not fit into memory.
+_CHUNK = 2_000
+
+
+def check_promises(
+    folder: Path,
+    *,
+    samples: int = STATES,
+    seed: int = 0,
+    report: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Compare integers and floats on every distribution; nothing is simulated.
+
+    Parameters
+    ----------
+    samples, seed : requests of each distribution. A build measures other ones.
+
+    Returns
+    -------
+    JSON-able figures, by distribution under ``distributions``: ``promise``, the largest relative
+    error (:mod:`pinion.link.relative`) of a result that is neither flagged nor undecided, and
+    ``largest``, what was found (None where all are); ``flagged``, ``undecided``; ``wrong``, how
+    many requests break the promise; ``held``. ``ok``: all are.
+
+    Raises
+    ------
+    BuildError, pinion.link.manifest.ManifestError
+        No sample is asked for; the folder is no build, or promises nothing.
+    """
+    if samples < 1:
+        raise BuildError(f"A verification needs at least 1 sample, not {samples}.")
+    reference = Reference(Build.read(folder))
+    found = {}
+    for distribution in DISTRIBUTIONS:
+        report(f"Evaluating {samples:,} {distribution} states")
+        found[distribution] = _on(reference, distribution, samples, seed)
+    manifest = reference.build.manifest
+    return {
+        **{key: getattr(manifest, key) for key in ("robot", "function", "formats")},
+        "home": manifest.budget_distribution,
+        "samples": samples,
+        "seed": seed,
+        "distributions": found,
+        "ok": all(figures["held"] for figures in found.values()),
+    }
+
+
+def _on(reference: Reference, distribution: str, samples: int, seed: int) -> dict[str, Any]:
+    build = reference.build
+    promise = build.manifest.promises[distribution]
+    times = stray(distribution, build.manifest.budget_distribution)
+    arrays = sample(build.model, build.function, samples, distribution=distribution, seed=seed)
+    every = request_words(build.manifest, arrays)
+    flagged = undecided = wrong = judged = 0
+    largest = 0.0
+    step = samples if build.graph.states else _CHUNK
+    for start in range(0, samples, step):
+        words = every[start : start + step]
+        got, flags = reference.expected(words)
+        either = reference.undecided(words, times) & ~flags
+        floats = reference.float_model(words)
+        values = np.ascontiguousarray(got).view(np.float32).astype(np.float64)
+        good = ~(flags | either)
+        broken = np.zeros(len(words), dtype=np.bool_)
+        for relative in reference.relative_errors(np.abs(values - floats), floats).values():
+            broken |= ~(relative <= promise)  # NaN breaks it
+            largest = float(np.maximum(largest, relative[good].max(initial=0.0)))
+        flagged += int(flags.sum())
+        undecided += int(either.sum())
+        judged += int(good.sum())
+        wrong += int((broken & good).sum())
+    return {
+        "promise": promise,
+        "largest": largest if judged and np.isfinite(largest) else None,
+        "flagged": flagged,
+        "undecided": undecided,
+        "wrong": wrong,
+        "held": wrong == 0,
+    }

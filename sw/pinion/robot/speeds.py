@@ -1,0 +1,70 @@
+"""Joint speeds that a file states, and those that stand in where it states none that is one."""
+
+from __future__ import annotations
+
+import math
+
+from pinion.robot.coupling import uncoupled
+from pinion.robot.model import JointKind, Model
+
+DEFAULT_RATED_VELOCITY = 1.0
+"""Rated speed [rad/s | m/s] of a joint whose file gives no velocity limit."""
+
+PLACEHOLDER_VELOCITY = 100.0
+"""No joint of a robot is as fast [rad/s | m/s]: files write such limits where none is known."""
+
+
+def stated_velocity(limit: float | None) -> float | None:
+    """A velocity limit [rad/s | m/s]; None where it is missing, zero, infinite or a placeholder."""
+    if limit is None or not 0.0 < limit < PLACEHOLDER_VELOCITY:
+        return None
+    return limit
+
+
+def rated_velocity(
+    name: str, kind: JointKind, *, limit: float | None, rated: float | None, notes: list[str]
+) -> float:
+    """Speed of the reference distribution [rad/s | m/s]; what stands in for a limit is noted.
+
+    Parameters
+    ----------
+    name, kind : of the joint.
+    limit : the file's velocity limit; None or infinite where it gives none.
+    rated : the rated speed that the file states besides.
+    """
+    stated = stated_velocity(limit)
+    speed = rated or stated or DEFAULT_RATED_VELOCITY
+    if limit is not None and _placeholder(limit):
+        notes.append(_replaced(name, kind, limit, speed))
+    elif stated is None and rated is None:
+        notes.append(
+            f"Joint {name!r} gives no velocity limit: its rated speed is taken as {speed:g} "
+            f"{_unit(kind)}."
+        )
+    return speed
+
+
+def placeholder_sentences(model: Model) -> list[str]:
+    """What is taken in the place of velocity limits that are placeholders, a sentence a joint."""
+    found = []
+    for body, place in zip(model.bodies, uncoupled(model).v_slices, strict=True):
+        joint = body.joint
+        if _placeholder(joint.velocity):
+            speed = model.rated_velocity[place.start]
+            found.append(_replaced(joint.name, joint.kind, joint.velocity, speed))
+    return found
+
+
+def _placeholder(limit: float) -> bool:
+    return math.isfinite(limit) and limit >= PLACEHOLDER_VELOCITY
+
+
+def _replaced(name: str, kind: JointKind, limit: float, speed: float) -> str:
+    return (
+        f"Joint {name!r} has a velocity limit of {limit:g} {_unit(kind)}, which is a placeholder: "
+        f"{speed:g} {_unit(kind)} is taken in its place, in every distribution of states."
+    )
+
+
+def _unit(kind: JointKind) -> str:
+    return kind.unit.replace("m, rad", "m/s and rad") + "/s"
