@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from pinion.control import (
 )
 from pinion.control.compiled import CompiledEngine
 from pinion.functions import Closing, Result
+from pinion.robot import load
 
 from .problems import GOAL, reach, small
 
@@ -153,6 +155,11 @@ def test_what_does_not_fit(arm: Plant) -> None:
         solve(problem, arm, backward="sideways")
     with pytest.raises(ControlError, match="in steps of"):
         solve(reach(), arm)
+    heavier = replace(problem, model=load("two_link", gravity=(0.0, 0.0, -1.62)))
+    with pytest.raises(ControlError, match="problem's model"):
+        solve(heavier, arm)
+    with pytest.raises(ControlError, match="or the robots do"):
+        solve_compiled(heavier, kernels)
     with pytest.raises(ControlError, match="compile kernels for the problem"):
         solve_compiled(small(2, tip=True), kernels)
     with pytest.raises(ControlError, match="at least 16"):

@@ -135,13 +135,13 @@ class CompiledEngine:
         same = (
             kernels.dt == problem.dt
             and kernels.cost == problem.cost
-            and kernels.model.nv == problem.model.nv
+            and kernels.model == problem.model
         )
         if not same:
             raise ControlError(
                 f"The kernels are of {kernels.model.name} in steps of {kernels.dt} s, and the "
                 f"problem is of {problem.model.name} in steps of {problem.dt} s, or their costs "
-                "differ: compile kernels for the problem."
+                "differ, or the robots do: compile kernels for the problem."
             )
         self.problem = problem.at(np.zeros(0, dtype=np.intp))
         self.kernels = kernels

@@ -51,10 +51,11 @@ class ActionModel(crocoddyl.ActionModelAbstract):
             raise ControlError(f"There is no knot {knot}: the motion has 0 to {problem.knots}.")
         if not 0 <= which < problem.count:
             raise ControlError(f"There is no problem {which}: there are {problem.count}.")
-        if plant.dt != problem.dt or plant.model.nv != problem.model.nv:
+        if plant.dt != problem.dt or plant.model != problem.model:
             raise ControlError(
                 f"The plant is {plant.model.name} in steps of {plant.dt} s, and the problem is of "
-                f"{problem.model.name} in steps of {problem.dt} s."
+                f"{problem.model.name} in steps of {problem.dt} s: open the plant with the "
+                "problem's model and step."
             )
         n = problem.model.nv
         self.last = knot == problem.knots

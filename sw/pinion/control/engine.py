@@ -36,10 +36,11 @@ class ArrayEngine:
             raise ControlError(
                 f"There is no backward pass '{backward}'; choose one of {', '.join(PASSES)}."
             )
-        if plant.dt != problem.dt or plant.model.nv != problem.model.nv:
+        if plant.dt != problem.dt or plant.model != problem.model:
             raise ControlError(
                 f"The plant is {plant.model.name} in steps of {plant.dt} s, and the problem is of "
-                f"{problem.model.name} in steps of {problem.dt} s."
+                f"{problem.model.name} in steps of {problem.dt} s: open the plant with the "
+                "problem's model and step."
             )
         self.problem = problem
         self.plant = plant
