@@ -39,6 +39,7 @@ def test_steps_come_in_order_and_each_rises_to_the_whole(
         "Scheduling at one result every 4 cycles",
         "Choosing units and cycles for few inputs of selectors",
         "Bounding the errors",
+        "Measuring the errors on every distribution of states",
         "Elaborating the gateware",
         "Writing Verilog",
     ]

@@ -14,23 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import crocoddyl
 import numpy as np
 from numpy.typing import NDArray
-
-from pinion import installation
 
 from .cost import CostModel
 from .errors import ControlError
 from .plant import Plant
 from .problem import Problem
-
-try:
-    import crocoddyl
-except ModuleNotFoundError as error:
-    raise ControlError(
-        installation.missing_module(error)
-        or "Action models need Crocoddyl, which is not installed: pip install crocoddyl."
-    ) from error
 
 Floats = NDArray[np.float64]
 

@@ -79,9 +79,7 @@ def independent_states(
     for block in function.inputs:
         columns = drawn[block.name].astype(np.float64).reshape(count, -1)
         if block.sampling is Quantity.POSITION:
-            # Two arrays of positions are drawn alike, and differ in a request.
-            moved = columns * rng.uniform(0.9, 1.1, columns.shape)
-            columns = np.where(turns, rng.uniform(-np.pi, np.pi, columns.shape), moved)
+            columns = np.where(turns, rng.uniform(-np.pi, np.pi, columns.shape), columns)
             for own, _ in rotation_slices(model):
                 columns[:, own] *= rng.uniform(0.9, 1.1, (count, 1))
         elif isinstance(block.sampling, Quantity) and block.sampling.of_links:
