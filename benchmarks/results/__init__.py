@@ -1,0 +1,1 @@
+"""Figures of README and docs/results.md: measured by commands, kept as JSON, written by a program."""
