@@ -1,1 +1,1 @@
-"""Figures of README and docs/results.md: measured by commands, kept as JSON, written by a program."""
+"""Figures of README and docs/results.md: kept as JSON by commands, written by a program."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pinion.functions import DISTRIBUTIONS
@@ -215,117 +216,22 @@ def batches(figures: Figures) -> str:
     return grid(("who", "M^-1", "kind", "machine", *(f"N = {n:,}" for n in SIZES)), rows)
 
 
-HEAD = """# Results
-
-All tables of this page are written by `make results` from records of commands ([results](results)); no figure is
-typed by hand, and a test compares page, records and, where it takes seconds, code. `make results MEASURE=cores`
-measures a record anew (`cores`, `functions`, `promises`, `batches`; the first and third take an hour).
-
-**Nothing here has run in Vivado, on a board or on a GPU.** Cycles and mismatches are of the emitted RTL in
-simulation; DSP blocks, lookup tables and flip-flops are counts of Yosys for UltraScale+, tables, conversions and
-buffers included, nothing placed; clocks are estimates of the mapped netlist with typical nets ([timing](timing.md)).
-"""
-
-CORES = """
-## Cores with a format for each signal
-
-{table}
-{made}
-
-Each gave so many mismatches in 10,000 requests through the RTL, none of them flagged, and one result every `ii`
-cycles. hyq and baxter, its fingers locked, are at the interval that `--ii auto` picks. Errors are those of the worst
-block of results, relative to the block's largest word ([formats](formats.md)). Lookup tables are counted with MUXF7
-and MUXF8, as a vendor's tool maps operand selectors; "as memory" are shift registers and distributed RAM.
-
-## Beside published designs
-
-DSP blocks of `fd_derivatives_from_minv`, which need no clock. Theirs are from vendors' tools, ours from Yosys.
-*Published* stands in the source, *derived* is computed from what it says; `pinion bench core` prints all figures of both
-sides with their sources, and those that need a clock in a table of their own.
-
-{published}
-"""
-
-FUNCTIONS = """
-## Every function in q16.16
-
-As cores for the iiwa14, one result every 8 cycles.
-
-{table}
-{made}
-
-- **Multipliers**: the fewest there can be are ceil(products / 8). Sine and reciprocal units have 12 to 15 small ones of
-  their own. `column` is the 2021 paper's formulation of the gradient (`--derivatives column`), kept so that it exists
-  in RTL too.
-- **Latency** counts the cycles of the schedule, from the first sine being available to the last result. From the first
-  input beat to the last output beat it is about 40 cycles more; `pinion build` says how many.
-- **Error**: of a result block against float64, over 2,000 states of the reference distribution (positions inside the
-  limits, speeds up to the rated ones, accelerations up to 10 rad/s^2), by the exact integers. Several figures are
-  the result blocks in order.
-- **Words**: what is known beforehand does not travel, such as structural zeros and the upper half of symmetric
-  matrices; the driver gives arrays back in their natural shape.
-
-## Other intervals, other robots
-
-`rnea` in q16.16, iiwa14:
-
-{intervals}
-Robots from 1 to 30 joints:
-
-{robots}
-{counted}
-"""
-
-PROMISES = """
-## How exact, on each distribution of states
-
-Each cell is what the build promises and the largest relative error of {states:,} requests that the build has not
-seen, with the share that is flagged. What is flagged is known to be wrong; what is not flagged is inside the promise.
-[Formats](formats.md) says what the distributions are and how promises are made.
-
-{table}
-{made}
-"""
-
-BATCHES = """
-## Batches, from arrays to arrays
-
-Gradients of forward dynamics of an iiwa14, microseconds for a batch of N. Figures of different machines stand beside
-each other and are no ratios. *Model*: the link to a card is a model and its clocks are assumed ([link](link.md)).
-
-{table}
-{made}
-
-Where we lose: behind the vendor's driver a card is slower than our own CPU path at each of these sizes; the fixed
-cost of the driver (25 to 60 us) is the larger part of the model. [Where each backend wins](where-each-backend-wins.md)
-has one request alone, and what does not vary.
-"""
+TEXT = Path(__file__).with_name("page.md")
+"""The page around its tables."""
 
 
 def page() -> str:
     """The whole of docs/results.md."""
     found = {name: record.read() for name, record in RECORDS.items()}
     figures = {name: record["figures"] for name, record in found.items()}
-    made = {name: made_by(RECORDS[name], record) for name, record in found.items()}
-    return (
-        HEAD
-        + "\n![DSP blocks beside published designs, and microseconds of a batch](results/overview.svg)\n"
-        + CORES.format(
-            table=cores(figures["cores"]),
-            made=made["cores"],
-            published=published(figures["cores"]).rstrip("\n"),
-        )
-        + FUNCTIONS.format(
-            table=functions(figures["functions"]),
-            made=made["functions"],
-            intervals=intervals(figures["cores"]),
-            robots=robots(figures["cores"]),
-            counted=made["cores"],
-        )
-        + PROMISES.format(
-            table=promises(figures["promises"]),
-            made=made["promises"],
-            states=figures["promises"]["states"],
-        )
-        + BATCHES.format(table=batches(figures["batches"]), made=made["batches"])
+    return TEXT.read_text(encoding="utf-8").format(
+        cores=cores(figures["cores"]),
+        published=published(figures["cores"]),
+        intervals=intervals(figures["cores"]),
+        robots=robots(figures["cores"]),
+        functions=functions(figures["functions"]),
+        promises=promises(figures["promises"]),
+        states=figures["promises"]["states"],
+        batches=batches(figures["batches"]),
+        **{f"{name}_made": made_by(RECORDS[name], record) for name, record in found.items()},
     )

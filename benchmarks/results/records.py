@@ -33,11 +33,13 @@ class Record:
     name : of its file, without the ending.
     words : of the command, as one types them.
     slow : how long it takes on two idle cores, in words.
+    before : a command that it needs the result of.
     """
 
     name: str
     words: tuple[str, ...]
     slow: str
+    before: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
@@ -80,12 +82,9 @@ class Record:
         RecordError
             The command failed; the record is as it was.
         """
-        start = ["-m", "pinion"] if self.words[0] == "pinion" else []
-        program = [sys.executable, *start, *self.words[1:]]
-        ended = subprocess.run(program, cwd=ROOT, stdout=subprocess.PIPE, check=False)
-        if ended.returncode:
-            raise RecordError(f"'{self.command}' ended with exit code {ended.returncode}.")
-        self.keep(json.loads(ended.stdout))
+        if self.before:
+            _output(self.before)
+        self.keep(json.loads(_output(self.words)))
 
     def keep(self, figures: Mapping[str, Any]) -> None:
         """Write what the command gave, whole or not at all."""
@@ -134,12 +133,28 @@ RECORDS = {
             name="batches",
             words=(
                 *("pinion", "bench", "compare", "iiwa14"),
-                *("fd_derivatives", "fd_derivatives_from_minv", "--largest", "1024", "--json"),
+                *("fd_derivatives", "fd_derivatives_from_minv", "--largest", "1024"),
+                *("--build", "build/results/fd", "--json"),
+            ),
+            before=(
+                *("pinion", "build", "iiwa14", "fd_derivatives_from_minv", "--formats", "auto"),
+                *("-o", "build/results/fd", "--force"),
             ),
             slow="five minutes on an idle machine",
         ),
     )
 }
+
+
+def _output(words: Sequence[str]) -> bytes:
+    """What a command prints; what it says meanwhile goes to the terminal."""
+    start = ["-m", "pinion"] if words[0] == "pinion" else []
+    ended = subprocess.run(
+        [sys.executable, *start, *words[1:]], cwd=ROOT, stdout=subprocess.PIPE, check=False
+    )
+    if ended.returncode:
+        raise RecordError(f"'{' '.join(words)}' ended with exit code {ended.returncode}.")
+    return ended.stdout
 
 
 def chosen(names: Sequence[str]) -> list[Record]:
