@@ -1,4 +1,4 @@
-"""README and docs/results.md say what the records hold, and the cheap part of it what the code gives."""
+"""README and docs/results.md say what the records hold; the cheap part is what the code gives."""
 
 from __future__ import annotations
 
