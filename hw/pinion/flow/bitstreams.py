@@ -72,9 +72,7 @@ def make_bitstream(
     manifest = Manifest.read(folder)
     maker = maker_for(manifest.target)
     check_digests(folder)
-    return maker(
-        Request(folder=folder, manifest=manifest, vivado=vivado, seed=seed, report=report)
-    )
+    return maker(Request(folder=folder, manifest=manifest, vivado=vivado, seed=seed, report=report))
 
 
 def maker_for(target: str) -> Maker:

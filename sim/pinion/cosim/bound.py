@@ -61,9 +61,7 @@ def verify_bounded(
     if bound:
         report("Bounding the errors")
         bounds = build_bounds(folder, distribution)
-    result = verify(
-        folder, distribution=distribution, function=function, report=report, **options
-    )
+    result = verify(folder, distribution=distribution, function=function, report=report, **options)
     return result if bounds is None else result | bound_figures(bounds, result)
 
 

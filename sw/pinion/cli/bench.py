@@ -247,7 +247,8 @@ def _core(json: bool, measure: bool, folder: Path, jobs: int) -> None:
         f"{FUNCTION} in {FORMATS}: schedules, counted without simulation. Operations are products "
         "(mul), products with constants (const), additions, sines and cosines (trig). Hardware is "
         "multipliers (mults; least is ceil(operations / ii)), adders, sine units and words of "
-        "storage. Schedule is its length in cycles, from sine and cosine to the last result; the latency, beats included, is longer."
+        "storage. Schedule is its length in cycles, from sine and cosine to the last result; the "
+        "latency, beats included, is longer."
     )
     bench_core.show_comparison(against)
     _leave(against)
@@ -355,7 +356,8 @@ def _functions(json: bool) -> None:
         "products (mul), products with constants (const), additions, reciprocals (recip), sines "
         "and cosines (trig); in and out are words of a record. Hardware is multipliers (mults; "
         "least is ceil(operations / ii)), adders, units with tables (sines and reciprocals) and "
-        "words of storage. Schedule is its length in cycles, from sine and cosine to the last result; the latency, beats included, is longer. Errors "
+        "words of storage. Schedule is its length in cycles, from sine and cosine to the last "
+        "result; the latency, beats included, is longer. Errors "
         f"are those of the exact integers, on {STATES:,} states of the reference distribution: "
         "the largest of a block, over the largest value of the block, near zero over 1 % of its "
         "usual one at least. budget is how many times "

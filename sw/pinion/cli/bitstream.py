@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .errors import CHECK_FAILED
-from .options import Folder, Json, Quiet
+from .options import Folder, Json
 from .terminal import out, pairs, put_json, steps
 
 
@@ -24,7 +24,6 @@ def command(
         int | None,
         typer.Option(min=0, metavar="S", help="Another try at placing, where timing was missed."),
     ] = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Make the bitstream of a build for a board.
@@ -33,7 +32,7 @@ def command(
     """
     from pinion.flow.bitstreams import make_bitstream
 
-    with steps(quiet=quiet) as report:
+    with steps() as report:
         result = make_bitstream(folder, vivado=vivado, seed=seed, report=report)
     if json:
         put_json(result)

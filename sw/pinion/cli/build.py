@@ -16,7 +16,6 @@ from .options import (
     JointTerms,
     Json,
     Lock,
-    Quiet,
     Robot,
     Snap,
     Tip,
@@ -27,6 +26,7 @@ from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
     from pinion.link import Manifest
+
 
 def command(
     robot: Robot,
@@ -115,7 +115,6 @@ def command(
             metavar="MHZ", help="The core's clock (250; 50 for ulx3s); nothing here confirms it."
         ),
     ] = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Build a core for a function of a robot."""
@@ -126,7 +125,7 @@ def command(
 
     terms: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     cycles_apart, made = interval(ii), row(function, **terms)
-    with steps(quiet=quiet) as progress:
+    with steps() as progress:
         core = api.build(
             robot,
             # A file of the user's is run once.

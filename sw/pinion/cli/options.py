@@ -70,9 +70,6 @@ FrictionWidth = Annotated[
 ]
 FRICTION_WIDTH = 0.05
 """As :mod:`pinion.dynamics.joint_terms` has it, which help pages do not load."""
-Quiet = Annotated[
-    bool, typer.Option("--quiet", help="Say nothing on standard error of how far the work is.")
-]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 

@@ -156,7 +156,13 @@ def _every_distribution(folder: Path, samples: int | None, *, seed: int, json: b
     from pinion.cosim.promises import STATES, check_promises
 
     with steps() as report:
-        result = check_promises(folder, samples=samples or STATES, seed=seed, report=report)
+        result = check_promises(
+            folder,
+            samples=samples or STATES,
+            seed=seed,
+            report=report,
+            advance=report.advance,
+        )
     if json:
         put_json(result)
     else:

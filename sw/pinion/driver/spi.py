@@ -67,9 +67,7 @@ class SpiDevice:
         pinion.link.spi_framing.SpiError
             When the line was disturbed, the card is none or holds another build.
         """
-        given = check_arrays(
-            self.manifest.inputs, by_name(self.manifest.inputs, values, arrays)
-        )
+        given = check_arrays(self.manifest.inputs, by_name(self.manifest.inputs, values, arrays))
         if not given.single:
             raise InputError(
                 f"A batch of {given.count} is given, and an SPI line takes one request at a time: "
