@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 def hardware(made: Design) -> dict[str, Any]:
-    """Operations, units, the schedule's length and words of storage; what an interval needs at least.
+    """Operations, units, the schedule's length, words of storage; what an interval needs at least.
 
     ``multipliers_least`` is what the products would take if every multiplier were always busy.
     """

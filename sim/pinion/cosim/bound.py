@@ -55,7 +55,7 @@ def verify_bounded(
     if bound and function is not None:
         raise BuildError(
             f"A bound is relative to the build's own float graph, and errors would be to "
-            f"'{function.name}': ask for a bound or a function, not both."
+            f"'{function.name}': leave bound (--bound) or function (--function) out."
         )
     bounds = None
     if bound:

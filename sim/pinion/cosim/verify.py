@@ -86,8 +86,9 @@ def verify(
     errors nothing, and no figure of errors counts them.
     ``snapping``: the manifest's, where it has any: errors are relative to the build's own robot.
     ``schedule_cycles``: the datapath's, measured; ``latency_cycles``: from the first input beat to
-    the last output beat. ``ok``: everything holds. On the distribution that the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`),
-    unless explicit blocks were asked for.
+    the last output beat. ``ok``: everything holds. On the distribution that the build is for, the
+    errors' distribution goes into the folder (:mod:`pinion.link.accuracy`), unless explicit blocks
+    were asked for.
 
     Raises
     ------

@@ -123,6 +123,9 @@ class FloatBackend(Closing):
         """Compute a batch, as `run` does."""
         return self.run(*values, **arrays)
 
+    def __repr__(self) -> str:
+        return f"<FloatBackend {self.function!r} of {self.model!r}>"
+
 
 class CardBackend(Closing):
     """A card, simulated or real, that holds a build.
@@ -149,6 +152,9 @@ class CardBackend(Closing):
     def reset_state(self) -> None:
         """Begin a new stream, as :meth:`pinion.driver.Device.reset_state` does."""
         self.device.reset_state()
+
+    def __repr__(self) -> str:
+        return f"<CardBackend {self.device!r} in {str(self.folder)!r}>"
 
     def close(self) -> None:
         """Close the device; a build folder that the backend made for itself goes too."""

@@ -1,9 +1,9 @@
 """How far long work is: percent, step and time left on a terminal, a line now and then in a pipe.
 
 There is one mechanism. Whoever works calls :class:`Steps` with a line where a step begins and,
-where it knows, with the share of the step that is done; or the function of :func:`counted` with how
-many of so many things are finished. A verb of the command line is wrapped in :func:`speaking`, which
-gives it the option ``--quiet``.
+where it knows, with the share of the step that is done; or the function of :func:`counted` with
+how many of so many things are finished. A verb of the command line is wrapped in
+:func:`speaking`, which gives it the option ``--quiet``.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def counted(text: str, *, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def speaking(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """A verb with the option ``--quiet``, under which what it does stays silent until its result."""
+    """A verb with the option ``--quiet``, under which it stays silent until its result."""
     hints = get_type_hints(verb, include_extras=True)
 
     @wraps(verb)

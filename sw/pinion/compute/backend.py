@@ -47,6 +47,9 @@ class CpuBackend(Closing):
         result: Result = self.run(*values, **arrays)
         return result
 
+    def __repr__(self) -> str:
+        return f"<CpuBackend {self.kernel!r}>"
+
 
 def open_backend(
     model: Model,

@@ -41,6 +41,9 @@ class CudaBackend(Closing):
         """Compute a batch, as `run` does."""
         return self.kernel(*values, **arrays)
 
+    def __repr__(self) -> str:
+        return f"<CudaBackend {self.kernel!r}>"
+
     def close(self) -> None:
         """Give the GPU's memory back."""
         self.kernel.close()
