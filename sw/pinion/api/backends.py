@@ -337,12 +337,14 @@ def _holds(folder: Path, *, model: Model, row: Function, wanted: Mapping[str, An
     m = found.manifest
     clock = wanted["clock_mhz"] or find_target(SIM).clock_mhz
     same = {
-        **{key: wanted[key] for key in ("ii", "formats", "objective", "clusters")},
+        **{key: wanted[key] for key in ("ii", "formats", "objective")},
         **{"function": row.name, "target": SIM, "clock_mhz": clock},
         "max_error": wanted_error(wanted["formats"], wanted["max_error"]),
         "budget_distribution": wanted["ranges"] or REFERENCE,
     }
     if any(getattr(m, name) != value for name, value in same.items()):
+        return False
+    if m.options.get("clusters", "none") != wanted["clusters"]:
         return False
     if model_to_dict(coupled(found.model)) != model_to_dict(coupled(model)):
         return False

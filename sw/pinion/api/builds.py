@@ -28,6 +28,7 @@ from pinion.robot import (
     model_from_dict,
     placeholder_sentences,
 )
+from pinion.robot.escaping import one_line
 from pinion.robot.html import html_table
 from pinion.robot.naming import check_names
 
@@ -277,7 +278,7 @@ class BuiltCore:
 
     def __repr__(self) -> str:
         m = self.manifest
-        return (
+        return one_line(
             f"<BuiltCore {m.robot} {m.function} {m.formats} ii={m.ii}, {m.hash:016x}, "
             f"in {str(self.folder)!r}>"
         )
