@@ -19,7 +19,10 @@ PACKAGE = "pinion"
 HARDWARE = ("hls", "gateware", "synthesis", "boards", "flow", "cosim", "card")
 
 # What a user's program imports on a host without the hardware compiler.
-HOST = ("pinion.driver", "pinion.link", "pinion.functions", "pinion.dynamics", "pinion.robot")
+HOST = (
+    *("pinion.driver", "pinion.link", "pinion.functions", "pinion.dynamics", "pinion.robot"),
+    "pinion.api",
+)
 
 
 def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:

@@ -125,7 +125,7 @@ def command(
     made = row(function)
     place = folder or Path("build") / "explore" / identifier(f"{model.name}_{made.name}")
     finished = 0
-    with counted("Exploring", total=len(points), lines=True) as advance:
+    with counted("Exploring", total=len(points)) as advance:
 
         def one_more(row: Mapping[str, Any]) -> None:
             nonlocal finished

@@ -110,22 +110,13 @@ def command(
             )
         _every_distribution(folder, samples, seed=seed, json=json)
         return
-    if bound and function is not None:
-        raise UsageError(
-            f"A bound is relative to the build's own float graph, and errors would be to "
-            f"'{function}': leave --bound or --function out."
-        )
-    from pinion.cosim.bound import bound_figures, build_bounds
-    from pinion.cosim.verify import verify
+    from pinion.cosim.bound import verify_bounded
     from pinion.functions import function as row
 
     with steps() as report:
-        bounds = None
-        if bound:
-            report("Bounding the errors")
-            bounds = build_bounds(folder, distribution)
-        result = verify(
+        result = verify_bounded(
             folder,
+            bound=bound,
             samples=samples or 1000,
             seed=seed,
             distribution=distribution,
@@ -134,8 +125,6 @@ def command(
             function=None if function is None else row(function),
             report=report,
         )
-    if bounds is not None:
-        result |= bound_figures(bounds, result)
     if json:
         put_json(result)
     else:
@@ -167,7 +156,13 @@ def _every_distribution(folder: Path, samples: int | None, *, seed: int, json: b
     from pinion.cosim.promises import STATES, check_promises
 
     with steps() as report:
-        result = check_promises(folder, samples=samples or STATES, seed=seed, report=report)
+        result = check_promises(
+            folder,
+            samples=samples or STATES,
+            seed=seed,
+            report=report,
+            advance=report.advance,
+        )
     if json:
         put_json(result)
     else:
