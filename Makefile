@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s mutants lint format bench clean distclean
+.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s mutants lint format bench results clean distclean
 
 BIN := .venv/bin
 BUILD := build
@@ -41,6 +41,7 @@ help:
 	@echo '  make lint       style, types and floors'
 	@echo '  make format     rewrite the sources in the house style'
 	@echo '  make bench      measure the core'
+	@echo '  make results    write docs/results.md from its records   (MEASURE="cores functions")'
 	@echo '  make setup      only make .venv and install what is missing   (PYTHON=python3.12)'
 	@echo '  make clean      remove what was built             (distclean: .venv as well)'
 
@@ -106,6 +107,11 @@ format: setup
 bench: setup
 	$(RUN) $(BIN)/pinion bench core
 	$(RUN) $(BIN)/pinion bench functions
+
+# Records that MEASURE names are measured anew first: minutes to an hour each.
+MEASURE ?=
+results: setup
+	$(RUN) $(BIN)/python -m benchmarks.results $(MEASURE)
 
 clean:
 	@echo 'clean: build products and caches'
