@@ -17,8 +17,8 @@ LARGEST_PICTURE = 24_000  # bytes
 LATEX = frozenset(
     re.findall(
         r"\w+",
-        "alpha cdot cdots circ ddot delta dot frac ge hat in lceil ldots le left leftarrow lfloor"
-        " log mathrm max min omega Omega partial Pi psi quad rceil rfloor right sum tau times top",
+        "alpha cdot cdots circ ddot delta dot frac ge hat in lambda lceil ldots le left leftarrow"
+        " lfloor log mathrm max min omega Omega partial Pi psi quad rceil rfloor right sum tau times top",
     )
 )
 
