@@ -1,0 +1,40 @@
+"""The notebook as a page, with what its cells printed and drew when ``make notebooks`` ran it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+SOURCE = "docs/start.ipynb"
+EXECUTED = "build/notebooks/start.ipynb"
+
+
+class NotebookError(RuntimeError):
+    """There is no executed notebook; the message says what makes one."""
+
+
+def pages(root: Path) -> dict[str, str | bytes]:
+    """The notebook's page and the pictures on it, by their names in the site.
+
+    Raises
+    ------
+    NotebookError : it was not executed since it was changed.
+    """
+    from nbconvert import MarkdownExporter  # a second of imports, which only this page needs
+
+    place = root / EXECUTED
+    if not place.is_file() or _cells(place) != _cells(root / SOURCE):
+        raise NotebookError(f"'{EXECUTED}' is not what running '{SOURCE}' gives; say: make notebooks")
+    text, resources = MarkdownExporter().from_filename(str(place))
+    made: dict[str, str | bytes] = {"notebook.md": text}
+    for name, content in resources["outputs"].items():
+        made[f"notebook/{name}"] = content
+    for name in resources["outputs"]:
+        made["notebook.md"] = str(made["notebook.md"]).replace(f"]({name})", f"](notebook/{name})")
+    return made
+
+
+def _cells(place: Path) -> list[tuple[str, str]]:
+    """Kind and text of each cell, without what running it added."""
+    cells = json.loads(place.read_text("utf-8"))["cells"]
+    return [(cell["cell_type"], "".join(cell["source"])) for cell in cells]

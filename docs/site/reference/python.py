@@ -1,0 +1,38 @@
+"""The pages of Python's interface: which modules have one; mkdocstrings writes what is in them."""
+
+from __future__ import annotations
+
+# From what most people import to what few do.
+MODULES = {
+    "pinion.api": "one name for every way to compute a function, and functions of one's own",
+    "pinion.driver": "cards: open one, send batches, read its registers",
+    "pinion.robot": "robots from URDF, MJCF and Pinocchio, locked and cut",
+    "pinion.functions": "what can be computed: rows, arrays, results",
+    "pinion.dynamics": "mechanics over an abstract scalar, on floats, batches and symbols",
+    "pinion.dynamics.parallel": "long chains by parallel algorithms",
+    "pinion.control": "motions by optimisation, and model-predictive control",
+    "pinion.compute.cpu": "a function compiled for this machine's processor",
+    "pinion.compute.cuda": "a function compiled for a GPU; it has not run on one",
+    "pinion.compute.parallel": "long chains compiled for a processor",
+    "pinion.compute.torch": "functions of PyTorch with their gradients",
+    "pinion.compute.jax": "functions of JAX with their gradients",
+    "pinion.compute.layouts": "how batches lie in memory",
+    "pinion.flow": "from a robot and a function to a build folder",
+    "pinion.cosim": "RTL against integers, integers against floats",
+    "pinion.synthesis": "what Yosys makes of a core",
+    "pinion.card": "simulated cards and the stand-in for the vendor's driver",
+    "pinion.graph": "the graph of operations that every backend reads",
+    "pinion.hls": "formats, schedule, binding, budgets",
+    "pinion.link": "packets, registers and the files of a build folder",
+    "pinion.fixedpoint": "formats and exact integers",
+    "pinion.report": "tables and pictures from build folders",
+}
+
+
+def pages() -> dict[str, str]:
+    """A page for each module, after the one that lists them."""
+    rows = "".join(f"| [`{name}`]({name}.md) | {what} |\n" for name, what in MODULES.items())
+    made = {"reference/python/index.md": f"# Python\n\n| module | in a line |\n| --- | --- |\n{rows}"}
+    for name in MODULES:
+        made[f"reference/python/{name}.md"] = f"# `{name}`\n\n::: {name}\n"
+    return made
