@@ -56,7 +56,7 @@ def test_demo_in_small(
         assert largest == {word: row["max"] for word, row in figures["error"].items()}
     rnea, crba = done.json["functions"].values()
     assert rnea["multipliers"] <= 60
-    assert 0 < rnea["latency_cycles"] <= 110
+    assert 0 < rnea["schedule_cycles"] <= 110
     assert list(rnea["error"]) == [f"tau[{k}]" for k in range(joints)]
     assert set(rnea["rel_err_max"]) == {"tau"} and set(crba["rel_err_max"]) == {"M"}
     assert set(crba["error"]) <= {f"M[{i},{j}]" for i in range(joints) for j in range(i + 1)}

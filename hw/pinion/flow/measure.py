@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 def hardware(made: Design) -> dict[str, Any]:
-    """Operations, units, latency in cycles and words of storage; what an interval needs at least.
+    """Operations, units, length of the schedule in cycles and words of storage; what an interval needs at least.
 
     ``multipliers_least`` is what the products would take if every multiplier were always busy.
     """
@@ -34,7 +34,7 @@ def hardware(made: Design) -> dict[str, Any]:
         "multipliers": made.multipliers,
         "multipliers_least": -(-(ops["mul"] + ops["mul_const"]) // modulo.ii),
         "adders": made.adders,
-        "latency_cycles": modulo.latency_cycles,
+        "schedule_cycles": modulo.schedule_cycles,
         "registers": made.binding.registers,
     }
 

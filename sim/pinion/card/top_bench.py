@@ -48,7 +48,7 @@ class Bench:
         for name, value in self.host.constants.items():
             await self.host.expect(name, value)
         for row in REGISTERS:
-            if row.kind == "counter" or row.name in ("ERROR", "CONTROL", "LATENCY", "SEQUENCE"):
+            if row.kind == "counter" or row.name in ("ERROR", "CONTROL", "BATCH_CYCLES", "SEQUENCE"):
                 await self.host.expect(row.name, 0)
         for value in (0xA5A5_5A5A, self.rng.getrandbits(32), 0):
             await self.host.put("SCRATCH", value)

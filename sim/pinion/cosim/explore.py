@@ -69,8 +69,8 @@ def explore(
     -------
     One row a point, in the order of the points. What was not measured is None in it.
     ``point`` (its key), ``folder`` (of the build), ``robot``, ``function``, ``options``;
-    ``ii, formats, multipliers, table_multipliers, adders, registers, latency_cycles,
-    total_latency_cycles, clock_mhz`` (assumed), ``results_per_second`` (at that clock);
+    ``ii, formats, multipliers, table_multipliers, adders, registers, schedule_cycles,
+    latency_cycles, clock_mhz`` (assumed), ``results_per_second`` (at that clock);
     ``dsp`` with ``dsp_source`` (``synth`` or ``estimate``), ``lut, memory_lut`` (LUTs as memory),
     ``ff, max_levels``; ``mhz_estimated`` with typical nets and ``slowest_path``, as in the
     ``timing`` of :func:`pinion.synthesis.synth.synth`;
@@ -165,7 +165,7 @@ def _row(
 
 _FIGURES = (
     *("ii", "formats", "multipliers", "table_multipliers", "adders", "registers"),
-    *("latency_cycles", "total_latency_cycles", "clock_mhz", "results_per_second"),
+    *("schedule_cycles", "latency_cycles", "clock_mhz", "results_per_second"),
     *("dsp", "dsp_source", "dsp_estimate", "lut", "memory_lut", "ff", "max_levels"),
     *("mhz_estimated", "slowest_path"),
     *("error_max", "error_median", "error_block", "rel_err_max", "rel_err_median", "flagged"),

@@ -85,7 +85,7 @@ def verify(
     compares may be off, so that floats may decide otherwise; of bits all else holds for them, of
     errors nothing, and no figure of errors counts them.
     ``snapping``: the manifest's, where it has any: errors are relative to the build's own robot.
-    ``latency_cycles``: the datapath's, measured. ``ok``: everything holds. On the distribution that
+    ``schedule_cycles``: the datapath's, measured. ``ok``: everything holds. On the distribution that
     the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`),
     unless explicit blocks were asked for.
 
@@ -378,10 +378,10 @@ def _timing(build: Build, result: StreamResult, unbroken: int, *, paused: bool) 
     inside = int(done[0] - result.launched[0])
     promised = build.schedule["last_beat"]
     return {
-        "latency_cycles": manifest.latency_cycles + inside - promised,
-        "total_latency_cycles": total,
+        "schedule_cycles": manifest.schedule_cycles + inside - promised,
+        "latency_cycles": total,
         "cycles_per_result": rate,
         "simulated_cycles": result.cycles,
         "rate_held": paused
-        or (rate == manifest.ii and inside == promised and total <= manifest.total_latency_cycles),
+        or (rate == manifest.ii and inside == promised and total <= manifest.latency_cycles),
     }

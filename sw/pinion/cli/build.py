@@ -242,8 +242,11 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ("interval", f"one result every {cycles(manifest.ii)}"),
         (
             "latency",
-            f"{manifest.latency_cycles} cycles from sine and cosine to the last result, "
-            f"at most {manifest.total_latency_cycles} from the first beat in to the last beat out",
+            f"at most {manifest.latency_cycles} cycles from the first beat in to the last beat out",
+        ),
+        (
+            "schedule",
+            f"{manifest.schedule_cycles} cycles from sine and cosine to the last result",
         ),
         (
             "records",

@@ -108,8 +108,8 @@ class Manifest:
     clock_mhz : the clock that the build is meant for; assumed, no tool confirmed it.
     inputs, outputs : arrays of the request and result records, in word order.
     lanes_in, beats_in, lanes_out, beats_out : 32-bit words a beat, beats a record.
-    latency_cycles : from the first sine or cosine being available to the last result.
-    total_latency_cycles : from the first input beat to the last output beat on an idle core with
+    schedule_cycles : from the first sine or cosine being available to the last result.
+    latency_cycles : from the first input beat to the last output beat on an idle core with
         a host that is always ready, at the worst phase of the slot counter.
     multipliers, adders, units : hardware of the datapath; ``table_multipliers`` are those inside
         the sine and the reciprocal units.
@@ -150,8 +150,8 @@ class Manifest:
     beats_in: int
     lanes_out: int
     beats_out: int
+    schedule_cycles: int
     latency_cycles: int
-    total_latency_cycles: int
     multipliers: int
     table_multipliers: int
     adders: int
