@@ -23,7 +23,7 @@ def pages(root: Path) -> dict[str, str | bytes]:
     from nbconvert import MarkdownExporter  # a second of imports, which only this page needs
 
     place = root / EXECUTED
-    if not place.is_file() or _cells(place) != _cells(root / SOURCE):
+    if not is_executed(root):
         raise NotebookError(f"'{EXECUTED}' is not what running '{SOURCE}' gives; say: make notebooks")
     text, resources = MarkdownExporter().from_filename(str(place))
     made: dict[str, str | bytes] = {"notebook.md": text}
@@ -32,6 +32,12 @@ def pages(root: Path) -> dict[str, str | bytes]:
     for name in resources["outputs"]:
         made["notebook.md"] = str(made["notebook.md"]).replace(f"]({name})", f"](notebook/{name})")
     return made
+
+
+def is_executed(root: Path) -> bool:
+    """Whether the executed copy is there, and of the same cells as the notebook."""
+    place = root / EXECUTED
+    return place.is_file() and _cells(place) == _cells(root / SOURCE)
 
 
 def _cells(place: Path) -> list[tuple[str, str]]:
