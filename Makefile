@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s mutants lint format bench clean distclean \
+.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s mutants lint format bench results clean distclean \
 	docs notebooks docs-browser
 
 BIN := .venv/bin
@@ -45,6 +45,7 @@ help:
 	@echo '  make docs       the documentation site in build/site, warnings are errors; a minute or two'
 	@echo '  make notebooks  run the notebook of the site anew; a cell that fails, fails it'
 	@echo '  make docs-browser  look at the site in headless Chromium: wide, narrow, light, dark'
+	@echo '  make results    write docs/results.md from its records   (MEASURE="cores functions")'
 	@echo '  make setup      only make .venv and install what is missing   (PYTHON=python3.12)'
 	@echo '  make clean      remove what was built             (distclean: .venv as well)'
 
@@ -120,6 +121,10 @@ notebooks: setup
 
 docs-browser: docs
 	$(RUN) $(BIN)/python -m pytest -p tests.support.progress -m slow tests/docs/test_site_in_a_browser.py $(ARGS)
+# Records that MEASURE names are measured anew first: minutes to an hour each.
+MEASURE ?=
+results: setup
+	$(RUN) $(BIN)/python -m benchmarks.results $(MEASURE)
 
 clean:
 	@echo 'clean: build products and caches'

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -86,16 +87,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/promises"))
     parser.add_argument("--only", default="", help="cores whose name has this in it")
+    parser.add_argument("--json", action="store_true", help="one object in place of the table")
     given = parser.parse_args(arguments)
-    print(f"| core | {' | '.join(DISTRIBUTIONS)} |")
-    print("|---" * (len(DISTRIBUTIONS) + 1) + "|")
-    broken = 0
+    if not given.json:
+        print(f"| core | {' | '.join(DISTRIBUTIONS)} |")
+        print("|---" * (len(DISTRIBUTIONS) + 1) + "|")
+    found = []
     for core in CORES:
         if given.only in core.name:
             result = checked(core, given.folder)
-            broken += not result["ok"]
-            print(row(core, result), flush=True)
-    return int(broken > 0)
+            found.append(described(core, result))
+            if not given.json:
+                print(row(core, result), flush=True)
+    if given.json:
+        figures = {"bench": "promises", "seed": SEED, "states": STATES, "cores": found}
+        print(json.dumps(figures, allow_nan=False))
+    return int(not all(one["ok"] for one in found))
+
+
+def described(core: Core, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a core: what was asked for, its size, its promises and what was found."""
+    return {
+        **{"robot": core.case.robot, "function": core.case.function},
+        **{"objective": core.case.objective, "options": dict(core.options)},
+        **{key: result[key] for key in ("ok", "samples", "distributions")},
+    }
 
 
 if __name__ == "__main__":

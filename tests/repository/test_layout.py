@@ -9,7 +9,7 @@ from pathlib import Path
 
 TOP_LEVEL = {
     *("fixedpoint", "sw", "hw", "sim"),
-    *("constraints", "tests", "benchmarks", "examples", "docs", ".ci"),
+    *("constraints", "tests", "benchmarks", "examples", "docs", ".ci", ".github"),
 }
 
 # Verilog that a person wrote.

@@ -1,0 +1,1 @@
+"""Figures of README and docs/results.md: kept as JSON by commands, written by a program."""

@@ -1,0 +1,60 @@
+"""``python -m benchmarks.results [RECORD...]``: measure records, then write page and picture.
+
+Without records nothing is measured; with ``--check`` nothing is written either, and the exit code
+is 1 when page, picture or README are not what the records give.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .first_page import with_headline
+from .page import page
+from .picture import drawn
+from .records import FOLDER, RECORDS, ROOT, RecordError, chosen
+
+
+def made() -> Mapping[Path, str]:
+    """Every file that the records give, with its text."""
+    readme = ROOT / "README.md"
+    cores, batches = (RECORDS[name].read()["figures"] for name in ("cores", "batches"))
+    return {
+        ROOT / "docs" / "results.md": page(),
+        FOLDER / "overview.svg": drawn(cores, batches),
+        readme: with_headline(readme.read_text(encoding="utf-8"), cores, batches),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, write, or check."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("records", nargs="*", metavar="RECORD", help=", ".join(RECORDS))
+    parser.add_argument("--check", action="store_true", help="write nothing; say what differs")
+    given = parser.parse_args(arguments)
+    try:
+        for record in chosen(given.records):
+            print(f"{record.command}: {record.slow}", file=sys.stderr, flush=True)
+            record.measure()
+        files = made()
+    except (RecordError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    stale = [path for path, text in files.items() if not _same(path, text)]
+    for path in stale:
+        if given.check:
+            print(f"{path.relative_to(ROOT)} is not what the records give: 'make results'.")
+        else:
+            path.write_text(files[path], encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+    return int(given.check and bool(stale))
+
+
+def _same(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The figures of the README: what stands between its two marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pinion.report.table import cell
+
+from .page import GRADIENT, error, grid, ours
+
+_MARKED = re.compile(r"<!-- results: headline -->\n(.*?)<!-- end -->", flags=re.DOTALL)
+
+PAPER = "paper's FPGA"
+
+# The first page compares at this size: the largest that the 2021 paper has.
+N = 128
+
+
+def headline(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
+    """A table of a few lines: what was counted, measured, or modelled, beside others."""
+    own = ours(cores, "iiwa14")
+    designs = [d for d in cores["published"]["design"] if d["robot"] == "iiwa14"]
+    theirs = ", ".join(f"{cell(d['figures']['dsp']['value'])} ({d['name']})" for d in designs)
+    rows: list[tuple[str, str, str]] = [
+        (
+            f"DSP blocks of `{GRADIENT}`, one result every {own['ii']} cycles",
+            f"**{own['dsp']}**, counted",
+            theirs,
+        ),
+        (
+            "largest error of that core, of 10,000 requests",
+            f"{error(own['error_max'])}, {own['mismatches']} bits wrong in simulation",
+            "-",
+        ),
+        (
+            f"{N} gradients on one core of a processor, float32",
+            f"**{_us(batches, 'Pinion CPU, float32, one processor')}**, measured",
+            f"{_us(batches, 'Pinocchio as C by CasADi, float64, one processor')} "
+            "(Pinocchio as C by CasADi, float64, measured beside it)",
+        ),
+        (
+            f"{N} gradients on GPUs",
+            "not run yet",
+            f"{_us(batches, 'GRiD, with copies')} (GRiD, RTX 5090, published 2026)",
+        ),
+        (
+            f"{N} gradients behind PCIe, M^-1 given",
+            f"{_card(batches)}, a model",
+            f"{_us(batches, PAPER, 'M^-1 given')} (RA-L 2021, published)",
+        ),
+    ]
+    return grid(("iiwa14", "Pinion", "others"), rows)
+
+
+def with_headline(text: str, cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
+    """The README with its figures as they are recorded.
+
+    Raises
+    ------
+    ValueError
+        It has not exactly one place for them.
+    """
+    if len(_MARKED.findall(text)) != 1:
+        raise ValueError(
+            "README.md has not exactly one '<!-- results: headline -->' ... '<!-- end -->'."
+        )
+    table = headline(cores, batches)
+    return _MARKED.sub(lambda found: f"<!-- results: headline -->\n{table}<!-- end -->", text)
+
+
+def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str:
+    """Microseconds of a batch by somebody."""
+    found = [
+        row["us_per_batch"]
+        for row in batches["rows"]
+        if (row["by"], row["work"], row["samples"]) == (by, work, N)
+    ]
+    if len(found) != 1:
+        raise ValueError(f"The record of batches has {len(found)} rows of '{by}' with {N} samples.")
+    return f"{found[0]:.3g} us"
+
+
+def _card(batches: Mapping[str, Any]) -> str:
+    """The model's range for the card."""
+    found = [
+        row
+        for row in batches["rows"]
+        if row["label"] == "model" and row["function"] == GRADIENT and row["samples"] == N
+    ]
+    if not found:
+        raise ValueError(f"The record of batches has no model of a card with {N} samples.")
+    least, most = min(row["us_least"] for row in found), max(row["us_per_batch"] for row in found)
+    return f"{least:.0f} to {most:.0f} us"

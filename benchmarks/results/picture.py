@@ -1,0 +1,165 @@
+"""The picture on the first page: blocks beside published designs, and times of a batch.
+
+It is written as text rather than by Matplotlib, whose files differ from version to version: so a
+test can hold the picture against the records letter by letter, and it follows a dark page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from typing import Any
+
+from .page import GRADIENT, ours
+
+N = 128
+"""Gradients of a batch."""
+
+# Who is shown, by the names of `pinion bench compare`, and in which words. Transfers are included.
+SHOWN = {
+    ("Pinion CPU, float32, one processor", "M^-1 computed"): "Pinion, CPU, one core, float32",
+    ("Pinion CPU, float64, one processor", "M^-1 computed"): "Pinion, CPU, one core, float64",
+    ("GRiD, with copies", "M^-1 computed"): "GRiD, GPU RTX 5090",
+    ("paper's GPU", "M^-1 given"): "RA-L 2021, GPU GTX 2080",
+    ("Pinocchio code generation", "M^-1 computed"): "Pinocchio, generated, CPU",
+    ("paper's FPGA", "M^-1 given"): "RA-L 2021, FPGA",
+    ("paper's CPU", "M^-1 given"): "RA-L 2021, CPU, four cores",
+    ("Pinocchio as C by CasADi, float64, one processor", "M^-1 computed"): (
+        "Pinocchio as C by CasADi, one core"
+    ),
+}
+CARD = "Pinion, card behind PCIe: a model"
+
+_COUNTED = {"dsp": "DSP blocks", "lut": "Lookup tables"}
+
+WIDTH, HEIGHT, LINE = 1060, 330, 26
+"""In pixels; LINE is the height of a bar with what is around it."""
+
+_STYLE = """
+text { font: 13px system-ui, sans-serif; fill: #24292f; }
+.title { font-weight: 600; font-size: 14px; }
+.faint { fill: #6e7781; font-size: 12px; }
+.own { fill: #1f7a99; } .model { fill: #8cc3d6; } .others { fill: #b7bdc6; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3; } .faint { fill: #9aa4ae; }
+  .own { fill: #4aa8c7; } .model { fill: #2f6577; } .others { fill: #6b727b; }
+}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bar:
+    """A bar: who, how much, from where on where it is a range, and the class of its colour."""
+
+    name: str
+    value: float
+    least: float | None = None
+    kind: str = "others"
+
+    @property
+    def text(self) -> str:
+        if self.least is not None:
+            return f"{self.least:.0f} to {self.value:.0f}"
+        return f"{self.value:,.0f}" if self.value >= 10 else f"{self.value:.1f}"
+
+
+def drawn(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
+    """The picture as SVG.
+
+    Raises
+    ------
+    ValueError
+        Somebody who is to be shown is not in the records.
+    """
+    lines = []
+    for top, (key, words) in zip((0, 160), _COUNTED.items(), strict=True):
+        bars = _counts(cores, key)
+        largest = max(bar.value for bar in bars)
+        lines += _panel(
+            f"{words} of the gradient's core, iiwa14",
+            "Pinion's are counted by Yosys, the others' published" if top else "",
+            bars,
+            at=(0, top, 150, 225),
+            length=partial(_share, largest),
+        )
+    # The times lie between a few microseconds and a few hundred: each decade is as long.
+    lines += _panel(
+        f"Microseconds for {N} gradients of the iiwa14, transfers included",
+        "logarithmic; Pinion's CPU and CasADi: measured on one machine; others: published",
+        _times(batches),
+        at=(490, 0, 250, 255),
+        length=lambda value: math.log10(value / 2) / math.log10(800 / 2),
+    )
+    body = "\n".join(lines)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">\n'
+        f"<title>Pinion beside others: DSP blocks and times of batches</title>\n"
+        f"<style>{_STYLE}</style>\n{body}\n</svg>\n"
+    )
+
+
+def _share(largest: float, value: float) -> float:
+    return value / largest
+
+
+def _panel(
+    title: str,
+    note: str,
+    bars: Sequence[_Bar],
+    *,
+    at: tuple[int, int, int, int],
+    length: Callable[[float], float],
+) -> list[str]:
+    """Bars under a title; `at`: left and upper edge, widths of the names and the longest bar."""
+    left, above, names, widest = at
+    lines = [f'<text class="title" x="{left + 4}" y="{above + 22}">{escape(title)}</text>']
+    for place, bar in enumerate(bars):
+        top = above + 36 + place * LINE
+        start = left + names
+        width = max(2.0, widest * length(bar.value))
+        lines += [
+            f'<text x="{start - 8}" y="{top + 15}" text-anchor="end">{escape(bar.name)}</text>',
+            f'<rect class="{bar.kind}" x="{start}" y="{top + 2}" width="{width:.1f}" height="18" '
+            'rx="2"/>',
+            f'<text x="{start + width + 6:.1f}" y="{top + 15}">{escape(bar.text)}</text>',
+        ]
+    under = above + 36 + len(bars) * LINE + 18
+    lines.append(f'<text class="faint" x="{left + 4}" y="{under}">{escape(note)}</text>')
+    return lines
+
+
+def _counts(cores: Mapping[str, Any], key: str) -> list[_Bar]:
+    """Our core beside published designs that say how many they have."""
+    designs = [
+        _Bar(name=design["name"], value=design["figures"][key]["value"])
+        for design in cores["published"]["design"]
+        if design["robot"] == "iiwa14" and key in design["figures"]
+    ]
+    row = ours(cores, "iiwa14")
+    # Lookup tables that serve as memory are lookup tables in others' reports too.
+    value = row[key] + (row["memory_lut"] if key == "lut" else 0)
+    own = _Bar(name="Pinion", value=value, kind="own")
+    return [own, *sorted(designs, key=lambda bar: bar.value)]
+
+
+def _times(batches: Mapping[str, Any]) -> list[_Bar]:
+    bars = []
+    for row in batches["rows"]:
+        if row["samples"] != N:
+            continue
+        name = SHOWN.get((row["by"], row["work"]))
+        if name is not None:
+            kind = "own" if name.startswith("Pinion,") else "others"
+            bars.append(_Bar(name=name, value=row["us_per_batch"], kind=kind))
+        elif row["label"] == "model" and row["function"] == GRADIENT:
+            bars.append(
+                _Bar(name=CARD, value=row["us_per_batch"], least=row["us_least"], kind="model")
+            )
+    shown = [bar.name for bar in bars]
+    missing = [name for name in (*SHOWN.values(), CARD) if name not in shown]
+    if missing:
+        raise ValueError(f"The record of batches has no rows of {', '.join(missing)}.")
+    return sorted(bars, key=lambda bar: bar.value)
