@@ -121,6 +121,7 @@ notebooks: setup
 
 docs-browser: docs
 	$(RUN) $(BIN)/python -m pytest -p tests.support.progress -m slow tests/docs/test_site_in_a_browser.py $(ARGS)
+
 # Records that MEASURE names are measured anew first: minutes to an hour each.
 MEASURE ?=
 results: setup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 SOURCE = "docs/start.ipynb"
@@ -26,12 +27,13 @@ def pages(root: Path) -> dict[str, str | bytes]:
     if not is_executed(root):
         raise NotebookError(f"'{EXECUTED}' is not what running '{SOURCE}' gives; say: make notebooks")
     text, resources = MarkdownExporter().from_filename(str(place))
-    made: dict[str, str | bytes] = {"notebook.md": text}
+    # What a cell prints and what it gives, as one block.
+    text = re.sub(r"\n(?:[ \t]*\n){3,}(?=    )", "\n\n", text)
+    made: dict[str, str | bytes] = {}
     for name, content in resources["outputs"].items():
         made[f"notebook/{name}"] = content
-    for name in resources["outputs"]:
-        made["notebook.md"] = str(made["notebook.md"]).replace(f"]({name})", f"](notebook/{name})")
-    return made
+        text = text.replace(f"]({name})", f"](notebook/{name})")
+    return {"notebook.md": text, **made}
 
 
 def is_executed(root: Path) -> bool:
