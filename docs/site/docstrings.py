@@ -1,7 +1,7 @@
 """Sections of docstrings as lists, before mkdocstrings sees them.
 
-Docstrings here say ``name : what it is, with shape and unit``, members of a class under "Members". Parsers of
-NumPy's style take what stands behind the colon for a type; a list says it as it is meant.
+Docstrings here say ``name : what it is, with shape and unit``, members of a class under "Members".
+Parsers of NumPy's style take what stands behind the colon for a type; a list says what is meant.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 r"""Equations as MathML, which browsers set themselves: no script, no letters from elsewhere.
 
-A page writes ``$x$`` within a line, and ``$$ ... $$`` or a fenced block ``math`` on lines of its own,
-which code hosts understand too. ``pymdownx.arithmatex`` finds them and leaves ``\(x\)`` and ``\[x\]``.
+A page writes ``$x$`` within a line, and ``$$ ... $$`` or a fenced block ``math`` on lines of its
+own, which code hosts understand too. ``pymdownx.arithmatex`` finds them and leaves ``\(x\)`` and
+``\[x\]``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def to_mathml(page: str, *, where: str) -> str:
         try:
             made: str = convert(tex, display="block" if block else "inline")
         except Exception as error:  # of many classes, none of them the package's own base
-            raise EquationError(f"{where}: the equation '{tex}' cannot be set: {error!r}.") from error
+            raise EquationError(
+                f"{where}: the equation '{tex}' cannot be set: {error!r}."
+            ) from error
         unknown = UNKNOWN.search(made)
         if unknown:
             raise EquationError(

@@ -1,7 +1,7 @@
-"""What MkDocs calls while it builds the site: generated pages, links that leave ``docs``, equations.
+"""What MkDocs calls while it builds the site: generated pages, links out of ``docs``, equations.
 
-Named by ``mkdocs.yml``. Generated pages exist in the site alone, and are made from the code that they
-describe, so none of them can be out of date.
+Named by ``mkdocs.yml``. Generated pages exist in the site alone, and are made from the code that
+they describe, so none of them can be out of date.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if str(ROOT) not in sys.path:  # `mkdocs build` does not look here, `python -m m
     sys.path.insert(0, str(ROOT))
 
 from docs.site import equations, links, notebook, records, reference  # noqa: E402  after the path
+
 from pinion import installation  # noqa: E402  after the path
 
 # Roles of reStructuredText around a name in a docstring: the name alone says it on a page.
 ROLE = re.compile(r":(?:func|class|meth|mod|data|attr|exc):(?=<code>|<a )")
 
 
-def PRUNE(x): return (ROOT/'docs'/x).exists() or x.startswith(('reference','project','notebook','adr'))
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the version into the foot of the pages, and lists of generated pages into the menu."""
     config.copyright = f"Pinion {installation.version()}, Apache License 2.0"
@@ -36,7 +36,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
-    written = {f.src_uri: Path(f.abs_src_path or "").read_text("utf-8") for f in files if _is_page(f)}
+    written = {
+        f.src_uri: Path(f.abs_src_path or "").read_text("utf-8") for f in files if _is_page(f)
+    }
     shown = links.outside(ROOT, written)
     for name, content in {**_generated(), **shown}.items():
         # Files are reached from the pages that link to them.
@@ -52,7 +54,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Set equations, and let a wide table scroll by itself."""
+    """Set equations, and take the roles of reStructuredText away."""
     del config, files
     html = equations.to_mathml(html, where=page.file.src_uri)
     return ROLE.sub("", html)
@@ -80,9 +82,6 @@ def _menu(nav: list[Any], lists: dict[str, list[Any]]) -> list[Any]:
                 below = _menu(below, lists)
             elif below in lists:
                 below = lists[below]
-            elif not PRUNE(below):
-                continue
             item = {title: below}
-        elif not PRUNE(item): continue
         made.append(item)
     return made

@@ -1,4 +1,4 @@
-"""Links between pages and files: within ``docs`` as they are, out of it to a page that shows the file.
+"""Links between pages and files: within ``docs`` as they are, out of it to a page with the file.
 
 On a code host the link of a page to ``../examples/c`` opens that folder. The site has no such
 folder, so each file that a page links to becomes a page of its own, `files/PATH.md`.
@@ -41,7 +41,7 @@ def outside(root: Path, pages: Mapping[str, str]) -> dict[str, str]:
         for source, name in TOP.items()
         if source.endswith(".md") and name.startswith("project/")
     }
-    for page, text in (pages | made).items():
+    for page, text in {**pages, **made}.items():
         for found in LINK.finditer(FENCED.sub("", text)):
             path = _in_repository(page, found["target"])
             if path is not None and path not in TOP and not path.startswith("docs/"):

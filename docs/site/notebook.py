@@ -25,7 +25,9 @@ def pages(root: Path) -> dict[str, str | bytes]:
 
     place = root / EXECUTED
     if not is_executed(root):
-        raise NotebookError(f"'{EXECUTED}' is not what running '{SOURCE}' gives; say: make notebooks")
+        raise NotebookError(
+            f"'{EXECUTED}' is not what running '{SOURCE}' gives; say: make notebooks"
+        )
     text, resources = MarkdownExporter().from_filename(str(place))
     # What a cell prints and what it gives, as one block.
     text = re.sub(r"\n(?:[ \t]*\n){3,}(?=    )", "\n\n", text)

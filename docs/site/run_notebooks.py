@@ -1,7 +1,8 @@
 """Runs the notebooks of the documentation: ``python -m docs.site.run_notebooks [--missing]``.
 
-Executed copies go into ``build/notebooks``, from where the site takes them. A cell that fails ends the run
-with exit code 1 and its traceback. With ``--missing`` a notebook whose copy is of the same cells is left alone.
+Executed copies go into ``build/notebooks``, from where the site takes them. A cell that fails ends
+the run with exit code 1 and its traceback. With ``--missing`` a notebook whose copy is of the same
+cells is left alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -34,9 +34,8 @@ def execute(source: Path, target: Path) -> None:
     target.unlink(missing_ok=True)
     notebook = nbformat.read(source, as_version=4)
     resources = {"metadata": {"path": str(target.parent)}}
-    # Between two processes of one machine: no port of the network is opened.
-    manager = AsyncKernelManager(kernel_name="python3", transport="ipc")
-    NotebookClient(notebook, km=manager, timeout=LIMIT, resources=resources).execute()
+    client = NotebookClient(notebook, timeout=LIMIT, kernel_name="python3", resources=resources)
+    client.execute()
     nbformat.write(notebook, target)
 
 

@@ -61,7 +61,8 @@ def differences(found: dict[str, Any], keys: dict[str, str]) -> list[str]:
 
 # In the order of the file: what is built first is read by those that follow.
 @pytest.mark.parametrize(
-    "verb", [pytest.param(v, marks=[pytest.mark.slow] if LISTED[v].get("slow") else []) for v in LISTED]
+    "verb",
+    [pytest.param(v, marks=[pytest.mark.slow] if LISTED[v].get("slow") else []) for v in LISTED],
 )
 def test_the_keys_of_a_verb_are_listed(
     verb: str, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

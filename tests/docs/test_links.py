@@ -54,13 +54,15 @@ def test_a_broken_link_is_noticed(link: str, needle: str) -> None:
 
 
 def test_good_links_and_shown_ones_are_left_alone() -> None:
-    page = "[a](docs/graph.md#operations) [b](https://example.org) `[c](gone.md)`\n\n```\n[d](gone.md)\n```\n"
+    page = "[a](docs/graph.md#operations) [b](https://example.org) `[c](gone.md)`\n"
+    page += "\n```\n[d](gone.md)\n```\n"
     assert broken(ROOT, {"page.md": page}) == []
 
 
 def test_anchors_are_those_of_code_hosts() -> None:
     assert slug_of("The `--json` option, and *more*") == "the---json-option-and-more"
-    assert anchors("# A b\n\n## A b\n\n```\n# no\n```\n<a id=\"own\"></a>\n") == {"a-b", "a-b-1", "own"}
+    page = '# A b\n\n## A b\n\n```\n# no\n```\n<a id="own"></a>\n'
+    assert anchors(page) == {"a-b", "a-b-1", "own"}
 
 
 def test_every_page_is_in_the_menu() -> None:

@@ -1,4 +1,4 @@
-"""The built site in headless Chromium, from a folder: wide and narrow, light and dark, and its search.
+"""The built site in headless Chromium, from a folder: wide, narrow, light, dark, and its search.
 
 `make docs-browser` builds the site first; photographs go into ``build/screenshots``.
 """
@@ -111,7 +111,7 @@ def test_pages_are_photographed_as_asked(
 def _search(browser: Browser, words: str) -> list[str]:
     """Titles of what the search of the page finds."""
     browser.open(SITE / "index.html")
-    browser.ask(f"location.hash = ''; document.querySelector('.md-search__input').focus()")
+    browser.ask("location.hash = ''; document.querySelector('.md-search__input').focus()")
     browser.ask(
         "(() => { const box = document.querySelector('.md-search__input');"
         f" box.value = {words!r};"
@@ -154,5 +154,6 @@ def test_the_browser_notices_what_these_tests_look_for(browser: Browser, tmp_pat
     browser.look(width=NARROW[0], height=NARROW[1])
     browser.open(page)
     assert any("DIV.x" in found for found in browser.ask(OVERFLOW))
-    assert {"gone.png", "x.js"} <= {f.split(": ")[0].rsplit("/", 1)[1] for f in browser.trouble.failed}
+    failed = {found.split(": ")[0].rsplit("/", 1)[1] for found in browser.trouble.failed}
+    assert {"gone.png", "x.js"} <= failed
     assert any("nothing_there" in found for found in browser.trouble.errors)

@@ -72,7 +72,7 @@ RULES: dict[str, Rule] = {
     "docs/export.md": Rule(skip={"ExportedCore": "a part of a design of the reader's own"}),
     "docs/faults.md": Rule(builds=IIWA, slow="builds a core"),
     "docs/floating-base.md": Rule(
-        given="import numpy as np; q = np.zeros((3, 19)); q[:, 6] = 1; qd = qdd = np.zeros((3, 18))",
+        given="import numpy as np; q = np.eye(19)[:3] * 0; q[:, 6] = 1; qdd = qd = q[:, 1:]",
         slow="builds a core of a quadruped on a floating base",
     ),
     "docs/mpc.md": Rule(
@@ -171,7 +171,7 @@ def test_blocks_of_a_page_share_a_namespace(tmp_path: Path) -> None:
     assert _run("p.md", list(blocks(page)), Rule(), tmp_path) == ""
 
 
-# ---- the command line ------------------------------------------------------------------------------
+# ---- the command line ----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Code on pages: the blocks of Python, and the lines of the command line.
 
-Blocks of a page become one program whose lines have the numbers that they have on the page, so that a
-traceback names the place to mend.
+Blocks of a page become one program whose lines have the numbers that they have on the page,
+so that a traceback names the place to mend.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ def complaint(verbs: Mapping[str, Any], command: Command) -> str:
     try:
         verbs[verb].make_context(f"pinion {verb}", list(rest))
     except Exception as error:  # the command line's own classes moved between versions of Typer
-        message = str(getattr(error, "format_message", lambda: str(error))())
+        said = getattr(error, "format_message", None)
+        message = str(error if said is None else said())
         left_out = type(error).__name__ == "MissingParameter" or "requires an argument" in message
         return "" if left_out and not command.whole else message
     return ""

@@ -29,11 +29,11 @@ INDEX = """\
 
 | page | made from |
 | --- | --- |
-| [Functions](../functions.md): every function with its arrays, units and frames | the table of functions |
+| [Functions](../functions.md): arrays, units, frames | the table of functions |
 | [Python](python/index.md): what can be imported | docstrings |
 | [Command line](commands.md): every verb and option | `pinion VERB --help` |
-| [JSON keys](json.md): what `--json` prints | a list that tests compare with what is printed |
+| [JSON keys](json.md): what `--json` prints | a list that tests compare with output |
 | [Errors and exit codes](errors.md) | the classes of the errors |
-| [Operations](../graph.md#operations) of the graph that every backend reads | the table of operations |
-| [Packets and registers](../link.md), and [the tables alone](wire.md) | the link's descriptions |
+| [Operations](../graph.md#operations) of the graph | the table of operations |
+| [Packets and registers](../link.md), [the tables alone](wire.md) | the link's descriptions |
 """

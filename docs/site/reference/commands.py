@@ -13,8 +13,8 @@ HEAD = """\
 # Command line
 
 `pinion VERB --help` says the same in a terminal. With `--json` a verb prints one object
-([its keys](json.md)); [exit codes](errors.md) are 0 for good, 1 for a check that failed and 2 for wrong
-input. What a long job says of its progress goes to standard error.
+([its keys](json.md)); [exit codes](errors.md) are 0 for good, 1 for a check that failed and 2 for
+wrong input. What a long job says of its progress goes to standard error.
 
 """
 
@@ -34,8 +34,9 @@ def _verb(name: str, verb: Any) -> str:
     usage = verb.get_usage(context).removeprefix("Usage: ")
     rows = [p.get_help_record(context) for p in verb.get_params(context)]
     table = "".join(f"| {_code(opts)} | {_cell(text)} |\n" for opts, text in filter(None, rows))
+    text = inspect.cleandoc(verb.help)
     return (
-        f"\n## {name}\n\n```text\n{' '.join(usage.split())}\n```\n\n{inspect.cleandoc(verb.help)}\n\n"
+        f"\n## {name}\n\n```text\n{' '.join(usage.split())}\n```\n\n{text}\n\n"
         f"| option | meaning |\n| --- | --- |\n{table}"
     )
 

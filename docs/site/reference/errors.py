@@ -21,13 +21,13 @@ HEAD = """\
 | 2 | the input or the environment is wrong; one sentence on standard error says what to do |
 | 130, 143 | ended by Ctrl-C, by SIGTERM |
 
-The message of each error below is one sentence with the offending value and what to do about it. On the
-command line it is printed and the code is 2; an exception of any other class is a defect of Pinion and
-keeps its traceback. In Python, `except ValueError` catches what the caller can correct, `except RuntimeError`
-what failed in the middle of work: a card, a tool, a simulation.
+The message of each error below is one sentence with the offending value and what to do about it. On
+the command line it is printed and the code is 2; an exception of any other class is a defect of
+Pinion and keeps its traceback. In Python, `except ValueError` catches what the caller can correct,
+`except RuntimeError` what failed in the middle of work: a card, a tool, a simulation.
 
-A `TraceError` is a `TypeError` and a `CheckError` an `AssertionError`: the one speaks to whoever writes a
-function (with file and line), the other says that Pinion contradicted itself.
+A `TraceError` is a `TypeError` and a `CheckError` an `AssertionError`: the one speaks to whoever
+writes a function (with file and line), the other says that Pinion contradicted itself.
 """
 
 
@@ -65,7 +65,7 @@ def _modules() -> list[str]:
     """Modules that define errors, found by their text, so that no other is imported."""
     found = []
     for info in pkgutil.walk_packages(pinion.__path__, "pinion."):
-        spec = info.module_finder.find_spec(info.name, None)  # type: ignore[call-arg]  # of PathEntryFinder
+        spec = info.module_finder.find_spec(info.name, None)
         origin = spec.origin if spec else None
         if origin and origin.endswith(".py"):
             with open(origin, encoding="utf-8") as source:

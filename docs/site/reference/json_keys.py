@@ -1,4 +1,4 @@
-"""The page of the keys of ``--json``, from ``json_keys.toml``, which a test compares with real output."""
+"""The page of the keys of ``--json``, from ``json_keys.toml``, compared with output."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ SOURCE = Path(__file__).with_name("json_keys.toml")
 HEAD = """\
 # JSON keys
 
-`--json` prints one object on standard output, and nothing else there. The list of keys is compared with what
-the verbs print (`tests/docs/test_json_keys.py`). Keys whose meaning begins with *if* are there in that case only.
-`bench` and `demo` print the figures of their tables, `report` those of its builds, `card` the `device` of the
-stand-in, its `prefix` and its `build`, and `bitstream` what its tool reported; they are not listed here. A dot stands for an object within, `[]` for each element of a list, `*` for any name.
+`--json` prints one object on standard output, and nothing else there. The list of keys is compared
+with what the verbs print (`tests/docs/test_json_keys.py`). Keys whose meaning begins with *if* are
+there in that case only. `bench` and `demo` print the figures of their tables, `report` those of its
+builds, `card` the `device` of the stand-in, its `prefix` and its `build`, and `bitstream` what its
+tool reported; they are not listed here.
+
+A dot stands for an object within, `[]` for each element of a list, `*` for any name.
 
 """
 

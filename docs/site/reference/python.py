@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
+# What a page begins with, where the module has it.
+FIRST = ("backend", "function", "open", "load", "solve", "build", "verify", "compile", "dynamics")
+
 # From what most people import to what few do.
 MODULES = {
     "pinion.api": "one name for every way to compute a function, and functions of one's own",
@@ -32,7 +37,20 @@ MODULES = {
 def pages() -> dict[str, str]:
     """A page for each module, after the one that lists them."""
     rows = "".join(f"| [`{name}`]({name}.md) | {what} |\n" for name, what in MODULES.items())
-    made = {"reference/python/index.md": f"# Python\n\n| module | in a line |\n| --- | --- |\n{rows}"}
+    made = {
+        "reference/python/index.md": f"# Python\n\n| module | in a line |\n| --- | --- |\n{rows}"
+    }
     for name in MODULES:
-        made[f"reference/python/{name}.md"] = f"# `{name}`\n\n::: {name}\n"
+        made[f"reference/python/{name}.md"] = f"# `{name}`\n\n::: {name}\n{_order(name)}"
     return made
+
+
+def _order(name: str) -> str:
+    """Options of a module whose most used names come first, else none."""
+    module = import_module(name)
+    first = [n for n in FIRST if n in getattr(module, "__all__", ())]
+    if not first:
+        return ""
+    names = [*first, *(n for n in module.__all__ if n not in first)]
+    listed = "".join(f"        - {n}\n" for n in names)
+    return f"    options:\n      members:\n{listed}"

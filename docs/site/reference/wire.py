@@ -16,8 +16,8 @@ HEADINGS = {
 HEAD = """\
 # Packets and registers
 
-The tables of [the link](../link.md) without its text, from `pinion.link`, which gateware, driver and both
-simulated cards read. Words are little-endian, 32 bits.
+The tables of [the link](../link.md) without its text, from `pinion.link`, which gateware, driver
+and both simulated cards read. Words are little-endian, 32 bits.
 """
 
 
