@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import ast
+from importlib.util import find_spec
+from pathlib import Path
 
 # What a page begins with, where the module has it.
 FIRST = ("backend", "function", "open", "load", "solve", "build", "verify", "compile", "dynamics")
@@ -47,10 +49,21 @@ def pages() -> dict[str, str]:
 
 def _order(name: str) -> str:
     """Options of a module whose most used names come first, else none."""
-    module = import_module(name)
-    first = [n for n in FIRST if n in getattr(module, "__all__", ())]
+    public = _public(name)
+    first = [n for n in FIRST if n in public]
     if not first:
         return ""
-    names = [*first, *(n for n in module.__all__ if n not in first)]
+    names = [*first, *(n for n in public if n not in first)]
     listed = "".join(f"        - {n}\n" for n in names)
     return f"    options:\n      members:\n{listed}"
+
+
+def _public(name: str) -> list[str]:
+    """A module's ``__all__``, read and not run: PyTorch and JAX need not be here."""
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None, f"{name} has no source"
+    for node in ast.parse(Path(spec.origin).read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
