@@ -13,6 +13,7 @@ from . import (
     bench,
     bitstream,
     build,
+    campaign,
     card,
     demo,
     devices,
@@ -45,6 +46,7 @@ app.command("synth")(synth.command)
 app.command("run")(run.command)
 app.command("bench")(bench.command)
 app.command("explore", cls=WithFunctions)(explore.command)
+app.command("campaign")(campaign.command)
 app.command("devices")(devices.command)
 app.command("card")(card.command)
 app.command("bitstream")(bitstream.command)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
 from pinion.robot.escaping import identifier
 
+from .again import again
 from .errors import CHECK_FAILED, UsageError, complain
 from .options import (
     FRICTION_WIDTH,
@@ -227,26 +227,6 @@ def _value(text: str) -> int | float | str:
         except ValueError:
             continue
     return text
-
-
-def again(context: typer.Context) -> str:
-    """The command line that was given, for a shell."""
-    words = ["pinion", context.info_name or "explore"]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
-            continue
-        value = context.params[name]
-        if parameter.param_type_name == "argument":
-            words.append(str(value))
-        elif value is True:
-            words.append(parameter.opts[-1])
-        else:
-            many = value if isinstance(value, list | tuple) else [value]
-            for item in many:
-                words += [parameter.opts[-1], str(item)]
-    return shlex.join(words)
 
 
 def _show(result: Mapping[str, Any], written: Sequence[Path]) -> None:
