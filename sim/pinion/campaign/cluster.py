@@ -100,7 +100,7 @@ def _connected(address: str) -> Iterator[Client]:
 
 
 def resources_of(device: str) -> dict[str, float]:
-    """What a worker with a device says that it has: ``cuda:1`` is one of ``cuda`` and ``cuda:1``."""
+    """What a worker with a device says it has: with ``cuda:1`` one of ``cuda`` and ``cuda:1``."""
     return dict.fromkeys((split_device(device)[0], device), 1.0)
 
 

@@ -31,8 +31,8 @@ def figures(
     or flag differ from the integer model in any bit, None of a device that is that model or has
     none, and ``first_mismatch``, the index of the first; ``flagged``, ``undecided``, ``judged``
     (neither); ``wrong`` of those, with a relative error above ``wrong_above`` or no number;
-    ``outside`` their budget, None where none holds. ``relative`` by block: ``median`` and ``p99`` as
-    the two ends of the bin that they are in (:mod:`.tally`), ``max``, ``at`` (the index of the
+    ``outside`` their budget, None where none holds. ``relative`` by block: ``median`` and ``p99``
+    as the two ends of the bin that they are in (:mod:`.tally`), ``max``, ``at`` (the index of the
     request), ``request`` (its arrays). ``error_max`` by word: ``value``, ``at``, ``budget``.
     ``failures``: sentences by chunk. ``ok``: all chunks are finished and everything holds.
     ``digest`` of all that.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -68,7 +67,9 @@ def judge(
     if answer.bits is not None and not answer.exact:
         expected, should = reference.expected(words)
         differ = (answer.bits != expected).any(axis=1) | (flags != should)
-        tally.count("mismatches", differ if answer.broken is None else differ | answer.broken, start)
+        tally.count(
+            "mismatches", differ if answer.broken is None else differ | answer.broken, start
+        )
     indices = start + np.flatnonzero(good)
     relative = reference.relative_errors(error, floats)
     limit = largest_allowed(plan, reference, fixed=answer.bits is not None)
@@ -119,5 +120,3 @@ def _results(reference: Reference, answers: list[Answer]) -> bytes:
     if flags:
         arrays["saturated"] = np.concatenate(flags)
     return packed(arrays)
-
-

@@ -98,6 +98,8 @@ class BuildParcel:
             pass  # none, or damaged
         unpack(self.files, folder)
         if sha256((folder / DIGESTS).read_bytes()).hexdigest() != self.digest:
-            raise CampaignError(f"The build that arrived in '{folder}' is not {self.digest[:16]}...")
+            raise CampaignError(
+                f"The build that arrived in '{folder}' is not {self.digest[:16]}..."
+            )
         check_digests(folder)
         return folder

@@ -160,7 +160,7 @@ def make_plan(
         chunk=chunk,
         keep=keep,
         max_error=max_error,
-        requests="" if words is None else sha256(np.ascontiguousarray(words)).hexdigest(),
+        requests="" if words is None else sha256(words.tobytes()).hexdigest(),
         **identity(),
     )
 
@@ -182,4 +182,3 @@ def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """What differs between two plans in their dictionary form, for a sentence."""
     names = [name for name in ours if ours.get(name) != theirs.get(name)]
     return ", ".join(f"{n} {theirs.get(n)!r} instead of {ours.get(n)!r}" for n in names)
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ def campaign(
     began = time.perf_counter()
     with Store.open(Path(file), plan) as store:
         there = store.finished()
-        run = {"resumed_chunks": len(there), "workers_used": 0}
+        run: dict[str, Any] = {"resumed_chunks": len(there), "workers_used": 0}
         if len(there) < plan.chunks:
             store.forget_failures()
             parcel = BuildParcel.of(build.folder)
@@ -181,7 +182,8 @@ def _devices(
     kind = split_device(names[0])[0]
     if any(split_device(name)[0] != kind for name in names) or len(set(names)) < len(names):
         raise CampaignError(
-            f"The devices '{device}' are not different ones of one kind: give such as cuda:0,cuda:1."
+            f"The devices '{device}' are not different ones of one kind: give such as "
+            "cuda:0,cuda:1."
         )
     if (scheduler is not None or client is not None) and names != [kind]:
         raise CampaignError(
@@ -206,8 +208,6 @@ def _words(build: Build, arrays: Mapping[str, Any]) -> Words:
         for a in build.manifest.inputs
     }
     return request_words(build.manifest, whole)
-
-
 
 
 class _Run:
@@ -312,24 +312,25 @@ class _Run:
 
     def _take(self, number: int, future: Future) -> bool:
         """Store what came of a chunk; whether it ended its workers."""
-        if future.status == "finished":
+        try:
+            # Where a worker died with the result, this waits until another one has made it again.
             record = future.result()
-            self.store.add(record)
-            self.done += self._states(number)
-            self.fresh += self._states(number)
-            self._tell()
-            return False
-        if future.status in ("cancelled", "lost"):
+        except KilledWorker:
+            return True
+        except CancelledError:
             raise ClusterError(
                 f"The scheduler was lost; {self.done:,} of {self.plan.states:,} states are kept in "
                 f"'{self.store.path}': the same command goes on."
-            )
-        error = future.exception()
-        if isinstance(error, KilledWorker):
-            return True
-        if isinstance(error, ClusterError):
-            raise error
-        self._fail(number, f"Chunk {number}: {_sentence(error)}")
+            ) from None
+        except ClusterError:
+            raise
+        except Exception as error:
+            self._fail(number, f"Chunk {number}: {_sentence(error)}")
+            return False
+        self.store.add(record)
+        self.done += self._states(number)
+        self.fresh += self._states(number)
+        self._tell()
         return False
 
     def _fail(self, number: int, sentence: str) -> None:
@@ -360,7 +361,7 @@ class _Run:
         return stop - start
 
 
-def _sentence(error: BaseException | None) -> str:
+def _sentence(error: BaseException) -> str:
     """What went wrong in a worker, in a line."""
     text = " ".join(str(error).split())
     if type(error).__module__.partition(".")[0] == "pinion":

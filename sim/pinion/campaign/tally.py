@@ -105,9 +105,7 @@ class Tally:
             spread.bins[number] = spread.bins.get(number, 0) + many
         spread.largest.add(*_largest(errors, indices))
 
-    def extremes(
-        self, names: Iterable[str], errors: Floats, indices: NDArray[np.int64]
-    ) -> None:
+    def extremes(self, names: Iterable[str], errors: Floats, indices: NDArray[np.int64]) -> None:
         """Take in absolute errors (n, words) of requests with these indices."""
         for name, column in zip(names, errors.T, strict=True):
             finite = np.isfinite(column)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +16,7 @@ from .again import again
 from .errors import CHECK_FAILED, UsageError, complain
 from .options import Folder, Json, Scheduler, Workers
 from .run import read_arrays
-from .terminal import out, pairs, put_json, say, show, steps
+from .terminal import EVERY, out, pairs, put_json, say, show, steps
 
 if TYPE_CHECKING:
     from pinion.campaign import Progress
@@ -79,17 +81,21 @@ def command(
             f"The workers are those of the scheduler {scheduler}: leave --workers out."
         )
     if source is not None and (distribution, seed) != ("reference", 0):
-        raise UsageError(f"The requests are those of {source}: leave --distribution and --seed out.")
+        raise UsageError(
+            f"The requests are those of {source}: leave --distribution and --seed out."
+        )
     from pinion.campaign import campaign
 
     with steps(lines=True) as report:
-        finished = 0
+        finished, said = 0, time.monotonic()
 
         def progress(now: Progress) -> None:
-            nonlocal finished
+            nonlocal finished, said
             finished = now.done
-            report(progress_words(now))
-            report.advance(now.done / now.states)
+            # A chunk may take milliseconds: a log gets a line now and then.
+            if sys.stderr.isatty() or time.monotonic() - said >= EVERY:
+                said = time.monotonic()
+                report(progress_words(now))
 
         try:
             result = campaign(
@@ -124,7 +130,10 @@ def command(
 
 def progress_words(now: Progress) -> str:
     """How far a campaign is, how fast, and how long it takes."""
-    words = [f"{now.done:,} of {now.states:,} states", f"{now.rate:,.0f}/s"]
+    words = [
+        f"{now.done:,} of {now.states:,} states ({now.done / now.states:.0%})",
+        f"{now.rate:,.0f}/s",
+    ]
     if now.remaining is not None:
         words.append(f"{duration(now.remaining)} left")
     words.append(f"{now.workers} workers")
