@@ -25,6 +25,8 @@ from pinion.robot import load
 from tests.support.campaigns import Command, pid_of, same, survive, wait_until_gone
 from tests.support.poison import POISON, once, poisoned
 
+ROOT = Path(__file__).parents[2]
+
 
 def _figures(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name != "run"}
@@ -54,6 +56,7 @@ def test_a_chunk_that_kills_is_found_and_the_others_are_finished(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "work", poisoned)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     # One more death than the scheduler allows, and again alone.
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
         result = campaign(
@@ -68,10 +71,11 @@ def test_a_chunk_that_kills_is_found_and_the_others_are_finished(
 def test_a_sweep_survives_the_death_of_a_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    points = grid(load("two_link"), "rnea", {"ii": [4, 8]})
+    points = grid(load("two_link"), "rnea", {"ii": [8]})
     measure = Measurements(samples=200)
-    here = explore(points, tmp_path / "here", measure=measure, jobs=2)
+    here = explore(points, tmp_path / "here", measure=measure)
     monkeypatch.setattr(sweeping, "measure_elsewhere", once)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PINION_TEST_MARKS", str(tmp_path))
     with cluster(None, workers=1) as client:
         rows = explore(points, tmp_path / "there", measure=measure, elsewhere=on(client))

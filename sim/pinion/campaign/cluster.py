@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import dask
-from distributed import Client, Nanny, Scheduler, SpecCluster
+from distributed import Client, Scheduler, SpecCluster
 from distributed.security import Security
 
 from pinion.driver.transport import split_device
 
 from .devices import ANYWHERE
 from .errors import ClusterError
+from .local import LocalWorkers
 from .plan import identity
 
 PATIENCE = 30.0
@@ -43,7 +44,7 @@ def cluster(
     Raises
     ------
     ClusterError
-        The scheduler does not answer.
+        The scheduler does not answer, or workers cannot be started.
     """
     # What Dask logs of workers that went is not news: their chunks are done again, which is.
     with dask.config.set({"distributed.logging.distributed": "critical"}):
@@ -53,28 +54,22 @@ def cluster(
             return
         count = len(devices) or workers or len(os.sched_getaffinity(0))
         security = Security.temporary()
-        common = {"protocol": "tls://", "host": "127.0.0.1", "security": security}
-        spec = {
-            number: {
-                "cls": Nanny,
-                "options": {
-                    **common,
-                    "nthreads": 1,
-                    "dashboard": False,
-                    "silence_logs": _QUIET,
-                    "resources": resources_of(devices[number]) if devices else {},
-                },
-            }
-            for number in range(count)
+        head = {
+            "cls": Scheduler,
+            "options": {
+                **{"protocol": "tls://", "host": "127.0.0.1", "port": 0, "security": security},
+                "dashboard": False,
+            },
         }
-        head = {"cls": Scheduler, "options": {**common, "port": 0, "dashboard": False}}
+        given = [resources_of(device) for device in devices] or [{}] * count
         with (
             SpecCluster(
-                workers=spec, scheduler=head, security=security, silence_logs=_QUIET
+                workers={}, scheduler=head, security=security, silence_logs=_QUIET
             ) as local,
-            Client(local, timeout=PATIENCE) as client,
+            LocalWorkers(local.scheduler_address, security, given) as processes,
+            Client(local, timeout=PATIENCE, set_as_default=False) as client,
         ):
-            client.wait_for_workers(1, timeout=10 * PATIENCE)
+            processes.wait()
             yield client
 
 

@@ -13,7 +13,7 @@ from pinion.cosim.verify import FLAGGED_SHARE
 from .devices import BACKENDS, INTEGERS
 from .measure import has_budget, largest_allowed
 from .plan import GIVEN, Plan
-from .tally import Extreme, Tally
+from .tally import Extreme, Spread, Tally
 
 
 def figures(
@@ -67,8 +67,8 @@ def figures(
         "first_outside": total.first["outside"],
         "relative": {
             name: {
-                "median": spread.quantile(0.5),
-                "p99": spread.quantile(0.99),
+                "median": _ends(spread, 0.5),
+                "p99": _ends(spread, 0.99),
                 "max": spread.largest.value,
                 "at": spread.largest.at,
                 "request": request(plan, reference, spread.largest, words),
@@ -96,6 +96,12 @@ def figures(
     )
     text = json.dumps(result, sort_keys=True, allow_nan=False)
     return {**result, "digest": sha256(text.encode()).hexdigest()}
+
+
+def _ends(spread: Spread, share: float) -> list[float] | None:
+    """The bin of a quantile as JSON has it."""
+    found = spread.quantile(share)
+    return None if found is None else list(found)
 
 
 def request(

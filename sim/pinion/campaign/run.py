@@ -273,7 +273,7 @@ class _Run:
         """Chunks through the workers, some at a time; those that ended workers are returned."""
         suspected: list[int] = []
         waiting: dict[str, int] = {}
-        flow = as_completed()
+        flow = as_completed(loop=self.client.loop)
 
         def fill() -> None:
             room = width() - len(waiting)

@@ -39,7 +39,7 @@ def on(client: Client) -> Runner:
             return
         check_workers(client)
         waiting = {}
-        flow = as_completed()
+        flow = as_completed(loop=client.loop)
         for point in points:
             place = place_of(point, folder)
             future = client.submit(
