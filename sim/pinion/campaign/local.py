@@ -103,7 +103,7 @@ class LocalWorkers:
             start_new_session=True,
         )
         assert process.stdin is not None
-        # The pipe stays open: where it ends, the client has ended. A worker that has died already is
+        # The pipe stays open: where it ends, the client has ended. One that has died already is
         # seen at the next look.
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps(given).encode() + b"\n")
