@@ -68,6 +68,18 @@ def test_a_chunk_that_kills_is_found_and_the_others_are_finished(
     assert "states 200 to 299, ended every worker" in result["failures"][str(POISON)]
 
 
+def test_a_sweep_elsewhere_is_one_that_goes_on_here(threads: Client, tmp_path: Path) -> None:
+    points = grid(load("two_link"), "rnea", {"ii": [8]})
+    measure = Measurements(samples=200)
+    (row,) = explore(points, tmp_path, measure=measure, elsewhere=on(threads))
+    assert row["usable"]
+    assert not row["resumed"]
+    assert (Path(row["folder"]) / "core.v").is_file()
+    (again,) = explore(points, tmp_path, measure=measure)
+    assert again == {**row, "resumed": True}
+
+
+@pytest.mark.slow
 def test_a_sweep_survives_the_death_of_a_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,8 @@ def cluster(
         The scheduler does not answer, or workers cannot be started.
     """
     # What Dask logs of workers that went is not news: their chunks are done again, which is.
-    with dask.config.set({"distributed.logging.distributed": "critical"}):
+    quiet = {"distributed.logging.distributed": "critical", "distributed.scheduler.http.routes": []}
+    with dask.config.set({} if scheduler is not None else quiet):
         if scheduler is not None:
             with _connected(scheduler) as client:
                 yield client
@@ -58,7 +59,8 @@ def cluster(
             "cls": Scheduler,
             "options": {
                 **{"protocol": "tls://", "host": "127.0.0.1", "port": 0, "security": security},
-                "dashboard": False,
+                # The pages that it would serve have no certificates; it serves none.
+                **{"dashboard": False, "dashboard_address": "127.0.0.1:0"},
             },
         }
         given = [resources_of(device) for device in devices] or [{}] * count

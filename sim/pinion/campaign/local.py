@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
+import dask
 from distributed import Worker
 from distributed.security import Security
 
@@ -149,13 +150,16 @@ def _last_line(said: IO[bytes]) -> str:
 
 
 async def _serve(given: Mapping[str, Any]) -> None:
+    dask.config.set({"distributed.worker.http.routes": []})
     security = Security(require_encryption=True, **given["security"])
     async with Worker(
         given["address"],
         nthreads=1,
         resources=given["resources"],
         security=security,
+        host="127.0.0.1",
         dashboard=False,
+        dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL,
     ) as worker:
         sys.stdout.buffer.write(_READY)
