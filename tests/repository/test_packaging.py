@@ -25,6 +25,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "pinion.cli": ("cli",),
     "pinion.report": ("cli",),
     "pinion.compute": ("torch", "jax", "cuda"),
+    "pinion.campaign": ("campaign",),
     "pinion.control": ("crocoddyl",),
     "pinion.link": ("fast",),
     "pinion.driver": ("serial",),

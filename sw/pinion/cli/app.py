@@ -15,6 +15,7 @@ from . import (
     bench,
     bitstream,
     build,
+    campaign,
     card,
     demo,
     devices,
@@ -50,6 +51,7 @@ SPEAKING: Mapping[str, Callable[..., Any]] = {
     "run": run.command,
     "bench": bench.command,
     "explore": explore.command,
+    "campaign": campaign.command,
     "card": card.command,
     "bitstream": bitstream.command,
     "export": export.command,
@@ -67,8 +69,8 @@ SHORT: Mapping[str, tuple[Callable[..., Any], str]] = {
 
 # In the order of a user's work.
 for _name in (
-    *("robots", "info", "build", "verify", "synth", "run", "bench", "explore", "devices"),
-    *("card", "bitstream", "report", "export", "demo"),
+    *("robots", "info", "build", "verify", "synth", "run", "bench", "explore", "campaign"),
+    *("devices", "card", "bitstream", "report", "export", "demo"),
 ):
     _verb = SHORT[_name][0] if _name in SHORT else speaking(SPEAKING[_name])
     app.command(_name, cls=LISTED.get(_name, TyperCommand))(_verb)

@@ -70,6 +70,17 @@ FrictionWidth = Annotated[
 ]
 FRICTION_WIDTH = 0.05
 """As :mod:`pinion.dynamics.joint_terms` has it, which help pages do not load."""
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A Dask scheduler, such as tcp://head:8786; else processes of this machine.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Processes of this machine. [default: cores]"),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 
