@@ -96,6 +96,8 @@ MOST = {
     "operational_space_inertia": (634, 46, 543, 11),
     "inverse_operational_space_inertia": (514, 46, 448, 5),
     "euler_step": (1824, 268, 1762, 5),
+    "rnea_second_derivatives": (1351, 312, 1513, 0),
+    "fd_second_derivatives": (3178, 399, 3245, 5),
 }
 
 
