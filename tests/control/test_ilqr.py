@@ -27,7 +27,7 @@ from pinion.robot import load
 
 from .problems import GOAL, reach, small
 
-KINDS: list[dict[str, bool]] = [{}, {"tip": True, "limits": True}]
+KINDS: list[dict[str, bool]] = [{}, {"tip": True, "limits": True}, {"barrier": True}]
 GRIPPER = str(Path(__file__).resolve().parents[2] / "examples/gripper.urdf")
 FINE = Options(tolerance=1e-10)
 
@@ -87,6 +87,15 @@ def test_compiled_iterations_are_those_on_arrays(arm: Plant, kinds: dict[str, bo
         np.testing.assert_allclose(found.x, wanted.x, atol=1e-6)
         np.testing.assert_allclose(found.u, wanted.u, atol=1e-5)
         np.testing.assert_allclose(found.K, wanted.K, rtol=1e-5, atol=1e-6)
+
+
+def test_a_barrier_keeps_motions_inside_the_limits(arm: Plant) -> None:
+    problem = small(barrier=True)
+    free = replace(problem, cost=replace(problem.cost, **{
+        name: replace(getattr(problem.cost, name), barrier=0.0) for name in ("running", "final")
+    }))
+    found, loose = solve(problem, arm), solve(free, arm)
+    assert np.abs(loose.x[..., :2]).max() > 3.1 > np.abs(found.x[..., :2]).max()
 
 
 def test_a_wrong_step_of_a_kernel_shows(arm: Plant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from pinion import dynamics
-from pinion.api import POSITION, VELOCITY, array, clamp, less, reciprocal, select, uniform
+from pinion.api import POSITION, VELOCITY, array, clamp, less, maximum, reciprocal, select, sqrt, uniform
 from pinion.functions import Block, Function
 from pinion.robot import Model
 
-from .cost import Cost, Weights, soft_limits
+from .cost import Cost, Weights, joint_ranges, soft_limits
 
 Rows = list[list[Any]]
 
@@ -44,6 +44,7 @@ def _expansion(
     by_qd: list[Any] = [0.0] * n
     by_qq: Rows = [[0.0] * n for _ in range(n)]
     low, high = soft_limits(model, cost)
+    middle, half = joint_ranges(model)
     for i in range(n):
         off, late = q[i] - at["q_ref"][i], qd[i] - at["qd_ref"][i]
         value = value + 0.5 * weights.q * (off * off) + 0.5 * weights.qd * (late * late)
@@ -57,6 +58,14 @@ def _expansion(
             by_q[i] = by_q[i] + weights.limits * beyond
             outside = less(q[i], ends[0]) | less(ends[1], q[i])
             by_qq[i][i] = by_qq[i][i] + select(outside, weights.limits, 0.0)
+        if weights.barrier and np.isfinite(half[i]):
+            wide = float(half[i])
+            share = (q[i] - float(middle[i])) * (1.0 / wide)
+            found, slope, curve = _barrier(1.0 - share * share, cost.margin)
+            value = value + weights.barrier * found
+            by_q[i] = by_q[i] - (2.0 * weights.barrier / wide) * (share * slope)
+            bent = 2.0 * (share * share) * curve - slope
+            by_qq[i][i] = by_qq[i][i] + (2.0 * weights.barrier / wide**2) * bent
     if weights.tip:
         _, place = dynamics.frame_placement_scalars(model, q, cost.frame, region=region)
         jacobian = dynamics.frame_jacobian_scalars(
@@ -73,6 +82,35 @@ def _expansion(
                 by_qq[i][j] = by_qq[i][j] + more
                 by_qq[j][i] = by_qq[i][j]
     return value, by_q, by_qd, by_qq
+
+
+def _barrier(w: Any, margin: float) -> tuple[Any, Any, Any]:
+    """What :func:`.cost.barrier` is, over any scalar."""
+    kept = maximum(w, margin)
+    inverse = reciprocal(kept)
+    inside = less(margin, w)
+    off = (w - 2.0 * margin) * (1.0 / margin)
+    beyond = 0.5 * (off * off - 1.0) - float(np.log(margin))
+    return (
+        select(inside, 0.0 - _logarithm(kept), beyond),
+        select(inside, 0.0 - inverse, off * (1.0 / margin)),
+        select(inside, inverse * inverse, 1.0 / margin**2),
+    )
+
+
+def _logarithm(x: Any) -> Any:
+    """Natural logarithm of a number between 1e-4 and 1, within 3e-14; there is no such operation.
+
+    ``log x = 32 artanh t`` with ``t = (r - 1) / (r + 1)`` and r the sixteenth root of x: t^2 is
+    below 0.08, and twelve terms of the series are enough.
+    """
+    root = sqrt(sqrt(sqrt(sqrt(x))))
+    t = (root - 1.0) * reciprocal(root + 1.0)
+    square = t * t
+    total: Any = 1.0 / 23.0
+    for odd in range(21, 0, -2):
+        total = total * square + 1.0 / odd
+    return 32.0 * (t * total)
 
 
 def references(cost: Cost) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from pinion.functions import SUBJECTS, Block, Function, function, sample
 from pinion.functions.partitions import PARTITIONS
 from pinion.robot import load
 from tests.support.cuda_threads import on_host, run_threads
+from tests.support.rows import SECOND_ORDER
 
 pytestmark = [
     pytest.mark.skipif(
@@ -239,3 +240,9 @@ def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> No
 def test_every_function(tmp_path: Path, robot: str, name: str, dtype: str) -> None:
     row = function(name)
     same_as_processor(robot, row, printed(robot, row, dtype, "aos"), tmp_path)
+
+
+@pytest.mark.parametrize("name", SECOND_ORDER)
+def test_second_derivatives(tmp_path: Path, name: str) -> None:
+    row = function(name)
+    same_as_processor("two_link", row, printed("two_link", row, "float64", "aos"), tmp_path)
