@@ -1,6 +1,6 @@
 r"""The steps of an iteration as functions of scalars: traced, printed and compiled like dynamics.
 
-Three functions of a robot and a cost, each of one problem at one knot, for batches of problems:
+Functions of a robot and a cost, each of one problem at one knot, for batches of problems:
 
 - ``final``: value, gradient and Hessian of the last knot's cost.
 - ``riccati``: a step of the backward pass. With h the step's length, F = [dqdd/dq, dqdd/dqd] and
@@ -11,6 +11,7 @@ Three functions of a robot and a cost, each of one problem at one knot, for batc
 
   where no product with A or B is left: 5,100 multiplications for seven joints in place of 14,000.
 - ``roll``: a step of a trial: feedback, forward dynamics, and what the knot costs.
+- ``stage``: dynamics, their gradient, and the running cost expanded, for solvers of other kinds.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from pinion import dynamics
-from pinion.api import POSITION, VELOCITY, array, clamp, less, maximum, reciprocal, select, sqrt, uniform
+from pinion.api import EFFORT, POSITION, VELOCITY, array, clamp, less, maximum, reciprocal, select, sqrt, uniform
 from pinion.functions import Block, Function
 from pinion.robot import Model
 
@@ -152,6 +153,63 @@ def final_function(model: Model, cost: Cost) -> Function:
         final,
         inputs={**_state_arrays(), **_reference_arrays(cost)},
         outputs={"value": array(), "v": array(m), "V": array(m, m, symmetric=True)},
+    )
+
+
+def stage_function(model: Model, cost: Cost, dt: float) -> Function:
+    """A knot of q, qd, tau and references: a semi-implicit step with A and B, the cost expanded."""
+    n = model.nv
+
+    def stage(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
+        q, qd, tau = given["q"], given["qd"], given["tau"]
+        found = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region)
+        value, by_q, by_qd, by_qq = _expansion(model, cost, cost.running, q, qd, given, region)
+        own = cost.running.tau
+        over = [tau[i] - given["tau_ref"][i] for i in range(n)]
+        qd_next = [qd[i] + dt * found.qdd[i] for i in range(n)]
+        lower, upper = [], []
+        for i in range(n):
+            row = [dt * x for x in (*found.dqdd_dq[i], *found.dqdd_dqd[i])]
+            row[n + i] = row[n + i] + 1.0
+            above = [dt * x for x in row]
+            above[i] = above[i] + 1.0
+            lower.append(row)
+            upper.append(above)
+        pushed = [[dt * x for x in row] for row in found.minv]
+        return {
+            "qdd": found.qdd,
+            "q_next": [q[i] + dt * qd_next[i] for i in range(n)],
+            "qd_next": qd_next,
+            "A": upper + lower,
+            "B": [[dt * x for x in row] for row in pushed] + pushed,
+            "value": value + 0.5 * own * _dot(over, over),
+            "by_x": [*by_q, *by_qd],
+            "by_u": [own * x for x in over],
+            "by_xx": _blocks(by_qq, cost.running.qd),
+        }
+
+    return _made(
+        "stage",
+        "dynamics with their gradient, and a running cost with its gradient and Hessian",
+        stage,
+        inputs={
+            **_state_arrays(),
+            "tau": array("nv", unit="N m", sampling=EFFORT),
+            **_reference_arrays(cost),
+            "tau_ref": array("nv", unit="N m", sampling=_ANY),
+        },
+        outputs={
+            "qdd": array("nv", unit="rad/s^2"),
+            "q_next": array("nq", unit="rad"),
+            "qd_next": array("nv", unit="rad/s"),
+            "A": array(2 * n, 2 * n),
+            "B": array(2 * n, n),
+            "value": array(),
+            "by_x": array(2 * n),
+            "by_u": array(n),
+            "by_xx": array(2 * n, 2 * n, symmetric=True),
+        },
+        joint_space=not cost.has_tip,
     )
 
 
