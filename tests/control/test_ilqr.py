@@ -89,6 +89,44 @@ def test_compiled_iterations_are_those_on_arrays(arm: Plant, kinds: dict[str, bo
         np.testing.assert_allclose(found.K, wanted.K, rtol=1e-5, atol=1e-6)
 
 
+def feedback_error(plant: Plant, *, second_order: bool) -> float:
+    """How far the first feedback is from how the optimal effort changes with the start, relative.
+
+    Second derivatives of steps make it exact; without them it is of a model that lacks curvature.
+    """
+    problem = small(1)
+    far = replace(problem, start=problem.start + np.array([[0.0, 0.0, 4.0, -6.0]]))
+
+    def found(start: np.ndarray) -> Solution:
+        fine = Options(tolerance=1e-15, iterations=300)
+        moved = replace(far, start=start)
+        return solve(moved, plant, options=fine, second_order=second_order)
+
+    K = found(far.start).K[0, 0]
+    want = np.empty_like(K)
+    for i in range(4):
+        tiny = np.zeros((1, 4))
+        tiny[0, i] = 1e-4
+        up, down = (found(far.start + sign * tiny).u[0, 0] for sign in (1, -1))
+        want[:, i] = (down - up) / 2e-4
+    return float(np.abs(K - want).max() / np.abs(want).max())
+
+
+def test_second_order_feedback_is_how_the_optimum_moves(arm: Plant) -> None:
+    assert feedback_error(arm, second_order=True) < 1e-4
+    assert feedback_error(arm, second_order=False) > 1e-2
+
+
+def test_second_order_needs_the_serial_pass_and_one_stage() -> None:
+    problem = small(1)
+    with Plant.open("two_link", dt=0.02, device="float") as plant:
+        with pytest.raises(ControlError, match="not for 'parallel' and 'semi_implicit'"):
+            solve(problem, plant, backward="parallel", second_order=True)
+    with Plant.open("two_link", dt=0.02, device="float", method="rk4") as plant:
+        with pytest.raises(ControlError, match="not for 'serial' and 'rk4'"):
+            solve(problem, plant, second_order=True)
+
+
 def test_a_barrier_keeps_motions_inside_the_limits(arm: Plant) -> None:
     problem = small(barrier=True)
     free = replace(problem, cost=replace(problem.cost, **{
