@@ -13,7 +13,7 @@ from pinion.functions import FUNCTIONS, sample
 from tests.support.rows import NEW, has, robot
 
 # The first has a scalar input and results of every shape.
-QUICK = (("leg", "euler_step"), ("leg", "fd_second_derivatives"))
+QUICK = (("leg", "euler_step"), ("leg", "rnea_second_derivatives"))
 SLOW = [(name, row) for name in ("iiwa14", "hyq") for row in NEW if has(name, row)]
 
 

@@ -129,9 +129,16 @@ def test_second_order_needs_the_serial_pass_and_one_stage() -> None:
 
 def test_a_barrier_keeps_motions_inside_the_limits(arm: Plant) -> None:
     problem = small(barrier=True)
-    free = replace(problem, cost=replace(problem.cost, **{
-        name: replace(getattr(problem.cost, name), barrier=0.0) for name in ("running", "final")
-    }))
+    free = replace(
+        problem,
+        cost=replace(
+            problem.cost,
+            **{
+                name: replace(getattr(problem.cost, name), barrier=0.0)
+                for name in ("running", "final")
+            },
+        ),
+    )
     found, loose = solve(problem, arm), solve(free, arm)
     assert np.abs(loose.x[..., :2]).max() > 3.1 > np.abs(found.x[..., :2]).max()
 

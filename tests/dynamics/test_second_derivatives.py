@@ -74,9 +74,7 @@ def complex_steps(gradient: Any, n: int, q: Array, qd: Array, third: Array) -> l
         step = np.zeros(n, dtype=np.complex128)
         step[i] = TINY * 1j
         by_q, by_qd, by_third = gradient(q + step, qd + 0j, third + 0j)
-        found[0][i], found[1][i], found[3][i] = (
-            x.imag / TINY for x in (by_q, by_qd, by_third)
-        )
+        found[0][i], found[1][i], found[3][i] = (x.imag / TINY for x in (by_q, by_qd, by_third))
         found[2][i] = gradient(q + 0j, qd + step, third + 0j)[1].imag / TINY
     return found
 
@@ -172,6 +170,4 @@ def test_a_joint_of_several_positions_is_a_sentence() -> None:
     model = load("hyq", floating_base=True)
     values = [0.0] * model.nv
     with pytest.raises(dynamics.DynamicsError, match="second derivatives are by the positions of"):
-        dynamics.rnea_second_derivatives_scalars(
-            model, [0.0] * model.nq, values, values, values
-        )
+        dynamics.rnea_second_derivatives_scalars(model, [0.0] * model.nq, values, values, values)

@@ -23,7 +23,19 @@ from typing import Any
 import numpy as np
 
 from pinion import dynamics
-from pinion.api import EFFORT, POSITION, VELOCITY, array, clamp, less, maximum, reciprocal, select, sqrt, uniform
+from pinion.api import (
+    EFFORT,
+    POSITION,
+    VELOCITY,
+    array,
+    clamp,
+    less,
+    maximum,
+    reciprocal,
+    select,
+    sqrt,
+    uniform,
+)
 from pinion.functions import Block, Function
 from pinion.robot import Model
 
