@@ -202,7 +202,11 @@ def _no_schedule_is_shorter(draw: Random) -> None:
 
 
 DIVIDING = ("minv", "aba", "aba_fext", "fd_derivatives", "euler_step")
-DIVIDING += ("operational_space_inertia", "inverse_operational_space_inertia")
+DIVIDING += (
+    "fd_second_derivatives",
+    "operational_space_inertia",
+    "inverse_operational_space_inertia",
+)
 UNITS_OF_OPS = {"sincos": "trig", "reciprocal": "reciprocal"}
 
 

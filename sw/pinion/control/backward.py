@@ -63,8 +63,13 @@ class Feedback:
     levels: int
 
 
-def recursion(problem: Quadratic) -> Feedback:
-    """Feedback by Riccati's recursion."""
+Bend = Callable[[int, Floats], tuple[Floats, Floats]]
+"""Second derivatives of a step: takes a knot and the value's gradient (n, m) behind it, of which
+they are a sum, and returns those by x twice (n, m, m) and by u and x (n, p, m)."""
+
+
+def recursion(problem: Quadratic, bend: Bend | None = None) -> Feedback:
+    """Feedback by Riccati's recursion; with ``bend`` that of differential dynamic programming."""
     A, B = problem.A, problem.B
     count, knots, m, p = B.shape
     V, v = problem.Q[:, -1], problem.q[:, -1]
@@ -74,13 +79,17 @@ def recursion(problem: Quadratic) -> Feedback:
     for at in reversed(range(knots)):
         ahead = np.swapaxes(B[:, at], 1, 2) @ V
         by_uu, by_ux, by_u = _expanded(problem, at, ahead, v)
+        own = problem.Q[:, at]
+        if bend is not None:
+            by_xx, more = bend(at, v)
+            own, by_ux = own + by_xx, by_ux + more
         gain, fine = _solved(by_uu, np.concatenate([by_ux, by_u[..., None]], axis=-1))
         good &= fine
         K[:, at], k[:, at] = gain[..., :m], gain[..., m]
         slope += np.einsum("ni,ni->n", k[:, at], by_u)
         curve += np.einsum("ni,nij,nj->n", k[:, at], by_uu, k[:, at])
         back = np.swapaxes(A[:, at], 1, 2)
-        V = problem.Q[:, at] + back @ V @ A[:, at] - np.swapaxes(by_ux, 1, 2) @ K[:, at]
+        V = own + back @ V @ A[:, at] - np.swapaxes(by_ux, 1, 2) @ K[:, at]
         V = (V + np.swapaxes(V, 1, 2)) / 2
         v = (
             problem.q[:, at]

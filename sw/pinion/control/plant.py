@@ -237,6 +237,14 @@ def forward_of(model: Model, device: str = "cpu") -> Backend:
     return Float64(model, row) if device == "float" else backend(model, row, device="cpu")
 
 
+def second_of(plant: Plant) -> Backend:
+    """Second derivatives of forward dynamics in float64: the float model where the plant's is."""
+    row = row_of("fd_second_derivatives")
+    if isinstance(plant.forward, Float64):
+        return Float64(plant.model, row)
+    return backend(plant.model, row, device="cpu")
+
+
 class Float64(Closing):
     """A function's float model on float64 requests; a card, and its model, would get float32."""
 
