@@ -23,6 +23,7 @@ from .options import (
     load_both,
     names,
 )
+from .task import task_goal, task_sentence
 from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
@@ -64,6 +65,14 @@ def command(
             help="Largest error of a result block, relative to its largest word: what auto chooses "
             "the formats for (1e-3; 5e-2 with auto18), and what a uniform format has to pass "
             "(1e-2).",
+        ),
+    ] = None,
+    task: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With auto, in place of --max-error: the cheapest formats with which a closed loop "
+            "does this task (examples/tasks), within the loss that it states.",
         ),
     ] = None,
     ranges: Annotated[
@@ -159,6 +168,8 @@ def command(
             accept_inertia=accept_inertia,
             snap=snap,
         )
+        variant_of = {"derivatives": derivatives, "outputs": names(outputs)}
+        goal = None if task is None else task_goal(task, model, wanted, variant_of, terms, report)
         manifest = build(
             model,
             wanted,
@@ -175,6 +186,7 @@ def command(
             outputs=names(outputs),
             as_read=as_read,
             **terms,
+            goal=goal,
             designed=compared,
             report=report,
             advance=progress.advance,
@@ -213,6 +225,8 @@ def command(
         say(snapping_sentence(made.name, manifest.snapping))
     for text in (*kept, *(other.sentence(manifest.formats) for other in others)):
         say(text)
+    if manifest.task:
+        say(task_sentence(manifest))
     console.print(f"Written to {folder}. Next: pinion verify {folder}")
 
 

@@ -14,7 +14,8 @@ from .cost import Cost, Weights
 from .errors import ControlError
 from .motion import Motion, figure_eight, follow
 from .mpc import Mpc
-from .mujoco_robot import Disturbance, MujocoRobot
+from .disturbance import Disturbance
+from .mujoco_robot import MujocoRobot
 from .plant import Plant, forward_of, gradient_row
 
 
