@@ -359,9 +359,7 @@ def build(
     if search is not None:
         wanted = stated(measured, home=home, name=search.goal.name)
         assert plan.saved is not None
-        plan = replace(
-            plan, saved=replace(plan.saved, max_error=wanted, task=search.goal.name)
-        )
+        plan = replace(plan, saved=replace(plan.saved, max_error=wanted, task=search.goal.name))
         record = task_record(search)
         formats = record["formats"]
     report("Elaborating the gateware")

@@ -125,6 +125,7 @@ class Tried:
         selectors, wires and registers grow with.
     outcome : of the measure.
     held : whether the loss is at most the stated one.
+    refused : why such formats cannot be made, as a sentence; then the loss is NaN.
     """
 
     words: Words
@@ -132,6 +133,7 @@ class Tried:
     bits: int
     outcome: Outcome
     held: bool
+    refused: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
@@ -144,6 +146,7 @@ class Tried:
             "bits": self.bits,
             "loss": float(f"{loss:.6g}") if math.isfinite(loss) else None,
             "held": self.held,
+            **({"refused": self.refused} if self.refused else {}),
             **{name: float(f"{value:.6g}") for name, value in self.outcome.figures.items()},
         }
 
@@ -312,9 +315,7 @@ class TaskSearch:
                 low = middle + 1
         while low < len(ladder):
             here = self._measured(ladder[low])
-            if here.held and (
-                low + 1 == len(ladder) or self._measured(ladder[low + 1]).held
-            ):
+            if here.held and (low + 1 == len(ladder) or self._measured(ladder[low + 1]).held):
                 return here
             low += 1
         return None
@@ -331,13 +332,13 @@ class TaskSearch:
                 high = middle
             else:
                 low = middle + 1
-        if not 0 < low:
+        if not low > 0:
             return
         # One bit less did not hold for all products; with wide ports for some it may.
         for share in WIDE_SHARES[:-1]:
             mixed = replace(ports[low - 1], share=share)
             best = min(t.bits for t in self.tried if t.held and t.words.wide == words.wide)
-            if self._left and self._cost(mixed)[1] < best and self._measured(mixed).held:
+            if self._left and self._cheaper(mixed, best) and self._measured(mixed).held:
                 return
 
     @property
@@ -354,7 +355,16 @@ class TaskSearch:
                 "as its 'evaluations' allow, and none of them is known to be the cheapest: allow "
                 "more."
             )
-        blocks, bits = self._cost(words)
+        try:
+            blocks, bits = self._cost(words)
+        except ValueError as error:  # a constant that no such word holds
+            nothing = Outcome(loss=math.nan)
+            refused = Tried(
+                words=words, blocks=0, bits=0, outcome=nothing, held=False, refused=str(error)
+            )
+            self.tried.append(refused)
+            self.report(f"{words}: {error}")
+            return refused
         outcome = self.goal.measure(self._candidate(self._lowered[words][0], self._constants))
         found = Tried(
             words=words,
@@ -370,6 +380,12 @@ class TaskSearch:
             f"{verdict}"
         )
         return found
+
+    def _cheaper(self, words: Words, bits: int) -> bool:
+        try:
+            return self._cost(words)[1] < bits
+        except ValueError:
+            return False
 
     def _cost(self, words: Words) -> tuple[int, int]:
         """Estimated blocks and bits; nothing is scheduled."""

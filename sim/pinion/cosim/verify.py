@@ -86,8 +86,8 @@ def verify(
     compares may be off, so that floats may decide otherwise; of bits all else holds for them, of
     errors nothing, and no figure of errors counts them.
     ``snapping``: the manifest's, where it has any: errors are relative to the build's own robot.
-    ``task``, where one chose the formats: its losses, stated and measured at the build, which are not
-    measured again, and ``task_broken``: what does not hold together in them, as a sentence.
+    ``task``, where one chose the formats: its losses, stated and measured at the build, which are
+    not measured again, and ``task_broken``: what does not hold together in them, as a sentence.
     ``latency_cycles``: the datapath's, measured. ``ok``: everything holds. On the distribution that
     the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`),
     unless explicit blocks were asked for.

@@ -71,8 +71,8 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With auto, in place of --max-error: the cheapest formats with which a closed loop "
-            "does this task (examples/tasks), within the loss that it states.",
+            help="With auto, in place of --max-error: the cheapest formats with which a closed "
+            "loop does this task (as in examples/tasks) within the loss that it states.",
         ),
     ] = None,
     ranges: Annotated[

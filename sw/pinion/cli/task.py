@@ -34,8 +34,8 @@ def task_goal(
     """
     from pinion.control.task import read_task
     from pinion.control.tracking_loss import TrackingLoss
-    from pinion.functions import row_of
     from pinion.functions import function as named_function
+    from pinion.functions import row_of
 
     task = read_task(path)
     row = named_function(wanted, **variant) if isinstance(wanted, str) else row_of(wanted)

@@ -11,10 +11,10 @@ from pinion.functions import Backend
 from pinion.robot import Model, load, tip_of
 
 from .cost import Cost, Weights
+from .disturbance import Disturbance
 from .errors import ControlError
 from .motion import Motion, figure_eight, follow
 from .mpc import Mpc
-from .disturbance import Disturbance
 from .mujoco_robot import MujocoRobot
 from .plant import Plant, forward_of, gradient_row
 

@@ -168,8 +168,8 @@ def parse_task(text: str, *, where: str) -> Task:
     held_out = tuple(_motion(t, drawn.data) for t in top.tables("held_out"))
     if not held_out:
         raise ControlError(
-            f"The task {where!a} has no [[held_out]]: name a motion that formats are not chosen on, "
-            "such as 'seed = 2', so that the choice is judged by something it has not seen."
+            f"The task {where!a} has no [[held_out]]: name a motion that formats are not "
+            "chosen on, such as 'seed = 2', so that the choice is judged by what it has not seen."
         )
     if motion in held_out:
         raise ControlError(

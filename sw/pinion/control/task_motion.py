@@ -1,4 +1,4 @@
-"""A task's motions for one robot: postures and targets drawn by seeds, sizes that fit its limits."""
+"""A task's motions for one robot: postures and targets of its seeds, sizes that fit its limits."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def _figure(
 ) -> tuple[Motion, float]:
     tip = tip_of(model)
     postures = _postures(model, wanted.seed)
-    J = np.asarray(
-        dynamics.frame_jacobian(model, postures, tip, reference="local_world_aligned")
-    )[:, 3:]
+    J = np.asarray(dynamics.frame_jacobian(model, postures, tip, reference="local_world_aligned"))[
+        :, 3:
+    ]
     left, sizes, _ = np.linalg.svd(J)
     if sizes.shape[1] < 2 or not (sizes[:, 1] > 1e-6).any():
         raise ControlError(
-            f"The tip of {model.name} moves on a line alone, so that it draws no figure-eight: give "
-            "a task of the kind 'reach'."
+            f"The tip of {model.name} moves on a line alone, so that it draws no figure-eight: "
+            "give a task of the kind 'reach'."
         )
     best = int(np.argmax(sizes[:, 0] * sizes[:, 1]))
     places = np.asarray(dynamics.frame_placement(model, postures, tip)[1])
@@ -131,7 +131,9 @@ def _reach(wanted: TaskMotion, model: Model, period: float, horizon: float) -> t
     leg = wanted.duration / wanted.targets
     stops = np.concatenate([begin[None], targets])
     # A step of degree 5 from rest to rest is 15/8 times as fast as its mean, in its middle.
-    fastest = float((np.abs(np.diff(stops, axis=0)).max(axis=0) * 15 / 8 / leg / rated(model)).max())
+    fastest = float(
+        (np.abs(np.diff(stops, axis=0)).max(axis=0) * 15 / 8 / leg / rated(model)).max()
+    )
     share = min(1.0, wanted.speed / fastest) if fastest > 0.0 else 1.0
     stops = begin + share * (stops - begin)
     times = np.asarray(period * np.arange(round((wanted.duration + horizon) / period) + 1))

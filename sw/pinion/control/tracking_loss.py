@@ -100,8 +100,8 @@ class TrackingLoss:
         useful = set(made) & set(USED) and set(made) <= {"qdd", *USED}
         if row.states or not useful or not set(given) <= set(GIVEN):
             raise ControlError(
-                f"A task's controller has no use for '{row.name}', which makes {', '.join(made)} of "
-                f"{', '.join(given)}: it takes fd_derivatives, fd_derivatives_from_minv or minv."
+                f"A task's controller has no use for '{row.name}', which makes {', '.join(made)} "
+                f"of {', '.join(given)}: it takes fd_derivatives, fd_derivatives_from_minv or minv."
             )
         if row.joint_terms:
             raise ControlError(
@@ -180,9 +180,7 @@ class TrackingLoss:
     def _tracked(self, gradients: Backend, motion: Motion, hidden: Disturbance) -> Tracked | None:
         """The motion as it was tracked; None where the robot was lost."""
         task = self.task
-        plant = Plant(
-            self.model, dt=task.step, gradients=gradients, forward=forward_of(self.model)
-        )
+        plant = Plant(self.model, dt=task.step, gradients=gradients, forward=forward_of(self.model))
         cost = task.cost(tip_of(self.model))
         controller = Mpc(plant, cost, motion, knots=task.knots, iterations=task.iterations)
         robot = FloatRobot(self.model, step=task.period / task.inner, disturbance=hidden)
