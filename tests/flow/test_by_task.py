@@ -136,16 +136,10 @@ def test_a_loss_that_is_no_number_is_never_chosen(tmp_path: Path) -> None:
     def broken(candidate: Candidate) -> float:
         return math.nan if widths(candidate)[0] % 2 == 0 else error_of(candidate)
 
-    found = None
-    try:
-        found = made(tmp_path / "core", goal_of(broken, error_of))
-    except TaskError as error:
-        # No two lengths in a row hold, so that nothing may be chosen but the longest.
-        assert "small_errors" in str(error)
-    else:
-        assert found.tracking["wide"] % 2 == 1
+    # No two lengths in a row hold below the longest, whose products are 27 x 27 bits in part.
+    assert made(tmp_path / "core", goal_of(broken, error_of)).tracking["wide"] == 27
     with pytest.raises(
-        TaskError, match="No formats do the task .* least that was measured, .* nan"
+        TaskError, match=r"No formats do the task .* least that was measured, .* nan"
     ):
         made(tmp_path / "none", goal_of(lambda candidate: math.nan))
 

@@ -61,11 +61,7 @@ def task_sentence(manifest: Manifest) -> str:
         )
     return (
         f"{what}. The tip's RMS error in the task is {found['float64_rms_mm']:.3g} mm in float64, "
-        f"and {_signed(found['found'])} with the core; {_signed(found['held_out'])} at most on "
+        f"and differs by {found['found']:.2%} with the core; by {found['held_out']:.2%} at most on "
         f"motions that the search had not seen. This is no core of small errors: a single result "
         f"may be off by {manifest.max_error:g} of its block's largest word."
     )
-
-
-def _signed(loss: float) -> str:
-    return f"{loss:+.2%}"

@@ -81,8 +81,8 @@ class Task:
     -------
     name : of letters, digits, ``-`` and ``_``.
     text : of the file.
-    loss, held_out_loss : by how much of float64's RMS tracking error the core's may be above it, in
-        the motion that formats are chosen on and in those that they are not.
+    loss, held_out_loss : by how much of float64's RMS tracking error the core's may differ from it,
+        in the motion that formats are chosen on and in those that they are not.
     evaluations : candidates that are tried at most.
     motion, held_out : the one, and the others.
     period, inner : of the controller [s], and steps of the simulated robot in it.

@@ -2,8 +2,9 @@
 
 The controller runs twice, with gradients in float64 and with those that a candidate's integers
 make, which are the very bits of its core. What the candidate does not compute comes from float64.
-The loss is by how much the RMS distance of the tip from its path is larger than float64's, as a
-share of it. Gradients that are flagged or not finite are replaced as the controller always does
+The loss is by how much the RMS distance of the tip from its path differs from float64's, as a
+share of it, whichever of the two is larger: gradients that are wrong may bring the tip nearer to
+one path by chance, and not to the next. Gradients that are flagged or not finite are replaced as the controller always does
 (:mod:`.mpc`); a robot that is lost has an infinite loss.
 """
 
@@ -192,19 +193,21 @@ class TrackingLoss:
 
     def _loss(self, candidate: Candidate, runs: tuple[Run, ...]) -> Outcome:
         """The largest loss in some motions."""
-        worst, flagged, restarts, apart = -math.inf, 0, 0, 0.0
+        worst, change, flagged, restarts, apart = 0.0, 0.0, 0, 0, 0.0
         with WithCore(candidate, self._floats) as gradients:
             for run in runs:
                 found = self._tracked(gradients, run.motion, run.hidden)
                 if found is None:
                     return Outcome(loss=math.inf)
-                loss = _rms(found) / _rms(run.exact) - 1.0
-                worst = float(np.maximum(worst, loss))  # NaN stays
+                more = _rms(found) / _rms(run.exact) - 1.0
+                worst = float(np.maximum(worst, abs(more)))  # NaN stays
+                change = more if abs(more) >= abs(change) else change
                 flagged += found.flagged
                 restarts += found.restarts
                 away = np.linalg.norm(found.tip - run.exact.tip, axis=1)
                 apart = float(np.maximum(apart, MM * away.max()))
-        figures = {"flagged": float(flagged), "restarts": float(restarts), "apart_mm": apart}
+        figures = {"change": change, "flagged": float(flagged), "restarts": float(restarts)}
+        figures["apart_mm"] = apart
         return Outcome(loss=worst, figures=figures)
 
 
