@@ -326,24 +326,21 @@ def build(
             model, row, goal,
             adds=board.formats != AUTO18, ranges=ranges, objective=objective, report=report,
         )  # fmt: skip
-    accepted = False
-    while not accepted:
-        plan = make_design(
-            model,
-            row,
-            ii=ii,
-            formats=formats,
-            max_error=max_error,
-            ranges=ranges,
-            objective=objective,
-            clusters=clusters,
-            clock_mhz=clock_mhz,
-            floorplan=board.floorplan,
-            search=search,
-            report=report,
-            advance=advance,
-        )
-        accepted = search is None or search.accepts(plan)
+    plan = make_design(
+        model,
+        row,
+        ii=ii,
+        formats=formats,
+        max_error=max_error,
+        ranges=ranges,
+        objective=objective,
+        clusters=clusters,
+        clock_mhz=clock_mhz,
+        floorplan=board.floorplan,
+        search=search,
+        report=report,
+        advance=advance,
+    )
     if search is not None:
         search.judge(plan)
     if designed is not None:

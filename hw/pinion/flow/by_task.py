@@ -13,7 +13,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pinion.functions import Function
 from pinion.graph import Graph
@@ -21,8 +21,9 @@ from pinion.hls import Design
 from pinion.hls.auto import AutoFormats, PrecisionError
 from pinion.hls.multiplier import DSP48E2, FEWEST, MULT18X18D, part_of
 from pinion.hls.operations import operations
+from pinion.hls.planfile import SavedPlan, graph_digest
 from pinion.hls.schedule import unit_counts
-from pinion.hls.signals import TableFormats
+from pinion.hls.signals import SignalPlan, TableFormats
 from pinion.hls.sums import gather_dots
 from pinion.robot import Model
 
@@ -151,6 +152,18 @@ class Tried:
         }
 
 
+class _Lowered(NamedTuple):
+    """Formats of some lengths, the sums gathered for them, both in fixed point, and what it takes:
+    blocks and bits.
+    """
+
+    plan: AutoFormats
+    real: Graph
+    fixed: Graph
+    signals: SignalPlan
+    cost: tuple[int, int]
+
+
 class TaskSearch:
     """The search for a goal, from a folded graph to a design that was measured itself.
 
@@ -165,7 +178,7 @@ class TaskSearch:
     Members
     -------
     tried : candidates in the order in which they were measured.
-    found, held_out : of the design itself, after `accepts` and `judge`.
+    found, held_out : of the design itself, after `judge`.
     ordinary : blocks and bits of the formats chosen by a largest error of `ORDINARY`; None where
         they cannot be had.
     """
@@ -198,8 +211,7 @@ class TaskSearch:
         self.held_out: Outcome | None = None
         self.ordinary: tuple[int, int] | None = None
         self.chosen: Tried | None = None
-        self._later: list[Tried] = []
-        self._lowered: dict[Words, tuple[Graph, int, int]] = {}
+        self._lowered: dict[Words, _Lowered] = {}
 
     def plan(
         self,
@@ -208,7 +220,7 @@ class TaskSearch:
         scales: Mapping[str, float],
         ii: int,
     ) -> AutoFormats:
-        """The formats to make a design of; called again, the next finer ones that held.
+        """The formats to make a design of.
 
         Parameters
         ----------
@@ -219,44 +231,45 @@ class TaskSearch:
         Raises
         ------
         TaskError
-            When none, or no more, do the task.
+            When none do the task.
         """
         self._folded, self._constants, self._scales, self._ii = folded, constants, scales, ii
-        if self.chosen is None:
-            self._states = range_states(self.model, self.row, self.distribution)
-            self._judged = judged_states(self.model, self.row, self.distribution)
-            self._seen = finite_ranges(folded, self._states)
-            self._search()
-            self.ordinary = self._ordinary()
-        elif not self._later:
-            assert self.found is not None
-            raise TaskError(
-                f"The scheduled core loses {self.found.loss:.3g} in the task '{self.goal.name}', "
-                f"more than the {self.goal.loss:g} stated, though its formats held before it was "
-                "scheduled, and no finer ones were tried: state a larger loss."
-            )
-        else:
-            self.chosen = self._later.pop(0)
-        assert self.chosen is not None
-        return self._formats(self.chosen.words)
-
-    def accepts(self, made: Design) -> bool:
-        """Whether a design, the very integers of the core, does the task."""
-        assert self.chosen is not None
-        self.report(f"Measuring the scheduled core in the task '{self.goal.name}'")
-        self.found = self.goal.measure(self._candidate(made.fixed, made.constants))
-        return _holds(self.found.loss, self.goal.loss)
+        self._states = range_states(self.model, self.row, self.distribution)
+        self._judged = judged_states(self.model, self.row, self.distribution)
+        self._seen = finite_ranges(folded, self._states)
+        self.chosen = self._search()
+        self.ordinary = self._ordinary()
+        made = self._lowered[self.chosen.words]
+        # As a plan, so that sums are gathered as they were: other integers are other losses.
+        saved = SavedPlan(
+            signals=made.signals,
+            tables=made.plan.tables,
+            widths=_WIDTHS,
+            digest=graph_digest(made.real),
+            distribution=self.distribution,
+            max_error=math.inf,
+        )
+        return replace(made.plan, saved=saved)
 
     def judge(self, made: Design) -> None:
-        """Measure a design on what the search has not seen.
+        """Measure a design, the very integers of the core, in the task and on what was held out.
 
         Raises
         ------
         TaskError
-            When it loses more there than is allowed.
+            When it loses more than is allowed.
         """
+        core = self._candidate(made.fixed, made.constants)
+        self.report(f"Measuring the scheduled core in the task '{self.goal.name}'")
+        self.found = self.goal.measure(core)
+        if not _holds(self.found.loss, self.goal.loss):
+            raise TaskError(
+                f"The scheduled core loses {self.found.loss:.3g} in the task '{self.goal.name}', "
+                f"more than the {self.goal.loss:g} stated, though its formats held before it was "
+                "scheduled: the measure is not the same at every call."
+            )
         self.report("Measuring it on motions that the search has not seen")
-        self.held_out = self.goal.held_out(self._candidate(made.fixed, made.constants))
+        self.held_out = self.goal.held_out(core)
         if not _holds(self.held_out.loss, self.goal.held_out_loss):
             raise TaskError(
                 f"The formats chosen by the task '{self.goal.name}' ({self._words}) lose "
@@ -282,7 +295,7 @@ class TaskSearch:
             found += [replace(finest, share=share) for share in WIDE_SHARES]
         return found
 
-    def _search(self) -> None:
+    def _search(self) -> Tried:
         ladder = self._ladder()
         first = self._first_that_holds(ladder)
         if first is None:
@@ -300,9 +313,7 @@ class TaskSearch:
             (first, *(t for t in self.tried if t.held and _like(t.words, words))),
             key=lambda tried: (tried.blocks, tried.bits, tried.outcome.loss),
         )
-        self.chosen = holding[0]
-        finer = (tried for tried in self.tried if tried.held and tried.words > self.chosen.words)
-        self._later = sorted(finer, key=lambda tried: tried.words)
+        return holding[0]
 
     def _first_that_holds(self, ladder: Sequence[Words]) -> Tried | None:
         """The shortest that holds together with the next longer one."""
@@ -365,7 +376,7 @@ class TaskSearch:
             self.tried.append(refused)
             self.report(f"{words}: {error}")
             return refused
-        outcome = self.goal.measure(self._candidate(self._lowered[words][0], self._constants))
+        outcome = self.goal.measure(self._candidate(self._lowered[words].fixed, self._constants))
         found = Tried(
             words=words,
             blocks=blocks,
@@ -392,12 +403,12 @@ class TaskSearch:
         if words not in self._lowered:
             plan = self._formats(words)
             real = self._gathered(plan)
-            fixed, _ = plan.refine(real, self._ii)
+            fixed, signals = plan.refine(real, self._ii)
             timing = objective_timing(self.objective, plan)
             units = unit_counts(operations(fixed, timing), self._ii)
-            self._lowered[words] = (fixed, *unit_cost(units))
-        _, blocks, bits = self._lowered[words]
-        return blocks, bits
+            cost = unit_cost(units)
+            self._lowered[words] = _Lowered(plan, real, fixed, signals, cost)
+        return self._lowered[words].cost
 
     def _gathered(self, plan: AutoFormats) -> Graph:
         return gather_dots(

@@ -4,8 +4,8 @@ The controller runs twice, with gradients in float64 and with those that a candi
 make, which are the very bits of its core. What the candidate does not compute comes from float64.
 The loss is by how much the RMS distance of the tip from its path differs from float64's, as a
 share of it, whichever of the two is larger: gradients that are wrong may bring the tip nearer to
-one path by chance, and not to the next. Gradients that are flagged or not finite are replaced as the controller always does
-(:mod:`.mpc`); a robot that is lost has an infinite loss.
+one path by chance, and not to the next. Gradients that are flagged or not finite are replaced as
+the controller always does (:mod:`.mpc`); a robot that is lost has an infinite loss.
 """
 
 from __future__ import annotations
