@@ -262,3 +262,29 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             path.write_bytes(data)
         with pytest.raises(ControlError, match=message):
             read_task(path)
+
+
+@pytest.mark.slow
+def test_the_iiwa14_needs_the_bits_that_its_task_chooses() -> None:
+    """Words that are chosen hold, shorter ones that were tried do not; short words lose a lot."""
+    from pinion.flow.build import make_design
+    from pinion.flow.by_task import TaskSearch
+
+    text = (TASKS / "figure_eight.toml").read_text()
+    for old, new in (("duration = 1.0 ", "duration = 0.4 "), ("size = 0.25 ", "size = 0.1 ")):
+        assert old in text
+        text = text.replace(old, new, 1)
+    task = parse_task(text, where="short figure")
+    model, row = load("iiwa14"), function("fd_derivatives_from_minv")
+    goal = TrackingLoss(model, row, task).goal()
+    search = TaskSearch(model, row, goal)
+    made = make_design(model, row, ii=8, formats="auto", search=search)
+    search.judge(made)
+    assert search.chosen is not None and search.found is not None
+    # The design is the candidate, to the last bit of the way that the robot went.
+    assert search.found.loss == search.chosen.outcome.loss <= task.loss
+    assert search.ordinary is not None and search.chosen.bits < search.ordinary[1]
+    shorter = [t for t in search.tried if t.words.wide < search.chosen.words.wide]
+    assert shorter and not any(t.held for t in shorter)
+    longest = max(search.tried, key=lambda tried: tried.words)
+    assert longest.outcome.loss < 0.1 * max(t.outcome.loss for t in shorter)
