@@ -43,7 +43,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> pinion.BuiltCore:
 
 # -- options
 
-RENAMED = {"clock": "clock_mhz"}
+RENAMED = {"clock": "clock_mhz", "task": "goal"}
 ONLY_COMMAND = {"json", "quiet"}  # how it prints
 ONLY_PYTHON = {"report", "advance"}  # what it prints by
 

@@ -62,6 +62,8 @@ class AutoFormats:
     max_error : largest relative error of a result block.
     distribution : of the states, by name.
     saved : formats from a file, instead of chosen ones.
+    wide_share : share of the product units whose products get two wide ports, those that matter
+        most first; instead of as many as `max_error` takes, which nobody compares then.
     """
 
     states: Mapping[str, Floats]
@@ -72,6 +74,7 @@ class AutoFormats:
     max_error: float = MAX_ERROR
     distribution: str = "reference"
     saved: SavedPlan | None = None
+    wide_share: float | None = None
 
     def finer(self) -> AutoFormats | None:
         """The same with sines and cosines in whole words; None where they are, or cannot be."""
@@ -163,6 +166,8 @@ class AutoFormats:
         """
         plan = self.plan(real)
         fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
+        if self.wide_share is not None and self.saved is None:
+            return self._shared(real, plan, fixed, ii)
         if self.saved is not None or self.error(real, fixed) <= _HEADROOM * self.max_error:
             return fixed, plan
         if self.tables.multiplier.square:
@@ -189,6 +194,17 @@ class AutoFormats:
                 )
             advance(count / len(groups))
             count = max(count + 1, int(count * 1.5))
+
+    def _shared(
+        self, real: Graph, plan: SignalPlan, fixed: Graph, ii: int
+    ) -> tuple[Graph, SignalPlan]:
+        """Formats in which a stated share of the product units has two wide ports."""
+        groups = _unit_loads(real, self._weights(real, plan), ii) if self.wide_share else []
+        count = round((self.wide_share or 0.0) * len(groups))
+        if not count:
+            return fixed, plan
+        plan = self.plan(real, frozenset(i for group in groups[:count] for i in group))
+        return lower_signals(real, plan, stored=self.tables.stored)[0], plan
 
     def _advice(self, found: float, finer: str) -> str:
         """What to do where an error cannot be had: it is followed as it stands.

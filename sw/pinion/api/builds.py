@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from pinion.flow.alternative import Alternative
+    from pinion.flow.by_task import Goal
     from pinion.hls import Design
 
 Report = Callable[[str], None]
@@ -328,6 +329,7 @@ def build(
     snap: bool = True,
     target: str = "sim",
     clock_mhz: float | None = None,
+    goal: Callable[[Model, Function], Goal] | None = None,
     report: Report = _quiet,
     advance: Advance = unheard,
 ) -> BuiltCore:
@@ -350,6 +352,9 @@ def build(
     lock, tip, floating_base, accept_inertia, snap : as of :class:`pinion.robot.RobotOptions`.
     target : ``sim``, or a board.
     clock_mhz : the core's clock; None for the target's. Nothing here confirms it.
+    goal : with ``auto``, what the formats are chosen for in place of a largest error, from robot
+        and function (:class:`pinion.flow.by_task.Goal`); ``pinion build --task`` makes one of a
+        task's file by ``pinion.control.tracking_loss.TrackingLoss``.
     report : called with a short line at each step.
     advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
 
@@ -385,6 +390,9 @@ def build(
         heard(f"Loading {'none' if robot is None else robot}")
     model, as_read = both(robot, _asked(lock, tip, floating_base, accept_inertia, snap))
     model, as_read = coupled(model), None if as_read is None else coupled(as_read)
+    computed = made
+    if isinstance(wanted, str):
+        computed = row_of(wanted, derivatives=derivatives, outputs=tuple(outputs), **terms)
     manifest = make(
         model,
         wanted,
@@ -401,6 +409,7 @@ def build(
         outputs=tuple(outputs),
         as_read=as_read,
         **terms,
+        goal=None if goal is None else goal(model, computed),
         designed=compared,
         report=heard,
         advance=advance,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ from .options import (
     interval,
     names,
 )
+from .task import task_goal, task_sentence
 from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
@@ -59,6 +61,14 @@ def command(
             help="Largest error of a result block, relative to its largest word: what auto chooses "
             "the formats for (1e-3; 5e-2 with auto18), and what a uniform format has to pass "
             "(1e-2).",
+        ),
+    ] = None,
+    task: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With auto, in place of --max-error: the cheapest formats with which a closed "
+            "loop does this task (as in examples/tasks) within the loss that it states.",
         ),
     ] = None,
     ranges: Annotated[
@@ -147,6 +157,7 @@ def command(
             accept_inertia=accept_inertia,
             snap=snap,
             **terms,
+            goal=None if task is None else partial(task_goal, task, report=progress),
             report=progress,
             advance=progress.advance,
         )
@@ -177,6 +188,8 @@ def command(
     for text in (notes.snapping, *notes.opportunities, notes.alternative):
         if text:
             say(text)
+    if manifest.task:
+        say(task_sentence(manifest))
     console.print(f"Written to {folder}. Next: pinion verify {folder}")
 
 

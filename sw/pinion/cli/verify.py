@@ -181,7 +181,7 @@ def _show(result: Mapping[str, Any]) -> None:
     from pinion.functions import snapped_errors_sentence
 
     console = out()
-    hidden = ("ok", "first_divergence", "wrong_above")
+    hidden = ("ok", "first_divergence", "wrong_above", "task_broken")
     rows = [
         (name.replace("_", " "), value)
         for name, value in result.items()
@@ -210,6 +210,8 @@ def _show(result: Mapping[str, Any]) -> None:
             f"{result['undecided']} requests are undecided: a comparison is nearer there than what "
             "it compares may be off, so that their errors say nothing. Bit for bit they count."
         )
+    if "task" in result:
+        say(_task(result["task"]))
     if "snapping" in result:
         say(snapped_errors_sentence(result["snapping"]))
     if result["ok"]:
@@ -220,6 +222,8 @@ def _show(result: Mapping[str, Any]) -> None:
             style="green",
         )
         return
+    if result.get("task_broken"):
+        say(result["task_broken"], style="bold red")
     broken = [name for name, holds in _promises(result).items() if not holds]
     say(f"The check failed: {', '.join(broken) or 'see above'}.", style="bold red")
     if result["first_divergence"]:
@@ -255,4 +259,16 @@ def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
         "too many states raise the flag": result["flags_held"],
         "results do not come at the promised rate": result["rate_held"],
         "an error is above its bound, which must not be": result.get("bound_held", True),
+        "what the build says of its task does not hold": not result.get("task_broken"),
     }
+
+
+def _task(task: Mapping[str, Any]) -> str:
+    """What formats that a task chose are worth, and that this is no promise of small errors."""
+    return (
+        f"Formats chosen by the task '{task['name']}': the build measured a loss of "
+        f"{task['found']:.2g} of float64's tracking error there ({task['loss']:g} stated), and of "
+        f"{task['held_out']:.2g} on motions that the search had not seen "
+        f"({task['held_out_loss']:g} stated). Errors of single results are not small by that: what "
+        "is promised of them is what was measured."
+    )
