@@ -86,7 +86,7 @@ def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any
         "blocks_estimated": blocks,
         "operand_bits": bits,
         "registers": made.binding.registers,
-        "latency_cycles": made.binding.schedule.latency_cycles,
+        "latency_cycles": made.binding.schedule.schedule_cycles,
         "open_loop": {k: v for k, v in open_loop.items() if k.startswith(("rel_err", "flagged"))},
         "loss": here.loss,
         "held_out": elsewhere.loss,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +14,7 @@ from .again import again
 from .errors import CHECK_FAILED, UsageError, complain
 from .options import Folder, Json, Scheduler, Workers
 from .run import read_arrays
-from .terminal import EVERY, out, pairs, put_json, say, show, steps
+from .terminal import out, pairs, put_json, say, show, steps
 
 if TYPE_CHECKING:
     from pinion.campaign import Progress
@@ -86,16 +84,13 @@ def command(
         )
     from pinion.campaign import campaign
 
-    with steps(lines=True) as report:
-        finished, said = 0, time.monotonic()
+    with steps() as report:
+        finished = 0
 
         def progress(now: Progress) -> None:
-            nonlocal finished, said
+            nonlocal finished
             finished = now.done
-            # A chunk may take milliseconds: a log gets a line now and then.
-            if sys.stderr.isatty() or time.monotonic() - said >= EVERY:
-                said = time.monotonic()
-                report(progress_words(now))
+            report(progress_words(now))
 
         try:
             result = campaign(

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from pinion.api import backend
 from pinion.flow.by_task import Goal, Outcome
 from pinion.flow.candidate import Candidate
-from pinion.functions import Backend, Closing, Function, Result
+from pinion.functions import Backend, Closing, Function, Result, by_name
 from pinion.robot import Model, coupled, tip_of
 
 from .closed_loop import Tracked, track
@@ -49,16 +49,17 @@ class WithCore(Closing):
         self.candidate = candidate
         self.floats = floats
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch: q, qd, tau (n, nv) in; qdd, dqdd_dq, dqdd_dqd, minv out."""
+        arrays = by_name(gradient_row().inputs, values, arrays)
         exact = self.floats(**arrays)
         every = {name: np.asarray(exact[name], np.float64) for name in exact.names}
         made, flags = self.candidate.run({**arrays, **every})
         return Result(arrays=every | made, saturated=flags, cycles=None)
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-        return self.run(**arrays)
+        return self.run(*values, **arrays)
 
     def close(self) -> None:
         """The floats stay open: they serve other candidates."""
