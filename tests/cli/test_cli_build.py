@@ -179,7 +179,7 @@ def test_verify_prints_a_verdict(pinion: Pinion, built: Built) -> None:
 def test_verify_that_fails_has_exit_code_1(
     pinion: Pinion, built: Built, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
-    module = import_module("pinion.cosim.verify")
+    module = import_module("pinion.cosim.bound")
     real = module.verify
 
     def broken(*args: Any, **named: Any) -> dict[str, Any]:
