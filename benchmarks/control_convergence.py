@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from benchmarks.control_formats import GOAL, OPTIONS, START, plant_of
 from benchmarks.control import KNOTS, cost
+from benchmarks.control_formats import GOAL, OPTIONS, START, plant_of
 
 from pinion.api import backend
 from pinion.control import Problem, solve

@@ -119,12 +119,12 @@ def test_second_order_feedback_is_how_the_optimum_moves(arm: Plant) -> None:
 
 def test_second_order_needs_the_serial_pass_and_one_stage() -> None:
     problem = small(1)
-    with Plant.open("two_link", dt=0.02, device="float") as plant:
-        with pytest.raises(ControlError, match="not for 'parallel' and 'semi_implicit'"):
-            solve(problem, plant, backward="parallel", second_order=True)
-    with Plant.open("two_link", dt=0.02, device="float", method="rk4") as plant:
-        with pytest.raises(ControlError, match="not for 'serial' and 'rk4'"):
-            solve(problem, plant, second_order=True)
+    euler = Plant.open("two_link", dt=0.02, device="float")
+    with pytest.raises(ControlError, match="not for 'parallel' and 'semi_implicit'"):
+        solve(problem, euler, backward="parallel", second_order=True)
+    rk4 = Plant.open("two_link", dt=0.02, device="float", method="rk4")
+    with pytest.raises(ControlError, match="not for 'serial' and 'rk4'"):
+        solve(problem, rk4, second_order=True)
 
 
 def test_a_barrier_keeps_motions_inside_the_limits(arm: Plant) -> None:

@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_a_sentence() -> None:
     problem = small(2, tip=True)
     with pytest.raises(ControlError, match="no device 'sim'"):
         Stage.open(problem.model, cost=problem.cost, dt=0.01, device="sim")
-    with pytest.raises(ControlError, match="A step of 0.0 s is none"):
+    with pytest.raises(ControlError, match=r"A step of 0\.0 s is none"):
         Stage.open(problem.model, cost=problem.cost, dt=0.0)
     with Stage.open(problem.model, cost=problem.cost, dt=0.01, device="float") as stage:
         x, u = states(problem)

@@ -62,6 +62,22 @@ class Feedback:
     good: NDArray[np.bool_]
     levels: int
 
+    def where_good(self, other: Feedback) -> Feedback:
+        """This of the problems that are convex, and another feedback of the others."""
+        one = self.good
+
+        def chosen(a: Floats, b: Floats) -> Floats:
+            return np.where(one.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+        return Feedback(
+            k=chosen(self.k, other.k),
+            K=chosen(self.K, other.K),
+            slope=chosen(self.slope, other.slope),
+            curve=chosen(self.curve, other.curve),
+            good=one | other.good,
+            levels=self.levels,
+        )
+
 
 Bend = Callable[[int, Floats], tuple[Floats, Floats]]
 """Second derivatives of a step: takes a knot and the value's gradient (n, m) behind it, of which

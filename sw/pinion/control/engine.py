@@ -25,7 +25,8 @@ class ArrayEngine(Closing):
     """Trajectories of n problems and the steps of an iteration on them.
 
     With ``second_order`` the backward pass has the second derivatives of the steps too, which is
-    differential dynamic programming.
+    differential dynamic programming, but for problems in which that makes a knot's Hessian
+    indefinite: they take the step without.
 
     Members
     -------
@@ -131,6 +132,9 @@ class ArrayEngine(Closing):
                 self._feedback = self._pass(quadratic)
             else:
                 self._feedback = recursion(quadratic, self._bend)
+                if not self._feedback.good.all():
+                    # Where the whole Hessian is indefinite, that without second derivatives is not.
+                    self._feedback = self._feedback.where_good(self._pass(quadratic))
         made = self._feedback
         # The damping is no cost: take it out of what the model promises.
         curve = made.curve - damping * np.sum(made.k**2, axis=(1, 2))

@@ -6,7 +6,8 @@ gradients over all problems and knots), finds feedback (:mod:`.backward`), and t
 helps, efforts are weighted more (Levenberg and Marquardt). First derivatives of the dynamics alone
 are used, which is iLQR (Li and Todorov 2004), differential dynamic programming without its tensors;
 ``second_order=True`` has them, contracted with the value's gradient (Mayne 1966; Tassa, Mansard and
-Todorov 2014 for both). Hessians may then be indefinite, and the same weighting makes them fit.
+Todorov 2014 for both). Hessians may then be indefinite, far from an optimum above all: a problem in
+which one is takes iLQR's step.
 """
 
 from __future__ import annotations

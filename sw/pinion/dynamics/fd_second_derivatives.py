@@ -1,4 +1,4 @@
-r"""Second derivatives of forward dynamics, contracted with a vector, from those of inverse dynamics.
+r"""Second derivatives of forward dynamics, contracted with a vector, by implicit differentiation.
 
 Along ``rnea(q, qd, FD(q, qd, tau)) = tau`` all derivatives are those of tau. The second ones, with
 ``lambda = M^-1 weights``, H for the Hessian blocks of ``lambda^T rnea`` at ``qdd = FD(q, qd, tau)``
