@@ -116,10 +116,10 @@ class AutoFormats:
                 for i, node in place.items():
                     largest[i] = np.maximum(largest[i], np.max(np.abs(values[node])))
             if not np.isfinite(largest).all():
-                node = real.nodes[int(np.flatnonzero(~np.isfinite(largest))[0])]
+                lost = real.nodes[int(np.flatnonzero(~np.isfinite(largest))[0])]
                 raise PrecisionError(
                     f"Words of {self.tables.stored} bits are too short: rounding leaves no value "
-                    f"of {node.op} in {node.line or 'the graph'} in some states, such as the "
+                    f"of {lost.op} in {lost.line or 'the graph'} in some states, such as the "
                     "reciprocal of a pivot that becomes zero; give longer ones."
                 )
             # What rounding adds to a value of some size is inside the margin.
