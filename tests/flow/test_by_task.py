@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,17 @@ from typing import Any
 import pytest
 
 from pinion.cosim.verify import verify
-from pinion.flow.build import Build, BuildError, build
-from pinion.flow.by_task import Goal, Outcome, TaskError
+from pinion.flow.build import Build, BuildError, build, make_design
+from pinion.flow.by_task import Goal, Outcome, TaskError, TaskSearch
 from pinion.flow.candidate import Candidate
-from pinion.flow.task_record import RECORD, TASK, broken_task, record_text
+from pinion.flow.task_record import (
+    RECORD,
+    TASK,
+    broken_task,
+    record_text,
+    task_figures,
+    task_names,
+)
 from pinion.functions import function, sample
 from pinion.hls.multiplier import part_of
 from pinion.hls.planfile import read_plan
@@ -181,6 +190,20 @@ def test_the_number_of_measurements_is_bounded(tmp_path: Path) -> None:
     assert len(calls) == 2
 
 
+def test_words_in_which_a_pivot_becomes_zero_are_refused_and_others_are_tried() -> None:
+    """The reciprocal of nothing is no reach of any format: such words cannot be made."""
+    model, row = load("chain_4"), function(FUNCTION)
+    search = TaskSearch(model, row, goal_of(lambda candidate: 0.0))
+    make_design(model, row, ii=8, formats="auto", search=search)
+    refused = [tried for tried in search.tried if tried.refused]
+    assert refused and search.chosen is not None and search.chosen.held
+    for tried in refused:
+        assert not tried.held and math.isnan(tried.outcome.loss)
+        assert re.search(r"Words of \d+ bits are too short.*reciprocal", tried.refused)
+        assert tried.to_dict()["loss"] is None and tried.to_dict()["refused"]
+        assert tried.words < search.chosen.words
+
+
 def test_formats_that_go_with_no_task(tmp_path: Path) -> None:
     for options, message in (
         ({"formats": "q16.16"}, "the formats are q16.16: give --formats auto"),
@@ -232,11 +255,6 @@ def test_a_forged_record_is_found_out(
     folder: Path, tmp_path: Path, forge: Forge, message: str
 ) -> None:
     """Even where manifest and digests were made to fit: `verify` needs no robot in motion."""
-    import re
-    import shutil
-
-    from pinion.flow.task_record import task_figures, task_names
-
     forged = tmp_path / "core"
     shutil.copytree(folder, forged)
     record = json.loads((forged / RECORD).read_text())
@@ -251,8 +269,6 @@ def test_a_forged_record_is_found_out(
 
 
 def test_another_record_than_the_manifests_is_found_out(folder: Path, tmp_path: Path) -> None:
-    import shutil
-
     forged = tmp_path / "core"
     shutil.copytree(folder, forged)
     manifest, graph = Manifest.read(forged), Build.read(forged).graph
@@ -270,9 +286,6 @@ def test_candidates_compute_what_the_float_model_does() -> None:
     def kept(candidate: Candidate) -> float:
         seen.append(candidate)
         return 0.0
-
-    from pinion.flow.build import make_design
-    from pinion.flow.by_task import TaskSearch
 
     search = TaskSearch(model, row, goal_of(kept))
     make_design(model, row, ii=8, formats="auto", search=search)

@@ -95,6 +95,11 @@ class AutoFormats:
         ----------
         precise : products that get two wide ports.
         ranges : of the graph over the states, where they are known already.
+
+        Raises
+        ------
+        PrecisionError
+            When words are so short that some value is none.
         """
         if self.saved is not None:
             self.saved.check(real)
@@ -106,9 +111,17 @@ class AutoFormats:
             fixed, place = lower_signals(real, plan, stored=self.tables.stored)
             largest = ranges.largest.copy()
             for part in chunks(few):
-                values = rounded_floats(fixed, part)
+                with np.errstate(all="ignore"):
+                    values = rounded_floats(fixed, part)
                 for i, node in place.items():
                     largest[i] = np.maximum(largest[i], np.max(np.abs(values[node])))
+            if not np.isfinite(largest).all():
+                lost = real.nodes[int(np.flatnonzero(~np.isfinite(largest))[0])]
+                raise PrecisionError(
+                    f"Words of {self.tables.stored} bits are too short: rounding leaves no value "
+                    f"of {lost.op} in {lost.line or 'the graph'} in some states, such as the "
+                    "reciprocal of a pivot that becomes zero; give longer ones."
+                )
             # What rounding adds to a value of some size is inside the margin.
             small = ~(largest <= ranges.largest * (1 + (self.margin - 1) / 4))
             if not small.any():
