@@ -327,7 +327,7 @@ def _functions(json: bool) -> None:
         for name in FUNCTIONS
         for derivatives in ("composite", "column")
         # The others have no gradient to formulate in one way or the other.
-        if derivatives == "composite" or "derivatives" in name
+        if derivatives == "composite" or FUNCTIONS[name].variants
     ]
     rows = []
     with counted("Scheduling", total=len(wanted)) as advance:
@@ -377,7 +377,7 @@ def function_row(name: str, derivatives: str) -> dict[str, Any]:
     figures = hardware(made)
     return {
         "function": name,
-        "derivatives": derivatives if "derivatives" in name else None,
+        "derivatives": derivatives if wanted.variants else None,
         **figures,
         "table_units": sum(figures["units"].get(kind, 0) for kind in ("sincos", "reciprocal")),
         "words_in": len(made.fixed.inputs),
