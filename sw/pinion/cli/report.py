@@ -56,9 +56,9 @@ def command(
     empty. Nothing of it ran on hardware.
     """
     if output is None and (force or synth or states is not None):
-        raise UsageError("--force, --synth and --states are for a page: add -o FILE.")
+        raise UsageError("Options --force, --synth and --states are for a page: add -o FILE.")
     if states is not None and not 0 <= states <= MOST_STATES:
-        raise UsageError(f"{states} states cannot be run: give 0 to {MOST_STATES:,}.")
+        raise UsageError(f"The page cannot show {states} states: give 0 to {MOST_STATES:,}.")
     if as_markdown and json:
         raise UsageError("Give --json or --markdown: they are two forms of one table.")
     rows = [build_figures(folder) for folder in folders]

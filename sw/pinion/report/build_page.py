@@ -170,7 +170,7 @@ def _build(k: int, one: Mapping[str, Any], *, single: bool) -> str:
     parts, links = [], []
     for name, title, label, make in SECTIONS:
         mark = "".join(
-            element("span", {"class": f"label {word}"}, word) for word in label.split(", ")
+            element("span", {"class": f"label {word}"}, word) for word in label.split(", ") if word
         )
         heading = element("h2", {}, text(title) + " " + mark)
         place = f"b{k}-{name}"
@@ -180,7 +180,9 @@ def _build(k: int, one: Mapping[str, Any], *, single: bool) -> str:
         "nav", {"aria-label": "Sections of this build"}, "".join(links)
     ) + element("div", {"class": "sections"}, "".join(parts))  # fmt: skip
     role = {} if single else {"role": "tabpanel", "aria-labelledby": f"tab{k}"}
-    return element("main" if single else "div", {"class": "build", "id": f"build{k}", **role}, inner)
+    return element(
+        "main" if single else "div", {"class": "build", "id": f"build{k}", **role}, inner
+    )
 
 
 def _script_data(one: Mapping[str, Any]) -> dict[str, Any]:

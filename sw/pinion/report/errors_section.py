@@ -40,7 +40,8 @@ def _histograms(found: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     for name, own in found["distributions"].items():
         promise = promises.get(name)
         for block, seen in own["blocks"].items():
-            charts.append(_chart(name, block, seen, promise, found["edges"], first, last))
+            why = f"none judged, {own['flagged']:,} flagged"
+            charts.append(_chart(name, block, seen, why, promise, found["edges"], first, last))
             held = None
             if promise is not None and seen["max"] is not None:
                 held = "kept" if seen["max"] <= promise else "BROKEN"
@@ -86,6 +87,7 @@ def _chart(
     name: str,
     block: str,
     seen: Mapping[str, Any],
+    why: str,
     promise: float | None,
     edges: list[float],
     first: float,
@@ -98,7 +100,9 @@ def _chart(
     for exponent in range(int(first), int(last) + 1):
         x = number((exponent - first) * scale)
         parts.append(element("line", {"class": "grid", "x1": x, "x2": x, "y1": 0, "y2": floor}))
-        if (exponent - int(first)) % (1 if last - first <= 5 else 2) == 0 and first < exponent < last:
+        if (exponent - int(first)) % (
+            1 if last - first <= 5 else 2
+        ) == 0 and first < exponent < last:
             at = {"x": x, "y": HEIGHT - 6, "text-anchor": "middle"}
             parts.append(element("text", at, f"1e{exponent}"))
     for k, count in enumerate(seen["counts"]):
@@ -115,7 +119,9 @@ def _chart(
                     element("title", {}, f"{count:,} from {10 ** edges[k]:.1e}"),
                 )
             )
-    said = "no request was judged"
+    said = why
+    if seen["max"] is None:
+        parts.append(element("text", {"x": 4, "y": 12, "class": "why"}, text(why)))
     if seen["max"] is not None:
         said = f"median {seen['median']:.1e}, 99 % {seen['p99']:.1e}, largest {seen['max']:.1e}"
     if seen["below"]:
@@ -127,7 +133,9 @@ def _chart(
         line = {"class": "promise", "x1": x, "x2": x, "y1": 0, "y2": floor}
         parts.append(element("line", line, element("title", {}, f"promise {promise:.2g}")))
         said += f"; promise {promise:.2g}"
-    parts.append(element("line", {"class": "floor", "x1": 0, "x2": WIDTH, "y1": floor, "y2": floor}))
+    parts.append(
+        element("line", {"class": "floor", "x1": 0, "x2": WIDTH, "y1": floor, "y2": floor})
+    )
     label = f"{block} on {name} states: {said}"
     view = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria-label": label}
     title = element("strong", {}, text(block)) + " " + element("span", {}, text(name))

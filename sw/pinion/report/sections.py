@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .errors_section import errors_section
@@ -78,8 +79,8 @@ def robot_section(one: Data, k: int) -> str:
         rows=rows, left=5, note="Tips: " + ("; ".join(robot["tips"]) or "none") + ".",
     )  # fmt: skip
     key = (
-        "Lines run from joint to joint, short strokes are joint axes, the square dot is the base; "
-        "hollow ends are tips. All joints are at zero."
+        "Lines run from joint to joint, short strokes are joint axes, the dark dot is the base, "
+        "red circles are tips. All joints are at zero."
     )
     return (
         element("div", {"class": "views"}, views)
@@ -276,7 +277,9 @@ def resources_section(one: Data, k: int) -> str:
             fitting = {found["part"]: {"part": found["part"], "capacity": found["capacity"]}}
         made += _parts(fitting, counts, target, f"r{k}")
         made += element("p", {"class": "note"}, text(found["note"]))
-        tables = "".join(html_table(t) for t in resource_tables({**found, "timing": _NO_PATHS})[:-1])
+        tables = "".join(
+            html_table(t) for t in resource_tables({**found, "timing": _NO_PATHS})[:-1]
+        )
         made += _folded("By kind of unit", tables)
     else:
         how = "Counts are missing: "
@@ -342,8 +345,7 @@ def timing_section(one: Data, k: int) -> str:
     return (
         html_table(Table(columns=(), rows=pairs.rows, left=2), kind="pairs")
         + html_table(timing_table(found["timing"]))
-        + element("p", {"class": "note"}, "Nothing was placed or routed; docs/timing.md says how "
-                  "good such estimates are.")
+        + element("p", {"class": "note"}, "docs/timing.md says how good such estimates are.")
     )  # fmt: skip
 
 
@@ -356,6 +358,16 @@ def link_section(one: Data, k: int) -> str:
             ("request", m["words_in"], link["bytes_in"], link["beats_in"], link["request_1"]),
             ("result", m["words_out"], link["bytes_out"], link["beats_out"], link["response_1"]),
         ],
+    )
+    arrays = Table(
+        columns=("array", "of the", "unit", "shape", "words"),
+        rows=[
+            (a["name"], which, a["unit"], " x ".join(map(str, a["shape"])) or "1", _words(a))
+            for which, own in (("request", m["inputs"]), ("result", m["outputs"]))
+            for a in own
+        ],
+        left=4,
+        note="What is known beforehand, constants and half of a symmetric matrix, does not travel.",
     )
     most = max(link["us_each"].values())
     bars = _bars(
@@ -382,7 +394,13 @@ def link_section(one: Data, k: int) -> str:
         + f"; a write and a read take {assumed['fixed_us'][0]:g} to {assumed['fixed_us'][1]:g} us "
         "however small. No board has run this.",
     )
-    return element("p", {}, text(line)) + bars + html_table(record) + html_table(made)
+    return (
+        element("p", {}, text(line))
+        + bars
+        + html_table(record)
+        + html_table(arrays)
+        + html_table(made)
+    )
 
 
 def provenance_section(one: Data, k: int) -> str:
@@ -420,6 +438,12 @@ def provenance_section(one: Data, k: int) -> str:
     )
 
 
+def _words(array: Mapping[str, Any]) -> int:
+    """Words of an array that travel."""
+    sent = array["sent"]
+    return math.prod(array["shape"]) if sent is None else len(sent)
+
+
 def _span(values: list[int]) -> str:
     least, most = min(values), max(values)
     return str(least) if least == most else f"{least} to {most}"
@@ -430,7 +454,7 @@ def _folded(title: str, inner: str, *, open_: bool = False) -> str:
     return element("details", said, element("summary", {}, text(title)) + inner)
 
 
-def _bars(rows: list[tuple[str, float, float, str]], title: str) -> str:
+def _bars(rows: Sequence[tuple[str, float, float, str]], title: str) -> str:
     """Bars of values against their ends: name, value, end, and the value in words."""
     lines = []
     for name, value, end, words in rows:
@@ -450,7 +474,7 @@ def _bars(rows: list[tuple[str, float, float, str]], title: str) -> str:
 Section = tuple[str, str, str, Callable[[Data, int], str]]
 
 SECTIONS: tuple[Section, ...] = (
-    ("robot", "Robot", "counted", robot_section),
+    ("robot", "Robot", "", robot_section),
     ("passes", "Operations, pass by pass", "counted", passes_section),
     ("schedule", "Schedule", "counted", schedule_section),
     ("use", "Units and ports", "counted", utilisation_section),
@@ -462,5 +486,3 @@ SECTIONS: tuple[Section, ...] = (
     ("provenance", "Provenance and digests", "counted", provenance_section),
 )
 """Name, title, what its figures are worth, and what makes it."""
-
-

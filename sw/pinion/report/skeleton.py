@@ -19,7 +19,10 @@ SIZE = 300
 
 _MARGIN = 34
 
-VIEWS = (("from the front: y to the right, z up", 90.0, 0.0), ("from the side: x to the right, z up", 0.0, 0.0))  # fmt: skip
+VIEWS = (
+    ("from the front: y to the right, z up", 90.0, 0.0),
+    ("from the side: x to the right, z up", 0.0, 0.0),
+)
 TURNED = ("turned: drag, or the arrow keys", 35.0, 22.0)
 """Caption, azimuth and elevation [degrees] of each view."""
 
@@ -108,6 +111,8 @@ def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: boo
         label = f"joint {k + 1}: {joint['name']} ({joint['kind']}), moves {joint['link']}"
         mark = {"class": f"joint {robot['kinds'][k]}", "cx": x, "cy": y, "r": 4.5, "data-p": k + 1}
         parts.append(element("circle", mark, element("title", {}, text(label))))
+        at = {"class": "number", "x": number(flat[k + 1][0] + 9), "data-t": k + 1}
+        parts.append(element("text", at | {"y": number(flat[k + 1][1] - 6)}, str(k + 1)))
     for k, name in enumerate(robot["tips"]):
         x, y = map(number, flat[count + 1 + k])
         mark = {"class": "end", "cx": x, "cy": y, "r": 4, "data-p": count + 1 + k}

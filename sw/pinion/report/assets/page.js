@@ -63,6 +63,7 @@ all("svg.turns").forEach(svg => {
       const p = at[+x.dataset.axis + 1], [u, v] = seen(robot.axes[x.dataset.axis]);
       set(x, {x1: p[0] - 15 * u, y1: p[1] + 15 * v, x2: p[0] + 15 * u, y2: p[1] - 15 * v});
     });
+    all("[data-t]", svg).forEach(x => set(x, {x: at[x.dataset.t][0] + 9, y: at[x.dataset.t][1] - 6}));
     all("[data-p]", svg).forEach(x => set(x, {cx: at[x.dataset.p][0], cy: at[x.dataset.p][1]}));
   };
   const turn = (a, e) => {
@@ -164,15 +165,20 @@ class Chart {
       g.lineWidth = 1;
     }
     g.restore();
-    let lowest = -99;
+    const names = [];
     this.s.kinds.forEach((kind, k) => {
       const top = Math.max(HEAD, this.py(this.first[k])), low = this.py(this.first[k] + this.s.units[k]);
       if (low < HEAD + 4 || top > this.h) return;
-      const y = Math.max(top + Math.min(13, Math.max(9, (low - top) / 2 + 4)), lowest + 12);
-      lowest = y;
-      g.fillStyle = v("--ink");
-      g.fillText(`${this.s.units[k]} ${kind}`.slice(0, 15), 6, y);
+      const y = Math.max(top + Math.min(13, Math.max(9, (low - top) / 2 + 4)), names.length ? names.at(-1)[1] + 12 : 0);
+      names.push([`${this.s.units[k]} ${kind}`.slice(0, 15), y]);
     });
+    // Few units of a kind take less than a line: what would fall off the end pushes others up.
+    for (let k = names.length - 1, end = this.h - 4; k >= 0; k--, end -= 12) {
+      names[k][1] = Math.min(names[k][1], end);
+      end = names[k][1];
+    }
+    g.fillStyle = v("--ink");
+    names.forEach(([name, y]) => g.fillText(name, 6, y));
     if (high >= 13) {
       g.fillStyle = v("--soft"); g.textAlign = "right";
       for (let r = Math.max(0, Math.floor(this.y0)); r < Math.min(this.rows, this.y1); r++) {
