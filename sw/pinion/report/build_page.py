@@ -139,9 +139,9 @@ def _side_by_side(builds: Sequence[Mapping[str, Any]]) -> str:
     }
     for key, name in (("dsp", "DSP, counted by Yosys"), ("lut", "LUT, counted by Yosys")):
         more[name] = [one["resources"] and one["resources"][key] for one in builds]
-    made = Table(
-        columns=("", *names), rows=[*rows, *((name, *values) for name, values in more.items())]
-    )
+    lines = [*rows, *((name, *values) for name, values in more.items())]
+    known = [line for line in lines if any(value is not None for value in line[1:])]
+    made = Table(columns=("", *names), rows=known)
     heading = element("h2", {}, "Builds side by side")
     return element("section", {"class": "card compare"}, heading + html_table(made))
 

@@ -152,7 +152,7 @@ def _verified(found: Mapping[str, Any] | None) -> str:
         return element("p", {"class": "missing"}, line + " compares every bit with the integers.")
     line = (
         f"pinion verify ran {found['requests']:,} {found['distribution']} states (seed "
-        f"{found['seed']}) through {found['simulator']}; {found['flagged']:,} were flagged."
+        f"{found['seed']}, simulator: {found['simulator']}); {found['flagged']:,} were flagged."
     )
     made = Table(
         columns=("result", "unit", "largest error", "of its budget", "no number"),

@@ -23,7 +23,7 @@ _NAMES = {
     "trig": "sin, cos",
 }
 _BARS = ("dsp", "lut", "ff", "bram")
-_WORDS = {"dsp": "DSP", "lut": "LUT", "ff": "FF", "bram": "BRAM (36 Kb)", "lut4": "LUT4",
+_WORDS = {"dsp": "DSP", "lut": "LUT, memories too", "ff": "FF", "bram": "BRAM (36 Kb)", "lut4": "LUT4",
           "mult18x18d": "18 x 18", "dp16kd": "RAM (16 Kb)"}  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def robot_section(one: Data, k: int) -> str:
         rows=rows, left=5, note="Tips: " + ("; ".join(robot["tips"]) or "none") + ".",
     )  # fmt: skip
     key = (
-        "Lines run from joint to joint, short strokes are joint axes, the dark dot is the base, "
+        "Lines run from joint to joint, short strokes are joint axes, the filled dot is the base, "
         "red circles are tips. All joints are at zero."
     )
     return (

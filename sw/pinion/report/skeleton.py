@@ -19,6 +19,8 @@ SIZE = 300
 
 _MARGIN = 34
 
+_HERE = 1e-6  # metres within which a place is another one
+
 VIEWS = (
     ("from the front: y to the right, z up", 90.0, 0.0),
     ("from the side: x to the right, z up", 0.0, 0.0),
@@ -53,10 +55,12 @@ def skeleton(robot: Model) -> dict[str, Any]:
     for k in sorted(ends):
         own = [f for n in robot.tips if (f := frames.get(n)) is not None and f.body == k]
         inertia = robot.bodies[k].inertia
-        if own:
+        # A tip in the joint itself would leave the last link out.
+        if own and max(map(abs, own[0].placement.r)) > _HERE:
             name, place = own[0].name, np.asarray(own[0].placement.r, dtype=np.float64)
         elif inertia.mass > 0:
-            name = f"{robot.bodies[k].name}, its centre of mass"
+            link = own[0].name if own else robot.bodies[k].name
+            name = f"{link}, drawn to its centre of mass"
             place = np.asarray(inertia.h, dtype=np.float64) / inertia.mass
         else:
             continue
