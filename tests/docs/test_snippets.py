@@ -53,7 +53,7 @@ GPU = "needs a GPU; `make test-gpu`"
 
 # Pages without a row run as they are.
 RULES: dict[str, Rule] = {
-    "README.md": Rule(builds=IIWA, slow="builds a core and compiles a plant"),
+    "docs/concepts/scheduling-and-binding.md": Rule(slow="makes the designs of a core"),
     "docs/control.md": Rule(slow="compiles a plant and solves on it"),
     "docs/cpu.md": Rule(
         given=ARRAYS,
@@ -76,6 +76,7 @@ RULES: dict[str, Rule] = {
         # A core of a quadruped on a floating base takes a quarter of an hour; the robots' tests do.
         put={'device="sim", ii=16': 'device="float"'},
     ),
+    "docs/guides/cpu-and-cuda.md": Rule(slow="compiles kernels"),
     "docs/mpc.md": Rule(
         put={"duration=5.0": "duration=0.2"},
         skip={'formats="auto"': "builds the core of a plant, half an hour"},
