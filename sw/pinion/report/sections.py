@@ -23,8 +23,15 @@ _NAMES = {
     "trig": "sin, cos",
 }
 _BARS = ("dsp", "lut", "ff", "bram")
-_WORDS = {"dsp": "DSP", "lut": "LUT, memories too", "ff": "FF", "bram": "BRAM (36 Kb)", "lut4": "LUT4",
-          "mult18x18d": "18 x 18", "dp16kd": "RAM (16 Kb)"}  # fmt: skip
+_WORDS = {
+    "dsp": "DSP",
+    "lut": "LUT, memories too",
+    "ff": "FF",
+    "bram": "BRAM (36 Kb)",
+    "lut4": "LUT4",
+    "mult18x18d": "18 x 18",
+    "dp16kd": "RAM (16 Kb)",
+}
 
 
 def summary(one: Data) -> str:
