@@ -53,6 +53,7 @@ GPU = "needs a GPU; `make test-gpu`"
 
 # Pages without a row run as they are.
 RULES: dict[str, Rule] = {
+    "docs/campaigns.md": Rule(skip={"read_results": "reads the file of a campaign of minutes"}),
     "docs/concepts/scheduling-and-binding.md": Rule(slow="makes the designs of a core"),
     "docs/control.md": Rule(slow="compiles a plant and solves on it"),
     "docs/cpu.md": Rule(

@@ -92,7 +92,7 @@ def _write(
     # Before minutes of work.
     check_page_path(output, force=force)
     found = []
-    with steps(lines=True) as report:
+    with steps() as report:
         for folder in folders:
             if synth and RESOURCES.find(folder) is None:
                 from pinion.synthesis.synth import synth as count

@@ -23,8 +23,15 @@ _NAMES = {
     "trig": "sin, cos",
 }
 _BARS = ("dsp", "lut", "ff", "bram")
-_WORDS = {"dsp": "DSP", "lut": "LUT, memories too", "ff": "FF", "bram": "BRAM (36 Kb)", "lut4": "LUT4",
-          "mult18x18d": "18 x 18", "dp16kd": "RAM (16 Kb)"}  # fmt: skip
+_WORDS = {
+    "dsp": "DSP",
+    "lut": "LUT, memories too",
+    "ff": "FF",
+    "bram": "BRAM (36 Kb)",
+    "lut4": "LUT4",
+    "mult18x18d": "18 x 18",
+    "dp16kd": "RAM (16 Kb)",
+}
 
 
 def summary(one: Data) -> str:
@@ -36,7 +43,7 @@ def summary(one: Data) -> str:
     found = one["resources"]
     tiles = [
         (f"{m['ii']}", "cycles between results"),
-        (f"{m['latency_cycles']}", "cycles of latency, sine to last result"),
+        (f"{m['latency_cycles']}", "cycles of latency, first beat in to last beat out"),
         (f"{per_second:.4g} M/s", f"results at an assumed {m['clock_mhz']:g} MHz"),
         (f"{m['multipliers'] + m['table_multipliers']}", "multipliers"),
     ]

@@ -113,6 +113,7 @@ class Chart {
     });
     this.all();
     this.listen();
+    this.fit();
     new ResizeObserver(() => this.fit()).observe(this.canvas);
   }
   all() { this.x0 = 0; this.x1 = Math.max(1, this.s.length); this.y0 = 0; this.y1 = Math.max(1, this.rows); }
