@@ -43,7 +43,13 @@ def cores(figures: Figures) -> str:
     return grid(
         (
             *("function", "robot", "formats", "for", "`--ii`", "multipliers", "DSP48E2"),
-            *("LUT, as memory", "flip-flops", "clock, estimated MHz", "schedule", "latency, cycles"),
+            *(
+                "LUT, as memory",
+                "flip-flops",
+                "clock, estimated MHz",
+                "schedule",
+                "latency, cycles",
+            ),
             *("error, median", "error, largest", "mismatches"),
         ),
         [

@@ -14,8 +14,8 @@ HEAD = """\
 `--json` prints one object on standard output, and nothing else there. The list of keys is compared
 with what the verbs print (`tests/docs/test_json_keys.py`). Keys whose meaning begins with *if* are
 there in that case only. `bench` and `demo` print the figures of their tables, `campaign` those of
-its page, with the digest of all, `report` those of its builds, `card` the `device` of the stand-in, its `prefix` and its `build`, and `bitstream` what its
-tool reported; they are not listed here.
+its page with the digest of all, `report` those of its builds, `card` the `device` of the stand-in,
+its `prefix` and its `build`, and `bitstream` what its tool reported; they are not listed here.
 
 A dot stands for an object within, `[]` for each element of a list, `*` for any name.
 

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from pinion.robot import Model
 
 
-def task_goal(
-    path: Path, model: Model, row: Function, *, report: Callable[[str], None]
-) -> Goal:
+def task_goal(path: Path, model: Model, row: Function, *, report: Callable[[str], None]) -> Goal:
     """What a build's formats are chosen for, from a task's file.
 
     Raises
