@@ -13,7 +13,7 @@ from functools import partial
 from html import escape
 from typing import Any
 
-from .page import GRADIENT, ours
+from .page import ours
 
 N = 128
 """Gradients of a batch."""
