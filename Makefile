@@ -1,7 +1,8 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s mutants lint format bench results clean distclean
+.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s mutants lint format bench results clean distclean \
+	docs notebooks docs-browser
 
 BIN := .venv/bin
 BUILD := build
@@ -41,6 +42,9 @@ help:
 	@echo '  make lint       style, types and floors'
 	@echo '  make format     rewrite the sources in the house style'
 	@echo '  make bench      measure the core'
+	@echo '  make docs       the documentation site in build/site, warnings are errors; a minute or two'
+	@echo '  make notebooks  run the notebook of the site anew; a cell that fails, fails it'
+	@echo '  make docs-browser  look at the site in headless Chromium: wide, narrow, light, dark'
 	@echo '  make results    write docs/results.md from its records   (MEASURE="cores functions")'
 	@echo '  make setup      only make .venv and install what is missing   (PYTHON=python3.12)'
 	@echo '  make clean      remove what was built             (distclean: .venv as well)'
@@ -107,6 +111,16 @@ format: setup
 bench: setup
 	$(RUN) $(BIN)/pinion bench core
 	$(RUN) $(BIN)/pinion bench functions
+
+# What the site needs is installed when it is first asked for.
+docs: setup
+	$(RUN) bash .ci/docs
+
+notebooks: setup
+	$(RUN) bash .ci/docs --notebooks
+
+docs-browser: docs
+	$(RUN) $(BIN)/python -m pytest -p tests.support.progress -m slow tests/docs/test_site_in_a_browser.py $(ARGS)
 
 # Records that MEASURE names are measured anew first: minutes to an hour each.
 MEASURE ?=

@@ -28,7 +28,7 @@ from pinion.api import backend
 from pinion.control import Options, Plant, Problem, Solution, solve
 from pinion.control.fixed import Arithmetic, FixedGradients
 from pinion.control.plant import forward_of, gradient_row
-from pinion.functions import Backend, Closing, Result
+from pinion.functions import Backend, Closing, Result, by_name
 from pinion.robot import Model, load
 
 START = np.pi * np.array([-0.5, 0.25, 0.167, -0.167, 0.125, 0.167, 0.5])
@@ -57,16 +57,17 @@ class Seen(Closing):
         self.inner = inner
         self.states: list[tuple[np.ndarray, ...]] = []
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, and keep it."""
+        arrays = by_name(gradient_row().inputs, values, arrays)
         made = self.inner(**arrays)
         q, qd = (np.asarray(arrays[name]) for name in ("q", "qd"))
         self.states.append((q, qd, np.asarray(made.qdd), np.asarray(made.minv)))
         return made
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-        return self.run(**arrays)
+        return self.run(*values, **arrays)
 
 
 def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:

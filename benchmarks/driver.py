@@ -127,7 +127,7 @@ def made_up(name: str, *, robot: str = "iiwa14") -> Manifest:
         version="0", robot=robot, robot_source=robot, function=name, options={}, formats="q16.16",
         objective="area", max_error=0.0, target="sim", ii=8, clock_mhz=250.0,
         inputs=arrays(row.inputs), outputs=arrays(row.results), lanes_in=16, beats_in=4,
-        lanes_out=16, beats_out=8, latency_cycles=1, total_latency_cycles=1, multipliers=1,
+        lanes_out=16, beats_out=8, schedule_cycles=1, latency_cycles=1, multipliers=1,
         table_multipliers=0, adders=1, units={}, ops={}, registers=1, budget={},
         budget_distribution="reference", content="none",
     )  # fmt: skip

@@ -56,7 +56,7 @@ def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
     return found | {
         "products": made.ops["mul"] + made.ops["mul_const"],
         "multipliers": made.multipliers,
-        "latency": made.latency_cycles,
+        "schedule": made.schedule_cycles,
         "words": [made.words_in, made.words_out],
         "mismatches": figures["mismatches"],
         "flagged": figures["flagged"],
@@ -71,7 +71,7 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
     by_key = {(x["function"], x["robot"], x["formats"]): x for x in lines}
     heads = ["function", "robot", "products"]
     for formats in FORMATS:
-        heads += [f"multipliers, {formats}", "latency", "largest error"]
+        heads += [f"multipliers, {formats}", "schedule", "largest error"]
     text = f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n"
     for name in FUNCTIONS:
         for robot in ROBOTS:
@@ -86,7 +86,7 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
                     continue
                 assert x["mismatches"] == 0, x
                 worst = ", ".join(f"{v:.1e}" for v in x["largest"].values() if v is not None)
-                cells += [x["multipliers"], x["latency"], worst]
+                cells += [x["multipliers"], x["schedule"], worst]
             text += f"| {' | '.join(map(str, cells))} |\n"
     return text
 

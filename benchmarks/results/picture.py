@@ -13,7 +13,7 @@ from functools import partial
 from html import escape
 from typing import Any
 
-from .page import GRADIENT, ours
+from .page import ours
 
 N = 128
 """Gradients of a batch."""
@@ -154,7 +154,7 @@ def _times(batches: Mapping[str, Any]) -> list[_Bar]:
         if name is not None:
             kind = "own" if name.startswith("Pinion,") else "others"
             bars.append(_Bar(name=name, value=row["us_per_batch"], kind=kind))
-        elif row["label"] == "model" and row["function"] == GRADIENT:
+        elif row["label"] == "model" and row["by"].endswith("stock link"):
             bars.append(
                 _Bar(name=CARD, value=row["us_per_batch"], least=row["us_least"], kind="model")
             )

@@ -138,7 +138,7 @@ RECORDS = {
             ),
             before=(
                 *("pinion", "build", "iiwa14", "fd_derivatives_from_minv", "--formats", "auto"),
-                *("-o", "build/results/fd", "--force"),
+                *("-o", "build/results/fd"),
             ),
             slow="five minutes on an idle machine",
         ),

@@ -56,7 +56,7 @@ class Core:
     function: str
     ii: int
     multipliers: int | None = None
-    latency: int | None = None
+    schedule: int | None = None
     requests: int | None = None
     mismatches: int | None = None
     error: float | None = None
@@ -119,7 +119,7 @@ def _core(case: Case, path: Path, folder: Path, *, requests: int, seconds: int) 
         function=case.function,
         ii=case.ii,
         multipliers=manifest.multipliers,
-        latency=manifest.latency_cycles,
+        schedule=manifest.schedule_cycles,
         requests=requests,
         mismatches=result["mismatches"],
         error=max(result["rel_err_max"].values()),

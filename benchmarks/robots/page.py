@@ -159,12 +159,12 @@ def _cores(cores: Sequence[Core]) -> str:
     table = Table(
         title="Cores",
         columns=(
-            *("robot", "joints", "function", "interval", "multipliers", "latency"),
+            *("robot", "joints", "function", "interval", "multipliers", "schedule"),
             *("requests", "mismatches", "largest error"),
         ),
         rows=tuple(
             (
-                *(core.robot, core.joints, core.function, core.ii, core.multipliers, core.latency),
+                *(core.robot, core.joints, core.function, core.ii, core.multipliers, core.schedule),
                 *(core.requests, core.mismatches, short_error(core.error)),
             )
             for core in cores

@@ -76,7 +76,7 @@ def test_a_request_is_answered(card: PacketCard, count: int) -> None:
     check(card.answer(packet), packet, count)
     assert read(card, "ACCEPTED") == read(card, "ANSWERED") == count
     assert read(card, "BATCHES") == 1 and read(card, "SEQUENCE") == 7
-    assert read(card, "LATENCY") == read(card, "BUSY_LOW") == 9
+    assert read(card, "BATCH_CYCLES") == read(card, "BUSY_LOW") == 9
 
 
 def test_requests_may_come_in_any_pieces(card: PacketCard) -> None:

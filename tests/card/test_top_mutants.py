@@ -193,13 +193,13 @@ MUTANTS = {
         new="registers.answered.eq(0)",
         complaint=r"Register ANSWERED reads 0x0 instead of 0x",
     ),
-    "latency_stands": Mutant(
+    "batch_cycles_stand": Mutant(
         trap=10,
         step="traffic",
         component=top.Top,
-        old="registers.latency.eq(closer.cycles)",
-        new="registers.latency.eq(0)",
-        complaint=r"Register LATENCY reads 0x0 instead of 0x",
+        old="registers.batch_cycles.eq(closer.cycles)",
+        new="registers.batch_cycles.eq(0)",
+        complaint=r"Register BATCH_CYCLES reads 0x0 instead of 0x",
     ),
     "pair_torn": Mutant(
         trap=10,

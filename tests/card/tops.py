@@ -86,7 +86,7 @@ class TopBench:
         ends = np.cumsum([self.layout.response_bytes(count) // 64 for count in counts]) - 1
         assert run.last[ends].all()
         done, first = run.emitted_at[ends], run.accepted_at[0]
-        start_up = (manifest.total_latency_cycles + AROUND) * slower
+        start_up = (manifest.latency_cycles + AROUND) * slower
         start_up += -(-counts[-1] // FLAGS_PER_BEAT)
         assert done[-1] - first <= interval * total + start_up
         # From batch to batch there is no start-up: exactly the core's interval. Where the edges of

@@ -1,15 +1,23 @@
-"""Progress of long jobs where standard error is no terminal; terminals: test_cli_explore.py."""
+"""How far long work is: percent, step, time left; lines in a pipe; ``--quiet`` of every verb."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+import typer
 
-from pinion.cli import main, terminal
-from tests.cli.conftest import PROGRESS
+from pinion.cli import bench, main, progress
+from pinion.cli.app import SHORT, SPEAKING, app
+from pinion.flow.build import BuildError
+from tests.cli.conftest import PROGRESS, Built
+from tests.cli.test_cli_demo import on_a_terminal
 
 
 class Clock:
@@ -21,67 +29,147 @@ class Clock:
     def monotonic(self) -> float:
         return self.now
 
+    def at(self, seconds: float) -> None:
+        """So many seconds after the beginning."""
+        self.now = 100.0 + seconds
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=made.monotonic))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=made.monotonic))
+    # Lines come when work changes; what the thread does is a test of its own.
+    monkeypatch.setattr(progress.Lines, "_watch", lambda lines: None)
     return made
 
 
-def test_a_pipe_gets_steps_and_now_and_then_how_far_they_are(
+# -- the time left
+
+
+def test_time_left_follows_from_the_share_done(clock: Clock) -> None:
+    work = progress.Work(clock.monotonic)
+    work.begin("Scheduling")
+    assert work.left() is None and work.words() == "Scheduling"
+    clock.at(30.0)
+    work.advance(0.25)
+    assert work.left() == pytest.approx(90.0)
+    assert work.words() == "Scheduling: 25%, about 90 s left in this step"
+    clock.at(60.0)
+    work.advance(0.75)
+    assert work.left() == pytest.approx(20.0)
+    assert work.words() == "Scheduling: 75%, about 20 s left in this step"
+    # Another step says nothing of its time before it has a share, and counts from its beginning.
+    work.begin("Writing")
+    assert work.left() is None and work.share is None
+    clock.at(65.0)
+    work.advance(0.5)
+    assert work.left() == pytest.approx(5.0) and "a few seconds left" in work.words()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "share"), [(1.0, 0.5), (100.0, 0.0), (100.0, 0.01), (100.0, 1.0)]
+)
+def test_too_little_is_known_for_an_estimate(clock: Clock, seconds: float, share: float) -> None:
+    work = progress.Work(clock.monotonic)
+    clock.at(seconds)
+    work.advance(share)
+    assert work.left() is None and "left" not in work.words()
+
+
+def test_a_share_stays_between_none_and_all(clock: Clock) -> None:
+    work = progress.Work(clock.monotonic, whole=True)
+    work.advance(1.5)
+    assert work.share == 1.0
+    work.advance(-0.5)
+    assert work.share == 0.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.0, "a few seconds"), (9.9, "a few seconds"), (14.0, "about 10 s"), (94.0, "about 90 s")]
+    + [(95.0, "about 2 min"), (3000.0, "about 50 min"), (7000.0, "about 2 h")],
+)
+def test_estimates_are_round(seconds: float, words: str) -> None:
+    assert progress.about(seconds) == words
+
+
+# -- a pipe
+
+
+def test_a_pipe_gets_a_line_every_ten_seconds(
     clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def at(seconds: float) -> None:
-        clock.now = 100.0 + seconds
-
-    with terminal.steps(lines=True) as report:
+    with progress.steps() as report:
         report("Tracing")
         for seconds, done in ((4.0, 0.5), (9.9, 0.7), (12.0, 0.8), (13.0, 0.9), (21.9, 1.0)):
-            at(seconds)
+            clock.at(seconds)
             report.advance(done)
         report("Scheduling")
         for seconds, done in ((31.0, 0.1), (32.0, 0.234), (41.0, 0.5), (42.0, 0.6)):
-            at(seconds)
+            clock.at(seconds)
             report.advance(done)
         report("Writing")
     printed = capfd.readouterr()
-    said = printed.err.splitlines()
     assert printed.out == "" and PROGRESS.sub("", printed.err) == ""
-    assert [line.split(" s  ") for line in said] == [
-        ["   12", "Tracing: 80%"],
-        ["   22", "Scheduling"],
-        ["   32", "Scheduling: 23%"],
-        ["   42", "Scheduling: 60%"],
-        ["   42", "Writing"],
+    assert [line.split(" s  ", 1) for line in printed.err.splitlines()] == [
+        ["   12", "Tracing: 80%, a few seconds left in this step"],
+        ["   31", "Scheduling: 10%, about 80 s left in this step"],
+        ["   41", "Scheduling: 50%, about 20 s left in this step"],
     ]
 
 
-def test_short_jobs_and_those_without_lines_are_silent(
-    clock: Clock, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with terminal.steps(lines=True) as report:
-        report("Tracing")
-        report.advance(0.5)
-    with terminal.steps() as report:
-        clock.now += 1000.0
-        report("Waiting")
-        report.advance(1.0)
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_pipe_hears_how_many_are_done(clock: Clock, capfd: pytest.CaptureFixture[str]) -> None:
-    with terminal.counted("Exploring", total=3, lines=True) as advance:
+    with progress.counted("Exploring", total=3) as advance:
         advance(1)
         clock.now += 70.0
         advance(1)
-    assert capfd.readouterr() == ("", "   70 s  Exploring: 2 of 3\n")
+    assert capfd.readouterr() == ("", "   70 s  Exploring: 2 of 3: 67%, about 40 s left\n")
+
+
+def test_a_pipe_is_told_of_work_that_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A tool that runs for a minute calls nobody: a thread looks at the clock."""
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    with progress.steps():
+        printed = ""
+        while "Starting" not in printed:  # not a time: it ends when the line is there
+            printed += capfd.readouterr().err
+    assert PROGRESS.sub("", printed) == ""
+
+
+def test_short_jobs_are_silent(clock: Clock, capfd: pytest.CaptureFixture[str]) -> None:
+    with progress.steps() as report:
+        report("Tracing")
+        clock.at(9.0)
+        report.advance(0.5)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_terminal_gets_step_percent_and_time_left(tmp_path: Path) -> None:
+    script = tmp_path / "work.py"
+    script.write_text(
+        "from types import SimpleNamespace\n"
+        "from pinion.cli import progress\n"
+        "now = [0.0]\n"
+        "progress.time = SimpleNamespace(monotonic=lambda: now[0])\n"
+        "with progress.steps() as report:\n"
+        "    report('Scheduling [bold]')\n"
+        "    now[0] = 60.0\n"
+        "    report.advance(0.25)\n"
+    )
+    code, printed = on_a_terminal(before=f"exec(open({str(script)!r}).read()); raise SystemExit")
+    assert code == 0, printed
+    assert "Scheduling [bold]: 25%, about 3 min left in this step" in printed
+
+
+# -- every verb
 
 
 def test_a_build_says_how_far_it_is_on_standard_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(terminal, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
     with pytest.raises(SystemExit) as left:
         main(["build", "pendulum", "rnea", "--ii", "2", "-o", str(tmp_path / "core"), "--json"])
     printed = capfd.readouterr()
@@ -91,3 +179,111 @@ def test_a_build_says_how_far_it_is_on_standard_error(
     places = [printed.err.index(f" s  {step}") for step in steps]
     assert places == sorted(places)
     assert "Scheduling at one result every 2 cycles: 100%" in printed.err
+
+
+def without_quiet(verbs: typer.Typer) -> set[str]:
+    """Verbs that have no option ``--quiet``."""
+    group: Any = typer.main.get_command(verbs)
+    return {
+        name
+        for name, command in group.commands.items()
+        if "--quiet" not in {option for p in command.params for option in p.opts}
+    }
+
+
+def test_every_verb_can_be_quiet_or_says_why_not() -> None:
+    assert without_quiet(app) == SHORT.keys()
+    assert all(reason for _, reason in SHORT.values())
+    one = typer.Typer()
+    one.command("mute")(lambda: None)
+    one.command("loud")(progress.speaking(lambda: None))
+    assert without_quiet(one) == {"mute"}
+
+
+# What each verb does when it works: its arguments, and where its work begins.
+WORK: dict[str, tuple[tuple[str, ...], str]] = {
+    "build": (("two_link", "rnea", "-o", "NEW"), "pinion.flow.build:build"),
+    "verify": (("BUILT",), "pinion.cosim.bound:verify_bounded"),
+    "verify netlist": (("BUILT", "--netlist"), "pinion.cosim.netlist:check_netlist"),
+    "verify promises": (("BUILT", "--promises"), "pinion.cosim.promises:check_promises"),
+    "synth": (("BUILT",), "pinion.synthesis.synth:synth"),
+    "run": (("BUILT", "--input", "IN.npz", "--output", "OUT.npz"), "pinion.driver:open"),
+    "bench core": (("core",), "pinion.cli.bench:row"),
+    "bench functions": (("functions",), "pinion.cli.bench:function_row"),
+    "bench link": (("link", "BUILT"), "pinion.driver:open"),
+    "bench cpu": (("cpu", "two_link", "rnea"), "pinion.cli.bench_cpu:measured"),
+    "bench cuda": (("cuda", "two_link", "rnea"), "pinion.cli.bench_cuda:measured"),
+    "bench cuda partitions": (
+        ("cuda", "two_link", "--partitions"),
+        "pinion.cli.bench_partitions:partition_times",
+    ),
+    "bench compare": (
+        ("compare", "two_link", "rnea", "-o", "NEW"),
+        "pinion.cli.bench_compare:Collected.processor",
+    ),
+    "bench scaling": (
+        ("scaling", "--largest", "10", "-o", "NEW"),
+        "pinion.compute.parallel.experiments:measured",
+    ),
+    "bench mpc": (("mpc", "cpu64", "-o", "NEW"), "pinion.control.mpc_comparison:compare"),
+    "explore": (("two_link", "rnea", "-o", "NEW"), "pinion.cosim.explore:explore"),
+    "card": (("BUILT",), "pinion.card.stand_in:StandIn"),
+    "bitstream": (("BUILT",), "pinion.flow.bitstreams:make_bitstream"),
+    "export": (("BUILT", "-o", "NEW"), "pinion.cosim.vectors:export_core"),
+    "export cpu": (
+        ("two_link", "rnea", "--cpu", "-o", "NEW"),
+        "pinion.compute.export:export_library",
+    ),
+    "export cuda": (
+        ("two_link", "rnea", "--cuda", "-o", "NEW"),
+        "pinion.compute.cuda.export:export_header",
+    ),
+    "demo": (("--folder", "NEW", "--json"), "pinion.cli.demo:one"),
+    "demo mpc": (("mpc", "--folder", "NEW", "--json"), "pinion.control.mpc_comparison:compare"),
+}
+
+
+def halfway(*given: Any, **named: Any) -> Any:
+    """Stands for the work of a verb: says a step to whoever listens, and refuses the rest."""
+    for listener in (named.get("report"), *given):
+        if isinstance(listener, Callable):  # type: ignore[arg-type]  # a protocol, at run time
+            listener("Halfway")
+    raise BuildError("Enough.")
+
+
+def test_the_work_of_every_verb_is_known() -> None:
+    assert {name.partition(" ")[0] for name in WORK} == SPEAKING.keys()
+    measured = {arguments[0] for name, (arguments, _) in WORK.items() if name.startswith("bench")}
+    assert measured == set(bench.HERE)
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_verb_speaks_unless_it_is_asked_to_be_quiet(
+    name: str,
+    built: Built,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    arguments, work = WORK[name]
+    monkeypatch.chdir(tmp_path)
+    zeros = np.zeros((3, 2))
+    np.savez("IN.npz", q=zeros, qd=zeros, qdd=zeros)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    module, _, place = work.partition(":")  # packages have functions with the names of modules
+    owner, _, attribute = place.rpartition(".")
+    holder: Any = import_module(module)
+    monkeypatch.setattr(getattr(holder, owner) if owner else holder, attribute, halfway)
+    if name == "bench cuda":  # a machine without a GPU ends before
+        monkeypatch.setattr("pinion.cli.bench_cuda.cuda.open_gpu", lambda *given: None)
+        monkeypatch.setattr("pinion.cli.bench_cuda.measured_limits", lambda device: None)
+    words = [str(built.folder) if word == "BUILT" else word for word in arguments]
+    said = {}
+    for quiet in ([], ["--quiet"]):
+        with pytest.raises(SystemExit) as left:
+            main([name.partition(" ")[0], *words, *quiet])
+        assert left.value.code == 2
+        said[bool(quiet)] = capfd.readouterr().err
+    assert PROGRESS.search(said[False]), said[False]
+    assert said[True] == "Enough.\n"
+    assert PROGRESS.sub("", said[False]) == "Enough.\n"

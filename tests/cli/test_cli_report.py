@@ -100,3 +100,27 @@ def test_recorded_requests_are_for_a_netlist_alone(
     both = "--netlist", "--input", path
     pinion("verify", folder, *both, "--samples", 5).refused("loop.npz", "--samples")
     pinion("verify", folder, *both).refused("'qdd' is missing")
+
+
+def test_a_page_beside_the_table(pinion: Any, folder: Path, tmp_path: Path) -> None:
+    leave(folder)
+    path = tmp_path / "page.html"
+    done = pinion("report", folder, "-o", path, "--states", 20)
+    assert done.code == 0, done.err
+    assert "pendulum" in done.out and f"{path.stat().st_size:,} bytes" in done.out
+    assert path.read_text().startswith("<!doctype html>")
+    pinion("report", folder, "-o", path).refused("page.html' exists", "--force")
+    page = pinion("report", folder, "-o", path, "--force", "--states", 0, "--json").json["page"]
+    assert page == {"path": str(path), "bytes": path.stat().st_size}
+    assert "leave out --states 0" in path.read_text()
+
+
+def test_a_page_needs_a_file_and_sound_options(pinion: Any, folder: Path, tmp_path: Path) -> None:
+    pinion("report", folder, "--force").refused("add -o FILE")
+    pinion("report", folder, "--synth").refused("add -o FILE")
+    pinion("report", folder, "--states", 5).refused("add -o FILE")
+    path = tmp_path / "page.html"
+    pinion("report", folder, "-o", path, "--states", -1).refused("-1 states", "0 to 100,000")
+    pinion("report", folder, "--json", "--markdown").refused("--json or --markdown")
+    pinion("report", tmp_path, "-o", path).refused("is not a build folder")
+    assert not path.exists()

@@ -12,8 +12,8 @@ from pinion.compute import cpu
 from pinion.functions import FUNCTIONS, sample
 from tests.support.rows import NEW, has, robot
 
-# It has a scalar input and results of every shape.
-QUICK = (("leg", "euler_step"),)
+# The first has a scalar input and results of every shape.
+QUICK = (("leg", "euler_step"), ("leg", "rnea_second_derivatives"))
 SLOW = [(name, row) for name in ("iiwa14", "hyq") for row in NEW if has(name, row)]
 
 

@@ -20,12 +20,23 @@ def reach(knots: int = 63) -> Problem:
     )
 
 
-def small(count: int = 5, *, tip: bool = False, limits: bool = False, knots: int = 20) -> Problem:
-    """Motions of the arm with two joints, also of its tip, also near its limits."""
+def small(
+    count: int = 5,
+    *,
+    tip: bool = False,
+    limits: bool = False,
+    barrier: bool = False,
+    knots: int = 20,
+) -> Problem:
+    """Motions of the arm with two joints, also of its tip, near its limits, to goals beyond them.
+
+    The barrier's goals are past the limits at 3.1 rad, from starts near to them.
+    """
     model = load("two_link")
     rng = np.random.default_rng(7)
-    running = Weights(q=0.1, qd=0.01, tau=0.01, limits=50.0 * limits, tip=1.0 * tip)
-    final = Weights(q=0.0 if tip else 10.0, qd=1.0, limits=50.0 * limits, tip=100.0 * tip)
+    near = {"limits": 50.0 * limits, "barrier": 0.3 * barrier}
+    running = Weights(q=0.1, qd=0.01, tau=0.01, tip=1.0 * tip, **near)
+    final = Weights(q=0.0 if tip else 10.0, qd=1.0, tip=100.0 * tip, **near)
     cost = Cost(
         running=running,
         final=final,
@@ -37,7 +48,7 @@ def small(count: int = 5, *, tip: bool = False, limits: bool = False, knots: int
         knots=knots,
         dt=0.02,
         cost=cost,
-        start=rng.uniform(-1.0, 1.0, (count, model.nv)),
-        goal=rng.uniform(-1.0, 1.0, (count, model.nv)),
+        start=rng.uniform(-1.0, 1.0, (count, model.nv)) + 1.9 * barrier,
+        goal=rng.uniform(-1.0, 1.0, (count, model.nv)) + 2.9 * barrier,
         tip=rng.uniform(-0.5, 0.5, (count, 3)) if tip else None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pinion.control.mujoco_robot import Disturbance
+from pinion.control.disturbance import Disturbance
 from pinion.control.scenario import Scenario
 
 LINK = """<link name="{name}"><inertial><origin xyz="0.15 0 0"/><mass value="{mass}"/>

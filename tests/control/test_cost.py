@@ -6,17 +6,25 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError, Cost, CostModel, Problem, Weights
+from pinion.control.cost import LEAST_MARGIN, barrier
+from pinion.control.kernels import _logarithm
 from pinion.robot import load
 
 from .problems import small
 
 
-@pytest.mark.parametrize("kinds", [{}, {"tip": True}, {"limits": True, "tip": True}])
+@pytest.mark.parametrize(
+    "kinds", [{}, {"tip": True}, {"limits": True, "tip": True}, {"barrier": True}]
+)
 def test_gradients_are_differences(kinds: dict[str, bool]) -> None:
     problem = small(3, **kinds, knots=2)
     model = CostModel(problem.model, problem.cost)
     rng = np.random.default_rng(0)
     x, u = rng.uniform(-1.5, 1.5, (3, 3, 4)), rng.uniform(-3.0, 3.0, (3, 2, 2))
+    if "barrier" in kinds:  # also where it is quadratic, and outside
+        x *= 2.2
+        share = np.abs(x[..., :2]) / 3.1
+        assert (share > 1.0).any() and (share < 0.9).any()
     found = model.expand(x, u, problem.target)
     np.testing.assert_array_equal(found.value, model.values(x, u, problem.target))
     tiny = 1e-6
@@ -48,6 +56,28 @@ def test_limits_cost_nothing_inside() -> None:
     np.testing.assert_allclose(values, [[0.0, 0.5 * 2.0 * 0.2**2]])
 
 
+def test_the_barrier_is_smooth_and_its_hessian_that_of_differences() -> None:
+    margin, tiny = 0.05, 1e-5
+    w = np.array([-3.0, 0.0, margin - 1e-3, margin, margin + 1e-3, 0.4, 1.0])
+    value, slope, curve = barrier(w, margin)
+    (up, more, _), (down, less, _) = barrier(w + tiny, margin), barrier(w - tiny, margin)
+    np.testing.assert_allclose((up - down) / (2 * tiny), slope, rtol=1e-6)
+    away = np.abs(w - margin) > tiny  # the third derivative jumps
+    np.testing.assert_allclose(((more - less) / (2 * tiny))[away], curve[away], rtol=1e-6)
+    for inside, beyond in zip(
+        barrier(np.array([margin * (1 + 1e-12)]), margin),
+        barrier(np.array([margin]), margin),
+        strict=True,
+    ):
+        np.testing.assert_allclose(inside, beyond, rtol=1e-9)
+    assert value[-1] == 0.0 and (np.diff(value) < 0.0).all()
+
+
+def test_the_logarithm_of_kernels() -> None:
+    x = np.concatenate([np.geomspace(LEAST_MARGIN, 1.0, 2001), 1.0 - np.geomspace(1e-9, 0.1, 50)])
+    np.testing.assert_allclose(_logarithm(x), np.log(x), rtol=1e-6, atol=3e-14)
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -57,6 +87,8 @@ def test_limits_cost_nothing_inside() -> None:
         (lambda: Cost(running=Weights(tau=1.0), final=Weights(tau=1.0)), "no effort"),
         (lambda: Cost(running=Weights(tau=1.0, tip=1.0), final=Weights()), "no 'frame'"),
         (lambda: Cost(running=Weights(tau=1.0), final=Weights(), soft=0.0), "'soft' is 0.0"),
+        (lambda: Cost(running=Weights(tau=1.0), final=Weights(), margin=0.0), "'margin' is 0.0"),
+        (lambda: Cost(running=Weights(tau=1.0), final=Weights(), margin=1.0), "'margin' is 1.0"),
     ],
 )
 def test_what_is_no_cost(make: object, sentence: str) -> None:

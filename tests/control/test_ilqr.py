@@ -27,7 +27,7 @@ from pinion.robot import load
 
 from .problems import GOAL, reach, small
 
-KINDS: list[dict[str, bool]] = [{}, {"tip": True, "limits": True}]
+KINDS: list[dict[str, bool]] = [{}, {"tip": True, "limits": True}, {"barrier": True}]
 GRIPPER = str(Path(__file__).resolve().parents[2] / "examples/gripper.urdf")
 FINE = Options(tolerance=1e-10)
 
@@ -87,6 +87,60 @@ def test_compiled_iterations_are_those_on_arrays(arm: Plant, kinds: dict[str, bo
         np.testing.assert_allclose(found.x, wanted.x, atol=1e-6)
         np.testing.assert_allclose(found.u, wanted.u, atol=1e-5)
         np.testing.assert_allclose(found.K, wanted.K, rtol=1e-5, atol=1e-6)
+
+
+def feedback_error(plant: Plant, *, second_order: bool) -> float:
+    """How far the first feedback is from how the optimal effort changes with the start, relative.
+
+    Second derivatives of steps make it exact; without them it is of a model that lacks curvature.
+    """
+    problem = small(1)
+    far = replace(problem, start=problem.start + np.array([[0.0, 0.0, 4.0, -6.0]]))
+
+    def found(start: np.ndarray) -> Solution:
+        fine = Options(tolerance=1e-15, iterations=300)
+        moved = replace(far, start=start)
+        return solve(moved, plant, options=fine, second_order=second_order)
+
+    K = found(far.start).K[0, 0]
+    want = np.empty_like(K)
+    for i in range(4):
+        tiny = np.zeros((1, 4))
+        tiny[0, i] = 1e-4
+        up, down = (found(far.start + sign * tiny).u[0, 0] for sign in (1, -1))
+        want[:, i] = (down - up) / 2e-4
+    return float(np.abs(K - want).max() / np.abs(want).max())
+
+
+def test_second_order_feedback_is_how_the_optimum_moves(arm: Plant) -> None:
+    assert feedback_error(arm, second_order=True) < 1e-4
+    assert feedback_error(arm, second_order=False) > 1e-2
+
+
+def test_second_order_needs_the_serial_pass_and_one_stage() -> None:
+    problem = small(1)
+    euler = Plant.open("two_link", dt=0.02, device="float")
+    with pytest.raises(ControlError, match="not for 'parallel' and 'semi_implicit'"):
+        solve(problem, euler, backward="parallel", second_order=True)
+    rk4 = Plant.open("two_link", dt=0.02, device="float", method="rk4")
+    with pytest.raises(ControlError, match="not for 'serial' and 'rk4'"):
+        solve(problem, rk4, second_order=True)
+
+
+def test_a_barrier_keeps_motions_inside_the_limits(arm: Plant) -> None:
+    problem = small(barrier=True)
+    free = replace(
+        problem,
+        cost=replace(
+            problem.cost,
+            **{
+                name: replace(getattr(problem.cost, name), barrier=0.0)
+                for name in ("running", "final")
+            },
+        ),
+    )
+    found, loose = solve(problem, arm), solve(free, arm)
+    assert np.abs(loose.x[..., :2]).max() > 3.1 > np.abs(found.x[..., :2]).max()
 
 
 def test_a_wrong_step_of_a_kernel_shows(arm: Plant, monkeypatch: pytest.MonkeyPatch) -> None:

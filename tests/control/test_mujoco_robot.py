@@ -10,7 +10,8 @@ import pytest
 
 from pinion import dynamics
 from pinion.control import ControlError, mujoco_robot
-from pinion.control.mujoco_robot import Disturbance, MujocoRobot
+from pinion.control.disturbance import Disturbance
+from pinion.control.mujoco_robot import MujocoRobot
 from pinion.robot import Model, load, payload
 from tests.control import small_arm
 

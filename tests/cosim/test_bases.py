@@ -26,6 +26,7 @@ from pinion.hls.schedule import unit_counts
 from pinion.hls.sums import gather_dots
 from pinion.robot import JointKind, Model, RobotError, coupled, load, load_text, ties, uncoupled
 from pinion.robot.model import Mimic
+from tests.support.rows import OF_ADDING
 
 Array = NDArray[np.float64]
 
@@ -217,7 +218,7 @@ def test_elimination_follows_the_entries_that_ties_make() -> None:
 
 
 # Positions of a base that floats do not add.
-REFUSED = (("euler_step", "floating"),)
+REFUSED = tuple((name, "floating") for name in OF_ADDING)
 TRACED = [(n, b) for n in FUNCTIONS for b in ("fixed", "floating") if (n, b) not in REFUSED]
 
 

@@ -61,7 +61,7 @@ def test_each_figure_is_of_its_stream(folder: Path, simulated: Made) -> None:
         "flagged": 0,
         "simulated_cycles": simulated.result.cycles,
         "cycles_per_result": manifest.ii,
-        "latency_cycles": manifest.latency_cycles,
+        "schedule_cycles": manifest.schedule_cycles,
         "first_divergence": None,
         "flags_held": True,
         "budget_held": True,

@@ -45,7 +45,7 @@ def test_every_objective_is_right_to_the_bit(made: Made, objective: str) -> None
     assert figures["ok"] and figures["mismatches"] == 0
     assert figures["budget_held"] and figures["wrong_unflagged"] == 0 and figures["flagged"] == 0
     assert all(worst <= manifest.max_error for worst in figures["rel_err_max"].values())
-    assert figures["latency_cycles"] == manifest.latency_cycles and figures["rate_held"]
+    assert figures["schedule_cycles"] == manifest.schedule_cycles and figures["rate_held"]
     # Twice the ranges that the formats are for: ports and results wrap around, and say so.
     beyond = verify(made(objective), samples=500, seed=12, distribution="beyond")
     assert beyond["ok"] and beyond["mismatches"] == 0 and beyond["wrong_unflagged"] == 0
@@ -54,7 +54,7 @@ def test_every_objective_is_right_to_the_bit(made: Made, objective: str) -> None
 
 def test_each_objective_has_its_latency(made: Made) -> None:
     builds = {name: Build.read(made(name)) for name in OBJECTIVES}
-    cycles = [builds[name].manifest.latency_cycles for name in OBJECTIVES]
+    cycles = [builds[name].manifest.schedule_cycles for name in OBJECTIVES]
     # Chains of additions, which are all that latency and area differ in, two links have none.
     assert cycles[0] <= cycles[1] < cycles[2], dict(zip(OBJECTIVES, cycles, strict=True))
     per_unit = {

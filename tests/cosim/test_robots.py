@@ -27,7 +27,7 @@ def small_tree() -> Model:
 def iiwa14(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("iiwa14") / "ii8"
     manifest = build("iiwa14", "rnea", folder, ii=8)
-    assert manifest.multipliers <= 60 and manifest.latency_cycles <= 110
+    assert manifest.multipliers <= 60 and manifest.schedule_cycles <= 110
     return folder
 
 

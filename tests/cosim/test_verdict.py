@@ -215,7 +215,7 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
     "the whole latency": (
         {"change": longer_in_all},
         {"mismatches": 0, "rate_held": False},
-        (" and total <= manifest.total_latency_cycles", ""),
+        (" and total <= manifest.latency_cycles", ""),
     ),
     "rate and latency": (
         {"change": too_slow},

@@ -93,7 +93,7 @@ def test_another_build_is_another_checksum(tmp_path: Path) -> None:
 
 def test_the_pause_covers_the_slowest_result() -> None:
     """A core with a longer schedule has a longer one, and a transfer is of one length."""
-    slow = manifest(total_latency_cycles=500)
+    slow = manifest(latency_cycles=500)
     assert pause_bytes(slow) * 8 * CYCLES > 500 + 2 * 5 + 2 * 4
     assert Transfer.of(slow).size - Transfer.of(manifest()).size == pause_bytes(slow) - pause_bytes(
         manifest()

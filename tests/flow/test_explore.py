@@ -234,15 +234,15 @@ def test_what_is_stale_or_damaged_is_built_again(tmp_path: Path) -> None:
 def test_a_point_that_dies_takes_nobody_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = running._task
+    real = running.task_of
 
     def task(point: Point, *rest: Any) -> Any:
         if point.options["ii"] == 2:
             return {}, os._exit, {}, *rest
         return real(point, *rest)
 
-    monkeypatch.setattr(running, "_task", task)
-    monkeypatch.setattr(running, "_work", _die_on_command)
+    monkeypatch.setattr(running, "task_of", task)
+    monkeypatch.setattr(running, "measure_point", _die_on_command)
     first, second = explore(points(ii=[2, 1]), tmp_path, measure=MEASURE, jobs=2)
     assert "stopped" in first["failure"] and first["dsp"] is None
     assert second["failure"] is None and second["dsp"] > 0
@@ -252,7 +252,7 @@ def _die_on_command(model: Any, function: Any, *rest: Any) -> str | None:
     """Runs in the point's process, where `running` is as it always is."""
     if callable(function):
         function(9)
-    return running._work(model, function, *rest)
+    return running.measure_point(model, function, *rest)
 
 
 def test_too_few_integer_bits_are_no_working_core(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ from pinion.flow.export.records import records_header
 from pinion.functions import function
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
+from pinion.report.build_data import build_data
+from pinion.report.build_page import build_page
 from pinion.report.page import code_line, escaped, escaped_table
 from pinion.report.table import Table
 from pinion.robot import Model, RobotError, escaping, from_pinocchio, load, load_text
@@ -331,6 +333,24 @@ def test_pages_show_names_and_do_nothing_else(made: Build) -> None:
         lines = [re.sub(r"\\.", "", line) for line in pages["table"].splitlines()]
         assert {line.count("|") for line in lines} == {2}
         assert code_line(name).startswith("    ") and "\n" not in code_line(name)
+
+
+def test_a_page_of_builds_shows_names_as_text(made: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = build_data(made.folder)
+    for name in HOSTILE:
+        manifest = {**named(made.manifest, name).to_dict(), "target": "sim"}
+        robot = {**data["robot"], "name": name, "tips": [name] * len(data["robot"]["tips"])}
+        one = {**data, "manifest": manifest, "robot": robot, "folder": name}
+        text = build_page([one, one])
+        bare = re.sub(r"<(style|script)[^>]*>.*?</\1>", "", text, flags=re.DOTALL)
+        assert "<script" not in bare and "<img" not in bare and "<!--" not in bare, name
+        assert text.count("</script>") == 2, name
+        assert all(c.isprintable() or c == "\n" for c in bare), name
+    monkeypatch.setattr("pinion.report.build_page.text", str)
+    monkeypatch.setattr("pinion.report.sections.text", str)
+    assert "<img" in build_page([{**data, "folder": PIECES[7]}] * 2), (
+        "a writer that escapes nothing"
+    )
 
 
 def test_build_files_of_the_library_are_no_commands(tmp_path: Path) -> None:

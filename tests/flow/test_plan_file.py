@@ -92,7 +92,7 @@ def test_a_plan_is_known_by_its_content_not_its_name(made: Path, tmp_path: Path)
     manifest = again(copy, tmp_path / "b", objective="throughput")
     assert manifest.formats == "mine.toml"  # without the folder: builds are the same anywhere
     assert manifest.objective == "throughput"
-    assert manifest.latency_cycles > Manifest.read(made).latency_cycles
+    assert manifest.schedule_cycles > Manifest.read(made).schedule_cycles
     # The same formats; operands that may trade places stand as each schedule's selectors like it.
     ours, theirs = (
         [sorted(line.split()) for line in (folder / GRAPH).read_text().splitlines()]
@@ -149,7 +149,7 @@ def test_an_edited_plan_makes_another_core_that_is_as_good(
     assert read_plan(folder / PLAN).signals == wanted
     assert (folder / GRAPH).read_text() != (made / GRAPH).read_text()
     assert manifest.content != Manifest.read(made).content
-    assert manifest.latency_cycles == Manifest.read(made).latency_cycles
+    assert manifest.schedule_cycles == Manifest.read(made).schedule_cycles
     fine, coarse = Manifest.read(made).budget, manifest.budget
     assert all(coarse[word] >= fine[word] for word in fine) and coarse != fine
     if len(edits) == 1:

@@ -179,7 +179,7 @@ def _manifest() -> Manifest:
         **dict.fromkeys(("version", "robot", "robot_source", "function", "objective"), "x"),
         **dict.fromkeys(("target", "content", "formats"), "x"),
         **dict.fromkeys(("lanes_in", "beats_in", "lanes_out", "beats_out", "ii"), 1),
-        **dict.fromkeys(("latency_cycles", "total_latency_cycles", "multipliers"), 1),
+        **dict.fromkeys(("schedule_cycles", "latency_cycles", "multipliers"), 1),
         **dict.fromkeys(("table_multipliers", "adders", "registers"), 0),
         **{"options": {}, "units": {}, "ops": {}, "budget": {}, "inputs": (), "outputs": ()},
     }

@@ -85,13 +85,13 @@ def test_framing_is_a_header_each_way_a_trailer_and_the_flags() -> None:
 
 
 def test_the_card_needs_its_latency_and_a_step_for_each_further_request() -> None:
-    m, _ = made(ii=4, clock_mhz=200.0, total_latency_cycles=50)
+    m, _ = made(ii=4, clock_mhz=200.0, latency_cycles=50)
     assert transfer.card_us(m, 1) == pytest.approx(50 / 200 + 4 / 250)
     assert transfer.card_us(m, 11) == pytest.approx(50 / 200 + 10 * 4 / 200 + 4 / 250)
     wide = (Array(name="big", shape=(160,), unit=""),)
-    m, _ = made(ii=1, clock_mhz=250.0, total_latency_cycles=25, inputs=wide)
+    m, _ = made(ii=1, clock_mhz=250.0, latency_cycles=25, inputs=wide)
     assert transfer.card_us(m, 11) == pytest.approx(0.1 + 10 * 10 / 250 + 4 / 250)
-    m, _ = made(ii=1, clock_mhz=250.0, total_latency_cycles=25, outputs=wide)
+    m, _ = made(ii=1, clock_mhz=250.0, latency_cycles=25, outputs=wide)
     assert transfer.card_us(m, 11) == pytest.approx(0.1 + 10 * 10 / 250 + 4 / 250)
 
 

@@ -24,7 +24,7 @@ PAPER = {
 def gradient(**changes: Any) -> Manifest:
     """The numbers of the default build: 21 words in, 105 out, ii 8."""
     fields: dict[str, Any] = {
-        **{"robot": "iiwa14", "function": "fd_derivatives", "ii": 8, "total_latency_cycles": 194},
+        **{"robot": "iiwa14", "function": "fd_derivatives", "ii": 8, "latency_cycles": 194},
         "inputs": tuple(Array(name=n, shape=(7,), unit="") for n in ("q", "qd", "tau")),
         "outputs": (
             Array(name="qdd", shape=(7,), unit=""),

@@ -101,15 +101,20 @@ def test_the_module_is_the_command(tmp_path: Path) -> None:
 def test_a_host_needs_no_extra(tmp_path: Path) -> None:
     code = """
 import pinion.driver, pinion.robot, pinion.functions, pinion.dynamics, pinion.link
-from pinion.api import __version__, backend
-with backend("two_link", "rnea", device="float") as floats:
-    assert floats.run(q=[0, 0], qd=[0, 0], qdd=[0, 0]).tau.shape == (2,)
-try:
-    backend("two_link", "rnea", device="sim")
-except pinion.driver.DriverError as error:
-    assert "install the extra 'hw'" in str(error), error
-else:
-    raise AssertionError("built without amaranth")
+from pinion.api import __version__, backend, build, load
+with backend(load("two_link"), "rnea", device="float") as floats:
+    assert floats([0, 0], [0, 0], qdd=[0, 0]).tau.shape == (2,)
+    assert "<table>" in floats.model._repr_html_()
+for what in (
+    lambda: backend("two_link", "rnea", device="sim"),
+    lambda: build("two_link", "rnea", "core"),
+):
+    try:
+        what()
+    except pinion.driver.DriverError as error:
+        assert "install the extra 'hw'" in str(error), error
+    else:
+        raise AssertionError("built without amaranth")
 """
     done = _without(EVERYTHING, code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

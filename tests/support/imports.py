@@ -16,10 +16,13 @@ import grimp
 PACKAGE = "pinion"
 
 # Packages of hw/ and sim/; none of them may be loaded by what a host needs to drive a card.
-HARDWARE = ("hls", "gateware", "synthesis", "boards", "flow", "cosim", "card")
+HARDWARE = ("hls", "gateware", "synthesis", "boards", "flow", "cosim", "card", "campaign")
 
 # What a user's program imports on a host without the hardware compiler.
-HOST = ("pinion.driver", "pinion.link", "pinion.functions", "pinion.dynamics", "pinion.robot")
+HOST = (
+    *("pinion.driver", "pinion.link", "pinion.functions", "pinion.dynamics", "pinion.robot"),
+    "pinion.api",
+)
 
 
 def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:

@@ -15,6 +15,9 @@ OF_TIPS = (
     *JACOBIANS,
     *(row.name for row in SUBJECTS["operational space"]),
 )
+SECOND_ORDER = tuple(row.name for row in SUBJECTS["second order"])
+OF_ADDING = ("euler_step", *SECOND_ORDER)
+"""Rows of robots whose joints have one position each."""
 
 # A link that is fixed, turned and shifted, behind the last joint of a leg.
 FOOT = (
@@ -44,4 +47,4 @@ def has(name: str, row: str) -> bool:
     """
     if row in OF_TIPS and (name.endswith("hyq") or name.startswith("tree")):
         return False
-    return row != "euler_step" or not name.startswith("floating")
+    return row not in OF_ADDING or not name.startswith("floating")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pinion.functions import Function
-from pinion.gateware.library import multiplier_count
 from pinion.hls import Design
 from pinion.hls.auto import AutoFormats, PrecisionError
-from pinion.hls.operations import UnitKind, operations
+from pinion.hls.operations import operations
 from pinion.hls.schedule import unit_counts
 from pinion.hls.signals import TableFormats
 from pinion.robot import Model
-from pinion.synthesis.estimate import dsp_of_product
 
 from .objective import AUTO, finite_ranges, objective_timing
 from .states import budget_states, scale_states
+from .unit_cost import unit_cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +65,7 @@ def alternative(model: Model, row: Function, made: Design) -> Alternative:
     made : of the function for the robot.
     """
     ii, states, graph = made.binding.schedule.ii, budget_states(model, row), made.real
-    now = _blocks(made.binding.schedule.units)
+    now = unit_cost(made.binding.schedule.units)[0]
     try:
         tables = TableFormats.of(graph, finite_ranges(graph, states))
         auto = AutoFormats(
@@ -83,19 +81,7 @@ def alternative(model: Model, row: Function, made: Design) -> Alternative:
     except ValueError as error:
         return Alternative(blocks=None, blocks_now=now, max_error=None, refused=str(error))
     return Alternative(
-        blocks=_blocks(unit_counts(operations(fixed, objective_timing("area", auto)), ii)),
+        blocks=unit_cost(unit_counts(operations(fixed, objective_timing("area", auto)), ii))[0],
         blocks_now=now,
         max_error=auto.error(graph, fixed),
     )
-
-
-def _blocks(units: Mapping[UnitKind, int]) -> int:
-    """DSP48E2 of units: those of each product by its ports' widths, one a product of a table."""
-    total = 0
-    for kind, count in units.items():
-        own = multiplier_count(kind)
-        if kind.products:
-            ports = kind.widths[: 2 * kind.products]
-            own = sum(dsp_of_product(a, b) for a, b in zip(ports[::2], ports[1::2], strict=True))
-        total += count * own
-    return total

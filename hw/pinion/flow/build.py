@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,14 @@ from pinion.robot import NO_ROBOT, Model, load, model_from_dict, model_to_dict
 from pinion.robot.escaping import control_in
 from pinion.robot.naming import check_names
 
+from .by_task import Goal, TaskSearch
 from .description import build_manifest, content_digest, function_text, schedule_rows
 from .interval import choose_interval
-from .objective import PATIENCE, format_plan, objective_timing
-from .promises import GATE, measured_errors
+from .objective import AUTO, AUTO18, PATIENCE, format_plan, objective_timing
+from .promises import GATE, measured_errors, stated
 from .states import REFERENCE, budget_states, scale_states
 from .targets import SIM, find_target
+from .task_record import RECORD, TASK, record_text, task_record
 
 # About the share of the time of elaboration after which all units are there, but not their text.
 _ELABORATED = 0.3
@@ -125,6 +127,7 @@ def make_design(
     clusters: str = NONE,
     clock_mhz: float = 250.0,
     floorplan: bool = False,
+    search: TaskSearch | None = None,
     report: Callable[[str], None] = _quiet,
     advance: Advance = unheard,
 ) -> Design:
@@ -135,6 +138,7 @@ def make_design(
     ii : cycles between results, or None to choose (:mod:`pinion.flow.interval`).
     formats, max_error, ranges, objective, clusters : as in :func:`build`.
     floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
+    search : what chooses the formats in place of `formats` and `max_error`.
     report, advance : as in :func:`build`.
 
     Raises
@@ -153,17 +157,21 @@ def make_design(
         traced = reduced_graph(model, row, costs=DatapathCosts(), advance=advance)
     matrices = [block for block in row.inputs if len(block.shape) > 1]
     droppable = {word for block in matrices for word in block.words(model)}
-    folded = known_words(fold(traced), droppable)[0]
+    folded, constants = known_words(fold(traced), droppable)
     scales = block_scales(folded, scale_states(model, row))
-    plan = format_plan(
-        model, row, folded, formats, ranges=ranges, max_error=max_error, scales=scales
-    )
-    distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
     choose = ii is None
     if ii is None:
         chosen = choose_interval(folded, clock_mhz=clock_mhz)
         ii = chosen.ii
         report(f"Interval {ii}: {chosen.why}")
+    plan: FormatPlan | AutoFormats
+    if search is None:
+        plan = format_plan(
+            model, row, folded, formats, ranges=ranges, max_error=max_error, scales=scales
+        )
+    else:
+        plan = search.plan(folded, constants, scales, ii)
+    distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
     states = budget_states(model, row, distribution)
 
     def formatted(plan: FormatPlan | AutoFormats, interval: int) -> Design:
@@ -232,6 +240,7 @@ def build(
     as_read: Model | None = None,
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
+    goal: Goal | None = None,
     designed: Callable[[Model, Function, Design], None] | None = None,
     report: Callable[[str], None] = _quiet,
     advance: Advance = unheard,
@@ -272,6 +281,9 @@ def build(
         error budgets refer to, is that of ``robot``.
     joint_terms, friction_width : what joints add besides their armature, to any function
         (:meth:`pinion.functions.Function.with_terms`).
+    goal : with ``auto``, what formats are chosen for in place of a largest error: a task's measure
+        and the loss at which it is still done (:mod:`pinion.flow.by_task`). The build then promises
+        the errors that it measures.
     designed : called with robot, function and design, before the gateware is made.
     report : called with a short line at each step.
     advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
@@ -307,6 +319,13 @@ def build(
             f"The function's name {row.name!a} holds a control character: use characters that can "
             "be seen."
         )
+    search = None
+    if goal is not None:
+        _check_goal(formats, max_error)
+        search = TaskSearch(
+            model, row, goal,
+            adds=board.formats != AUTO18, ranges=ranges, objective=objective, report=report,
+        )  # fmt: skip
     plan = make_design(
         model,
         row,
@@ -318,16 +337,28 @@ def build(
         clusters=clusters,
         clock_mhz=clock_mhz,
         floorplan=board.floorplan,
+        search=search,
         report=report,
         advance=advance,
     )
+    if search is not None:
+        search.judge(plan)
     if designed is not None:
         designed(model, row, plan)
     computed = BuiltFunction.of(row, model)
     report("Measuring the errors on every distribution of states")
     home = plan.saved.distribution if plan.saved else REFERENCE
     wanted = plan.saved.max_error if plan.saved else GATE if max_error is None else max_error
+    if search is not None:
+        wanted = 0.0  # so that what is measured is what is promised
     measured = measured_errors(model, computed, plan, home=home, wanted=wanted, advance=advance)
+    record: dict[str, Any] | None = None
+    if search is not None:
+        wanted = stated(measured, home=home, name=search.goal.name)
+        assert plan.saved is not None
+        plan = replace(plan, saved=replace(plan.saved, max_error=wanted, task=search.goal.name))
+        record = task_record(search)
+        formats = record["formats"]
     report("Elaborating the gateware")
     # The hash covers the latencies of the core that will hold it.
     probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
@@ -338,6 +369,7 @@ def build(
         measured=measured,
         content=content_digest(computed, plan.fixed, rows),
         snapping=snapping(as_read, model, row) if as_read else None,
+        record=record,
     )  # fmt: skip
     core = Core(
         graph=plan.fixed,
@@ -356,6 +388,9 @@ def build(
         SCHEDULE.write(parts, rows, indent=1)
         if plan.saved is not None:
             (parts / PLAN).write_text(plan_text(plan.saved, plan.real, plan.reach))
+        if search is not None and record is not None:
+            (parts / TASK).write_text(search.goal.text)
+            (parts / RECORD).write_text(record_text(record))
         (parts / RTLIL).write_text(core_rtlil(core))
         advance(1.0)
         if blocks := explicit_modules(core.datapath.blocks):
@@ -369,6 +404,19 @@ def build(
             shutil.rmtree(folder)
         parts.rename(folder)
     return manifest
+
+
+def _check_goal(formats: str, max_error: float | None) -> None:
+    if formats != AUTO:
+        raise BuildError(
+            f"A task chooses formats by signal, and the formats are {formats}: give --formats "
+            f"{AUTO}, or leave the task out."
+        )
+    if max_error is not None:
+        raise BuildError(
+            f"A task chooses the formats by its own loss, so a largest error of {max_error:g} "
+            "cannot be asked for beside it: leave one of the two out."
+        )
 
 
 def _row(function: str | Function, derivatives: str, outputs: Sequence[str]) -> Function:

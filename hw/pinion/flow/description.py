@@ -23,6 +23,7 @@ from pinion.robot.escaping import one_line
 
 from .promises import promises
 from .states import REFERENCE
+from .task_record import task_figures, task_names
 
 
 def build_manifest(
@@ -41,6 +42,7 @@ def build_manifest(
     measured: Mapping[str, float],
     content: str,
     snapping: Snapping | None,
+    record: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """The manifest of a design in its core."""
     binding, modulo = plan.binding, plan.binding.schedule
@@ -69,8 +71,8 @@ def build_manifest(
         beats_in=binding.beats_in,
         lanes_out=binding.lanes_out,
         beats_out=binding.beats_out,
-        latency_cycles=modulo.latency_cycles,
-        total_latency_cycles=core.total_latency,
+        schedule_cycles=modulo.schedule_cycles,
+        latency_cycles=core.latency,
         multipliers=plan.multipliers,
         table_multipliers=tables,
         adders=plan.adders,
@@ -86,6 +88,8 @@ def build_manifest(
         scales=dict(plan.scales),
         measured=dict(measured),
         promises=promises(measured, home=home, wanted=max_error),
+        task={} if record is None else task_names(record),
+        tracking={} if record is None else task_figures(record),
     )
 
 

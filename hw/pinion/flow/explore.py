@@ -25,7 +25,9 @@ from .build import build
 from .description import function_text
 
 # What `build` takes besides options: no axis of a sweep.
-_NO_OPTIONS = ("robot", "function", "folder", "snap", "as_read", "designed", "report", "advance")
+_NO_OPTIONS = (
+    *("robot", "function", "folder", "snap", "as_read", "goal", "designed", "report", "advance"),
+)
 
 # Options of `build` that a function's row knows.
 _VARIANTS = ("derivatives", "outputs", "joint_terms", "friction_width")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.functions import Block, BuiltFunction, Function, sample
-from pinion.graph import names, node_integers, sticky, stream_integers
+from pinion.graph import Graph, names, node_integers, sticky, stream_integers
 from pinion.graph.evaluate import formats
 from pinion.hls import Design
 from pinion.hls.budget import undecided
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 def hardware(made: Design) -> dict[str, Any]:
-    """Operations, units, latency in cycles and words of storage; what an interval needs at least.
+    """Operations, units, the schedule's length, words of storage; what an interval needs at least.
 
     ``multipliers_least`` is what the products would take if every multiplier were always busy.
     """
@@ -34,7 +34,7 @@ def hardware(made: Design) -> dict[str, Any]:
         "multipliers": made.multipliers,
         "multipliers_least": -(-(ops["mul"] + ops["mul_const"]) // modulo.ii),
         "adders": made.adders,
-        "latency_cycles": modulo.latency_cycles,
+        "schedule_cycles": modulo.schedule_cycles,
         "registers": made.binding.registers,
     }
 
@@ -71,10 +71,28 @@ class Compared:
         return relative_errors(columns(self.error), columns(self.floats), scales)
 
 
+class Integers(Protocol):
+    """What a comparison reads of a design or of a build that was read back.
+
+    Members
+    -------
+    fixed : the fixed graph.
+    decisions : how far what a comparison decides by may be off, by node.
+    """
+
+    @property
+    def fixed(self) -> Graph:
+        """The fixed graph."""
+
+    @property
+    def decisions(self) -> Mapping[int, float]:
+        """Bounds by node."""
+
+
 def compare(
     model: Model,
     function: BuiltFunction,
-    made: Design,
+    made: Integers,
     arrays: Mapping[str, NDArray[np.float32]],
     *,
     times: float = 1.0,

@@ -31,6 +31,7 @@ from pinion.hls.signals import TableFormats
 from pinion.hls.timing import Timing
 from pinion.robot import Model
 
+from .promises import GATE
 from .states import REFERENCE, judged_states, range_states
 
 AUTO = "auto"
@@ -98,6 +99,23 @@ def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
     return replace(timing, chained=1 + fast, wide=int(adds))
 
 
+def wanted_error(formats: str, max_error: float | None) -> float:
+    """The largest relative error that a build is asked for, where none may be said.
+
+    Parameters
+    ----------
+    formats : by their name, none of a plan's file.
+    """
+    if max_error is not None:
+        return max_error
+    multiplier = signal_multiplier(formats)
+    return GATE if multiplier is None else _error_by_signal(multiplier)
+
+
+def _error_by_signal(multiplier: Multiplier) -> float:
+    return MAX_ERROR_SHORT if multiplier.square else MAX_ERROR
+
+
 def format_plan(
     model: Model,
     row: Function,
@@ -159,9 +177,7 @@ def _auto_formats(
             "leave ranges and largest error out, or build with 'auto'."
         )
     multiplier = chosen or DSP48E2
-    wanted = (
-        (MAX_ERROR_SHORT if multiplier.square else MAX_ERROR) if max_error is None else max_error
-    )
+    wanted = _error_by_signal(multiplier) if max_error is None else max_error
     distribution = REFERENCE if ranges is None else ranges
     if saved is not None:
         distribution, wanted = saved.distribution, saved.max_error

@@ -66,13 +66,14 @@ def measured_errors(
     Parameters
     ----------
     home : the distribution that the design is made for.
-    wanted : the largest relative error that was asked for.
+    wanted : the largest relative error that was asked for; 0 where what is measured is to be
+        promised.
     """
     found: dict[str, float] = {}
     for number, distribution in enumerate(DISTRIBUTIONS):
         worst, drawn, judged = [], 0, 0
         # What was asked for is what is promised there, and formats were chosen on as many states.
-        settled = distribution == home and made.saved is not None
+        settled = distribution == home and made.saved is not None and wanted > 0.0
         for arrays in _requests(model, function, made, distribution):
             times = stray(distribution, home)
             seen = compare(model, function, made, arrays, times=times)
@@ -89,6 +90,27 @@ def measured_errors(
             found[distribution] = rounded_up(max(worst), _DIGITS)
         advance((number + 1) / len(DISTRIBUTIONS))
     return found
+
+
+def stated(measured: Mapping[str, float], *, home: str, name: str) -> float:
+    """The largest relative error at home of formats that were chosen by a task, which asks for
+    none: :data:`MARGIN` times what was measured.
+
+    Raises
+    ------
+    PromiseError
+        When every request was flagged or without a number, so that there is nothing to state.
+    """
+    if not measured.get(home, 0.0) > 0.0:
+        raise PromiseError(
+            f"None of the {home} states that were tried has a result to be judged in the formats "
+            f"that the task '{name}' chose: state a smaller loss, or a task with wider motions."
+        )
+    return rounded_up(MARGIN * measured[home])
+
+
+class PromiseError(ValueError):
+    """Nothing can be said of a build's errors; the message says why."""
 
 
 def promises(measured: Mapping[str, float], *, home: str, wanted: float) -> dict[str, float]:

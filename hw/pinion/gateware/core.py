@@ -55,7 +55,7 @@ class Core(wiring.Component):
         dropped; one that does not end is flagged and the stream realigns at its TLAST.
     build_hash : Out(64)
 
-    Latency: `total_latency`, from the first beat of a request to the last beat of its result, on
+    Latency: `latency`, from the first beat of a request to the last beat of its result, on
     an idle core with a host that is always ready.
     Throughput: one record every ``ii`` cycles.
     """
@@ -114,7 +114,7 @@ class Core(wiring.Component):
         self.input_depth = 2 * (self.to_fixed.latency + 4)
 
     @property
-    def total_latency(self) -> int:
+    def latency(self) -> int:
         """Cycles from the first input beat to the last output beat, at the worst phase of slots.
 
         The last beat of the record, its conversion, two cycles in the FIFO and behind it, one each

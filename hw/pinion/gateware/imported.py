@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 CORE = "core.json"
 WORD = 32
 
-_KEYS = ("name", "verilog", "hash", "ii", "total_latency_cycles", "lanes_in", "lanes_out")
+_KEYS = ("name", "verilog", "hash", "ii", "latency_cycles", "lanes_in", "lanes_out")
 
 
 class ImportedCoreError(ValueError):
@@ -46,7 +46,7 @@ class ExportedCore(wiring.Component):
 
     ``facts`` is what ``core.json`` says: sizes, arrays of the records, ports, timing.
 
-    Latency: ``facts["total_latency_cycles"]``, from the first beat of a request to the last beat
+    Latency: ``facts["latency_cycles"]``, from the first beat of a request to the last beat
     of its result, on an idle core with a receiver that is always ready.
     Throughput: one record every ``facts["ii"]`` cycles.
 

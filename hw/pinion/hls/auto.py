@@ -62,6 +62,8 @@ class AutoFormats:
     max_error : largest relative error of a result block.
     distribution : of the states, by name.
     saved : formats from a file, instead of chosen ones.
+    wide_share : share of the product units whose products get two wide ports, those that matter
+        most first; instead of as many as `max_error` takes, which nobody compares then.
     """
 
     states: Mapping[str, Floats]
@@ -72,6 +74,7 @@ class AutoFormats:
     max_error: float = MAX_ERROR
     distribution: str = "reference"
     saved: SavedPlan | None = None
+    wide_share: float | None = None
 
     def finer(self) -> AutoFormats | None:
         """The same with sines and cosines in whole words; None where they are, or cannot be."""
@@ -92,6 +95,11 @@ class AutoFormats:
         ----------
         precise : products that get two wide ports.
         ranges : of the graph over the states, where they are known already.
+
+        Raises
+        ------
+        PrecisionError
+            When words are so short that some value is none.
         """
         if self.saved is not None:
             self.saved.check(real)
@@ -103,9 +111,17 @@ class AutoFormats:
             fixed, place = lower_signals(real, plan, stored=self.tables.stored)
             largest = ranges.largest.copy()
             for part in chunks(few):
-                values = rounded_floats(fixed, part)
+                with np.errstate(all="ignore"):
+                    values = rounded_floats(fixed, part)
                 for i, node in place.items():
                     largest[i] = np.maximum(largest[i], np.max(np.abs(values[node])))
+            if not np.isfinite(largest).all():
+                lost = real.nodes[int(np.flatnonzero(~np.isfinite(largest))[0])]
+                raise PrecisionError(
+                    f"Words of {self.tables.stored} bits are too short: rounding leaves no value "
+                    f"of {lost.op} in {lost.line or 'the graph'} in some states, such as the "
+                    "reciprocal of a pivot that becomes zero; give longer ones."
+                )
             # What rounding adds to a value of some size is inside the margin.
             small = ~(largest <= ranges.largest * (1 + (self.margin - 1) / 4))
             if not small.any():
@@ -163,6 +179,8 @@ class AutoFormats:
         """
         plan = self.plan(real)
         fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
+        if self.wide_share is not None and self.saved is None:
+            return self._shared(real, plan, fixed, ii)
         if self.saved is not None or self.error(real, fixed) <= _HEADROOM * self.max_error:
             return fixed, plan
         if self.tables.multiplier.square:
@@ -189,6 +207,17 @@ class AutoFormats:
                 )
             advance(count / len(groups))
             count = max(count + 1, int(count * 1.5))
+
+    def _shared(
+        self, real: Graph, plan: SignalPlan, fixed: Graph, ii: int
+    ) -> tuple[Graph, SignalPlan]:
+        """Formats in which a stated share of the product units has two wide ports."""
+        groups = _unit_loads(real, self._weights(real, plan), ii) if self.wide_share else []
+        count = round((self.wide_share or 0.0) * len(groups))
+        if not count:
+            return fixed, plan
+        plan = self.plan(real, frozenset(i for group in groups[:count] for i in group))
+        return lower_signals(real, plan, stored=self.tables.stored)[0], plan
 
     def _advice(self, found: float, finer: str) -> str:
         """What to do where an error cannot be had: it is followed as it stands.

@@ -78,3 +78,31 @@ def multiplier_of(wide: int) -> Multiplier:
         f"No multiplier has words of {wide} bits: give {SHORTEST} to {MULT18X18D.wide} "
         f"({MULT18X18D.name}) or {DSP48E2.wide} ({DSP48E2.name})."
     )
+
+
+FEWEST = 8
+"""Bits of the shortest words that formats are chosen of where a measure of their own judges them:
+results in words below 12 bits have no digit that is sure by themselves."""
+
+
+def part_of(wide: int, narrow: int, *, adds: bool) -> Multiplier:
+    """One block of which shorter operands take a part, for words of any length up to its own.
+
+    Parameters
+    ----------
+    wide, narrow : bits of the ports, `FEWEST` to 27 and half of them to 18.
+    adds : as the DSP48E2 does; False for a MULT18X18D, whose words have 18 bits at most.
+
+    Raises
+    ------
+    ValueError
+        When no block has such ports.
+    """
+    block = DSP48E2 if adds else MULT18X18D
+    most = min(block.narrow, wide)
+    if not (FEWEST <= wide <= block.wide and -(-wide // 2) <= narrow <= most):
+        raise ValueError(
+            f"A {block.name} multiplies no words of {wide} bits by {narrow} bits: give {FEWEST} to "
+            f"{block.wide} bits for words, and half of them to {block.narrow} for the narrow port."
+        )
+    return replace(block, wide=wide, narrow=narrow)

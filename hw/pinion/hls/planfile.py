@@ -16,7 +16,7 @@ from pinion.graph.ops import OPS, Family
 from pinion.graph.rules import addend, pairs
 from pinion.robot.escaping import one_line
 
-from .multiplier import multiplier_of
+from .multiplier import Multiplier, multiplier_of, part_of
 from .signals import SignalPlan, TableFormats
 
 PLAN = "plan.toml"
@@ -33,6 +33,9 @@ _HEAD = """\
 # addition's ports, and the last one of an odd number of ports, have the value's fraction bits.
 """
 
+
+# What a task chose may have no digit that is sure, as long as the task is done.
+_LARGEST = 1e9
 
 # Binary points are at most this far from the word's end, either way.
 _MOST_FRAC = 60
@@ -53,6 +56,8 @@ class SavedPlan:
     widths : dot widths of the graph that the node numbers belong to.
     digest : of that graph.
     distribution, max_error : what the formats are meant for.
+    task : the name of what chose them, where that was no largest error; `max_error` is then what a
+        build of them has stated.
     """
 
     signals: SignalPlan
@@ -61,6 +66,7 @@ class SavedPlan:
     digest: str
     distribution: str
     max_error: float
+    task: str = ""
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph that the plan was not made for.
@@ -168,10 +174,12 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
         _HEAD.format(name=PLAN),
         f"version = {VERSION}",
         f"distribution = {json.dumps(plan.distribution)}",
+        *([f"task = {json.dumps(plan.task)}"] if plan.task else []),
         f"max_error = {plan.max_error!r}",
         f"angle = [{plan.tables.angle.width}, {plan.tables.angle.frac}]",
         f"turn = [{plan.tables.turn.width}, {plan.tables.turn.frac}]",
         f"together = {plan.tables.together}  # fraction bits of a pivot and its reciprocal",
+        *_multiplier_lines(plan.tables.multiplier),
         f"dot_widths = {list(plan.widths)}",
         f"graph = {json.dumps(plan.digest)}",
     ]
@@ -189,6 +197,29 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
             ports = ", ".join(f"[{p.width}, {p.frac}]" for p in plan.signals.ports[i])
             lines.append(f"ports = [{ports}]")
     return "\n".join(lines) + "\n"
+
+
+def _multiplier_lines(multiplier: Multiplier) -> list[str]:
+    """What a plan says of its multiplier where that does not follow from the words' length."""
+    try:
+        if multiplier == multiplier_of(multiplier.wide):
+            return []
+    except ValueError:
+        pass
+    return [
+        f"narrow = {multiplier.narrow}  # bits of a product's narrow port",
+        f"adds = {str(multiplier.adds).lower()}  # whether a block adds to its product",
+    ]
+
+
+def _multiplier(stored: int, data: Mapping[str, object]) -> Multiplier:
+    """The multiplier of a plan whose words have so many bits."""
+    if "narrow" not in data:
+        return multiplier_of(stored)
+    narrow, adds = data["narrow"], data.get("adds")
+    if type(narrow) is not int or type(adds) is not bool:
+        raise ValueError(f"narrow is {narrow!r} and adds is {adds!r}")
+    return part_of(stored, narrow, adds=adds)
 
 
 def read_plan(path: Path) -> SavedPlan:
@@ -223,12 +254,13 @@ def read_plan(path: Path) -> SavedPlan:
                 angle=angle,
                 together=int(data["together"]),
                 turn=_format(path, "turn", data["turn"]),
-                multiplier=multiplier_of(angle.width),  # an angle is a stored word
+                multiplier=_multiplier(angle.width, data),  # an angle is a stored word
             ),
             widths=tuple(int(width) for width in data["dot_widths"]),
             digest=str(data["graph"]),
             distribution=str(data["distribution"]),
-            max_error=_error(path, data["max_error"]),
+            max_error=_error(path, data["max_error"], any_size="task" in data),
+            task=str(data.get("task", "")),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, PlanError):
@@ -240,8 +272,9 @@ def read_plan(path: Path) -> SavedPlan:
         ) from None
 
 
-def _error(path: Path, value: object) -> float:
-    if isinstance(value, int | float) and 0.0 < value < 1.0:
+def _error(path: Path, value: object, *, any_size: bool) -> float:
+    most = _LARGEST if any_size else 1.0
+    if isinstance(value, int | float) and 0.0 < value < most:
         return float(value)
     raise PlanError(f"The plan '{path}' has the max_error {value}; give a number between 0 and 1.")
 

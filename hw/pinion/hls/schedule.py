@@ -60,7 +60,7 @@ class Schedule:
     arrivals: Mapping[int, int] = field(default_factory=dict)
 
     @property
-    def latency_cycles(self) -> int:
+    def schedule_cycles(self) -> int:
         """Cycles from the first sine or cosine being available to the last result."""
         return self.length - self.first_operand
 

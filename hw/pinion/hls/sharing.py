@@ -78,7 +78,7 @@ class _Search(Sources):
         # Operations by unit and slot.
         places = zip(self.unit, self.start, strict=True)
         self.busy = {(u, s % self.ii): i for i, (u, s) in enumerate(places)}
-        # Latency is counted from the first sine to the last result: these keep their cycles.
+        # The schedule's length counts from the first sine to the last result: these keep theirs.
         self.earliest = [0] * self.count
         self.latest = [plan.length - op.latency for op in plan.operations]
         for i, operation in enumerate(plan.operations):

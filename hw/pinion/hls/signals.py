@@ -223,7 +223,7 @@ class _Planner:
             narrow, wide = (a, b) if round_a < round_b else (b, a)
             n, w = self.port(narrow, width), self.port(wide, self.stored)
             surplus = n + w - common
-            spare = self.stored - width - _BELOW
+            spare = max(0, self.stored - width - _BELOW)
             dropped = min(surplus, spare) if width < self.stored else (surplus + 1) // 2
             w -= dropped
             n -= surplus - dropped

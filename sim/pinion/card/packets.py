@@ -284,7 +284,7 @@ class PacketCard:
                 ("STARVED_LOW", answers.starved),
             ):
                 self._count(name, more)
-            self._values["LATENCY"] = answers.cycles & WORD
+            self._values["BATCH_CYCLES"] = answers.cycles & WORD
             self._values["SEQUENCE"] = sequence
         return response
 

@@ -269,7 +269,7 @@ class Host:
         self._answered.append((packet.rows, got.copy()))
         self.totals.update(batches=1, records=count, flagged=flagged)
         self.known.update(BATCHES=1, ACCEPTED=count, ANSWERED=count, FLAGGED=flagged)
-        self.last = {"SEQUENCE": packet.sequence, "LATENCY": head.cycles}
+        self.last = {"SEQUENCE": packet.sequence, "BATCH_CYCLES": head.cycles}
 
     def _cut(self, packet: Packet, data: Bytes) -> None:
         name = _name(packet)
@@ -302,7 +302,7 @@ class Host:
         """The card is as after configuration."""
         names = ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES", "DROPPED", "ERRORS")
         self.known = Counter(dict.fromkeys(names, 0))
-        self.last = {"SEQUENCE": 0, "LATENCY": 0}
+        self.last = {"SEQUENCE": 0, "BATCH_CYCLES": 0}
         self.deposited = 0
 
     async def learn(self) -> None:

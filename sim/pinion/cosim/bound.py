@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pinion.flow.build import Build
-from pinion.functions import request_box
+from pinion.flow.build import Build, BuildError
+from pinion.functions import Function, request_box
 from pinion.graph import Word
 from pinion.hls.bound import Bounds, error_bounds
+
+from .verify import verify
 
 # The float model itself is rounded: relative to a block's largest result, far above what float64
 # adds over its operations and far below what any format does.
@@ -27,6 +29,40 @@ def build_bounds(folder: Path, distribution: str = "reference") -> Bounds:
     """
     build = Build.read(folder)
     return error_bounds(build.graph, request_box(build.model, build.function, distribution))
+
+
+def verify_bounded(
+    folder: Path,
+    *,
+    bound: bool,
+    distribution: str = "reference",
+    function: Function | None = None,
+    report: Callable[[str], None] = lambda text: None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Verify a build, where ``bound`` is asked for beside a bound of its errors.
+
+    Parameters
+    ----------
+    bound : bound the errors, too; figures are those of `bound_figures` then.
+    distribution, function, report, options : as of :func:`pinion.cosim.verify.verify`.
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        As of `build_bounds` and `verify`; BuildError where a bound and a function are asked for.
+    """
+    if bound and function is not None:
+        raise BuildError(
+            f"A bound is relative to the build's own float graph, and errors would be to "
+            f"'{function.name}': leave bound (--bound) or function (--function) out."
+        )
+    bounds = None
+    if bound:
+        report("Bounding the errors")
+        bounds = build_bounds(folder, distribution)
+    result = verify(folder, distribution=distribution, function=function, report=report, **options)
+    return result if bounds is None else result | bound_figures(bounds, result)
 
 
 def bound_figures(bounds: Bounds, verified: Mapping[str, Any]) -> dict[str, Any]:

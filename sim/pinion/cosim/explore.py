@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,12 @@ _AGAIN = 0.01
 
 Row = dict[str, Any]
 
+Outcomes = Generator[tuple[Point, str | None], None, None]
+"""Points that were measured, each with its failure, if any."""
+
+Runner = Callable[[Sequence[Point], Path, Measurements], Outcomes]
+"""Measures points into the folders of a sweep's folder that `place_of` names."""
+
 
 def explore(
     points: Sequence[Point],
@@ -56,6 +63,7 @@ def explore(
     measure: Measurements,
     jobs: int = 1,
     done: Callable[[Row], None] = lambda row: None,
+    elsewhere: Runner | None = None,
 ) -> list[Row]:
     """Measure points, several at a time; those that are there already are only read.
 
@@ -64,13 +72,14 @@ def explore(
     folder : the points' folders go into its folder ``points``.
     jobs : processes at the same time.
     done : called with each row as it is finished, in no order.
+    elsewhere : runs the points in the place of processes of this machine, whatever ``jobs`` says.
 
     Returns
     -------
     One row a point, in the order of the points. What was not measured is None in it.
     ``point`` (its key), ``folder`` (of the build), ``robot``, ``function``, ``options``;
-    ``ii, formats, multipliers, table_multipliers, adders, registers, latency_cycles,
-    total_latency_cycles, clock_mhz`` (assumed), ``results_per_second`` (at that clock);
+    ``ii, formats, multipliers, table_multipliers, adders, registers, schedule_cycles,
+    latency_cycles, clock_mhz`` (assumed), ``results_per_second`` (at that clock);
     ``dsp`` with ``dsp_source`` (``synth`` or ``estimate``), ``lut, memory_lut`` (LUTs as memory),
     ``ff, max_levels``; ``mhz_estimated`` with typical nets and ``slowest_path``, as in the
     ``timing`` of :func:`pinion.synthesis.synth.synth`;
@@ -103,7 +112,8 @@ def explore(
         else:
             rows[point.key] = _row(point, folder, measure, version, resumed=True)
             done(rows[point.key])
-    with _no_orphans(), closing(_run(waiting, folder, measure, jobs)) as running:
+    runner = elsewhere or partial(_run, jobs=jobs)
+    with _no_orphans(), closing(runner(waiting, folder, measure)) as running:
         for point, failure in running:
             # The sources may change while a sweep runs: a finished point says which it is of.
             of = version if failure else None
@@ -116,6 +126,11 @@ def explore(
     for row, good in zip(found, best(entries), strict=True):
         row["pareto"] = good
     return found
+
+
+def place_of(point: Point, folder: Path) -> Path:
+    """The folder of a point in the folder of a sweep."""
+    return folder / POINTS / point.key
 
 
 def kept(points: Sequence[Point], folder: Path, *, measure: Measurements) -> list[Row | None]:
@@ -139,7 +154,7 @@ def _row(
     resumed: bool = False,
 ) -> Row:
     """A point's figures, as far as they have been measured."""
-    place = folder / POINTS / point.key
+    place = place_of(point, folder)
     record = _read(place, point, version)
     measured = [record[stage] for stage, of in measure.stages().items() if _has(record, stage, of)]
     row: Row = {
@@ -165,7 +180,7 @@ def _row(
 
 _FIGURES = (
     *("ii", "formats", "multipliers", "table_multipliers", "adders", "registers"),
-    *("latency_cycles", "total_latency_cycles", "clock_mhz", "results_per_second"),
+    *("schedule_cycles", "latency_cycles", "clock_mhz", "results_per_second"),
     *("dsp", "dsp_source", "dsp_estimate", "lut", "memory_lut", "ff", "max_levels"),
     *("mhz_estimated", "slowest_path"),
     *("error_max", "error_median", "error_block", "rel_err_max", "rel_err_median", "flagged"),
@@ -181,7 +196,7 @@ def _usable(row: Row) -> bool:
 
 def _missing(point: Point, folder: Path, measure: Measurements, version: str) -> list[str]:
     """Stages that have yet to be run, in order."""
-    place = folder / POINTS / point.key
+    place = place_of(point, folder)
     record, stages = _read(place, point, version), measure.stages()
     missing = [stage for stage, of in stages.items() if not _has(record, stage, of)]
     try:
@@ -208,9 +223,7 @@ def _read(place: Path, point: Point, version: str | None) -> dict[str, Any]:
     return record if same else {}
 
 
-def _run(
-    points: Sequence[Point], folder: Path, measure: Measurements, jobs: int
-) -> Generator[tuple[Point, str | None], None, None]:
+def _run(points: Sequence[Point], folder: Path, measure: Measurements, jobs: int) -> Outcomes:
     """Run points, a fresh process for each; yields each with its failure, if any.
 
     A pool of one process a point: a crash ends that point alone, and its memory is freed.
@@ -225,7 +238,7 @@ def _run(
                 context = multiprocessing.get_context("spawn")
                 pool = ProcessPoolExecutor(1, mp_context=context, initializer=_prepare)
                 with _without_interrupts():
-                    future = pool.submit(_work, *_task(point, folder, measure))
+                    future = pool.submit(measure_point, *task_of(point, folder, measure))
                 running[future] = (point, pool)
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 point, pool = running.pop(future)
@@ -243,9 +256,10 @@ def _outcome(future: Future[str | None]) -> str | None:
         return "The process was stopped, perhaps for want of memory; try fewer jobs."
 
 
-def _task(
+def task_of(
     point: Point, folder: Path, measure: Measurements
 ) -> tuple[dict[str, Any], str, dict[str, Any], Path, Measurements]:
+    """What `measure_point` is called with, for another process."""
     model = model_to_dict(point.model)
     return model, point.function, dict(point.options), folder, measure
 
@@ -315,7 +329,7 @@ def _follow() -> None:
         os._exit(1)
 
 
-def _work(
+def measure_point(
     model: Mapping[str, Any],
     function: str,
     options: Mapping[str, Any],
@@ -324,7 +338,7 @@ def _work(
 ) -> str | None:
     """Measure what is missing at a point; returns what went wrong, as a sentence."""
     point = Point(model=model_from_dict(model), function=function, options=options)
-    place = folder / POINTS / point.key
+    place = place_of(point, folder)
     version = code_version()
     missing = _missing(point, folder, measure, version)
     if "build" in missing:

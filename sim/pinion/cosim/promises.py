@@ -11,6 +11,7 @@ import numpy as np
 from pinion.flow.build import Build, BuildError
 from pinion.flow.states import stray
 from pinion.functions import DISTRIBUTIONS, sample
+from pinion.graph.progress import Advance, unheard
 
 from .reference import Reference, request_words
 
@@ -27,12 +28,15 @@ def check_promises(
     samples: int = STATES,
     seed: int = 0,
     report: Callable[[str], None] = lambda text: None,
+    advance: Advance = unheard,
 ) -> dict[str, Any]:
     """Compare integers and floats on every distribution; nothing is simulated.
 
     Parameters
     ----------
     samples, seed : requests of each distribution. A build measures other ones.
+    report : called with a short line at each step.
+    advance : called with the share of the step that is done, from 0.0 to 1.0.
 
     Returns
     -------
@@ -52,7 +56,7 @@ def check_promises(
     found = {}
     for distribution in DISTRIBUTIONS:
         report(f"Evaluating {samples:,} {distribution} states")
-        found[distribution] = _on(reference, distribution, samples, seed)
+        found[distribution] = _on(reference, distribution, samples, seed, advance)
     manifest = reference.build.manifest
     return {
         **{key: getattr(manifest, key) for key in ("robot", "function", "formats")},
@@ -64,7 +68,9 @@ def check_promises(
     }
 
 
-def _on(reference: Reference, distribution: str, samples: int, seed: int) -> dict[str, Any]:
+def _on(
+    reference: Reference, distribution: str, samples: int, seed: int, advance: Advance
+) -> dict[str, Any]:
     build = reference.build
     promise = build.manifest.promises[distribution]
     times = stray(distribution, build.manifest.budget_distribution)
@@ -88,6 +94,7 @@ def _on(reference: Reference, distribution: str, samples: int, seed: int) -> dic
         undecided += int(either.sum())
         judged += int(good.sum())
         wrong += int((broken & good).sum())
+        advance(min(1.0, (start + step) / samples))
     return {
         "promise": promise,
         "largest": largest if judged and np.isfinite(largest) else None,

@@ -92,7 +92,7 @@ def first_divergence(
     # The port of the instance: the net behind it is optimised away and reads as 0.
     signals = {unit: f"{prefix}datapath.{unit}.unit.o" for unit in units}
     edges = ("i_tvalid", "i_tready", "o_tvalid", "o_tready", "o_tlast", "o_tuser", "o_tdata")
-    cycles = (len(replay) + 2) * manifest.ii + 2 * manifest.total_latency_cycles + 64
+    cycles = (len(replay) + 2) * manifest.ii + 2 * manifest.latency_cycles + 64
     trace = core.trace([*signals.values(), f"{prefix}launch", *edges], beats, last, cycles=cycles)
     launches = np.flatnonzero(trace[f"{prefix}launch"])
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pinion.flow.build import SIMULATION, VERILOG, Build, BuildError
 from pinion.flow.states import stray
+from pinion.flow.task_record import broken_task
 from pinion.functions import Function, sample
 from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
 from pinion.gateware.emit import RTLIL, TOP
@@ -85,9 +86,12 @@ def verify(
     compares may be off, so that floats may decide otherwise; of bits all else holds for them, of
     errors nothing, and no figure of errors counts them.
     ``snapping``: the manifest's, where it has any: errors are relative to the build's own robot.
-    ``latency_cycles``: the datapath's, measured. ``ok``: everything holds. On the distribution that
-    the build is for, the errors' distribution goes into the folder (:mod:`pinion.link.accuracy`),
-    unless explicit blocks were asked for.
+    ``task``, where one chose the formats: its losses, stated and measured at the build, which are
+    not measured again, and ``task_broken``: what does not hold together in them, as a sentence.
+    ``schedule_cycles``: the datapath's, measured; ``latency_cycles``: from the first input beat to
+    the last output beat. ``ok``: everything holds. On the distribution that the build is for, the
+    errors' distribution goes into the folder (:mod:`pinion.link.accuracy`), unless explicit blocks
+    were asked for.
 
     Raises
     ------
@@ -156,6 +160,9 @@ def verify(
     figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
     unbroken = samples if fresh is None else samples // 2 or samples
     figures |= _timing(build, result, unbroken, paused=idle is not None or stall is not None)
+    if manifest.task:
+        figures["task"] = {"name": manifest.task["name"], **manifest.tracking}
+        figures["task_broken"] = broken_task(Path(folder), manifest, build.graph)
     figures["first_divergence"] = None
     if wrong.any() and not dsp48e2:  # it is looked for in the generic form
         report("Looking for the first operation that differs")
@@ -168,6 +175,7 @@ def verify(
         and figures["accuracy_held"]
         and figures["flags_held"]
         and figures["rate_held"]
+        and not figures.get("task_broken")
     )
     return figures
 
@@ -378,10 +386,10 @@ def _timing(build: Build, result: StreamResult, unbroken: int, *, paused: bool) 
     inside = int(done[0] - result.launched[0])
     promised = build.schedule["last_beat"]
     return {
-        "latency_cycles": manifest.latency_cycles + inside - promised,
-        "total_latency_cycles": total,
+        "schedule_cycles": manifest.schedule_cycles + inside - promised,
+        "latency_cycles": total,
         "cycles_per_result": rate,
         "simulated_cycles": result.cycles,
         "rate_held": paused
-        or (rate == manifest.ii and inside == promised and total <= manifest.total_latency_cycles),
+        or (rate == manifest.ii and inside == promised and total <= manifest.latency_cycles),
     }

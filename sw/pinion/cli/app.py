@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from .. import installation
 from . import (
     bench,
     bitstream,
     build,
+    campaign,
     card,
     demo,
     devices,
@@ -27,6 +30,7 @@ from . import (
 )
 from .errors import BAD_INPUT, complain, sentence
 from .options import WithFunctions
+from .progress import speaking
 
 app = typer.Typer(
     name="pinion",
@@ -37,20 +41,39 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("robots")(robots.command)
-app.command("info")(info.command)
-app.command("build", cls=WithFunctions)(build.command)
-app.command("verify")(verify.command)
-app.command("synth")(synth.command)
-app.command("run")(run.command)
-app.command("bench")(bench.command)
-app.command("explore", cls=WithFunctions)(explore.command)
-app.command("devices")(devices.command)
-app.command("card")(card.command)
-app.command("bitstream")(bitstream.command)
-app.command("report")(report.command)
-app.command("export")(export.command)
-app.command("demo")(demo.command)
+LISTED: Mapping[str, type[TyperCommand]] = {"build": WithFunctions, "explore": WithFunctions}
+"""Verbs whose help pages list the functions."""
+
+SPEAKING: Mapping[str, Callable[..., Any]] = {
+    "build": build.command,
+    "verify": verify.command,
+    "synth": synth.command,
+    "run": run.command,
+    "bench": bench.command,
+    "explore": explore.command,
+    "campaign": campaign.command,
+    "card": card.command,
+    "bitstream": bitstream.command,
+    "export": export.command,
+    "demo": demo.command,
+}
+"""Verbs that may take more than a few seconds: they say how far they are, unless ``--quiet``."""
+
+SHORT: Mapping[str, tuple[Callable[..., Any], str]] = {
+    "robots": (robots.command, "it reads a list"),
+    "info": (info.command, "it loads one robot and computes nothing"),
+    "devices": (devices.command, "it reads some registers of each card"),
+    "report": (report.command, "it reads what stands in build folders"),
+}
+"""Verbs that answer at once, and why they do."""
+
+# In the order of a user's work.
+for _name in (
+    *("robots", "info", "build", "verify", "synth", "run", "bench", "explore", "campaign"),
+    *("devices", "card", "bitstream", "report", "export", "demo"),
+):
+    _verb = SHORT[_name][0] if _name in SHORT else speaking(SPEAKING[_name])
+    app.command(_name, cls=LISTED.get(_name, TyperCommand))(_verb)
 
 INTERRUPTED, ENDED = 130, 143
 """Exit codes after Ctrl-C and after SIGTERM, as shells have them."""

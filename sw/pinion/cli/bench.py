@@ -118,7 +118,7 @@ def command(
 ) -> None:
     """Print a table of measurements.
 
-    WHAT is core: operations, units, latency and storage of rnea at many intervals, for many
+    WHAT is core: operations, units, schedule and storage of rnea at many intervals, for many
     robots, then cores beside published designs; functions: the same for every function of the
     iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
     real link; cpu: compiled functions, what bounds them, and others' code, on one core;
@@ -247,7 +247,8 @@ def _core(json: bool, measure: bool, folder: Path, jobs: int) -> None:
         f"{FUNCTION} in {FORMATS}: schedules, counted without simulation. Operations are products "
         "(mul), products with constants (const), additions, sines and cosines (trig). Hardware is "
         "multipliers (mults; least is ceil(operations / ii)), adders, sine units and words of "
-        "storage. Latency is in cycles, from sine and cosine to the last result."
+        "storage. Schedule is its length in cycles, from sine and cosine to the last result; the "
+        "latency, beats included, is longer."
     )
     bench_core.show_comparison(against)
     _leave(against)
@@ -300,7 +301,7 @@ def _table(title: str, key: str, rows: list[dict[str, Any]]) -> Table:
     return table(
         key,
         *("mul", "const", "add", "trig"),
-        *("mults", "least", "adders", "sines", "latency", "words"),
+        *("mults", "least", "adders", "sines", "schedule", "words"),
         rows=[
             (
                 r[key],
@@ -309,7 +310,7 @@ def _table(title: str, key: str, rows: list[dict[str, Any]]) -> Table:
                 r["multipliers_least"],
                 r["adders"],
                 r["units"].get("sincos", 0),
-                r["latency_cycles"],
+                r["schedule_cycles"],
                 r["registers"],
             )
             for r in rows
@@ -326,7 +327,7 @@ def _functions(json: bool) -> None:
         for name in FUNCTIONS
         for derivatives in ("composite", "column")
         # The others have no gradient to formulate in one way or the other.
-        if derivatives == "composite" or "derivatives" in name
+        if derivatives == "composite" or FUNCTIONS[name].variants
     ]
     rows = []
     with counted("Scheduling", total=len(wanted)) as advance:
@@ -355,7 +356,8 @@ def _functions(json: bool) -> None:
         "products (mul), products with constants (const), additions, reciprocals (recip), sines "
         "and cosines (trig); in and out are words of a record. Hardware is multipliers (mults; "
         "least is ceil(operations / ii)), adders, units with tables (sines and reciprocals) and "
-        "words of storage. Latency is in cycles, from sine and cosine to the last result. Errors "
+        "words of storage. Schedule is its length in cycles, from sine and cosine to the last "
+        "result; the latency, beats included, is longer. Errors "
         f"are those of the exact integers, on {STATES:,} states of the reference distribution: "
         "the largest of a block, over the largest value of the block, near zero over 1 % of its "
         "usual one at least. budget is how many times "
@@ -375,7 +377,7 @@ def function_row(name: str, derivatives: str) -> dict[str, Any]:
     figures = hardware(made)
     return {
         "function": name,
-        "derivatives": derivatives if "derivatives" in name else None,
+        "derivatives": derivatives if wanted.variants else None,
         **figures,
         "table_units": sum(figures["units"].get(kind, 0) for kind in ("sincos", "reciprocal")),
         "words_in": len(made.fixed.inputs),
@@ -408,12 +410,12 @@ def _operation_table(rows: list[dict[str, Any]]) -> Table:
 def _hardware_table(rows: list[dict[str, Any]]) -> Table:
     return table(
         "function",
-        *("mults", "least", "adders", "tables", "latency", "words"),
+        *("mults", "least", "adders", "tables", "schedule", "words"),
         rows=[
             (
                 _label(r),
                 *(r[key] for key in ("multipliers", "multipliers_least", "adders", "table_units")),
-                *(r[key] for key in ("latency_cycles", "registers")),
+                *(r[key] for key in ("schedule_cycles", "registers")),
             )
             for r in rows
         ],

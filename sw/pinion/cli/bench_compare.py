@@ -360,7 +360,7 @@ def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
                 "machine": f"no board: {manifest.target}, core at {manifest.clock_mhz:g} MHz and "
                 f"link at {LINK_MHZ:g} MHz, both assumed",
                 "source": "docs/link.md",
-                "note": f"{manifest.total_latency_cycles} cycles to the first result and one every "
+                "note": f"{manifest.latency_cycles} cycles to the first result and one every "
                 f"{manifest.ii}; {FIXED_US[0]:g} to {FIXED_US[1]:g} us a batch for the driver; "
                 f"{link.text}",
             }

@@ -133,7 +133,7 @@ def measured(
 
 
 _MEASURED = (
-    *("multipliers", "latency_cycles", "total_latency_cycles", "registers"),
+    *("multipliers", "schedule_cycles", "latency_cycles", "registers"),
     *("dsp", "dsp_source", "lut", "memory_lut", "ff", "mhz_estimated", "slowest_path"),
     *("rel_err_max", "rel_err_median", "error_max", "error_median", "flagged", "samples"),
     *("mismatches", "verified", "failure", "folder"),

@@ -136,8 +136,8 @@ def _show(data: Mapping[str, Any]) -> None:
         "flight is from a request's leaving to its response's coming. Of it, card is what the "
         "card counted, at the link's clock, and link the rest. "
         + (
-            "The card is simulated: flight, link, latency and results a second are wall time of "
-            "a simulation and say nothing of a card; card is what one would take, if it ran at "
+            "The card is simulated: all else, results a second too, is wall time of "
+            "a simulation and says nothing of a card; card is what one would take, if it ran at "
             "its clock."
             if data["simulated"]
             else "A card behind device files, which a stand-in may serve."

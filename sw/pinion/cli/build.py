@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,17 +21,13 @@ from .options import (
     Snap,
     Tip,
     interval,
-    load_both,
     names,
 )
+from .task import task_goal, task_sentence
 from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
-    from pinion.functions import Function
     from pinion.link import Manifest
-
-CHOSEN = "Interval "
-"""How the build's report begins where it explains the interval that it has chosen."""
 
 
 def command(
@@ -64,6 +61,14 @@ def command(
             help="Largest error of a result block, relative to its largest word: what auto chooses "
             "the formats for (1e-3; 5e-2 with auto18), and what a uniform format has to pass "
             "(1e-2).",
+        ),
+    ] = None,
+    task: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With auto, in place of --max-error: the cheapest formats with which a closed "
+            "loop does this task (as in examples/tasks) within the loss that it states.",
         ),
     ] = None,
     ranges: Annotated[
@@ -123,45 +128,18 @@ def command(
     json: Json = False,
 ) -> None:
     """Build a core for a function of a robot."""
-    from pinion.flow.alternative import Alternative, alternative
-    from pinion.flow.build import build
-    from pinion.flow.promises import gate_sentence
-    from pinion.functions import FUNCTIONS, opportunity_sentences, savings, snapping_sentence
+    from pinion import api
+    from pinion.functions import FUNCTIONS, savings
     from pinion.functions import function as row
-    from pinion.hls import Design
     from pinion.hls.costs import DatapathCosts
-    from pinion.robot import Model, placeholder_sentences
 
     terms: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     cycles_apart, made = interval(ii), row(function, **terms)
-    # A file of the user's is run once.
-    wanted = function if function in FUNCTIONS else made
-    reasons: list[str] = []
-    others: list[Alternative] = []
-    with steps(lines=True) as progress:
-
-        def compared(model: Model, computed: Function, design: Design) -> None:
-            if design.saved is None:
-                progress("Estimating what formats by signal would give")
-                others.append(alternative(model, computed, design))
-
-        def report(text: str) -> None:
-            if cycles_apart is None and text.startswith(CHOSEN):
-                reasons.append(text)
-            progress(text)
-
-        report(f"Loading {robot}")
-        as_read, model = load_both(
+    with steps() as progress:
+        core = api.build(
             robot,
-            lock,
-            tip,
-            floating_base=floating_base,
-            accept_inertia=accept_inertia,
-            snap=snap,
-        )
-        manifest = build(
-            model,
-            wanted,
+            # A file of the user's is run once.
+            function if function in FUNCTIONS else made,
             folder,
             ii=cycles_apart,
             formats=formats,
@@ -173,46 +151,45 @@ def command(
             clock_mhz=clock,
             derivatives=derivatives,
             outputs=names(outputs),
-            as_read=as_read,
+            lock=lock or (),
+            tip=tip,
+            floating_base=floating_base,
+            accept_inertia=accept_inertia,
+            snap=snap,
             **terms,
-            designed=compared,
-            report=report,
+            goal=None if task is None else partial(task_goal, task, report=progress),
+            report=progress,
             advance=progress.advance,
         )
         saved = []
         if json:
-            report("Counting what each reduction saves")
-            saved = savings(model, made, costs=DatapathCosts())
-    if clock is not None and abs(manifest.clock_mhz - clock) > 1e-3:
-        complain(
-            f"A {target} makes no clock of {clock:g} MHz for the core: it is built for "
-            f"{manifest.clock_mhz:g} MHz, the nearest."
-        )
-    for text in placeholder_sentences(model):
-        complain(text)
-    if missed := gate_sentence(manifest):
-        complain(missed)
-    kept = opportunity_sentences(model, made)
+            progress("Counting what each reduction saves")
+            saved = savings(core.model, made, costs=DatapathCosts())
+    manifest, notes = core.manifest, core.notes
+    for text in (*notes.inertias, notes.clock, *notes.speeds, notes.gate):
+        if text:
+            complain(text)
     if json:
-        extra: dict[str, object] = {"ii_reason": " ".join(reasons)} if reasons else {}
-        if kept:
-            extra["opportunity"] = " ".join(kept)
-        if others:
-            extra["alternative"] = others[0].figures()
-        if missed:
-            extra["gate_missed"] = missed
+        extra: dict[str, object] = {"ii_reason": notes.interval} if notes.interval else {}
+        if notes.opportunities:
+            extra["opportunity"] = " ".join(notes.opportunities)
+        if notes.alternative_figures is not None:
+            extra["alternative"] = dict(notes.alternative_figures)
+        if notes.gate:
+            extra["gate_missed"] = notes.gate
         steps_saved = [step.figures() for step in saved]
         put_json({**manifest.to_dict(), **extra, "savings": steps_saved, "folder": str(folder)})
         return
-    for text in reasons:
-        complain(text)
+    if notes.interval:
+        complain(notes.interval)
     console = out()
     title = f"{variant(manifest)} for {manifest.robot}"
     console.print(pairs(summary(manifest), title=title))
-    if manifest.snapping:
-        say(snapping_sentence(made.name, manifest.snapping))
-    for text in (*kept, *(other.sentence(manifest.formats) for other in others)):
-        say(text)
+    for text in (notes.snapping, *notes.opportunities, notes.alternative):
+        if text:
+            say(text)
+    if manifest.task:
+        say(task_sentence(manifest))
     console.print(f"Written to {folder}. Next: pinion verify {folder}")
 
 
@@ -242,8 +219,11 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ("interval", f"one result every {cycles(manifest.ii)}"),
         (
             "latency",
-            f"{manifest.latency_cycles} cycles from sine and cosine to the last result, "
-            f"at most {manifest.total_latency_cycles} from the first beat in to the last beat out",
+            f"at most {manifest.latency_cycles} cycles from the first beat in to the last beat out",
+        ),
+        (
+            "schedule",
+            f"{manifest.schedule_cycles} cycles from sine and cosine to the last result",
         ),
         (
             "records",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
 from pinion.robot.escaping import identifier
 
+from .again import again
 from .errors import CHECK_FAILED, UsageError, complain
 from .options import (
     FRICTION_WIDTH,
@@ -23,12 +24,16 @@ from .options import (
     Json,
     Lock,
     Robot,
+    Scheduler,
     Snap,
     Tip,
     load_both,
     names,
 )
 from .terminal import counted, out, put_json, show
+
+if TYPE_CHECKING:
+    from pinion.cosim.explore import Runner
 
 INTERVALS = "1,2,4,8,16,32"
 
@@ -98,6 +103,7 @@ def command(
         int | None,
         typer.Option("-j", "--jobs", min=1, metavar="N", help="Points at a time. [default: cores]"),
     ] = None,
+    scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
     """Build a function in many ways and draw the Pareto front.
@@ -105,6 +111,10 @@ def command(
     Every combination of the given values is a point. A sweep that was interrupted goes on where it
     stopped when the same command is given again.
     """
+    if scheduler is not None and jobs is not None:
+        raise UsageError(
+            f"The points go to the workers of the scheduler {scheduler}: leave --jobs out."
+        )
     from pinion.cosim.explore import explore
     from pinion.flow.explore import Measurements, grid
     from pinion.functions import function as row
@@ -125,7 +135,7 @@ def command(
     made = row(function)
     place = folder or Path("build") / "explore" / identifier(f"{model.name}_{made.name}")
     finished = 0
-    with counted("Exploring", total=len(points), lines=True) as advance:
+    with counted("Exploring", total=len(points)) as advance:
 
         def one_more(row: Mapping[str, Any]) -> None:
             nonlocal finished
@@ -133,13 +143,15 @@ def command(
             advance(1)
 
         try:
-            rows = explore(
-                points,
-                place,
-                measure=Measurements(samples=samples, seed=seed, synth=synth, verify=verify),
-                jobs=jobs or len(os.sched_getaffinity(0)),
-                done=one_more,
-            )
+            with _runner(scheduler) as elsewhere:
+                rows = explore(
+                    points,
+                    place,
+                    measure=Measurements(samples=samples, seed=seed, synth=synth, verify=verify),
+                    jobs=jobs or len(os.sched_getaffinity(0)),
+                    done=one_more,
+                    elsewhere=elsewhere,
+                )
         except KeyboardInterrupt:
             complain(
                 f"Interrupted with {finished} of {len(points)} points finished; they are kept in "
@@ -173,6 +185,18 @@ def command(
         _show(result, written)
     if any(row["verified"] is False for row in rows):
         raise typer.Exit(CHECK_FAILED)
+
+
+@contextmanager
+def _runner(scheduler: str | None) -> Iterator[Runner | None]:
+    """What runs the points elsewhere than on this machine, if a scheduler is given."""
+    if scheduler is None:
+        yield None
+        return
+    from pinion.campaign import cluster, on
+
+    with cluster(scheduler) as client:
+        yield on(client)
 
 
 def axes_of(
@@ -227,26 +251,6 @@ def _value(text: str) -> int | float | str:
         except ValueError:
             continue
     return text
-
-
-def again(context: typer.Context) -> str:
-    """The command line that was given, for a shell."""
-    words = ["pinion", context.info_name or "explore"]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
-            continue
-        value = context.params[name]
-        if parameter.param_type_name == "argument":
-            words.append(str(value))
-        elif value is True:
-            words.append(parameter.opts[-1])
-        else:
-            many = value if isinstance(value, list | tuple) else [value]
-            for item in many:
-                words += [parameter.opts[-1], str(item)]
-    return shlex.join(words)
 
 
 def _show(result: Mapping[str, Any], written: Sequence[Path]) -> None:

@@ -117,15 +117,10 @@ def command(
             "or --cuda."
         )
     folder = Path(what[0])
-    from pinion.cosim.reference import Reference
-    from pinion.flow.build import Build
-    from pinion.flow.export import export
-
-    def model(build: Build) -> Any:
-        return Reference(build).expected
+    from pinion.cosim.vectors import export_core
 
     with steps() as report:
-        result = export(folder, out, model=model, requests=requests, name=name, report=report)
+        result = export_core(folder, out, requests=requests, name=name, report=report)
     if json:
         put_json(result)
         return

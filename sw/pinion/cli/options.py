@@ -70,6 +70,17 @@ FrictionWidth = Annotated[
 ]
 FRICTION_WIDTH = 0.05
 """As :mod:`pinion.dynamics.joint_terms` has it, which help pages do not load."""
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A Dask scheduler, such as tcp://head:8786; else processes of this machine.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Processes of this machine. [default: cores]"),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 
@@ -108,20 +119,13 @@ def load_robot(
 
     Raises
     ------
-    UsageError : a joint is locked twice.
-    pinion.robot.RobotError : no such robot, joint or link, or a broken file.
+    pinion.robot.RobotError : no such robot, joint or link, a joint locked twice, or a broken file.
     """
-    from pinion.robot import accepted_inertias, coupled, load, parse_lock
+    from pinion.robot import accepted_inertias, asked_robot, coupled
 
-    positions: dict[str, float | None] = {}
-    for text in lock or ():
-        name, position = parse_lock(text)
-        if name in positions:
-            raise UsageError(f"The joint '{name}' is locked twice, again by '{text}'.")
-        positions[name] = position
-    model = load(
+    model = asked_robot(
         robot,
-        lock=positions or None,
+        lock=lock or (),
         tip=tip,
         floating_base=floating_base,
         accept_inertia=accept_inertia,

@@ -1,39 +1,113 @@
-"""``pinion report``: what is known of builds, a row for each."""
+"""``pinion report``: what is known of builds, on the terminal and as a page."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pinion.report import build_figures, builds_table
+from pinion.report.builds import builds_columns
 from pinion.report.page import escaped_table
 
+from .errors import UsageError, complain
 from .options import Json
-from .terminal import put_json, show
+from .terminal import out, put_json, say, show, steps
 
 Folders = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="Build folders, made by `pinion build`.")
 ]
 
+STATES = 1_000
+"""States of each distribution for the page, as :mod:`pinion.flow.facts` has them."""
+
+MOST_STATES = 100_000
+
 
 def command(
     folders: Folders,
     *,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Also write a page, one HTML file."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the page of that name.")] = False,
+    states: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help=f"States of each distribution to show the errors of on the page ({STATES:,}); "
+            "0 for none.",
+        ),
+    ] = None,
+    synth: Annotated[
+        bool, typer.Option("--synth", help="Run `pinion synth` on builds without its counts.")
+    ] = False,
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="A table for a page, as text.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show builds side by side: what they are, and what their board's tools found.
+    """Show builds side by side, on the terminal and with -o as a page.
 
-    A figure that was not measured for this very build is left empty.
+    The page needs no network: robot, operations by pass, schedule, units, formats, errors,
+    resources, timing, link, digests. A figure that was not measured for this very build is left
+    empty. Nothing of it ran on hardware.
     """
+    if output is None and (force or synth or states is not None):
+        raise UsageError("Options --force, --synth and --states are for a page: add -o FILE.")
+    if states is not None and not 0 <= states <= MOST_STATES:
+        raise UsageError(f"The page cannot show {states} states: give 0 to {MOST_STATES:,}.")
+    if as_markdown and json:
+        raise UsageError("Give --json or --markdown: they are two forms of one table.")
     rows = [build_figures(folder) for folder in folders]
+    written: dict[str, Any] = {}
+    if output is not None:
+        written = _write(
+            folders, output, states=STATES if states is None else states, force=force, synth=synth
+        )
     if json:
-        put_json({"builds": rows})
-    elif as_markdown:
+        put_json({"builds": rows, **({"page": written} if written else {})})
+        return
+    if as_markdown:
         typer.echo("\n".join(escaped_table(builds_table(rows))))
     else:
-        show(builds_table(rows))
+        for table in builds_columns(rows, width=out().width):
+            show(table)
+    if written and not as_markdown:
+        say(f"Written to {output} ({written['bytes']:,} bytes).")
+
+
+def _write(
+    folders: list[Path], output: Path, *, states: int, force: bool, synth: bool
+) -> dict[str, Any]:
+    """Gather, and write the page; its path and size."""
+    from pinion.flow.build import Build
+    from pinion.flow.facts import build_facts
+    from pinion.link.build_files import RESOURCES
+    from pinion.report.build_data import build_data
+    from pinion.report.build_page import MOST_BYTES, build_page, check_page_path, write_page
+
+    # Before minutes of work.
+    check_page_path(output, force=force)
+    found = []
+    with steps() as report:
+        for folder in folders:
+            if synth and RESOURCES.find(folder) is None:
+                from pinion.synthesis.synth import synth as count
+
+                count(folder, report=report)
+            report(f"Running {folder.name} on states")
+            facts = build_facts(Build.read(folder), states=states, advance=report.advance)
+            found.append(build_data(folder, facts))
+        report("Writing the page")
+        page = build_page(found)
+        write_page(output, page, force=force)
+    size = len(page.encode())
+    if size > MOST_BYTES:
+        complain(
+            f"The page has {size:,} bytes, more than {MOST_BYTES:,}, and opens slowly: give fewer "
+            "builds."
+        )
+    return {"path": str(output), "bytes": size}

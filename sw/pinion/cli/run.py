@@ -52,7 +52,7 @@ def command(
     with steps() as report:
 
         def progress(done: int, total: int) -> None:
-            report(f"{done:,} of {total:,} requests")
+            report.advance(done / total if total else 1.0)
 
         report(f"Opening {device}")
         with driver.open(folder, device=device, progress=progress) as card:

@@ -32,7 +32,7 @@ class CpuBackend(Closing):
         self.run = kernel.run  # type: ignore[method-assign]
         self.__class__ = called_by(CpuBackend, kernel.run)
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as :class:`pinion.compute.cpu.Kernel` does.
 
         Raises
@@ -40,12 +40,15 @@ class CpuBackend(Closing):
         pinion.functions.InputError
             As from a card.
         """
-        return self.kernel(**arrays)
+        return self.kernel(*values, **arrays)
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-        result: Result = self.run(**arrays)
+        result: Result = self.run(*values, **arrays)
         return result
+
+    def __repr__(self) -> str:
+        return f"<CpuBackend {self.kernel!r}>"
 
 
 def open_backend(

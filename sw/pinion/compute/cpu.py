@@ -17,21 +17,21 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions import (
     Function,
     InputError,
     Result,
+    RowOptions,
     arrays_of,
     reduced_graph,
     row_of,
 )
-from pinion.functions.requests import validate_arrays
+from pinion.functions.requests import by_name, validate_arrays
 from pinion.functions.table import function as named_function
 from pinion.graph import Graph
 from pinion.graph.passes import fold
@@ -63,22 +63,13 @@ def source(
     function: str | Function,
     *,
     dtype: str = "float64",
-    derivatives: str = "composite",
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
     isa: str | None = None,
     comments: bool = False,
+    **options: Unpack[RowOptions],
 ) -> Source:
     """The C++ source that `compile` compiles, and counts of it; the arguments are the same."""
     model = load(model) if isinstance(model, str) else model
-    row = row_of(
-        function,
-        derivatives=derivatives,
-        outputs=outputs,
-        joint_terms=joint_terms,
-        friction_width=friction_width,
-    )
+    row = row_of(function, **options)
     return kernel_of(
         model,
         row,
@@ -95,16 +86,13 @@ def compile(
     *,
     dtype: str = "float64",
     layout: str = "aos",
-    derivatives: str = "composite",
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
     finite: bool = False,
     threads: int = 0,
     isa: str | None = None,
     compiler: str | None = None,
     cache: Path | None = None,
     vector: bool = True,
+    **options: Unpack[RowOptions],
 ) -> Kernel:
     """Compile a function of a robot, or find it compiled.
 
@@ -115,7 +103,8 @@ def compile(
         traced anew.
     dtype : of the numbers it computes with, ``float32`` or ``float64``.
     layout : of inputs and results, one of `LAYOUTS` (:mod:`pinion.compute.layouts`).
-    derivatives, outputs, joint_terms, friction_width : as of :func:`pinion.functions.function`.
+    options : of the row, derivatives, outputs, joint_terms and friction_width
+        (:class:`pinion.functions.RowOptions`).
     finite : whether NaN and infinities in the request are refused; otherwise they go through to
         what depends on them.
     threads : that compute at most; 0 for as many as there are processors.
@@ -136,13 +125,7 @@ def compile(
     if threads < 0:
         raise ComputeError(f"A kernel cannot use {threads} threads: give 0 for all, or a number.")
     model = load(model) if isinstance(model, str) else model
-    row = row_of(
-        function,
-        derivatives=derivatives,
-        outputs=outputs,
-        joint_terms=joint_terms,
-        friction_width=friction_width,
-    )
+    row = row_of(function, **options)
     machine = isas.named(isa) if isa else isas.best()
     command = find_compiler(compiler)
     store = Cache(default_folder(os.environ) if cache is None else cache)
@@ -269,9 +252,11 @@ class Compiled:
     def __repr__(self) -> str:
         return f"<Kernel {self.title}: {self.dtype.name}, {self.layout}, {self.isa.name}>"
 
-    def _compute(self, *, out: Mapping[str, Any] | None = None, **given: ArrayLike) -> Result:
+    def _compute(
+        self, /, *values: ArrayLike, out: Mapping[str, Any] | None = None, **named: ArrayLike
+    ) -> Result:
         """Compute with every check and conversion."""
-        count, single, views, kept = self._inputs(given)
+        count, single, views, kept = self._inputs(by_name(self.inputs, values, named))
         arrays = self._outputs(out, count, kept, single=single)
         native = self._native
         if native.data:
@@ -460,11 +445,12 @@ class Kernel(Compiled):
         if native.runtime.module is not None:
             self.__class__ = called_by(Kernel, self.run)
 
-    def __call__(self, **arrays: Any) -> Result:
+    def __call__(self, /, *values: Any, **arrays: Any) -> Result:
         """Compute a batch.
 
         Parameters
         ----------
+        values : inputs by position, in the order of `inputs`; the others go by name.
         arrays : the inputs by name, in the kernel's layout. In ``aos`` an array without a batch
             axis serves all samples, and when all are such the results have no batch axis either.
             ``out``, when given, is a mapping from result names to arrays of the results' shapes,
@@ -480,7 +466,7 @@ class Kernel(Compiled):
             When a name, a shape, a dtype or an output does not fit, or, where the kernel refuses
             them, a number is not finite; the message says which and where.
         """
-        result: Result = self.run(**arrays)
+        result: Result = self.run(*values, **arrays)
         return result
 
 

@@ -62,9 +62,30 @@ class Feedback:
     good: NDArray[np.bool_]
     levels: int
 
+    def where_good(self, other: Feedback) -> Feedback:
+        """This of the problems that are convex, and another feedback of the others."""
+        one = self.good
 
-def recursion(problem: Quadratic) -> Feedback:
-    """Feedback by Riccati's recursion."""
+        def chosen(a: Floats, b: Floats) -> Floats:
+            return np.where(one.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+        return Feedback(
+            k=chosen(self.k, other.k),
+            K=chosen(self.K, other.K),
+            slope=chosen(self.slope, other.slope),
+            curve=chosen(self.curve, other.curve),
+            good=one | other.good,
+            levels=self.levels,
+        )
+
+
+Bend = Callable[[int, Floats], tuple[Floats, Floats]]
+"""Second derivatives of a step: takes a knot and the value's gradient (n, m) behind it, of which
+they are a sum, and returns those by x twice (n, m, m) and by u and x (n, p, m)."""
+
+
+def recursion(problem: Quadratic, bend: Bend | None = None) -> Feedback:
+    """Feedback by Riccati's recursion; with ``bend`` that of differential dynamic programming."""
     A, B = problem.A, problem.B
     count, knots, m, p = B.shape
     V, v = problem.Q[:, -1], problem.q[:, -1]
@@ -74,13 +95,17 @@ def recursion(problem: Quadratic) -> Feedback:
     for at in reversed(range(knots)):
         ahead = np.swapaxes(B[:, at], 1, 2) @ V
         by_uu, by_ux, by_u = _expanded(problem, at, ahead, v)
+        own = problem.Q[:, at]
+        if bend is not None:
+            by_xx, more = bend(at, v)
+            own, by_ux = own + by_xx, by_ux + more
         gain, fine = _solved(by_uu, np.concatenate([by_ux, by_u[..., None]], axis=-1))
         good &= fine
         K[:, at], k[:, at] = gain[..., :m], gain[..., m]
         slope += np.einsum("ni,ni->n", k[:, at], by_u)
         curve += np.einsum("ni,nij,nj->n", k[:, at], by_uu, k[:, at])
         back = np.swapaxes(A[:, at], 1, 2)
-        V = problem.Q[:, at] + back @ V @ A[:, at] - np.swapaxes(by_ux, 1, 2) @ K[:, at]
+        V = own + back @ V @ A[:, at] - np.swapaxes(by_ux, 1, 2) @ K[:, at]
         V = (V + np.swapaxes(V, 1, 2)) / 2
         v = (
             problem.q[:, at]

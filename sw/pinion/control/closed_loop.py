@@ -4,18 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.robot import Model
+
 from .errors import ControlError
 from .mpc import PARTS, Mpc
-from .mujoco_robot import MujocoRobot
 
 Floats = NDArray[np.float64]
 
 MM, MICRO = 1e3, 1e6
+
+
+class Moving(Protocol):
+    """A robot that moves: in MuJoCo (:mod:`.mujoco_robot`), or in our own dynamics
+    (:mod:`.float_robot`).
+    """
+
+    model: Model
+    step: float
+    frame: str
+
+    @property
+    def state(self) -> Floats:
+        """Positions and rates now, (2 nv,)."""
+
+    def reset(self, q: Floats) -> None:
+        """Put it somewhere, at rest."""
+
+    def advance(self, efforts: Floats) -> None:
+        """Go one step on with these efforts (nv,)."""
+
+    def tip(self, q: Floats) -> Floats:
+        """Places (m, 3) [m] of the tip of positions (m, nv)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +94,7 @@ class Tracked:
 
 def track(
     controller: Mpc,
-    robot: MujocoRobot,
+    robot: Moving,
     *,
     report: Callable[[int, int], None] | None = None,
 ) -> Tracked:
@@ -132,7 +156,7 @@ def track(
     )
 
 
-def _shares(robot: MujocoRobot, x: Floats, used: Floats) -> dict[str, float]:
+def _shares(robot: Moving, x: Floats, used: Floats) -> dict[str, float]:
     """Largest shares of limits."""
     model, nv = robot.model, robot.model.nv
     joints = [body.joint for body in model.bodies]

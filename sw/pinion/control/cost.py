@@ -1,11 +1,21 @@
 r"""What a motion costs: joints, speeds, effort, a tip and limits, all quadratic in residuals.
 
     l(x, u) = 1/2 ( wq |q - q*|^2 + wv |qd - qd*|^2 + wu |tau - tau*|^2
-                    + wp |p(q) - p*|^2 + wl |outside(q)|^2 )
+                    + wp |p(q) - p*|^2 + wl |outside(q)|^2 ) + wb sum beta(1 - s^2)
 
 ``outside`` is how far each joint is beyond a share of its limits, zero inside: a soft limit. Second
 derivatives of residuals are left out (Gauss-Newton), so Hessians are never indefinite; x and u do
 not mix. The last knot has weights of its own, and no effort.
+
+``beta`` is a barrier at the limits themselves, with s between -1 and 1 for a joint between them:
+the logarithm, made quadratic in ``w = 1 - s^2`` below a margin d, so that motions outside have
+costs and gradients too (Hauser and Saccon, "A Barrier Function Method for the Optimization of
+Trajectory Functionals with Constraints", CDC 2006; Feller and Ebenbauer, "Relaxed Logarithmic
+Barrier Function Based Model Predictive Control of Linear Systems", IEEE TAC 2017):
+
+    beta(w) = -log w    where w > d,    else    ((w - 2 d)^2 / d^2 - 1) / 2 - log d
+
+It is twice differentiable, convex in s, and zero in the middle; its Hessian is exact.
 """
 
 from __future__ import annotations
@@ -33,6 +43,7 @@ class Weights:
     q, qd, tau : of positions [1/rad^2], rates [s^2/rad^2] and efforts [1/(N m)^2].
     tip : of the tip's place [1/m^2].
     limits : of positions beyond the soft limits [1/rad^2].
+    barrier : of the logarithmic barrier at each joint's limits, a number.
     """
 
     q: float = 0.0
@@ -40,9 +51,10 @@ class Weights:
     tau: float = 0.0
     tip: float = 0.0
     limits: float = 0.0
+    barrier: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("q", "qd", "tau", "tip", "limits"):
+        for name in ("q", "qd", "tau", "tip", "limits", "barrier"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
                 raise ControlError(f"The weight '{name}' is {value}: it must be 0 or above.")
@@ -58,12 +70,15 @@ class Cost:
         0, so that an optimum exists.
     frame : link or joint whose origin is the tip; needed where ``tip`` weighs.
     soft : share of each joint's range, about its middle, inside which ``limits`` costs nothing.
+    margin : of ``1 - s^2``, below which ``barrier`` is quadratic: 0.05 begins at 97.5 % of the way
+        from the middle to a limit.
     """
 
     running: Weights
     final: Weights
     frame: str = ""
     soft: float = 0.95
+    margin: float = 0.05
 
     def __post_init__(self) -> None:
         if self.running.tau <= 0.0:
@@ -74,6 +89,11 @@ class Cost:
             raise ControlError("The tip weighs, and no 'frame' says which link it is.")
         if not 0.0 < self.soft <= 1.0:
             raise ControlError(f"'soft' is {self.soft}: it is a share, above 0 and at most 1.")
+        if not LEAST_MARGIN <= self.margin < 1.0:
+            raise ControlError(
+                f"'margin' is {self.margin}: it is between {LEAST_MARGIN} and 1, where the barrier "
+                "ends to be a logarithm."
+            )
 
     @property
     def has_tip(self) -> bool:
@@ -85,9 +105,24 @@ class Cost:
         """Whether soft limits weigh anywhere."""
         return self.running.limits > 0.0 or self.final.limits > 0.0
 
+    @property
+    def has_barrier(self) -> bool:
+        """Whether the barrier weighs anywhere."""
+        return self.running.barrier > 0.0 or self.final.barrier > 0.0
+
+
+LEAST_MARGIN = 1e-4
+"""Of a barrier: below it logarithms of kernels lose digits, and so do single precision's."""
+
 
 def soft_limits(model: Model, cost: Cost) -> tuple[Floats, Floats]:
     """Ends (nq,) inside which limits cost nothing; infinite where a joint has none."""
+    middle, half = joint_ranges(model)
+    return middle - cost.soft * half, middle + cost.soft * half
+
+
+def joint_ranges(model: Model) -> tuple[Floats, Floats]:
+    """Middle and half of each joint's range, (nq,); 0 and infinite where a joint has no limits."""
     low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
     for body, tie in zip(model.bodies, ties(model), strict=True):
         ends = body.joint.lower, body.joint.upper
@@ -100,7 +135,17 @@ def soft_limits(model: Model, cost: Cost) -> tuple[Floats, Floats]:
     bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
     middle = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0.0)
     half = np.where(bounded, np.where(bounded, high, 0) - middle, np.inf)
-    return middle - cost.soft * half, middle + cost.soft * half
+    return middle, half
+
+
+def barrier(w: Floats, margin: float) -> tuple[Floats, Floats, Floats]:
+    """``beta(w)`` above, its first and its second derivative by w."""
+    inside = w > margin
+    safe = np.where(inside, w, 1.0)
+    off = (w - 2.0 * margin) / margin
+    value = np.where(inside, -np.log(safe), 0.5 * (off**2 - 1.0) - np.log(margin))
+    slope = np.where(inside, -1.0 / safe, off / margin)
+    return value, slope, np.where(inside, 1.0 / safe**2, 1.0 / margin**2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,17 +231,23 @@ class CostModel:
     -------
     model, cost : whose, and which.
     low, high : soft limits, (nq,).
+    middle, half : of each joint's range, (nq,); half is infinite where a joint has no limits.
     """
 
     model: Model
     cost: Cost
     low: Floats = field(init=False)
     high: Floats = field(init=False)
+    middle: Floats = field(init=False)
+    half: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         low, high = soft_limits(self.model, self.cost)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
+        middle, half = joint_ranges(self.model)
+        object.__setattr__(self, "middle", middle)
+        object.__setattr__(self, "half", half)
         if self.cost.has_tip:
             dynamics.frame_placement(self.model, np.zeros(self.model.nq), self.cost.frame)
 
@@ -211,6 +262,10 @@ class CostModel:
         if self.cost.has_limits:
             beyond = q - np.clip(q, self.low, self.high)
             value += 0.5 * weigh("limits") * np.sum(beyond**2, axis=-1)
+        if self.cost.has_barrier:
+            share = (q - self.middle) / self.half
+            found, _, _ = barrier(1.0 - share**2, self.cost.margin)
+            value += weigh("barrier") * np.sum(found, axis=-1)
         if self.cost.has_tip:
             value += 0.5 * weigh("tip") * np.sum((self.tip(q) - self._tip_of(target)) ** 2, axis=-1)
         return np.asarray(value)
@@ -235,6 +290,13 @@ class CostModel:
             beyond = q - np.clip(q, self.low, self.high)
             by_x[..., :n] += weigh("limits")[:, None] * beyond
             by_xx[..., diagonal, diagonal] += weigh("limits")[:, None] * (beyond != 0.0)
+        if self.cost.has_barrier:
+            share = (q - self.middle) / self.half
+            _, slope, curve = barrier(1.0 - share**2, self.cost.margin)
+            weight = weigh("barrier")[:, None]
+            by_x[..., :n] -= weight * (2.0 * share / self.half) * slope
+            bent = 4.0 * share**2 * curve - 2.0 * slope
+            by_xx[..., diagonal, diagonal] += weight * bent / self.half**2
         if self.cost.has_tip:
             off = self.tip(q) - self._tip_of(target)
             jacobian = self.tip_jacobian(q)

@@ -9,18 +9,24 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from .backward import PASSES, Feedback, Quadratic
+from pinion.functions import Backend, Closing
+
+from .backward import PASSES, Feedback, Quadratic, recursion
 from .cost import CostModel, Expansion
 from .errors import ControlError
-from .plant import Linear, Plant
+from .plant import Linear, Plant, second_of
 from .problem import Problem
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-class ArrayEngine:
+class ArrayEngine(Closing):
     """Trajectories of n problems and the steps of an iteration on them.
+
+    With ``second_order`` the backward pass has the second derivatives of the steps too, which is
+    differential dynamic programming, but for problems in which that makes a knot's Hessian
+    indefinite: they take the step without.
 
     Members
     -------
@@ -31,7 +37,14 @@ class ArrayEngine:
     seconds : by part.
     """
 
-    def __init__(self, problem: Problem, plant: Plant, *, backward: str = "serial") -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        plant: Plant,
+        *,
+        backward: str = "serial",
+        second_order: bool = False,
+    ) -> None:
         if backward not in PASSES:
             raise ControlError(
                 f"There is no backward pass '{backward}'; choose one of {', '.join(PASSES)}."
@@ -42,6 +55,12 @@ class ArrayEngine:
                 f"{problem.model.name} in steps of {problem.dt} s: open the plant with the "
                 "problem's model and step."
             )
+        if second_order and (backward != "serial" or plant.method != "semi_implicit"):
+            raise ControlError(
+                f"Second derivatives of steps are for the serial backward pass and semi-implicit "
+                f"steps, not for '{backward}' and '{plant.method}': leave 'second_order' out."
+            )
+        self._second: Backend | None = second_of(plant) if second_order else None
         self.problem = problem
         self.plant = plant
         self.costs = CostModel(problem.model, problem.cost)
@@ -56,6 +75,11 @@ class ArrayEngine:
         self._expansion: Expansion | None = None
         self._feedback: Feedback | None = None
         self._tried: tuple[Floats, Floats, Floats] | None = None
+
+    def close(self) -> None:
+        """Close what computes second derivatives."""
+        if self._second is not None:
+            self._second.close()
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:
@@ -96,20 +120,49 @@ class ArrayEngine:
         assert self._expansion is not None
         found = self._expansion
         with self._timed("backward"), np.errstate(all="ignore"):
-            self._feedback = self._pass(
-                Quadratic(
-                    A=self._linear.A,
-                    B=self._linear.B,
-                    Q=found.xx,
-                    q=found.x,
-                    R=np.broadcast_to(found.uu + damping[:, None, None], found.u.shape),
-                    r=found.u,
-                )
+            quadratic = Quadratic(
+                A=self._linear.A,
+                B=self._linear.B,
+                Q=found.xx,
+                q=found.x,
+                R=np.broadcast_to(found.uu + damping[:, None, None], found.u.shape),
+                r=found.u,
             )
+            if self._second is None:
+                self._feedback = self._pass(quadratic)
+            else:
+                self._feedback = recursion(quadratic, self._bend)
+                if not self._feedback.good.all():
+                    # Where the whole Hessian is indefinite, that without second derivatives is not.
+                    self._feedback = self._feedback.where_good(self._pass(quadratic))
         made = self._feedback
         # The damping is no cost: take it out of what the model promises.
         curve = made.curve - damping * np.sum(made.k**2, axis=(1, 2))
         return made.slope, curve, made.good
+
+    def _bend(self, at: int, v: Floats) -> tuple[Floats, Floats]:
+        """Second derivatives of ``v^T x+`` at a knot, by x twice and by u and x.
+
+        A step moves rates by h qdd and positions by h^2 qdd, and the rest of it is linear.
+        """
+        assert self._second is not None
+        n, h = self.problem.model.nv, self.problem.dt
+        weights = h * (h * v[:, :n] + v[:, n:])
+        # A pass that has failed already goes on, to be dropped at its end.
+        weights[~(np.abs(weights).max(axis=1) < LOST)] = 0.0
+        found = self._second(
+            q=np.ascontiguousarray(self.x[:, at, :n]),
+            qd=np.ascontiguousarray(self.x[:, at, n:]),
+            tau=np.ascontiguousarray(self.u[:, at]),
+            weights=weights,
+        )
+        by_xx = np.zeros((len(v), 2 * n, 2 * n))
+        by_xx[:, :n, :n], by_xx[:, n:, n:] = found.F_q_q, found.F_qd_qd
+        by_xx[:, :n, n:] = found.F_q_qd
+        by_xx[:, n:, :n] = np.swapaxes(found.F_q_qd, 1, 2)
+        by_ux = np.zeros((len(v), n, 2 * n))
+        by_ux[:, :, :n] = np.swapaxes(found.F_q_tau, 1, 2)
+        return by_xx, by_ux
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
         """Costs (n,) with a share (n,) of each feedback; infinite where none was asked for."""

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from pinion.robot import model_from_dict, model_to_dict
 
+from .disturbance import Disturbance
 from .errors import ControlError
-from .mujoco_robot import Disturbance, MujocoRobot, library
+from .mujoco_robot import MujocoRobot, library
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from pinion.api import backend
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.objective import objective_timing, signal_multiplier
-from pinion.functions import Backend, Closing, Function, Result, function, reduced_graph
+from pinion.functions import Backend, Closing, Function, Result, by_name, function, reduced_graph
 from pinion.graph import Graph, node_integers
 from pinion.graph.evaluate import formats as node_formats
 from pinion.graph.passes import fold
@@ -128,17 +128,18 @@ class FixedGradients(Closing):
         self._forward: Backend = backend(arithmetic.model, "aba", device="cpu")
         self._minv: Backend = backend(arithmetic.model, "minv", device="cpu")
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch: q, qd, tau (n, nv) in; qdd, dqdd_dq, dqdd_dqd, minv out."""
+        arrays = by_name(self.arithmetic.row.inputs, values, arrays)
         q, qd, tau = (np.asarray(arrays[name], np.float64) for name in ("q", "qd", "tau"))
         qdd = np.asarray(self._forward(q=q, qd=qd, tau=tau).qdd)
         minv = np.asarray(self._minv(q=q).minv)
         gradient, flags = self.gradient(self.arithmetic.columns(q, qd, qdd, minv))
         return Result(arrays={"qdd": qdd, **gradient, "minv": minv}, saturated=flags, cycles=None)
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-        return self.run(**arrays)
+        return self.run(*values, **arrays)
 
     def gradient(self, columns: Columns) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
         """Results by block, (n, nv, nv), of input words (n,), and the flags (n,)."""

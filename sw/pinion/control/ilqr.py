@@ -4,7 +4,10 @@ An iteration makes dynamics linear and costs quadratic along each trajectory (in
 gradients over all problems and knots), finds feedback (:mod:`.backward`), and tries shares 1, 1/2,
 1/4, ... of it until the cost falls by enough of what the quadratic model promises. Where nothing
 helps, efforts are weighted more (Levenberg and Marquardt). First derivatives of the dynamics alone
-are used, which is iLQR (Li and Todorov 2004), differential dynamic programming without its tensors.
+are used, which is iLQR (Li and Todorov 2004), differential dynamic programming without its tensors;
+``second_order=True`` has them, contracted with the value's gradient (Mayne 1966; Tassa, Mansard and
+Todorov 2014 for both). Hessians may then be indefinite, far from an optimum above all: a problem in
+which one is takes iLQR's step.
 """
 
 from __future__ import annotations
@@ -97,6 +100,7 @@ def solve(
     *,
     guess: ArrayLike | None = None,
     backward: str = "serial",
+    second_order: bool = False,
     options: Options | None = None,
     report: Callable[[int, Floats], None] | None = None,
 ) -> Solution:
@@ -108,6 +112,8 @@ def solve(
     plant : steps and gradients.
     guess : efforts (n, knots, nv) to begin with; by default those that hold the robot still.
     backward : ``serial`` (Riccati's recursion) or ``parallel`` (a scan over knots).
+    second_order : whether the dynamics' second derivatives count in the backward pass, which is
+        serial then; semi-implicit steps alone.
     options : of the iteration.
     report : called with the number of each iteration and the costs (n,) after it.
 
@@ -116,8 +122,8 @@ def solve(
     ControlError
         When guess, plant and problem do not fit, or a first guess leads to no finite cost.
     """
-    engine = ArrayEngine(problem, plant, backward=backward)
-    return iterate(engine, problem, guess=guess, options=options, report=report)
+    with ArrayEngine(problem, plant, backward=backward, second_order=second_order) as engine:
+        return iterate(engine, problem, guess=guess, options=options, report=report)
 
 
 def iterate(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.functions import Backend, Closing, Result, check_arrays
+from pinion.functions import Backend, Closing, Result, by_name, check_arrays
 from pinion.installation import missing_module
 from pinion.link import Manifest
 
@@ -59,7 +59,7 @@ class IntegerModel(Closing):
         self.model, self.function = build.model, build.function
         self._manifest = build.manifest
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch (n, ...) in float32, as the card does.
 
         Raises
@@ -67,6 +67,7 @@ class IntegerModel(Closing):
         pinion.functions.InputError
             As from a card.
         """
+        arrays = by_name(self._manifest.inputs, values, arrays)
         given, single = _requests(self._manifest, arrays)
         out, flags = self.words(given)
         results, start = {}, 0
@@ -79,9 +80,9 @@ class IntegerModel(Closing):
             return Result(arrays=results, saturated=flags[0, ...], cycles=None)
         return Result(arrays=results, saturated=flags, cycles=None)
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-        return self.run(**arrays)
+        return self.run(*values, **arrays)
 
     def words(self, given: Words) -> tuple[Words, Flags]:
         """Result words (n, words_out) and flags (n,) of request words (n, words_in)."""
@@ -122,8 +123,9 @@ class Compared(Closing):
         self._waiting: list[tuple[Words, Words, Flags]] = []
         self._count = 0
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch on the card and remember it for comparison."""
+        arrays = by_name(self._manifest.inputs, values, arrays)
         result = self.backend.run(**arrays)
         given, _ = _requests(self._manifest, arrays)
         # Copies: a driver may use the buffers of a result again.
@@ -134,9 +136,9 @@ class Compared(Closing):
             self.flush()
         return result
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-        return self.run(**arrays)
+        return self.run(*values, **arrays)
 
     def flush(self) -> None:
         """Compare what is left."""

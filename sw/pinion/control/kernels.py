@@ -1,6 +1,6 @@
 r"""The steps of an iteration as functions of scalars: traced, printed and compiled like dynamics.
 
-Three functions of a robot and a cost, each of one problem at one knot, for batches of problems:
+Functions of a robot and a cost, each of one problem at one knot, for batches of problems:
 
 - ``final``: value, gradient and Hessian of the last knot's cost.
 - ``riccati``: a step of the backward pass. With h the step's length, F = [dqdd/dq, dqdd/dqd] and
@@ -11,6 +11,7 @@ Three functions of a robot and a cost, each of one problem at one knot, for batc
 
   where no product with A or B is left: 5,100 multiplications for seven joints in place of 14,000.
 - ``roll``: a step of a trial: feedback, forward dynamics, and what the knot costs.
+- ``stage``: dynamics, their gradient, and the running cost expanded, for solvers of other kinds.
 """
 
 from __future__ import annotations
@@ -22,11 +23,23 @@ from typing import Any
 import numpy as np
 
 from pinion import dynamics
-from pinion.api import POSITION, VELOCITY, array, clamp, less, reciprocal, select, uniform
+from pinion.api import (
+    EFFORT,
+    POSITION,
+    VELOCITY,
+    array,
+    clamp,
+    less,
+    maximum,
+    reciprocal,
+    select,
+    sqrt,
+    uniform,
+)
 from pinion.functions import Block, Function
 from pinion.robot import Model
 
-from .cost import Cost, Weights, soft_limits
+from .cost import Cost, Weights, joint_ranges, soft_limits
 
 Rows = list[list[Any]]
 
@@ -44,6 +57,7 @@ def _expansion(
     by_qd: list[Any] = [0.0] * n
     by_qq: Rows = [[0.0] * n for _ in range(n)]
     low, high = soft_limits(model, cost)
+    middle, half = joint_ranges(model)
     for i in range(n):
         off, late = q[i] - at["q_ref"][i], qd[i] - at["qd_ref"][i]
         value = value + 0.5 * weights.q * (off * off) + 0.5 * weights.qd * (late * late)
@@ -57,6 +71,14 @@ def _expansion(
             by_q[i] = by_q[i] + weights.limits * beyond
             outside = less(q[i], ends[0]) | less(ends[1], q[i])
             by_qq[i][i] = by_qq[i][i] + select(outside, weights.limits, 0.0)
+        if weights.barrier and np.isfinite(half[i]):
+            wide = float(half[i])
+            share = (q[i] - float(middle[i])) * (1.0 / wide)
+            found, slope, curve = _barrier(1.0 - share * share, cost.margin)
+            value = value + weights.barrier * found
+            by_q[i] = by_q[i] - (2.0 * weights.barrier / wide) * (share * slope)
+            bent = 2.0 * (share * share) * curve - slope
+            by_qq[i][i] = by_qq[i][i] + (2.0 * weights.barrier / wide**2) * bent
     if weights.tip:
         _, place = dynamics.frame_placement_scalars(model, q, cost.frame, region=region)
         jacobian = dynamics.frame_jacobian_scalars(
@@ -73,6 +95,35 @@ def _expansion(
                 by_qq[i][j] = by_qq[i][j] + more
                 by_qq[j][i] = by_qq[i][j]
     return value, by_q, by_qd, by_qq
+
+
+def _barrier(w: Any, margin: float) -> tuple[Any, Any, Any]:
+    """What :func:`.cost.barrier` is, over any scalar."""
+    kept = maximum(w, margin)
+    inverse = reciprocal(kept)
+    inside = less(margin, w)
+    off = (w - 2.0 * margin) * (1.0 / margin)
+    beyond = 0.5 * (off * off - 1.0) - float(np.log(margin))
+    return (
+        select(inside, 0.0 - _logarithm(kept), beyond),
+        select(inside, 0.0 - inverse, off * (1.0 / margin)),
+        select(inside, inverse * inverse, 1.0 / margin**2),
+    )
+
+
+def _logarithm(x: Any) -> Any:
+    """Natural logarithm of a number between 1e-4 and 1, within 3e-14; there is no such operation.
+
+    ``log x = 32 artanh t`` with ``t = (r - 1) / (r + 1)`` and r the sixteenth root of x: t^2 is
+    below 0.08, and twelve terms of the series are enough.
+    """
+    root = sqrt(sqrt(sqrt(sqrt(x))))
+    t = (root - 1.0) * reciprocal(root + 1.0)
+    square = t * t
+    total: Any = 1.0 / 23.0
+    for odd in range(21, 0, -2):
+        total = total * square + 1.0 / odd
+    return 32.0 * (t * total)
 
 
 def references(cost: Cost) -> tuple[str, ...]:
@@ -114,6 +165,63 @@ def final_function(model: Model, cost: Cost) -> Function:
         final,
         inputs={**_state_arrays(), **_reference_arrays(cost)},
         outputs={"value": array(), "v": array(m), "V": array(m, m, symmetric=True)},
+    )
+
+
+def stage_function(model: Model, cost: Cost, dt: float) -> Function:
+    """A knot of q, qd, tau and references: a semi-implicit step with A and B, the cost expanded."""
+    n = model.nv
+
+    def stage(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
+        q, qd, tau = given["q"], given["qd"], given["tau"]
+        found = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region)
+        value, by_q, by_qd, by_qq = _expansion(model, cost, cost.running, q, qd, given, region)
+        own = cost.running.tau
+        over = [tau[i] - given["tau_ref"][i] for i in range(n)]
+        qd_next = [qd[i] + dt * found.qdd[i] for i in range(n)]
+        lower, upper = [], []
+        for i in range(n):
+            row = [dt * x for x in (*found.dqdd_dq[i], *found.dqdd_dqd[i])]
+            row[n + i] = row[n + i] + 1.0
+            above = [dt * x for x in row]
+            above[i] = above[i] + 1.0
+            lower.append(row)
+            upper.append(above)
+        pushed = [[dt * x for x in row] for row in found.minv]
+        return {
+            "qdd": found.qdd,
+            "q_next": [q[i] + dt * qd_next[i] for i in range(n)],
+            "qd_next": qd_next,
+            "A": upper + lower,
+            "B": [[dt * x for x in row] for row in pushed] + pushed,
+            "value": value + 0.5 * own * _dot(over, over),
+            "by_x": [*by_q, *by_qd],
+            "by_u": [own * x for x in over],
+            "by_xx": _blocks(by_qq, cost.running.qd),
+        }
+
+    return _made(
+        "stage",
+        "dynamics with their gradient, and a running cost with its gradient and Hessian",
+        stage,
+        inputs={
+            **_state_arrays(),
+            "tau": array("nv", unit="N m", sampling=EFFORT),
+            **_reference_arrays(cost),
+            "tau_ref": array("nv", unit="N m", sampling=_ANY),
+        },
+        outputs={
+            "qdd": array("nv", unit="rad/s^2"),
+            "q_next": array("nq", unit="rad"),
+            "qd_next": array("nv", unit="rad/s"),
+            "A": array(2 * n, 2 * n),
+            "B": array(2 * n, n),
+            "value": array(),
+            "by_x": array(2 * n),
+            "by_u": array(n),
+            "by_xx": array(2 * n, 2 * n, symmetric=True),
+        },
+        joint_space=not cost.has_tip,
     )
 
 

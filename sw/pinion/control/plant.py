@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
 from pinion.api import backend
-from pinion.functions import Backend, Closing, Function, Result, row_of
+from pinion.functions import Backend, Closing, Function, Result, by_name, row_of
 from pinion.robot import Model, coupled, load
 
 from .errors import ControlError
@@ -237,6 +237,14 @@ def forward_of(model: Model, device: str = "cpu") -> Backend:
     return Float64(model, row) if device == "float" else backend(model, row, device="cpu")
 
 
+def second_of(plant: Plant) -> Backend:
+    """Second derivatives of forward dynamics in float64: the float model where the plant's is."""
+    row = row_of("fd_second_derivatives")
+    if isinstance(plant.forward, Float64):
+        return Float64(plant.model, row)
+    return backend(plant.model, row, device="cpu")
+
+
 class Float64(Closing):
     """A function's float model on float64 requests; a card, and its model, would get float32."""
 
@@ -244,16 +252,17 @@ class Float64(Closing):
         self.model = model
         self.function = function
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch: named arrays (n, ...) in, named arrays out."""
-        given = {name: np.asarray(values, dtype=np.float64) for name, values in arrays.items()}
+        named = by_name(self.function.inputs, values, arrays)
+        given = {name: np.asarray(array, dtype=np.float64) for name, array in named.items()}
         found = self.function.evaluate(self.model, given)
         count = len(next(iter(given.values())))
         return Result(arrays=found, saturated=np.zeros(count, dtype=np.bool_), cycles=None)
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-        return self.run(**arrays)
+        return self.run(*values, **arrays)
 
 
 def gravity_efforts(model: Model, q: Floats) -> Floats:

@@ -11,10 +11,11 @@ from pinion.functions import Backend
 from pinion.robot import Model, load, tip_of
 
 from .cost import Cost, Weights
+from .disturbance import Disturbance
 from .errors import ControlError
 from .motion import Motion, figure_eight, follow
 from .mpc import Mpc
-from .mujoco_robot import Disturbance, MujocoRobot
+from .mujoco_robot import MujocoRobot
 from .plant import Plant, forward_of, gradient_row
 
 

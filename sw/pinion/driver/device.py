@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.functions.errors import InputError
-from pinion.functions.requests import RequestArrays, validate_arrays
+from pinion.functions.requests import RequestArrays, by_name, validate_arrays
 from pinion.functions.result import Result
 from pinion.link import MAX_COUNT, Manifest
 
@@ -165,11 +165,12 @@ class Device:
         """The card's registers by name, read when they are asked for."""
         return self._registers
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch and wait for it.
 
         Parameters
         ----------
+        values : inputs by position, in the order of the manifest's; the others go by name.
         arrays : every input of the function by name, (...) for a single request or (n, ...) for a
             batch, floats or integers, in the manifest's units; converted to float32. An array
             without a batch axis beside others with one serves all requests. Another thread must
@@ -192,9 +193,9 @@ class Device:
                 "run() in a callback of the device would wait for itself: call submit() there, or "
                 "wait in a thread of your own."
             )
-        return self._submit(arrays, throttled=True).result()
+        return self._submit(values, arrays, throttled=True).result()
 
-    def submit(self, **arrays: ArrayLike) -> Future[Result]:
+    def submit(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Future[Result]:
         """Queue a batch; the arrays are checked and copied before this returns.
 
         Any number of batches may be queued; their results come in order. Errors, those of wrong
@@ -209,14 +210,18 @@ class Device:
         TransportError, DriverError
             When the card failed for good: the reason. `recover` may bring it back.
         """
-        return self._submit(arrays, throttled=False)
+        return self._submit(values, arrays, throttled=False)
 
-    async def run_async(self, **arrays: ArrayLike) -> Result:
+    async def run_async(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch as `run` does, without blocking an asyncio loop while the card works.
 
         Packing runs in the loop's thread: some milliseconds for 100,000 requests.
         """
-        return await asyncio.wrap_future(self._submit(arrays, throttled=False))
+        return await asyncio.wrap_future(self._submit(values, arrays, throttled=False))
+
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch and wait for it, as `run` does."""
+        return self.run(*values, **arrays)
 
     def allocate(self, count: int) -> Buffers:
         """Packets for so many requests that a program fills and reads in place.
@@ -354,11 +359,14 @@ class Device:
         if self._closed:
             raise DriverError("The device is closed: open it again with pinion.driver.open.")
 
-    def _submit(self, arrays: dict[str, ArrayLike], *, throttled: bool) -> Future[Result]:
+    def _submit(
+        self, values: tuple[ArrayLike, ...], arrays: dict[str, ArrayLike], *, throttled: bool
+    ) -> Future[Result]:
         self._check_open()
         began = time.perf_counter()
         try:
-            requests = validate_arrays(self._manifest.inputs, arrays)
+            inputs = self._manifest.inputs
+            requests = validate_arrays(inputs, by_name(inputs, values, arrays))
         except InputError as error:
             refused: Future[Result] = Future()
             refused.set_exception(DriverError(str(error)))

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.functions import InputError, Result, check_arrays
+from pinion.functions import InputError, Result, by_name, check_arrays
 from pinion.link import Manifest
 from pinion.link.digests import check_digests
 from pinion.link.spi_framing import Transfer
@@ -57,8 +57,8 @@ class SpiDevice:
         check_digests(Path(folder))
         return cls(manifest, line)
 
-    def run(self, **arrays: ArrayLike) -> Result:
-        """Compute one request: named arrays (...) without a batch axis in, and out.
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute one request: arrays (...) without a batch axis in, and out.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class SpiDevice:
         pinion.link.spi_framing.SpiError
             When the line was disturbed, the card is none or holds another build.
         """
-        given = check_arrays(self.manifest.inputs, arrays)
+        given = check_arrays(self.manifest.inputs, by_name(self.manifest.inputs, values, arrays))
         if not given.single:
             raise InputError(
                 f"A batch of {given.count} is given, and an SPI line takes one request at a time: "
@@ -81,6 +81,6 @@ class SpiDevice:
         found = {a.name: a.scatter(fields[a.name])[0] for a in self.manifest.outputs}
         return Result(arrays=found, saturated=np.array(flagged), cycles=None)
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute one request, as `run` does."""
-        return self.run(**arrays)
+        return self.run(*values, **arrays)

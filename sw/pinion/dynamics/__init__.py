@@ -51,6 +51,10 @@ from pinion.dynamics.fd_derivatives import (
     fd_derivatives_scalars,
     minus_minv_times_scalars,
 )
+from pinion.dynamics.fd_second_derivatives import (
+    ForwardSecondDerivatives,
+    fd_second_derivatives_scalars,
+)
 from pinion.dynamics.general.manifold import (
     difference,
     integrate,
@@ -80,6 +84,10 @@ from pinion.dynamics.rnea_derivatives import (
     rnea_derivatives_from_links_scalars,
     rnea_derivatives_scalars,
 )
+from pinion.dynamics.rnea_second_derivatives import (
+    SecondDerivatives,
+    rnea_second_derivatives_scalars,
+)
 from pinion.dynamics.scalar import Scalar
 
 aba = also_coupled(arrays.aba)
@@ -103,9 +111,11 @@ __all__ = [
     "DynamicsError",
     "ForwardDerivatives",
     "ForwardGradient",
+    "ForwardSecondDerivatives",
     "MimicMap",
     "Region",
     "Scalar",
+    "SecondDerivatives",
     "aba",
     "aba_scalars",
     "bias",
@@ -127,6 +137,7 @@ __all__ = [
     "fd_derivatives_from_minv",
     "fd_derivatives_from_minv_scalars",
     "fd_derivatives_scalars",
+    "fd_second_derivatives_scalars",
     "forces_on_bodies",
     "forces_on_bodies_scalars",
     "frame_jacobian",
@@ -162,4 +173,5 @@ __all__ = [
     "rnea_derivatives_from_links_scalars",
     "rnea_derivatives_scalars",
     "rnea_scalars",
+    "rnea_second_derivatives_scalars",
 ]

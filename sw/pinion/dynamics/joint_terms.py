@@ -89,6 +89,14 @@ class JointTerms:
         full = 15.0 / 8.0 * self.friction[k] / self.width
         return add(self.damping[k], mul(full, mul(rest, rest)))
 
+    def curvature(self, k: int, qd: Sequence[Scalar]) -> Scalar:
+        """Return the derivative of :meth:`slope` by velocity k's rate: of its friction alone."""
+        if self.friction[k] == 0.0 or self.width == 0.0:
+            return 0.0
+        x = self._clamped(qd[k])
+        full = -15.0 / 2.0 * self.friction[k] / self.width**2
+        return mul(full, mul(x, sub(1.0, mul(x, x))))
+
     def _dry(self, k: int, rate: Scalar) -> Scalar:
         friction = self.friction[k]
         if self.width == 0.0:

@@ -10,9 +10,10 @@ from .described import array, state, uniform
 from .errors import FunctionError, InputError
 from .mistakes import UserError
 from .named import function, installed, row_of
+from .options import RowOptions
 from .own import OwnFunction
 from .reduced import Saving, independent_states, reduced_graph, savings
-from .requests import RequestArrays, arrays_of, check_arrays
+from .requests import RequestArrays, arrays_of, by_name, check_arrays
 from .result import Result
 from .row import Function, Variant
 from .rows import SUBJECTS
@@ -43,6 +44,7 @@ __all__ = [
     "Quantity",
     "RequestArrays",
     "Result",
+    "RowOptions",
     "Saving",
     "Snapping",
     "State",
@@ -52,6 +54,7 @@ __all__ = [
     "Variant",
     "array",
     "arrays_of",
+    "by_name",
     "check_arrays",
     "function",
     "independent_states",

@@ -13,10 +13,13 @@ from .result import Result
 class Backend(Protocol):
     """A function of a robot, wherever it runs; a context manager."""
 
-    def run(self, **arrays: ArrayLike) -> Result:
-        """Compute a batch: named arrays (...) or (n, ...) in, named arrays out."""
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch: arrays (...) or (n, ...) in, named arrays out.
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+        Arrays by position are the function's inputs in their order; the others go by name.
+        """
+
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
 
     def close(self) -> None:

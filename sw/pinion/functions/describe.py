@@ -65,6 +65,11 @@ NOTES: Mapping[str, Note] = MappingProxyType(
         "operational_space_inertia": Note("", "Khatib 1987; Nakamura, Hanafusa 1986"),
         "inverse_operational_space_inertia": Note("", "Khatib 1987"),
         "euler_step": Note("", "semi-implicit Euler over fd_derivatives"),
+        "rnea_second_derivatives": Note(
+            "ComputeRNEASecondOrderDerivatives (C++ alone), contracted",
+            "Nganga, Wensing 2021; Singh, Russell, Wensing 2023",
+        ),
+        "fd_second_derivatives": Note("", "implicit differentiation of rnea_second_derivatives"),
     }
 )
 """Of each row."""
@@ -100,6 +105,15 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "qd_next": "rates after the step",
         "A": "derivative of [q_next; qd_next] by [q; qd]",
         "B": "derivative of [q_next; qd_next] by tau",
+        "weights": "a vector that sums efforts, or accelerations, to the number differentiated",
+        "H_q_q": "second derivative of weights^T tau by q twice",
+        "H_q_qd": "of it by q, then by qd",
+        "H_qd_qd": "of it by qd twice",
+        "H_q_qdd": "of it by q, then by qdd: derivative of M weights by q, transposed",
+        "F_q_q": "second derivative of weights^T qdd by q twice",
+        "F_q_qd": "of it by q, then by qd",
+        "F_qd_qd": "of it by qd twice",
+        "F_q_tau": "of it by q, then by tau: derivative of M^-1 weights by q, transposed",
     }
 )
 """Of each array."""

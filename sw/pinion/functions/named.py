@@ -17,13 +17,14 @@ from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Unpack
 
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 
 from . import table
 from .errors import FunctionError
 from .mistakes import Place, UserError, said, shown_path
+from .options import RowOptions
 from .own import OwnFunction
 from .row import Function
 from .table import DERIVATIVES, FUNCTIONS
@@ -69,22 +70,13 @@ def function(
     return found.with_terms(joint_terms, friction_width) if joint_terms else found
 
 
-def row_of(
-    wanted: str | Function,
-    *,
-    derivatives: str = DERIVATIVES[0],
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
-) -> Function:
+def row_of(wanted: str | Function, **options: Unpack[RowOptions]) -> Function:
     """A function by its name, or a row as it is.
 
     Parameters
     ----------
     wanted : a name, as of :func:`function`, or a row, whose formulation is its own.
-    derivatives : of a row by its name.
-    outputs : optional results to add.
-    joint_terms, friction_width : as of :func:`function`.
+    options : as of :func:`function`; ``derivatives`` of a row by its name alone.
 
     Raises
     ------
@@ -92,22 +84,20 @@ def row_of(
         As :func:`function`.
     """
     given: Any = wanted
+    if strange := sorted(options.keys() - RowOptions.__annotations__.keys()):
+        # As Python says it where the names stand in a signature.
+        raise TypeError(f"A function has no option '{strange[0]}'.")
     if isinstance(given, str):
-        return function(
-            given,
-            derivatives=derivatives,
-            outputs=outputs,
-            joint_terms=joint_terms,
-            friction_width=friction_width,
-        )
+        return function(given, **options)
     if not isinstance(given, Function):
         shown = getattr(given, "__name__", repr(given))
         raise FunctionError(
             f"{shown:.60} is no function for hardware: give the name of one, or put "
             "@pinion.api.function above it."
         )
+    outputs, terms = options.get("outputs"), options.get("joint_terms")
     row = given.asked(outputs) if outputs else given
-    return row.with_terms(joint_terms, friction_width) if joint_terms else row
+    return row.with_terms(terms, options.get("friction_width", FRICTION_WIDTH)) if terms else row
 
 
 def installed() -> dict[str, str]:

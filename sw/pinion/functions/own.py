@@ -54,7 +54,7 @@ SAME, SAME_AS_REFERENCE = 1e-9, 1e-6
 _GROWING = ", and a state that grows without end below a limit"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class OwnFunction(Function):
     """A function of the user's own; called, it is the Python function that it was made of.
 

@@ -41,6 +41,36 @@ def arrays_of(blocks: Sequence[Block], model: Model) -> tuple[Array, ...]:
     return tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in blocks)
 
 
+def by_name(
+    expected: Sequence[Array | Block],
+    values: Sequence[Any],
+    named: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Arrays that were given by position, in the order of the inputs, and by name: all by name.
+
+    Raises
+    ------
+    InputError
+        When there are more arrays by position than inputs, or one is given both ways.
+    """
+    if not values:
+        return dict(named)
+    names = [array.name for array in expected]
+    if len(values) > len(names):
+        listed = ", ".join(names) or "none"
+        raise InputError(
+            f"{len(values)} arrays are given by position, and there are {len(names)} inputs: "
+            f"{listed}; leave {len(values) - len(names)} out."
+        )
+    placed = dict(zip(names, values, strict=False))
+    for name in placed:
+        if name in named:
+            raise InputError(
+                f"The input array '{name}' is given twice, by position and by name: give it once."
+            )
+    return {**placed, **named}
+
+
 def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> RequestArrays:
     """Check named arrays against a record and convert them to float32.
 

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.robot.html import html_table
+
 SATURATED = "saturated"
 
 
@@ -103,6 +105,22 @@ class Result(Mapping[str, NDArray[Any]]):
         return (
             f"Result({shapes}, saturated: {flagged} of {self.saturated.size}, "
             f"cycles={self._cycles})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name in self.names:
+            values = self._arrays[name]
+            good = values[np.isfinite(values)]
+            size = f"{np.abs(good).max():.4g}" if good.size else "-"
+            shape = " x ".join(map(str, values.shape)) or "1"
+            rows.append((name, shape, values.dtype.name, size))
+        flagged = int(np.count_nonzero(self.saturated))
+        cycles = "" if self._cycles is None else f", {self._cycles} cycles"
+        return html_table(
+            f"{flagged} of {self.saturated.size} saturated{cycles}",
+            rows,
+            heads=("result", "shape", "dtype", "largest size"),
         )
 
     def _unknown(self, name: str) -> str:

@@ -20,6 +20,8 @@ from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
 from pinion.dynamics.rnea import no_region
 from pinion.graph import Graph, Stream, Tracer, stream_floats
 from pinion.robot import Model, coupled
+from pinion.robot.escaping import one_line
+from pinion.robot.html import html_table
 
 from .blocks import Block, State
 from .errors import FunctionError
@@ -114,6 +116,21 @@ class Function:
         for blocks in ((*self.inputs, *self.states), (*self.outputs, *self.states)):
             if len({block.name for block in blocks}) != len(blocks):
                 raise FunctionError(f"The function '{self.name}' names an array twice: {names}.")
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(b.name for b in blocks) for blocks in (self.inputs, self.results))
+        options = "".join(f", {name}={value}" for name, value in self.options.items())
+        return one_line(f"<{type(self).__name__} {self.name}({takes}) -> {gives}{options}>")
+
+    def _repr_html_(self) -> str:
+        blocks = [("in", self.inputs), ("out", self.results), ("state", self.states)]
+        rows = [
+            (way, b.name, "x".join(map(str, b.shape)) or "1", b.unit)
+            for way, some in blocks
+            for b in some
+        ]
+        heads = ("", "array", "shape", "unit")
+        return html_table(f"{self.name}: {self.doc}", rows, heads=heads)
 
     @property
     def results(self) -> tuple[Block, ...]:

@@ -132,7 +132,7 @@ def sample(
     count: int,
     *,
     distribution: str,
-    seed: int,
+    seed: int | np.random.Generator,
     corners: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
     """Draw request arrays of a function, float32 as they travel, by block name, (count, ...).
@@ -147,6 +147,7 @@ def sample(
         between two ends or from tables are the reference's), ``stress`` (qd in the URDF's velocity
         limits) or ``beyond`` (twice the reference: limits, speeds, accelerations, and rows of
         tables).
+    seed : of NumPy's default generator, or a generator.
     corners : draw every velocity and acceleration at one end of its range, where the sensitivities
         of dynamics are largest: for bounds that shall hold inside the ranges.
 

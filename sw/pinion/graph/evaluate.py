@@ -106,6 +106,51 @@ class FixedValues:
         return flags
 
 
+class Integers:
+    """The golden model of a graph, its formats derived once for any number of batches.
+
+    Parameters
+    ----------
+    graph : of the fixed dialect.
+
+    Members
+    -------
+    graph, formats : as given, and of every node.
+
+    Raises
+    ------
+    GraphError
+        When the graph is not of the fixed dialect, or a value has more bits than arithmetic on
+        arrays is exact for.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.formats = formats(graph)
+        _check_widths(graph, self.formats)
+
+    def __call__(self, inputs: Mapping[str, Ints]) -> FixedValues:
+        """Exact integer value of every node, from integers (n,) in each input's format.
+
+        Raises
+        ------
+        GraphError
+            When an input has no value.
+        """
+        fmts = self.formats
+        values: list[Exact] = []
+        flags: list[Flags | None] = []
+        for node in self.graph.nodes:
+            if node.op == names.INPUT:
+                operands: list[Exact] = [np.asarray(_input(inputs, str(node.params[0])), np.int64)]
+            else:
+                operands = [values[a] for a in node.args]
+            value, flag = OPS[node.op].integers(node, operands, [fmts[a] for a in node.args])
+            values.append(value)
+            flags.append(flag)
+        return FixedValues(tuple(values), tuple(flags))
+
+
 def node_integers(graph: Graph, inputs: Mapping[str, Ints]) -> FixedValues:
     """Exact integer value of every node of a fixed-dialect graph: the golden model.
 
@@ -119,19 +164,7 @@ def node_integers(graph: Graph, inputs: Mapping[str, Ints]) -> FixedValues:
         When the graph is not of the fixed dialect, an input has no value, or a value has more bits
         than arithmetic on arrays is exact for.
     """
-    fmts = formats(graph)
-    _check_widths(graph, fmts)
-    values: list[Exact] = []
-    flags: list[Flags | None] = []
-    for node in graph.nodes:
-        if node.op == names.INPUT:
-            operands: list[Exact] = [np.asarray(_input(inputs, str(node.params[0])), np.int64)]
-        else:
-            operands = [values[a] for a in node.args]
-        value, flag = OPS[node.op].integers(node, operands, [fmts[a] for a in node.args])
-        values.append(value)
-        flags.append(flag)
-    return FixedValues(tuple(values), tuple(flags))
+    return Integers(graph)(inputs)
 
 
 def _check_widths(graph: Graph, fmts: list[Format]) -> None:

@@ -37,6 +37,12 @@ class ManifestError(ValueError):
     """A build folder is not one, or not intact; the message says what to do."""
 
 
+_OPTIONAL = (
+    *("snapping", "states", "decisions", "scales", "measured", "promises", "task", "tracking"),
+)
+"""Members that are not in the file where they are empty."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Array:
     """A named array of a record: its shape without the batch axis, its unit.
@@ -108,8 +114,8 @@ class Manifest:
     clock_mhz : the clock that the build is meant for; assumed, no tool confirmed it.
     inputs, outputs : arrays of the request and result records, in word order.
     lanes_in, beats_in, lanes_out, beats_out : 32-bit words a beat, beats a record.
-    latency_cycles : from the first sine or cosine being available to the last result.
-    total_latency_cycles : from the first input beat to the last output beat on an idle core with
+    schedule_cycles : from the first sine or cosine being available to the last result.
+    latency_cycles : from the first input beat to the last output beat on an idle core with
         a host that is always ready, at the worst phase of the slot counter.
     multipliers, adders, units : hardware of the datapath; ``table_multipliers`` are those inside
         the sine and the reciprocal units.
@@ -131,6 +137,10 @@ class Manifest:
         without those where every request was flagged or undecided.
     promises : by distribution, the largest relative error of a result that is neither. Empty, as
         are the other two, in folders of versions that promised none.
+    task : where a task chose the formats, its ``name`` and the SHA-256 of its file and of the
+        record of what was tried (``task.toml``, ``task.json``); else empty, and not in the file.
+    tracking : its figures: ``loss`` and ``held_out_loss`` that were stated, ``found`` and
+        ``held_out`` that were measured of the core's integers.
     """
 
     version: str
@@ -150,8 +160,8 @@ class Manifest:
     beats_in: int
     lanes_out: int
     beats_out: int
+    schedule_cycles: int
     latency_cycles: int
-    total_latency_cycles: int
     multipliers: int
     table_multipliers: int
     adders: int
@@ -167,6 +177,8 @@ class Manifest:
     scales: dict[str, float] = field(default_factory=dict)
     measured: dict[str, float] = field(default_factory=dict)
     promises: dict[str, float] = field(default_factory=dict)
+    task: dict[str, str] = field(default_factory=dict)
+    tracking: dict[str, float] = field(default_factory=dict)
 
     @property
     def words_in(self) -> int:
@@ -195,7 +207,7 @@ class Manifest:
 
     def _members(self) -> dict[str, Any]:
         members = asdict(self)
-        for optional in ("snapping", "states", "decisions", "scales", "measured", "promises"):
+        for optional in _OPTIONAL:
             if not members[optional]:
                 del members[optional]
         return members

@@ -87,7 +87,7 @@ REGISTERS = (
     Register("STALLED_HIGH", 0x64, "ro", "counter", "The same, high word, kept by reading the low"),
     Register("STARVED_LOW", 0x68, "ro", "counter", "Link cycles a begun packet lacked beats, low"),
     Register("STARVED_HIGH", 0x6C, "ro", "counter", "The same, high word, kept by reading the low"),
-    Register("LATENCY", 0x70, "ro", "state", "Link cycles of the last batch, as in its trailer"),
+    Register("BATCH_CYCLES", 0x70, "ro", "state", "Link cycles of the last batch, in its trailer"),
     Register("SEQUENCE", 0x74, "ro", "state", "Sequence number of the last batch answered"),
 )
 

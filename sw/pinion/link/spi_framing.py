@@ -148,7 +148,7 @@ def pause_bytes(manifest: Manifest) -> int:
     """
     words = manifest.beats_in * (manifest.lanes_in + 2)
     words += manifest.beats_out * (manifest.lanes_out + 2)
-    return 1 + math.ceil((words + manifest.total_latency_cycles + MARGIN) / (8 * CYCLES))
+    return 1 + math.ceil((words + manifest.latency_cycles + MARGIN) / (8 * CYCLES))
 
 
 def fastest_hz(clock_hz: float) -> float:

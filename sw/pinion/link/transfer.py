@@ -71,7 +71,7 @@ def card_us(manifest: Manifest, count: int) -> float:
         manifest.words_in / WORDS_PER_BEAT / LINK_MHZ,
         manifest.words_out / WORDS_PER_BEAT / LINK_MHZ,
     )
-    first = manifest.total_latency_cycles / manifest.clock_mhz
+    first = manifest.latency_cycles / manifest.clock_mhz
     return first + (count - 1) * step + framing_beats(count) / LINK_MHZ
 
 

@@ -10,7 +10,7 @@ from pinion.link import Manifest
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK
 from pinion.link.digests import check_digests
 
-from .table import Table
+from .table import Table, cell
 
 _HEADS = {
     "robot": "robot",
@@ -28,6 +28,9 @@ _HEADS = {
     "netlist": "netlist, requests wrong",
 }
 _WORDS = 3  # columns of text
+
+# Blanks between columns of a terminal's table, and at both its ends.
+_GAP, _MARGINS = 2, 3
 
 
 def build_figures(folder: Path) -> dict[str, Any]:
@@ -75,3 +78,42 @@ def builds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         rows=[[row[name] for name in _HEADS] for row in rows],
         left=_WORDS,
     )
+
+
+def columns_of_builds(
+    rows: Sequence[Mapping[str, Any]],
+) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Builds as columns: names of the folders, and a row for each figure."""
+    names = [Path(row["folder"]).name or str(row["folder"]) for row in rows]
+    return names, [(head, *(row[name] for row in rows)) for name, head in _HEADS.items()]
+
+
+def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[Table]:
+    """Builds side by side, a column each, in as many tables as a width asks for.
+
+    Parameters
+    ----------
+    rows : of `build_figures` of each.
+    width : characters of a line. A table has one build at least, however long its names are.
+    """
+    names, lines = columns_of_builds(rows)
+    first = max(len(str(line[0])) for line in lines)
+    sizes = [
+        max(len(name), *(len(cell(line[k + 1])) for line in lines)) for k, name in enumerate(names)
+    ]
+    groups: list[list[int]] = []
+    taken = 0
+    for k, size in enumerate(sizes):
+        if not groups or taken + size + _GAP > width:
+            groups.append([])
+            taken = first + _MARGINS
+        groups[-1].append(k)
+        taken += size + _GAP
+    return [
+        Table(
+            columns=("", *(names[k] for k in group)),
+            rows=[(line[0], *(line[k + 1] for k in group)) for line in lines],
+            left=1 + len(group),
+        )
+        for group in groups
+    ]

@@ -85,7 +85,7 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
     left, right = figure.subplots(1, 2)
     figure.get_layout_engine().set(wspace=0.06)  # type: ignore[union-attr,call-arg]
     _draw(left, rows, key, lambda row: row["latency_cycles"])
-    left.set_ylabel("latency [cycles], sine and cosine to last result")
+    left.set_ylabel("latency [cycles], first input beat to last output beat")
     _range_latency(left, rows)
     with_errors = [row for row in rows if row["error_max"]]
     right.set_yscale("log")

@@ -31,7 +31,7 @@ SWEEP = BuildFile(
 _COLUMNS = (
     *("multipliers", "table_multipliers", "adders", "registers", "dsp", "dsp_source", "lut"),
     *("memory_lut", "ff", "max_levels", "mhz_estimated"),
-    *("latency_cycles", "total_latency_cycles", "clock_mhz_assumed"),
+    *("schedule_cycles", "latency_cycles", "clock_mhz_assumed"),
     *("results_per_second", "error_median", "error_max", "error_block", "flagged", "samples"),
     *(
         "seed",
@@ -152,11 +152,12 @@ def _legend(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str
     return (
         "* marks points that no other beats in DSP blocks, latency, results a second and largest "
         f"error together. DSP blocks are {' or '.join(counted_by[s] for s in sorted(sources))}. "
-        "Latency is in cycles, from sine and cosine to the last result. Results a second are for "
-        f"an assumed clock of {' and '.join(f'{clock:g}' for clock in clocks)} MHz: no tool "
-        "confirmed it. Errors are those of the exact integers, of the worst block of results over "
-        f"the block's largest value, on {result['samples']:,} states of the reference distribution."
-        " Estimated clocks are of the mapped netlist with typical nets: nothing was placed."
+        "Latency is in cycles, from the first input beat to the last output beat. Results a "
+        f"second are for an assumed clock of {' and '.join(f'{clock:g}' for clock in clocks)} MHz: "
+        "no tool confirmed it. Errors are those of the exact integers, of the worst block of "
+        f"results over the block's largest value, on {result['samples']:,} states of the "
+        "reference distribution. Estimated clocks are of the mapped netlist with typical nets: "
+        "nothing was placed."
     )
 
 

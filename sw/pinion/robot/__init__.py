@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pinion.robot.asked import Lock, RobotOptions, asked_robot
 from pinion.robot.coupling import Tie, coupled, ties, uncoupled
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import accepted_inertias
@@ -38,15 +39,18 @@ __all__ = [
     "Inertia",
     "Joint",
     "JointKind",
+    "Lock",
     "Mat3",
     "Mimic",
     "Model",
     "RobotError",
+    "RobotOptions",
     "Summary",
     "Tie",
     "Transform",
     "Vec3",
     "accepted_inertias",
+    "asked_robot",
     "builtin_names",
     "coupled",
     "from_mjcf",

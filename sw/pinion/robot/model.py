@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import accumulate
 
+from pinion.robot.escaping import one_line
+from pinion.robot.html import html_table
+
 Vec3 = tuple[float, float, float]
 Mat3 = tuple[Vec3, Vec3, Vec3]
 
@@ -210,6 +213,29 @@ class Model:
     rated_velocity: tuple[float, ...] = field(default=())
     coupled: bool = False
     tips: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        size = f"{len(self.bodies)} bodies, nq {self.nq}, nv {self.nv}"
+        return f"<Model {one_line(self.name)!a}: {size}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                number,
+                body.joint.name,
+                body.joint.kind.value,
+                "base" if body.parent < 0 else self.bodies[body.parent].name,
+                body.name,
+                f"{body.inertia.mass:.4g}",
+            )
+            for number, body in enumerate(self.bodies)
+        ]
+        return html_table(
+            f"{self.name}: nq {self.nq}, nv {self.nv}",
+            rows,
+            heads=("", "joint", "kind", "on", "body", "mass [kg]"),
+            note=self.source,
+        )
 
     @property
     def nq(self) -> int:

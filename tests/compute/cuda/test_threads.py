@@ -21,6 +21,8 @@ from pinion.functions import SUBJECTS, Block, Function, function, sample
 from pinion.functions.partitions import PARTITIONS
 from pinion.robot import load
 from tests.support.cuda_threads import on_host, run_threads
+from tests.support.rows import SECOND_ORDER
+from tests.support.solver_steps import solver_steps
 
 pytestmark = [
     pytest.mark.skipif(
@@ -239,3 +241,24 @@ def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> No
 def test_every_function(tmp_path: Path, robot: str, name: str, dtype: str) -> None:
     row = function(name)
     same_as_processor(robot, row, printed(robot, row, dtype, "aos"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", [SECOND_ORDER[0], *(pytest.param(n, marks=pytest.mark.slow) for n in SECOND_ORDER[1:])]
+)
+def test_second_derivatives(tmp_path: Path, name: str) -> None:
+    row = function(name)
+    same_as_processor("two_link", row, printed("two_link", row, "float64", "aos"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "final",
+        *(pytest.param(step, marks=pytest.mark.slow) for step in ("riccati", "roll", "stage")),
+    ],
+)
+def test_steps_of_a_solver(tmp_path: Path, step: str) -> None:
+    """What an iteration of trajectory optimisation consists of, beside the gradient."""
+    row = solver_steps(load("two_link"))[step]
+    same_as_processor("two_link", row, printed("two_link", row, "float64", "blocks"), tmp_path)

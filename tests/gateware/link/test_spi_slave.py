@@ -34,7 +34,7 @@ def made(**changes: Any) -> Manifest:
         beats_in=BEATS_IN,
         lanes_out=LANES_OUT,
         beats_out=BEATS_OUT,
-        total_latency_cycles=DELAY + 8,
+        latency_cycles=DELAY + 8,
         **changes,
     )
 

@@ -119,7 +119,7 @@ def test_one_result_each_interval_and_what_the_trailer_says(top: CompiledTop) ->
     run = top.run(beats=alone.beats, room=alone.room, stall=np.array([False] * 40 + [True] * 30))
     (cycles,) = alone.check(run)
     taken, left = run.accepted_at[0], run.emitted_at[-1]
-    assert cycles == get(top, "LATENCY")
+    assert cycles == get(top, "BATCH_CYCLES")
     assert 0 < left - taken - cycles <= 50, "but for the way in and out and a pause"
 
 

@@ -112,7 +112,7 @@ def core_data(name: str, build: Build) -> dict[str, Any]:
         "formats": m.formats,
         "hash": f"{m.hash:016x}",
         "ii": m.ii,
-        "total_latency_cycles": m.total_latency_cycles,
+        "latency_cycles": m.latency_cycles,
         "clock_mhz": m.clock_mhz,
         "lanes_in": m.lanes_in,
         "beats_in": m.beats_in,

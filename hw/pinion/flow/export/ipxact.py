@@ -70,7 +70,7 @@ def _facts(manifest: Manifest) -> dict[str, tuple[str, str]]:
     """Parameters of the component: type and value. None can be set, the core is what it is."""
     numbers = {
         "CYCLES_PER_RESULT": manifest.ii,
-        "LATENCY_CYCLES": manifest.total_latency_cycles,
+        "LATENCY_CYCLES": manifest.latency_cycles,
         "REQUEST_WORDS": manifest.words_in,
         "REQUEST_BEATS": manifest.beats_in,
         "RESULT_WORDS": manifest.words_out,

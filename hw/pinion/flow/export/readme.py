@@ -24,7 +24,7 @@ def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[st
         "function": markdown(m.function + (f" ({options})" if options else "")),
         "formats": markdown(m.formats),
         "ii": str(m.ii),
-        "latency": str(m.total_latency_cycles),
+        "latency": str(m.latency_cycles),
         "clock": f"{m.clock_mhz:g}",
         "rate": f"{1000 * m.clock_mhz / m.ii:,.0f}",
         "lanes_in": str(m.lanes_in),

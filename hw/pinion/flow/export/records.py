@@ -58,7 +58,7 @@ extern "C" {{
 
 #define {big}_BUILD_HASH UINT64_C(0x{manifest.hash:016x})
 #define {big}_CYCLES_PER_RESULT {manifest.ii}
-#define {big}_LATENCY_CYCLES {manifest.total_latency_cycles}
+#define {big}_LATENCY_CYCLES {manifest.latency_cycles}
 
 {big}_ASSERT(sizeof(float) == {_WORD}, "A word of a record is a float of 32 bits.");
 """

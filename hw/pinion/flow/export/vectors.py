@@ -79,7 +79,7 @@ def vectors_data(name: str, build: Build, vectors: Vectors) -> dict[str, object]
         "generator": f"Pinion {manifest.version}",
         "hash": f"{manifest.hash:016x}",
         "ii": manifest.ii,
-        "total_latency_cycles": manifest.total_latency_cycles,
+        "latency_cycles": manifest.latency_cycles,
         "lanes_in": manifest.lanes_in,
         "beats_in": manifest.beats_in,
         "lanes_out": manifest.lanes_out,

@@ -136,7 +136,7 @@ class Top(wiring.Component):
         self._count(m, path, registers, sequencer, taken & (place == 0))
         with m.If(closer.sent):
             m.d.sync += [
-                registers.latency.eq(closer.cycles),
+                registers.batch_cycles.eq(closer.cycles),
                 registers.sequence.eq(closer.sequence),
             ]
         m.d.comb += registers.batches.eq(closer.sent)

@@ -14,11 +14,11 @@ on a processor in the tests, where threads give the CPU path's bits.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Unpack
 
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.functions import Function, row_of
+from pinion.functions import Function, RowOptions, row_of
 from pinion.robot import Model, load
 
 from .. import cpu
@@ -50,11 +50,8 @@ def source(
     *,
     dtype: str = "float32",
     layout: str = "aos",
-    derivatives: str = "composite",
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
     comments: bool = False,
+    **options: Unpack[RowOptions],
 ) -> ThreadSource:
     """The CUDA source of a function; the arguments are those of `compile`.
 
@@ -63,13 +60,7 @@ def source(
     comments : every line tells which line of the mechanics made it.
     """
     model = load(model) if isinstance(model, str) else model
-    row = row_of(
-        function,
-        derivatives=derivatives,
-        outputs=outputs,
-        joint_terms=joint_terms,
-        friction_width=friction_width,
-    )
+    row = row_of(function, **options)
     return thread_source(
         cpu.graph_of(model, row),
         inputs=[b.resolved(model) for b in row.inputs],
@@ -88,14 +79,11 @@ def compile(
     *,
     dtype: str = "float32",
     layout: str = "aos",
-    derivatives: str = "composite",
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
     finite: bool = False,
     graphs: bool = True,
     device: int | Device = 0,
     cache: Path | None = None,
+    **options: Unpack[RowOptions],
 ) -> CudaKernel:
     """Compile a function of a robot for a GPU, or find it compiled.
 
@@ -106,7 +94,8 @@ def compile(
     dtype : of the numbers it computes with, ``float32`` or ``float64``.
     layout : ``aos``: elements of a sample follow each other; ``soa``: arrays of the device may have
         any strides (:class:`CudaKernel`).
-    derivatives, outputs, joint_terms, friction_width : as of :func:`pinion.functions.function`.
+    options : of the row, derivatives, outputs, joint_terms and friction_width
+        (:class:`pinion.functions.RowOptions`).
     finite : whether NaN and infinities in arrays of the host are refused.
     graphs : whether small batches of the host are queued as CUDA graphs (:class:`CudaKernel`).
     device : the number of a GPU, or a device.
@@ -120,13 +109,7 @@ def compile(
         When a kernel does not compile or load.
     """
     model = load(model) if isinstance(model, str) else model
-    row = row_of(
-        function,
-        derivatives=derivatives,
-        outputs=outputs,
-        joint_terms=joint_terms,
-        friction_width=friction_width,
-    )
+    row = row_of(function, **options)
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
         raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")

@@ -27,7 +27,7 @@ class CudaBackend(Closing):
         self.model = kernel.model
         self.function = kernel.function
 
-    def run(self, **arrays: Any) -> Result:
+    def run(self, /, *values: Any, **arrays: Any) -> Result:
         """Compute a batch, as :class:`pinion.compute.cuda.CudaKernel` does.
 
         Raises
@@ -35,11 +35,14 @@ class CudaBackend(Closing):
         pinion.functions.InputError
             As from a card.
         """
-        return self.kernel(**arrays)
+        return self.kernel(*values, **arrays)
 
-    def __call__(self, **arrays: Any) -> Result:
+    def __call__(self, /, *values: Any, **arrays: Any) -> Result:
         """Compute a batch, as `run` does."""
-        return self.kernel(**arrays)
+        return self.kernel(*values, **arrays)
+
+    def __repr__(self) -> str:
+        return f"<CudaBackend {self.kernel!r}>"
 
     def close(self) -> None:
         """Give the GPU's memory back."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.functions import Function, InputError, Result, arrays_of
-from pinion.functions.requests import validate_arrays
+from pinion.functions.requests import by_name, validate_arrays
 from pinion.link import Array
 from pinion.robot import Model
 
@@ -182,7 +182,8 @@ class CudaKernel:
 
     def __call__(
         self,
-        *,
+        /,
+        *values: Any,
         out: Mapping[str, Any] | None = None,
         stream: Any = None,
         workspace: Any = None,
@@ -192,6 +193,7 @@ class CudaKernel:
 
         Parameters
         ----------
+        values : inputs by position, in the order of `inputs`; the others go by name.
         arrays : the inputs by name: all of the host (anything NumPy takes), or all on the device
             (``__cuda_array_interface__`` or DLPack, of the kernel's dtype).
         out : arrays by the names of the results, which are written; on the device where the inputs
@@ -216,6 +218,7 @@ class CudaKernel:
             When the device has no memory left for even a small chunk, or failed. After an error
             that the driver does not recover from, every later call says so.
         """
+        arrays = by_name(self.inputs, values, arrays)
         there = [name for name, value in arrays.items() if is_on_a_device(value)]
         if there and len(there) < len(arrays):
             here = next(name for name in arrays if name not in there)

@@ -181,10 +181,12 @@ PyObject *make_result(Caller *self, PyObject *arrays) {
 PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names) {
   Caller *self = (Caller *)callable;
   const Py_ssize_t given = names ? PyTuple_GET_SIZE(names) : 0;
-  if (PyVectorcall_NARGS(flags) != 0) return otherwise(self, args, flags, names);
+  const Py_ssize_t placed = PyVectorcall_NARGS(flags);
+  if (placed > self->inputs) return otherwise(self, args, flags, names);
 
   PyObject *in[MOST_ARRAYS] = {};
   PyObject *out = nullptr;
+  for (Py_ssize_t p = 0; p < placed; ++p) in[p] = args[p];
   for (Py_ssize_t g = 0; g < given; ++g) {
     PyObject *name = PyTuple_GET_ITEM(names, g);
     int k = 0;
@@ -195,9 +197,10 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
       while (k < self->inputs && PyUnicode_Compare(self->array[k].name, name) != 0) ++k;
     }
     if (k < self->inputs) {
-      in[k] = args[g];
+      if (in[k]) return otherwise(self, args, flags, names); // by position, too
+      in[k] = args[placed + g];
     } else if (name == self->out || PyUnicode_Compare(self->out, name) == 0) {
-      out = args[g] == Py_None ? nullptr : args[g];
+      out = args[placed + g] == Py_None ? nullptr : args[placed + g];
     } else {
       return otherwise(self, args, flags, names); // unknown
     }

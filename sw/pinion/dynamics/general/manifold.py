@@ -82,7 +82,7 @@ def random_configuration(
     """Draw positions: (nq,) float64, or (n, nq).
 
     Joints with limits are uniform in them, angles without limits in [-pi, pi], shifts without
-    limits in [-reach, reach] [m]; quaternions are uniform over all rotations.
+    limits in [-reach, reach], in m; quaternions are uniform over all rotations.
     """
     count = 1 if n is None else n
     q = np.empty((count, model.nq))

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from pinion.functions.row import Function
 
-from . import dynamics, energy, external, kinematics, operational, simulation
+from . import dynamics, energy, external, kinematics, operational, second_order, simulation
 
 __all__ = ["SUBJECTS"]
 
@@ -19,6 +19,7 @@ SUBJECTS: Mapping[str, tuple[Function, ...]] = MappingProxyType(
         "energy and terms": energy.ROWS,
         "operational space": operational.ROWS,
         "simulation": simulation.ROWS,
+        "second order": second_order.ROWS,
     }
 )
 """The rows of each subject, in the order of the command line's help."""

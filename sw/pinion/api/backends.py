@@ -1,18 +1,15 @@
-"""One name for every way to compute a function: ``backend("iiwa14", "rnea", device="cpu")``.
-
-What a function of one's own is written with is here too: the decorator :func:`function`, the
-descriptions of its arrays and the scalar functions that can be traced.
-"""
+"""One name for every way to compute a function: ``backend("iiwa14", "rnea", device="cpu")``."""
 
 from __future__ import annotations
 
 import inspect
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,94 +17,65 @@ from numpy.typing import ArrayLike
 from pinion import driver, installation
 from pinion.driver import Device, DriverError, find_transport
 from pinion.driver.transport import split_device
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.dynamics.scalar import (
-    absolute,
-    arctan2,
-    clamp,
-    cos,
-    hypot2,
-    less,
-    look_up,
-    maximum,
-    minimum,
-    reciprocal,
-    select,
-    sin,
-    sqrt,
-)
-from pinion.fixedpoint.piecewise import Piecewise
 from pinion.functions import (
     Backend,
-    Block,
     BuiltFunction,
     Closing,
     Function,
-    FunctionError,
     InputError,
-    OwnFunction,
-    Quantity,
     Result,
-    State,
-    Uniform,
-    array,
+    RowOptions,
     arrays_of,
+    by_name,
     check_arrays,
     row_of,
-    state,
-    uniform,
 )
-from pinion.functions.own import function
-from pinion.robot import NO_ROBOT, Model, coupled, load, model_to_dict
-
-from .link.manifest import ManifestError
-
-__all__ = [
-    "ACCELERATION",
-    "EFFORT",
-    "POSITION",
-    "VELOCITY",
-    "Backend",
-    "Block",
-    "CardBackend",
-    "FloatBackend",
-    "FunctionError",
-    "OwnFunction",
-    "Piecewise",
-    "Quantity",
-    "State",
-    "Uniform",
-    "__version__",
-    "absolute",
-    "arctan2",
-    "array",
-    "backend",
-    "clamp",
-    "cos",
-    "function",
-    "hypot2",
-    "less",
-    "look_up",
-    "maximum",
-    "minimum",
-    "reciprocal",
-    "select",
-    "sin",
-    "sqrt",
-    "state",
-    "uniform",
-]
-
-POSITION = Quantity.POSITION
-VELOCITY = Quantity.VELOCITY
-ACCELERATION = Quantity.ACCELERATION
-EFFORT = Quantity.EFFORT
-
-__version__ = installation.version()
-"""The version of the installed distribution."""
+from pinion.link import ManifestError
+from pinion.robot import Model, RobotOptions, asked_robot, coupled, model_to_dict
 
 GROUP = "pinion.backends"
 """Entry points that compute on the host or on a device of their own; what is none is a card."""
+
+
+class CardOptions(TypedDict, total=False):
+    """Options of the devices that are cards: those of the build that is made for them.
+
+    Members
+    -------
+    ii, formats, max_error, ranges, objective, clusters, clock_mhz : as of :func:`pinion.api.build`.
+    folder : used again when it holds just this build, else built anew; by default a temporary one
+        that goes when the backend is closed.
+    report : called with a short line at each step of a build.
+    """
+
+    ii: int | None
+    formats: str
+    max_error: float | None
+    ranges: str | None
+    objective: str
+    clusters: str
+    clock_mhz: float | None
+    folder: str | Path | None
+    report: Callable[[str], None]
+
+
+class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
+    """Everything that :func:`backend` takes by name, of the row, the robot and the devices.
+
+    Members
+    -------
+    dtype, layout, threads, isa, compiler, cache : of ``cpu``
+        (:func:`pinion.compute.backend.open_backend`).
+    dtype, layout, graphs, cache : of ``cuda`` (:func:`pinion.compute.cuda.backend.open_backend`).
+    """
+
+    dtype: str
+    layout: str
+    threads: int
+    isa: str | None
+    compiler: str | None
+    graphs: bool
+    cache: Path | None
 
 
 class FloatBackend(Closing):
@@ -130,7 +98,7 @@ class FloatBackend(Closing):
         """Begin a new stream: the next request finds the function's initial states."""
         self._state = None
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch; ``saturated`` is False throughout, ``cycles`` None.
 
         Raises
@@ -138,7 +106,7 @@ class FloatBackend(Closing):
         pinion.functions.InputError
             As from a card.
         """
-        batch = check_arrays(self._inputs, arrays)
+        batch = check_arrays(self._inputs, by_name(self._inputs, values, arrays))
         states = {
             a.name: np.broadcast_to(batch.arrays[a.name], (batch.count, *a.shape)).astype(float)
             for a in self._inputs
@@ -151,9 +119,12 @@ class FloatBackend(Closing):
             return Result(arrays=results, saturated=flags[0, ...], cycles=None)
         return Result(arrays=results, saturated=flags, cycles=None)
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-        return self.run(**arrays)
+        return self.run(*values, **arrays)
+
+    def __repr__(self) -> str:
+        return f"<FloatBackend {self.function!r} of {self.model!r}>"
 
 
 class CardBackend(Closing):
@@ -170,17 +141,20 @@ class CardBackend(Closing):
         self.folder = folder
         self._temporary = temporary
 
-    def run(self, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as :meth:`pinion.driver.Device.run` does."""
-        return self.device.run(**arrays)
+        return self.device.run(*values, **arrays)
 
-    def __call__(self, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-        return self.run(**arrays)
+        return self.run(*values, **arrays)
 
     def reset_state(self) -> None:
         """Begin a new stream, as :meth:`pinion.driver.Device.reset_state` does."""
         self.device.reset_state()
+
+    def __repr__(self) -> str:
+        return f"<CardBackend {self.device!r} in {str(self.folder)!r}>"
 
     def close(self) -> None:
         """Close the device; a build folder that the backend made for itself goes too."""
@@ -194,35 +168,29 @@ def _quiet(message: str) -> None:
 
 
 def backend(
-    robot: str | Model | None,
+    robot: str | os.PathLike[str] | Model | None,
     function: str | Function,
     *,
     device: str = "sim",
-    derivatives: str = "composite",
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
-    **options: Any,
+    **options: Unpack[BackendOptions],
 ) -> Backend:
     """Pick a way to compute a function by name.
 
     Parameters
     ----------
-    robot : a built-in name, a URDF path, a model that was loaded (with a floating base, say), or
-        None for a function that takes no robot.
+    robot : a built-in name, the path of a URDF or MJCF file, a model that was loaded, or None for a
+        function that takes no robot.
     function : a row of the table of functions by its name, or a function of your own, as it is or
         by ``module:function``, ``file.py:function`` or the name of its entry point.
     device : ``cpu`` (compiled for this machine), ``cuda`` or ``cuda:1`` (compiled for a GPU),
         ``float`` (the float model on the host), ``sim`` (the simulated card) or another transport
         of the driver with its address, such as ``xdma:0``. Other packages add devices by entry
         points of the group ``pinion.backends``.
-    derivatives, outputs, joint_terms, friction_width : as of :func:`pinion.functions.function`.
-    options : of the device. ``cpu``: those of :func:`pinion.compute.backend.open_backend`, among
-        them ``dtype`` and ``threads``. ``cuda``: those of
-        :func:`pinion.compute.cuda.backend.open_backend`. Cards: ``ii`` and ``formats`` of the
-        build; ``snap``, False to keep rounded right angles as written; ``folder``, used again when
-        it holds just this build, else built anew, by default a temporary one that goes when the
-        backend is closed; ``report``, called with a short line at each step of a build.
+    options : of the row, ``derivatives``, ``outputs``, ``joint_terms``, ``friction_width``
+        (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
+        ``accept_inertia``, ``snap`` (:class:`pinion.robot.RobotOptions`; cards snap unless that is
+        False, the others only where it is True); of the device: `CardOptions` of cards, the others
+        as in `BackendOptions`.
 
     Raises
     ------
@@ -230,24 +198,25 @@ def backend(
         Subclasses with a sentence: an unknown robot, function, format, device or option.
     """
     name, address = split_device(device)
-    robot = NO_ROBOT if robot is None else robot
-    row = row_of(
-        function,
-        derivatives=derivatives,
-        outputs=outputs,
-        joint_terms=joint_terms,
-        friction_width=friction_width,
-    )
+    given: dict[str, Any] = dict(options)
+    chosen = cast(RowOptions, _taken(given, RowOptions))
+    asked = cast(RobotOptions, _taken(given, RobotOptions))
+    row = row_of(function, **chosen)
     point = _entry_point(name)
     if point is not None:
         opener = _loaded(point)
-        _check_options(name, opener, options)
-        model = load(robot) if isinstance(robot, str) else robot
+        _check_options(name, opener, given)
+        model = asked_robot(robot, **asked)
         row.check(model)
-        made: Backend = opener(model, row, address, **options)
+        made: Backend = opener(model, row, address, **given)
         return made
-    _check_options(name, _card, options)
-    return _card(robot, row, device, **options)
+    _check_options(name, _card, given)
+    return _card(robot, row, device, asked, **given)
+
+
+def _taken(options: dict[str, Any], kind: type) -> dict[str, Any]:
+    """The options of one kind, which are no longer among the others then."""
+    return {name: options.pop(name) for name in kind.__annotations__ if name in options}
 
 
 def _entry_point(name: str) -> EntryPoint | None:
@@ -301,26 +270,36 @@ def open_float(model: Model, function: Function, address: str) -> FloatBackend:
 
 
 def _card(
-    robot: str | Model,
+    robot: str | os.PathLike[str] | Model | None,
     row: Function,
     device: str,
+    asked: RobotOptions,
     *,
-    ii: int = 8,
+    ii: int | None = 8,
     formats: str = "q16.16",
+    max_error: float | None = None,
+    ranges: str | None = None,
+    objective: str = "area",
+    clusters: str = "none",
+    clock_mhz: float | None = None,
     folder: str | Path | None = None,
-    snap: bool = True,
     report: Callable[[str], None] = _quiet,
 ) -> CardBackend:
     """Build a core and open a card that has it."""
     find_transport(device)  # before minutes of building
     try:
-        from .flow.build import build  # not at the top: the float model needs NumPy alone
+        from pinion.flow.build import build  # not at the top: the float model needs NumPy alone
     except ModuleNotFoundError as error:
         raise DriverError(installation.missing_module(error) or str(error)) from error
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
+    wanted = {
+        **{"ii": ii, "formats": formats, "max_error": max_error, "ranges": ranges},
+        **{"objective": objective, "clusters": clusters, "clock_mhz": clock_mhz},
+    }
     try:
-        if not _holds(path, robot=robot, row=row, ii=ii, formats=formats, snap=snap):
-            build(robot, row, path, ii=ii, formats=formats, snap=snap, report=report)
+        model, as_read = both(robot, asked)
+        if not _holds(path, model=model, row=row, wanted=wanted):
+            build(model, row, path, as_read=as_read, **cast(Any, wanted), report=report)
         opened = driver.open(path, device=device)
     except BaseException:
         if folder is None:
@@ -329,19 +308,43 @@ def _card(
     return CardBackend(device=opened, folder=path, temporary=folder is None)
 
 
-def _holds(
-    folder: Path, *, robot: str | Model, row: Function, ii: int, formats: str, snap: bool
-) -> bool:
-    """Whether a folder holds an intact build of exactly this, the robot's numbers included."""
-    from .flow.build import Build
+def both(
+    robot: str | os.PathLike[str] | Model | None, asked: RobotOptions
+) -> tuple[Model, Model | None]:
+    """A robot as cores have it, and as read; None in the second place where it came as a model."""
+    if isinstance(robot, Model):
+        return asked_robot(robot, **asked), None
+    snapped: RobotOptions = {"snap": True, **asked}
+    plain: RobotOptions = {**asked, "snap": False}
+    return asked_robot(robot, **snapped), asked_robot(robot, **plain)
+
+
+def _holds(folder: Path, *, model: Model, row: Function, wanted: Mapping[str, Any]) -> bool:
+    """Whether a folder holds an intact build of exactly this, the robot's numbers included.
+
+    An interval that is to be chosen, and formats from a file, are built anew: what would come of
+    them is not known before.
+    """
+    from pinion.flow.build import Build
+    from pinion.flow.objective import wanted_error
+    from pinion.flow.states import REFERENCE
+    from pinion.flow.targets import SIM, find_target
 
     try:
         found = Build.read(folder)
     except ManifestError:
         return False
     m = found.manifest
-    model = load(robot, snap=snap) if isinstance(robot, str) else robot
-    if (m.function, m.ii, m.formats) != (row.name, ii, formats):
+    clock = wanted["clock_mhz"] or find_target(SIM).clock_mhz
+    same = {
+        **{key: wanted[key] for key in ("ii", "formats", "objective")},
+        **{"function": row.name, "target": SIM, "clock_mhz": clock},
+        "max_error": wanted_error(wanted["formats"], wanted["max_error"]),
+        "budget_distribution": wanted["ranges"] or REFERENCE,
+    }
+    if any(getattr(m, name) != value for name, value in same.items()):
+        return False
+    if m.options.get("clusters", "none") != wanted["clusters"]:
         return False
     if model_to_dict(coupled(found.model)) != model_to_dict(coupled(model)):
         return False

@@ -1,0 +1,163 @@
+"""What a campaign costs, and what bounds a large one: ``python -m benchmarks.campaigns DIR``.
+
+Measures a core's time for each state by device, what a record weighs, what client and scheduler
+take for each chunk, and how fast the file takes records. From these it computes, as a model, the
+campaign of ``--states`` over ``--workers``. Times are processor times, so that other work on the
+machine spoils them little; waiting for disks and networks is in none of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from distributed import as_completed
+
+from pinion.campaign import Record, Store, cluster
+from pinion.campaign.devices import open_device
+from pinion.campaign.measure import measure
+from pinion.campaign.parcel import BuildParcel
+from pinion.campaign.plan import Plan, make_plan
+from pinion.cosim.reference import Reference
+from pinion.flow.build import Build
+
+DEVICES = ("integers", "rtl", "float", "cpu")
+
+# Tasks of the scheduler's measurement, records of the file's.
+TASKS, RECORDS = 2_000, 5_000
+
+
+def _plan(build: Build, device: str, states: int, chunk: int) -> Plan:
+    return make_plan(
+        build,
+        device=device,
+        states=states,
+        distribution="reference",
+        seed=0,
+        chunk=chunk,
+        keep=False,
+        max_error=None,
+        words=None,
+    )
+
+
+def cost(build: Build, device: str, chunk: int) -> dict[str, float]:
+    """Seconds of a core for each state, the least of three chunks, and bytes of a record."""
+    plan = _plan(build, device, 4 * chunk, chunk)
+    reference = Reference(build)
+    computes = open_device(reference, device)
+    seconds, size = [], 0
+    for number in range(4):
+        began = time.process_time()
+        tally, _ = measure(plan, number, reference, computes)
+        seconds.append(time.process_time() - began)
+        size = len(tally.to_text())
+    computes.close()
+    return {"seconds": min(seconds[1:]) / chunk, "record_bytes": size}
+
+
+def nothing(record: Record, number: int) -> Record:
+    """A chunk that takes no time."""
+    return Record(
+        number=number,
+        figures=record.figures,
+        results=None,
+        seconds=0.0,
+        worker=record.worker,
+    )
+
+
+def per_task(record: Record) -> dict[str, float]:
+    """Seconds of client and scheduler, which are one process, for each chunk."""
+    with cluster(None, workers=1) as client:
+        began, clock = time.process_time(), time.perf_counter()
+        flow, left = as_completed(loop=client.loop), iter(range(TASKS))
+        for _ in range(8):
+            flow.add(client.submit(nothing, record, next(left), pure=False))
+        for future in flow:
+            future.result()
+            if (number := next(left, -1)) >= 0:
+                flow.add(client.submit(nothing, record, number, pure=False))
+        return {
+            "seconds": (time.process_time() - began) / TASKS,
+            "elapsed": (time.perf_counter() - clock) / TASKS,
+        }
+
+
+def per_record(plan: Plan, record: Record, folder: Path) -> dict[str, float]:
+    """Seconds for each record in the file, and bytes; summing all of them up afterwards."""
+    file = folder / "records.sqlite"
+    with Store.open(file, plan) as store:
+        clock = time.perf_counter()
+        for number in range(RECORDS):
+            store.add(nothing(record, number))
+        elapsed = time.perf_counter() - clock
+        began = time.process_time()
+        store.total()
+        summed = time.process_time() - began
+    return {
+        "elapsed": elapsed / RECORDS,
+        "sum_seconds": summed / RECORDS,
+        "bytes": file.stat().st_size / RECORDS,
+    }
+
+
+def modelled(
+    found: dict[str, Any], device: str, *, states: int, workers: int, chunk: int
+) -> dict[str, float]:
+    """The model: seconds that the workers need, and that client and scheduler need."""
+    chunks = -(-states // chunk)
+    task, record = found["task"], found["record"]
+    computing = states * found["devices"][device]["seconds"] / workers
+    # One process at a time may write, and hand out: what takes longer bounds the campaign.
+    serving = chunks * (task["seconds"] + record["elapsed"])
+    return {
+        "chunks": chunks,
+        "computing_s": computing,
+        "serving_s": serving,
+        "summing_s": chunks * record["sum_seconds"],
+        "file_bytes": chunks * record["bytes"],
+        "hours": (max(computing, serving) + chunks * record["sum_seconds"]) / 3600,
+    }
+
+
+def main() -> None:
+    """Measure, compute, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="a build")
+    parser.add_argument("--states", type=int, default=10**9)
+    parser.add_argument("--workers", type=int, default=100)
+    parser.add_argument("--chunk", type=int, default=100_000)
+    given = parser.parse_args()
+    build = Build.read(given.folder)
+    devices = {name: cost(build, name, 20_000) for name in DEVICES}
+    plan = _plan(build, "integers", RECORDS, 1)
+    reference = Reference(build)
+    tally, _ = measure(
+        _plan(build, "integers", 20_000, 20_000), 0, reference, open_device(reference, "integers")
+    )
+    record = Record(
+        number=0, figures=tally.to_text(), results=None, seconds=0.0, worker="tls://127.0.0.1:1 1"
+    )
+    with tempfile.TemporaryDirectory() as place:
+        found: dict[str, Any] = {
+            "robot": build.manifest.robot,
+            "function": build.manifest.function,
+            "devices": devices,
+            "task": per_task(record),
+            "record": per_record(plan, record, Path(place)),
+            "build_bytes": BuildParcel.of(build.folder).size,
+        }
+    found["model"] = {
+        name: modelled(found, name, states=given.states, workers=given.workers, chunk=given.chunk)
+        for name in DEVICES
+    }
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

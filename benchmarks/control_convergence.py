@@ -1,0 +1,73 @@
+"""How the paper's motion converges on four kinds of gradients: a picture of cost over iterations.
+
+    python -m benchmarks.control_convergence docs/control-convergence.svg
+
+Gradients are float64 (compiled), float32 (compiled for the processor), and the exact integers of
+two types, q16.16 and the q12.5 of Plancher et al. 2021 (:mod:`benchmarks.control_formats`); trials
+are rolled out in float64 for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from benchmarks.control import KNOTS, cost
+from benchmarks.control_formats import GOAL, OPTIONS, START, plant_of
+
+from pinion.api import backend
+from pinion.control import Problem, solve
+from pinion.control.fixed import Arithmetic, FixedGradients
+from pinion.control.plant import gradient_row
+from pinion.functions import Backend
+from pinion.report.convergence_picture import draw_convergence
+from pinion.robot import Model, load
+
+FIXED = ("q16.16", "q12.5")
+
+
+@contextmanager
+def gradients_of(model: Model, name: str) -> Iterator[Backend]:
+    """The backend of a name in the picture."""
+    if name in FIXED:
+        arithmetic = Arithmetic(model)
+        with FixedGradients(arithmetic, arithmetic.uniform(name)) as coarse:
+            yield coarse
+    else:
+        dtype = "float32" if "float32" in name else "float64"
+        with backend(model, gradient_row(), device="cpu", dtype=dtype) as exact:
+            yield exact
+
+
+def converging(model: Model) -> dict[str, np.ndarray]:
+    """Costs after each iteration by kind of gradients."""
+    problem = Problem.of(model, knots=KNOTS, dt=0.5 / KNOTS, cost=cost(), start=START, goal=GOAL)
+    costs = {}
+    for name in ("float64", "cpu, float32", *FIXED):
+        with gradients_of(model, name) as gradients:
+            found = solve(problem, plant_of(model, gradients), options=OPTIONS)
+        costs[name] = found.costs[:, 0]
+    return costs
+
+
+def main() -> None:
+    """Solve four times and draw."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("picture", type=Path)
+    chosen = parser.parse_args()
+    costs = converging(load("iiwa14"))
+    for name, series in costs.items():
+        print(f"{name}: {len(series) - 1} iterations to {series[-1]:.6f}")
+    draw_convergence(
+        chosen.picture,
+        {name: list(series) for name, series in costs.items()},
+        title="iiwa14, the motion of Plancher et al. 2021, by where gradients come from",
+        tolerance=OPTIONS.tolerance,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Iterations with and without the dynamics' second derivatives: DDP beside iterative LQR.
+
+    python -m benchmarks.control_second_order [--tolerances 1e-4,1e-7] [--json FILE]
+
+The paper's motion and 100 of its kind (:mod:`benchmarks.control_formats`), gradients and second
+derivatives compiled in float64, to two tolerances: that of the other pages, and one at which the
+end of an iteration shows. Counts and costs do not depend on the machine; seconds are processor
+time of one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.control_formats import motions
+
+from pinion.control import Options, Plant, Problem, Solution, solve
+from pinion.robot import load
+
+TOLERANCES = "1e-4,1e-7"
+MOST = 60
+
+
+def solved(problem: Problem, plant: Plant, tolerance: float, *, second: bool) -> dict[str, Any]:
+    """A solution, and the processor time it took."""
+    began = time.process_time()
+    found = solve(
+        problem,
+        plant,
+        second_order=second,
+        options=Options(iterations=MOST, tolerance=tolerance),
+    )
+    return {"found": found, "seconds": time.process_time() - began}
+
+
+def figures(tolerance: float, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Of both methods: the paper's motion, which is the first, and the others."""
+    line: dict[str, Any] = {"tolerance": tolerance}
+    costs = {}
+    for name, made in (("ilqr", first), ("ddp", second)):
+        found: Solution = made["found"]
+        costs[name] = found.cost
+        line[name] = {
+            "paper_iterations": int(found.iterations[0]),
+            "paper_cost": float(found.cost[0]),
+            "converged": int(found.converged[1:].sum()),
+            "iterations_mean": float(found.iterations[1:].mean()),
+            "iterations_median": float(np.median(found.iterations[1:])),
+            "iterations_most": int(found.iterations[1:].max()),
+            "seconds": made["seconds"],
+        }
+    more = second["found"].iterations[1:] - first["found"].iterations[1:]
+    apart = costs["ddp"][1:] / costs["ilqr"][1:] - 1.0
+    line["ddp_fewer"], line["ddp_more"] = int((more < 0).sum()), int((more > 0).sum())
+    line["ddp_cheaper"], line["ddp_dearer"] = int((apart < -1e-3).sum()), int((apart > 1e-3).sum())
+    return line
+
+
+def measure(tolerances: list[float]) -> list[dict[str, Any]]:
+    """Both methods at each tolerance."""
+    model = load("iiwa14")
+    problem = motions(model)
+    lines = []
+    with Plant.open(model, dt=problem.dt, device="cpu") as plant:
+        solve(problem.at(np.arange(1)), plant, second_order=True)  # compiles, which is not timed
+        for tolerance in tolerances:
+            both = [solved(problem, plant, tolerance, second=second) for second in (False, True)]
+            lines.append(figures(tolerance, *both))
+    return lines
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """Markdown: a row a method and a tolerance."""
+    text = [
+        "| tolerance | method | paper's motion: iterations | cost | of 100: converged | "
+        "iterations, mean | median | most | processor time |",
+        "|" + "---|" * 9,
+    ]
+    for line in lines:
+        for name, shown in (("ilqr", "iLQR"), ("ddp", "DDP")):
+            x = line[name]
+            text.append(
+                f"| {line['tolerance']:g} | {shown} | {x['paper_iterations']} | "
+                f"{x['paper_cost']:.4f} | {x['converged']} | {x['iterations_mean']:.1f} | "
+                f"{x['iterations_median']:g} | {x['iterations_most']} | {x['seconds']:.0f} s |"
+            )
+    for line in lines:
+        text.append(
+            f"\nAt {line['tolerance']:g}: DDP takes fewer iterations in {line['ddp_fewer']} of 100,"
+            f" more in {line['ddp_more']}; its cost is lower by more than 0.1 % in "
+            f"{line['ddp_cheaper']}, higher in {line['ddp_dearer']}."
+        )
+    return "\n".join(text)
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--tolerances", default=TOLERANCES, metavar="SHARE,...")
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    lines = measure([float(x) for x in chosen.tolerances.split(",")])
+    if chosen.json:
+        chosen.json.write_text(json.dumps(lines, indent=1))
+    print(table(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Sections of docstrings as lists, before mkdocstrings sees them.
+
+Docstrings here say ``name : what it is, with shape and unit``, members of a class under "Members".
+Parsers of NumPy's style take what stands behind the colon for a type; a list says what is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from griffe import Extension, Object
+
+SECTION = re.compile(r"^(?P<title>[A-Z]\w+)\n-{3,}\n", re.MULTILINE)
+ENTRY = re.compile(r"^(?P<names>[\w*`][\w.*`, ]*?) : (?P<text>.*)$")
+# A class of errors alone on its line, its reason below.
+ALONE = re.compile(r"^[\w.]+(?:, [\w.]+)*$")
+
+
+class Sections(Extension):
+    """Rewrites the docstring of each object that is loaded."""
+
+    def on_object(self, *, obj: Object, **parameters: Any) -> None:
+        """Rewrite one docstring."""
+        del parameters
+        if obj.docstring is not None:
+            obj.docstring.value = listed(obj.docstring.value)
+
+
+def listed(text: str) -> str:
+    """A docstring with its sections as headings in bold and lists of Markdown."""
+    parts = SECTION.split(text)
+    made = [parts[0].rstrip()]
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        made.append(f"**{title}**\n\n{_body(body.rstrip())}")
+    return "\n\n".join(made)
+
+
+def _body(text: str) -> str:
+    made: list[str] = []
+    lines = text.splitlines()
+    items = False
+    for number, line in enumerate(lines):
+        below = lines[number + 1] if number + 1 < len(lines) else ""
+        entry = ENTRY.match(line)
+        if entry:
+            made.append(f"- `{entry['names'].replace('`', '')}`: {entry['text']}")
+            items = True
+        elif ALONE.match(line) and below.startswith("    "):
+            made.append(f"- `{line}`:")
+            items = True
+        elif items and line.startswith(" "):
+            made.append(f"    {line.strip()}")
+        else:
+            # Text after a list begins a paragraph of its own.
+            if items and line.strip() and made and made[-1].strip():
+                made.append("")
+            items = items and not line.strip()
+            made.append(line)
+    return "\n".join(made)

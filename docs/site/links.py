@@ -1,0 +1,124 @@
+"""Links between pages and files: within ``docs`` as they are, out of it to a page with the file.
+
+On a code host the link of a page to ``../examples/c`` opens that folder. The site has no such
+folder, so each file that a page links to becomes a page of its own, `files/PATH.md`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+# The pages at the top of the repository, and where the site has them.
+TOP = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "docs/start.ipynb": "notebook.md",
+    "docs/adr": "adr/index.md",
+}
+
+FENCED = re.compile(r"^(?P<fence>`{3,}|~{3,}).*?^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?P<after>\))")
+
+LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".urdf": "xml"}
+LANGUAGES |= {".toml": "toml", ".md": "markdown", ".json": "json", ".v": "verilog", ".tcl": "tcl"}
+
+
+def outside(root: Path, pages: Mapping[str, str]) -> dict[str, str]:
+    """Pages that show what pages link to outside of ``docs``, by their names in the site.
+
+    Parameters
+    ----------
+    root : the root of the repository.
+    pages : the text of each page under ``docs``, by its path there.
+    """
+    made = {
+        name: (root / source).read_text("utf-8")
+        for source, name in TOP.items()
+        if source.endswith(".md") and name.startswith("project/")
+    }
+    for page, text in {**pages, **made}.items():
+        for found in LINK.finditer(FENCED.sub("", text)):
+            path = _in_repository(page, found["target"])
+            if path is not None and path not in TOP and not path.startswith("docs/"):
+                made |= _shown(root, path)
+    return made
+
+
+def inside(root: Path, page: str, markdown: str) -> str:
+    """The text of a page with its links as the site needs them.
+
+    Parameters
+    ----------
+    root : the root of the repository.
+    page : the page's path in the site's source.
+    markdown : its text.
+    """
+
+    def one(found: re.Match[str]) -> str:
+        path = _in_repository(page, found["target"])
+        if path is None:
+            return found[0]
+        if path in TOP:
+            target = TOP[path]
+        elif path.startswith("docs/"):
+            target = path.removeprefix("docs/")
+        else:
+            target = _page_of(root, path)
+        target = posixpath.relpath(target, posixpath.dirname(page) or ".")
+        return f"{found['before']}{target}{found['anchor'] or ''}{found['after']}"
+
+    return _outside_code(markdown, lambda text: LINK.sub(one, text))
+
+
+def _in_repository(page: str, target: str) -> str | None:
+    """The path from the root that a link of a page means; None for another site's."""
+    if "://" in target or target.startswith(("mailto:", "/")):
+        return None
+    origins = {name: source for source, name in TOP.items() if name.startswith("project/")}
+    folder = posixpath.dirname(origins.get(page, f"docs/{page}"))
+    path = posixpath.normpath(posixpath.join(folder, target))
+    return None if path.startswith("..") else path
+
+
+def _page_of(root: Path, path: str) -> str:
+    return f"files/{path}/index.md" if (root / path).is_dir() else f"files/{path}.md"
+
+
+def _shown(root: Path, path: str) -> dict[str, str]:
+    place = root / path
+    if place.is_dir():
+        within = sorted(p for p in place.iterdir() if p.is_file() and _is_text(p))
+        made = {f"files/{path}/{p.name}.md": _file_page(p, f"{path}/{p.name}") for p in within}
+        lines = [f"- [{p.name}]({p.name}.md)" for p in within]
+        made[_page_of(root, path)] = _head(path) + "\n".join(lines) + "\n"
+        return made
+    # A link to what is not there is left for MkDocs to complain of.
+    return {_page_of(root, path): _file_page(place, path)} if place.is_file() else {}
+
+
+def _file_page(place: Path, path: str) -> str:
+    text = place.read_text("utf-8")
+    fence = "`" * (3 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
+    return f"{_head(path)}{fence}{LANGUAGES.get(place.suffix, 'text')}\n{text}\n{fence}\n"
+
+
+def _head(path: str) -> str:
+    return f"---\nsearch:\n  exclude: true\nhide:\n  - navigation\n---\n\n# `{path}`\n\n"
+
+
+def _is_text(place: Path) -> bool:
+    return b"\0" not in place.read_bytes()[:4096] and place.stat().st_size < 200_000
+
+
+def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
+    """Change a text but for its fenced blocks."""
+    made, place = [], 0
+    for fenced in FENCED.finditer(markdown):
+        made += [change(markdown[place : fenced.start()]), fenced[0]]
+        place = fenced.end()
+    return "".join([*made, change(markdown[place:])])

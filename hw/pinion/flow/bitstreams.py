@@ -1,0 +1,126 @@
+"""From a build folder to a file that configures its board's FPGA, whatever tools make it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pinion.link import Manifest
+from pinion.link.digests import check_digests
+
+from .build import BuildError
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a maker of bitstreams gets.
+
+    Members
+    -------
+    folder, manifest : of the build.
+    vivado : the program that the user named, if any.
+    seed : of placing and routing, None for the tool's own.
+    report : called with a short line at each step.
+    """
+
+    folder: Path
+    manifest: Manifest
+    vivado: Path | None
+    seed: int | None
+    report: Callable[[str], None]
+
+
+Maker = Callable[[Request], Mapping[str, Any]]
+"""Makes a bitstream. The result has at least ``target``, ``bitstream`` (a path, or None) and
+``met`` (whether timing is met); everything in it must fit into JSON."""
+
+
+def make_bitstream(
+    folder: Path,
+    *,
+    vivado: Path | None = None,
+    seed: int | None = None,
+    report: Callable[[str], None] = _quiet,
+) -> Mapping[str, Any]:
+    """Make the bitstream of a build for a board; where timing is missed there is none.
+
+    Parameters
+    ----------
+    folder : the build folder.
+    vivado : the program, where it is not on the PATH.
+    seed : another try at placing, of the open tools.
+    report : called with a short line at each step.
+
+    Returns
+    -------
+    JSON-able figures: at least ``target``, ``bitstream`` (a path, or None) and ``met``.
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        Subclasses with a sentence: no intact build, a target without bitstreams, an option that
+        its tools do not have, a tool that is missing or failed.
+    """
+    folder = Path(folder)
+    manifest = Manifest.read(folder)
+    maker = maker_for(manifest.target)
+    check_digests(folder)
+    return maker(Request(folder=folder, manifest=manifest, vivado=vivado, seed=seed, report=report))
+
+
+def maker_for(target: str) -> Maker:
+    """What makes bitstreams for a target.
+
+    Raises
+    ------
+    BuildError
+        When nothing does: a build for simulation has none.
+    """
+    if target not in MAKERS:
+        boards = ", ".join(sorted(MAKERS))
+        raise BuildError(
+            f"A build for the target '{target}' has no bitstream: build it again with --target and "
+            f"one of {boards}."
+        )
+    return MAKERS[target]
+
+
+def _vivado(request: Request) -> Mapping[str, Any]:
+    from pinion.boards.xilinx import check_scripts, load_board
+    from pinion.boards.xilinx.run import VivadoError, board_folder, missing, run_vivado
+
+    if request.seed is not None:
+        raise BuildError("Vivado places without a seed: leave --seed out.")
+    board_folder(request.folder, request.manifest)
+    board = load_board(request.manifest.target)
+    program = shutil.which(request.vivado or "vivado")
+    if program is None:
+        if request.vivado is not None:
+            raise BuildError(f"'{request.vivado}' is no program that can be run.")
+        raise VivadoError(missing(request.folder, request.manifest, board.part))
+    check_scripts(request.folder, request.manifest, board=board)
+    return run_vivado(request.folder, request.manifest, vivado=program, report=request.report)
+
+
+def _open_tools(request: Request) -> Mapping[str, Any]:
+    from pinion.boards.ecp5.bitstream import bitstream
+
+    if request.vivado is not None:
+        raise BuildError(f"A {request.manifest.target} is built by open tools: leave --vivado out.")
+    return bitstream(request.folder, seed=request.seed, report=request.report)
+
+
+MAKERS: Mapping[str, Maker] = {
+    "vcu118": _vivado,
+    "u250": _vivado,
+    "ulx3s": _open_tools,
+    "ulx3s-spi": _open_tools,
+}
+"""Makers by target; another tool is another row."""

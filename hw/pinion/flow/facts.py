@@ -1,0 +1,206 @@
+"""What a build's folder does not hold but its files determine: found anew when a report is made.
+
+The errors are of the exact integer model, which is what the RTL does, on states drawn with a stated
+seed; the passes are run once more. Nothing here is measured on hardware.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.boards.ecp5.platform import CAPACITY as ECP5
+from pinion.boards.xilinx import load_board
+from pinion.functions import DISTRIBUTIONS, FunctionError, sample, savings
+from pinion.functions.table import FUNCTIONS
+from pinion.functions.table import function as row_of_table
+from pinion.graph import Graph, op_counts
+from pinion.graph.passes import fold
+from pinion.graph.progress import Advance, unheard
+from pinion.hls.costs import DatapathCosts
+
+from .build import Build
+from .measure import compare
+from .states import stray
+
+STATES, SEED = 1_000, 20_261_124
+"""Requests of each distribution whose errors a report shows, and which."""
+
+DECADES = (-10, 1)
+"""Powers of ten between which relative errors are counted."""
+
+STEPS = 4
+"""Bins a decade."""
+
+_MUX = re.compile(r"^  cell \\pinion_mux(\d+)x(\d+) \\(\S+)_mux$", re.MULTILINE)
+_PORT = re.compile(r"((?:.*\.)?([a-z]\w*?)_(\d+))_(\w+)")
+
+# Nodes with values of all requests that are held at the same time: 64 MB of integers.
+_HELD = 1 << 23
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """A build as a comparison reads it."""
+
+    fixed: Graph
+    decisions: Mapping[int, float]
+
+
+def build_facts(
+    build: Build, *, states: int = STATES, seed: int = SEED, advance: Advance = unheard
+) -> dict[str, Any]:
+    """Find what a report shows beside the files of a folder.
+
+    Parameters
+    ----------
+    states : requests of each distribution; 0 leaves the errors out.
+    seed : which.
+
+    Returns
+    -------
+    ``passes``, ``selectors``, ``parts`` and ``errors``, as the functions of these names return
+    them; JSON-able.
+    """
+    return {
+        "passes": passes(build),
+        "selectors": selectors(build.folder),
+        "parts": parts(),
+        "errors": errors(build, states=states, seed=seed, advance=advance) if states else None,
+    }
+
+
+def passes(build: Build) -> dict[str, Any]:
+    """Operations after each pass.
+
+    Returns
+    -------
+    ``steps``: rows with ``step``, ``doc`` and counts by operation, the last of the graph that was
+    built. ``whole``: whether all steps are there. They are for a function of the table whose trace
+    is still the one in the folder; of others the first and the last are.
+    """
+    last = {"step": "built", "doc": "constant results and unread inputs left out, sums gathered"}
+    traced = build.function.graph
+    found = _reduction(build)
+    steps = found or [
+        {"step": "traced", "doc": "the algorithm on the robot as loaded", **op_counts(traced)},
+        {"step": "folded", "doc": "constants, signs and equal expressions folded",
+         **op_counts(fold(traced))},
+    ]  # fmt: skip
+    return {
+        "steps": [*steps, last | op_counts(build.graph)],
+        "whole": found is not None,
+    }
+
+
+def _reduction(build: Build) -> list[dict[str, Any]] | None:
+    """The steps of the reduction, None where this Pinion would not make the same ones.
+
+    Only the table of this package is looked at: a folder makes nobody run code of another one.
+    """
+    own = build.function
+    if own.name not in FUNCTIONS:
+        return None
+    try:
+        row = row_of_table(
+            own.name,
+            derivatives=own.options.get("derivatives", "composite"),
+            outputs=[name for name in own.options.get("outputs", "").split(",") if name],
+            joint_terms=own.joint_terms,
+            friction_width=own.friction_width,
+        )
+        row.check(build.model)
+    except (FunctionError, ValueError):
+        return None
+    if row.published or op_counts(row.trace(build.model, minimal=False)) != op_counts(own.graph):
+        return None
+    return [step.figures() for step in savings(build.model, row, costs=DatapathCosts())]
+
+
+def selectors(folder: Path) -> list[dict[str, Any]]:
+    """Operand selectors of the core: ``unit``, ``kind``, ``port``, ``inputs`` and ``bits`` of each,
+    as they stand in ``core.il``.
+    """
+    rows = []
+    for inputs, bits, name in _MUX.findall((folder / "core.il").read_text()):
+        match = _PORT.fullmatch(name)
+        unit, kind, port = (match[1], match[2], match[4]) if match else (name, "lanes", "")
+        rows.append(
+            {"unit": unit, "kind": kind, "port": port, "inputs": int(inputs), "bits": int(bits)}
+        )
+    return rows
+
+
+def parts() -> dict[str, dict[str, Any]]:
+    """Parts of the boards by target: ``part``, and its ``capacity`` by resource."""
+    boards = {name: load_board(name) for name in ("vcu118", "u250")}
+    found: dict[str, dict[str, Any]] = {
+        name: {"part": board.part, "capacity": dict(board.device)} for name, board in boards.items()
+    }
+    ulx3s = {"part": "LFE5U-85F", "capacity": dict(ECP5)}
+    return found | {"ulx3s": ulx3s, "ulx3s-spi": ulx3s}
+
+
+def errors(
+    build: Build, *, states: int = STATES, seed: int = SEED, advance: Advance = unheard
+) -> dict[str, Any]:
+    """Relative errors of the integer model by distribution of states and block of results.
+
+    Returns
+    -------
+    ``states``, ``seed``; ``edges`` (exponents of ten, bins between them); ``distributions``: for
+    each its ``flagged`` and ``undecided`` requests and ``blocks`` with ``counts``, ``below`` (less
+    than the first edge, exact ones too), ``above``, and ``median``, ``p99``, ``max``, None where no
+    request was judged.
+    """
+    first, last = DECADES
+    edges = np.linspace(first, last, (last - first) * STEPS + 1)
+    bounds = {int(node[1:]): bound for node, bound in build.manifest.decisions.items()}
+    made = _Fixed(build.graph, bounds)
+    home = build.manifest.budget_distribution
+    found = {}
+    for number, name in enumerate(DISTRIBUTIONS):
+        arrays = sample(build.model, build.function, states, distribution=name, seed=seed)
+        # A stream goes on from request to request.
+        step = states if build.function.states else max(1, _HELD // len(build.graph.nodes))
+        times = stray(name, home)
+        flagged = undecided = 0
+        judged: dict[str, list[NDArray[np.float64]]] = {}
+        for start in range(0, states, step):
+            some = {block: array[start : start + step] for block, array in arrays.items()}
+            seen = compare(build.model, build.function, made, some, times=times)
+            flagged += int(seen.flags.sum())
+            undecided += int((seen.undecided & ~seen.flags).sum())
+            blocks, scales = build.function.results, build.manifest.scales
+            for block, error in seen.relative(blocks, build.model, scales).items():
+                judged.setdefault(block, []).append(error)
+        found[name] = {
+            "flagged": flagged,
+            "undecided": undecided,
+            "blocks": {b: histogram(np.concatenate(e), edges) for b, e in judged.items()},
+        }
+        advance((number + 1) / len(DISTRIBUTIONS))
+    return {"states": states, "seed": seed, "edges": edges.tolist(), "distributions": found}
+
+
+def histogram(error: NDArray[np.float64], edges: NDArray[np.float64]) -> dict[str, Any]:
+    """Relative errors (n,) counted between powers of ten, and their quantiles."""
+    finite = error[np.isfinite(error)]
+    with np.errstate(divide="ignore"):
+        places = np.log10(finite)
+    counts, _ = np.histogram(places, bins=edges)
+    none = finite.size == 0
+    return {
+        "counts": counts.tolist(),
+        "below": int((places < edges[0]).sum()),
+        "above": int((places > edges[-1]).sum()) + int(error.size - finite.size),
+        "median": None if none else float(np.median(finite)),
+        "p99": None if none else float(np.quantile(finite, 0.99)),
+        "max": None if none else float(finite.max()),
+    }

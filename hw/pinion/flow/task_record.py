@@ -1,0 +1,156 @@
+"""What a task's search has tried and found, beside the core that it chose."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pinion.graph import Graph, names
+from pinion.graph.evaluate import formats
+from pinion.link import Manifest
+
+from .by_task import ORDINARY, TaskError, TaskSearch
+
+TASK, RECORD = "task.toml", "task.json"
+"""The task's file as it was given, and the record of the search."""
+
+LARGEST = 4 << 20
+"""Bytes of the largest record, or task, that is read."""
+
+
+def task_record(search: TaskSearch) -> dict[str, Any]:
+    """A search and what came of it, JSON-able.
+
+    ``tried``: every candidate with estimated ``blocks`` and ``bits`` of operands, its ``loss`` and
+    whether it ``held``; ``chosen``: which of them, by place; ``found``, ``held_out``: of the
+    scheduled core; ``ordinary``: blocks and bits of the formats of `--max-error`.
+    """
+    goal, chosen = search.goal, search.chosen
+    assert chosen is not None and search.found is not None and search.held_out is not None
+    plain = None
+    if search.ordinary is not None:
+        plain = {
+            "max_error": ORDINARY, "blocks": search.ordinary[0], "bits": search.ordinary[1],
+        }  # fmt: skip
+    return {
+        "name": goal.name,
+        "digest": goal.digest,
+        "formats": f"auto by task {goal.name}: {chosen.words}",
+        "loss": goal.loss,
+        "found": _rounded(search.found.loss),
+        "held_out_loss": goal.held_out_loss,
+        "held_out": _rounded(search.held_out.loss),
+        "exact": {name: _rounded(value) for name, value in goal.exact.items()},
+        "found_figures": {k: _rounded(v) for k, v in search.found.figures.items()},
+        "held_out_figures": {k: _rounded(v) for k, v in search.held_out.figures.items()},
+        "tried": [tried.to_dict() for tried in search.tried],
+        "chosen": search.tried.index(chosen),
+        "ordinary": plain,
+    }
+
+
+def record_text(record: Mapping[str, Any]) -> str:
+    """The record as its file has it."""
+    return json.dumps(record, indent=1, allow_nan=False) + "\n"
+
+
+def task_names(record: Mapping[str, Any]) -> dict[str, str]:
+    """What a manifest says of the task: its name, and digests of the two files."""
+    own = hashlib.sha256(record_text(record).encode()).hexdigest()
+    return {"name": record["name"], "file": record["digest"], "record": own}
+
+
+def task_figures(record: Mapping[str, Any]) -> dict[str, float]:
+    """What a manifest says of how well it is done."""
+    chosen = record["tried"][record["chosen"]]
+    figures = {name: record[name] for name in ("loss", "found", "held_out_loss", "held_out")}
+    figures |= {f"float64_{name}": value for name, value in record["exact"].items()}
+    figures |= {name: float(chosen[name]) for name in ("blocks", "bits", "wide", "narrow")}
+    if record["ordinary"] is not None:
+        figures |= {f"ordinary_{k}": float(record["ordinary"][k]) for k in ("blocks", "bits")}
+    return figures
+
+
+def read_record(folder: Path, manifest: Manifest) -> dict[str, Any]:
+    """The record of a build whose formats a task chose.
+
+    Raises
+    ------
+    TaskError
+        When it or the task's file is missing, or not the one of the manifest.
+    """
+    found = {}
+    for name, key in ((TASK, "file"), (RECORD, "record")):
+        try:
+            with (folder / name).open("rb") as file:
+                data = file.read(LARGEST + 1)
+        except OSError as error:
+            raise TaskError(f"'{folder / name}' cannot be read ({error.strerror}).") from None
+        if hashlib.sha256(data).hexdigest() != manifest.task.get(key):
+            raise TaskError(
+                f"'{folder / name}' is not the one that the formats were chosen by: build the "
+                "folder again."
+            )
+        found[name] = data
+    record: dict[str, Any] = json.loads(found[RECORD])
+    return record
+
+
+def broken_task(folder: Path, manifest: Manifest, graph: Graph) -> str:
+    """What is wrong with what a build says of its task, as a sentence; empty where nothing is.
+
+    Nothing is simulated again: that the losses are what was measured is the build's word. What can
+    be told without the robot in motion is: that they are within what was stated, that the record
+    holds together, that no cheaper candidate of the same lengths held, and that the core's words
+    are those that were chosen.
+
+    Parameters
+    ----------
+    graph : the build's fixed graph.
+    """
+    try:
+        record = read_record(folder, manifest)
+        if task_names(record) != manifest.task or task_figures(record) != manifest.tracking:
+            return "The manifest and the record of the task differ: build the folder again."
+        return _broken_losses(manifest.tracking) or _broken_choice(record, graph)
+    except TaskError as error:
+        return str(error)
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError, RecursionError) as error:
+        return f"The record of the task is not whole ({type(error).__name__}): build again."
+
+
+def _broken_losses(figures: Mapping[str, float]) -> str:
+    for found, most, where in (
+        ("found", "loss", "in the task"),
+        ("held_out", "held_out_loss", "on motions that the search has not seen"),
+    ):
+        loss = figures[found]
+        if not (math.isfinite(loss) and loss <= figures[most]):
+            return f"The core loses {loss:g} {where}, more than the {figures[most]:g} stated."
+    return ""
+
+
+def _broken_choice(record: Mapping[str, Any], graph: Graph) -> str:
+    tried, chosen = record["tried"], record["tried"][record["chosen"]]
+    for one in tried:
+        loss = one["loss"]
+        if one["held"] != (loss is not None and loss <= record["loss"]):
+            return f"The record says that a loss of {loss} held: build the folder again."
+    if not chosen["held"]:
+        return "The formats that were chosen did not do the task: build the folder again."
+    pairs = zip(graph.nodes, formats(graph), strict=True)
+    longest = max(fmt.width for node, fmt in pairs if node.op == names.INPUT)
+    if longest != chosen["wide"]:
+        return (
+            f"The core's words have {longest} bits, and the task chose {chosen['wide']}: build the "
+            "folder again."
+        )
+    return ""
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,22 @@
+"""What units take, estimated from their kinds: nothing is scheduled, nothing synthesised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pinion.gateware.library import multiplier_count
+from pinion.hls.operations import UnitKind
+from pinion.synthesis.estimate import dsp_of_product
+
+
+def unit_cost(units: Mapping[UnitKind, int]) -> tuple[int, int]:
+    """DSP48E2 blocks of units, by the widths of their products, and bits of all their operands."""
+    blocks = bits = 0
+    for kind, count in units.items():
+        own = multiplier_count(kind)
+        if kind.products:
+            ports = kind.widths[: 2 * kind.products]
+            own = sum(dsp_of_product(a, b) for a, b in zip(ports[::2], ports[1::2], strict=True))
+        blocks += count * own
+        bits += count * sum(kind.widths)
+    return blocks, bits

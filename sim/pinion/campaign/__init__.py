@@ -1,0 +1,26 @@
+"""Campaigns beyond one process: many states through models, RTL, processors and cards on Dask."""
+
+from __future__ import annotations
+
+from .cluster import cluster
+from .errors import CampaignError, ClusterError
+from .plan import CHUNK, Plan
+from .run import Progress, campaign
+from .store import Record, Store, read_results
+from .sweep import on
+from .tally import Tally
+
+__all__ = [
+    "CHUNK",
+    "CampaignError",
+    "ClusterError",
+    "Plan",
+    "Progress",
+    "Record",
+    "Store",
+    "Tally",
+    "campaign",
+    "cluster",
+    "on",
+    "read_results",
+]

@@ -1,0 +1,227 @@
+"""What computes the requests of a chunk: models, compiled RTL, processors and cards, all alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion import api, driver
+from pinion.cosim.compiled import CompiledCore
+from pinion.cosim.reference import Reference, Words
+from pinion.cosim.stream import pack_records, unpack_records
+from pinion.driver.transport import split_device, transports
+from pinion.functions import FUNCTIONS, Backend, Function, function
+from pinion.gateware.emit import RTLIL
+
+from .errors import CampaignError
+
+INTEGERS, RTL = "integers", "rtl"
+
+BACKENDS = ("cpu", "cuda", "float")
+"""Devices that compute the function itself, in floats; they have no flags and promise nothing."""
+
+ANYWHERE = (INTEGERS, RTL, "cpu", "float", "sim")
+"""Devices that every worker has; of others a worker says by its resources that it has one."""
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a device made of requests.
+
+    Members
+    -------
+    values : (n, words_out) float64.
+    bits : the same as float32 bits, None of a device that computes in floats.
+    flags : (n,), None of such a device.
+    broken : (n,) answers that are wrong in another way than in their bits.
+    exact : they are the integer model's own, so that there is nothing to compare with it.
+    """
+
+    values: NDArray[np.float64]
+    bits: Words | None
+    flags: Flags | None
+    broken: Flags | None = None
+    exact: bool = False
+
+
+class Computes(Protocol):
+    """One device, open."""
+
+    def run(self, words: Words) -> Answer:
+        """Answer requests (n, words_in), float32 bits; with states they go on with the stream."""
+
+    def begin(self) -> None:
+        """Begin a stream: the next request finds initial states."""
+
+    def close(self) -> None:
+        """Give back what the device holds."""
+
+
+def known(device: str) -> str:
+    """Check the name of a device before any worker is asked.
+
+    Raises
+    ------
+    CampaignError
+        There is none of that name.
+    """
+    name, _ = split_device(device)
+    names = dict.fromkeys((INTEGERS, RTL, *BACKENDS, *transports()))
+    if name not in names or (name != device and name in (INTEGERS, RTL)):
+        raise CampaignError(f"There is no device '{device}'; choose one of {', '.join(names)}.")
+    return name
+
+
+def open_device(reference: Reference, device: str) -> Computes:
+    """Open what computes a build.
+
+    Parameters
+    ----------
+    device : ``integers``, ``rtl``, a backend (``cpu``, ``cuda:1``, ``float``) or a card
+        (``xdma:0``, ``sim``).
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        Subclasses with a sentence.
+    """
+    if device == INTEGERS:
+        return _Integers(reference)
+    if device == RTL:
+        return _Rtl(reference)
+    if split_device(device)[0] in BACKENDS:
+        return _Floats(reference, device)
+    return _Card(reference, device)
+
+
+class _Integers:
+    """The exact integer model."""
+
+    def __init__(self, reference: Reference) -> None:
+        self._reference = reference
+
+    def begin(self) -> None:
+        pass  # the model begins with every call
+
+    def run(self, words: Words) -> Answer:
+        bits, flags = self._reference.expected(words)
+        return Answer(values=_values(bits), bits=bits, flags=flags, exact=True)
+
+    def close(self) -> None:
+        pass
+
+
+class _Rtl:
+    """The RTL, compiled for this machine."""
+
+    def __init__(self, reference: Reference) -> None:
+        self._manifest = reference.build.manifest
+        self._core = CompiledCore.build(rtlil=reference.build.folder / RTLIL)
+
+    def begin(self) -> None:
+        self._core.reset()
+
+    def run(self, words: Words) -> Answer:
+        m = self._manifest
+        beats, last = pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
+        got = self._core.run(beats, last, expected_beats=len(words) * m.beats_out).check()
+        bits = unpack_records(got.beats, words=m.words_out, beats=m.beats_out)
+        lasts = got.last.reshape(-1, m.beats_out)
+        return Answer(
+            values=_values(bits),
+            bits=bits,
+            flags=got.user[m.beats_out - 1 :: m.beats_out],
+            broken=~lasts[:, -1] | lasts[:, :-1].any(axis=1),
+        )
+
+    def close(self) -> None:
+        pass
+
+
+class _Card:
+    """A card, simulated or real, by its driver."""
+
+    def __init__(self, reference: Reference, device: str) -> None:
+        self._reference = reference
+        self._device = driver.open(reference.build.folder, device=device)
+
+    def begin(self) -> None:
+        if self._device.manifest.states:
+            self._device.reset_state()
+
+    def run(self, words: Words) -> Answer:
+        result = self._device.run(**self._reference.arrays(words))
+        outputs = self._device.manifest.outputs
+        bits = _gathered(outputs, dict(result), len(words)).astype(np.float32).view(np.uint32)
+        return Answer(values=_values(bits), bits=bits, flags=result.saturated)
+
+    def close(self) -> None:
+        self._device.close()
+
+
+class _Floats:
+    """The function on a processor, a GPU or in NumPy."""
+
+    def __init__(self, reference: Reference, device: str) -> None:
+        self._reference = reference
+        build = reference.build
+        options: dict[str, Any] = {"threads": 1} if split_device(device)[0] == "cpu" else {}
+        self._backend: Backend = api.backend(
+            build.model, _row(build.function.name, build.function.options), device=device, **options
+        )
+
+    def begin(self) -> None:
+        reset = getattr(self._backend, "reset_state", None)
+        if reset is not None:
+            reset()
+
+    def run(self, words: Words) -> Answer:
+        result = self._backend.run(**self._reference.arrays(words))
+        outputs = self._reference.build.manifest.outputs
+        values = _gathered(outputs, dict(result), len(words)).astype(np.float64)
+        return Answer(values=values, bits=None, flags=None)
+
+    def close(self) -> None:
+        self._backend.close()
+
+
+def _row(name: str, options: Mapping[str, str]) -> Function:
+    """The row that a build was made of.
+
+    Raises
+    ------
+    CampaignError
+        It is none of the table: code of the user's does not travel with a build.
+    """
+    if name not in FUNCTIONS:
+        raise CampaignError(
+            f"The function '{name}' is one of your own, whose code is not in the build: campaigns "
+            "on cpu, cuda or float take functions of the table, others run on integers, rtl or a "
+            "card."
+        )
+    given: dict[str, Any] = {}
+    if "derivatives" in options:
+        given["derivatives"] = options["derivatives"]
+    for several in ("outputs", "joint_terms"):
+        if options.get(several):
+            given[several] = tuple(options[several].split(","))
+    if "friction_width" in options:
+        given["friction_width"] = float(options["friction_width"])
+    return function(name, **given)
+
+
+def _gathered(arrays: Any, results: Mapping[str, Any], count: int) -> NDArray[Any]:
+    """Result arrays by name as the record has their words, (n, words_out)."""
+    parts = [np.asarray(a.gather(results[a.name])).reshape(count, -1) for a in arrays]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def _values(bits: Words) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = np.ascontiguousarray(bits).view(np.float32).astype(np.float64)
+    return values

@@ -1,0 +1,121 @@
+"""The final figures of a campaign: a function of its plan and of its tally, of nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from pinion.cosim.reference import Reference, Words
+from pinion.cosim.verify import FLAGGED_SHARE
+
+from .devices import BACKENDS, INTEGERS
+from .measure import has_budget, largest_allowed
+from .plan import GIVEN, Plan
+from .tally import Extreme, Spread, Tally
+
+
+def figures(
+    plan: Plan,
+    reference: Reference,
+    total: Tally,
+    failures: Mapping[int, str],
+    words: Words | None = None,
+) -> dict[str, Any]:
+    """Sum up.
+
+    Returns
+    -------
+    JSON-able figures. ``states`` asked for and ``finished``; ``mismatches``: requests whose words
+    or flag differ from the integer model in any bit, None of a device that is that model or has
+    none, and ``first_mismatch``, the index of the first; ``flagged``, ``undecided``, ``judged``
+    (neither); ``wrong`` of those, with a relative error above ``wrong_above`` or no number;
+    ``outside`` their budget, None where none holds. ``relative`` by block: ``median`` and ``p99``
+    as the two ends of the bin that they are in (:mod:`.tally`), ``max``, ``at`` (the index of the
+    request), ``request`` (its arrays). ``error_max`` by word: ``value``, ``at``, ``budget``.
+    ``failures``: sentences by chunk. ``ok``: all chunks are finished and everything holds.
+    ``digest`` of all that.
+    """
+    build = reference.build
+    manifest = build.manifest
+    fixed = plan.device.partition(":")[0] not in BACKENDS
+    budget = has_budget(plan, reference, fixed=fixed)
+    compared = fixed and plan.device != INTEGERS
+    counts = total.counts
+    home = plan.distribution == manifest.budget_distribution
+    flags_held = not (fixed and home) or counts["flagged"] <= FLAGGED_SHARE * counts["requests"]
+    names = [name for name, _ in reference.graph.outputs]
+    result: dict[str, Any] = {
+        "build": plan.build,
+        "robot": manifest.robot,
+        "function": manifest.function,
+        "formats": manifest.formats,
+        **{key: getattr(plan, key) for key in ("device", "distribution", "seed", "states")},
+        "chunk": plan.chunk,
+        "chunks": plan.chunks,
+        "finished": counts["requests"],
+        "mismatches": counts["mismatches"] if compared else None,
+        "first_mismatch": total.first["mismatches"],
+        "flagged": counts["flagged"],
+        "undecided": counts["undecided"],
+        "judged": counts["judged"],
+        "wrong": counts["wrong"],
+        "first_wrong": total.first["wrong"],
+        "wrong_above": largest_allowed(plan, reference, fixed=fixed),
+        "outside": counts["outside"] if budget else None,
+        "first_outside": total.first["outside"],
+        "relative": {
+            name: {
+                "median": _ends(spread, 0.5),
+                "p99": _ends(spread, 0.99),
+                "max": spread.largest.value,
+                "at": spread.largest.at,
+                "request": request(plan, reference, spread.largest, words),
+            }
+            for name, spread in total.relative.items()
+        },
+        "error_max": {
+            name: {
+                "value": total.absolute[name].value,
+                "at": total.absolute[name].at,
+                "budget": float(reference.budget[k]) if budget else None,
+            }
+            for k, name in enumerate(names)
+            if name in total.absolute
+        },
+        "failures": {str(number): sentence for number, sentence in failures.items()},
+    }
+    result["ok"] = bool(
+        counts["requests"] == plan.states
+        and not counts["mismatches"]
+        and not counts["wrong"]
+        and not counts["outside"]
+        and flags_held
+        and not failures
+    )
+    text = json.dumps(result, sort_keys=True, allow_nan=False)
+    return {**result, "digest": sha256(text.encode()).hexdigest()}
+
+
+def _ends(spread: Spread, share: float) -> list[float] | None:
+    """The bin of a quantile as JSON has it."""
+    found = spread.quantile(share)
+    return None if found is None else list(found)
+
+
+def request(
+    plan: Plan, reference: Reference, extreme: Extreme, words: Words | None
+) -> dict[str, Any] | None:
+    """The arrays of the request that made an extreme, drawn again."""
+    if extreme.at is None:
+        return None
+    if plan.distribution == GIVEN:
+        if words is None:
+            return None
+        own = words[extreme.at : extreme.at + 1]
+    else:
+        number = extreme.at // plan.chunk
+        at = extreme.at - number * plan.chunk
+        own = plan.words(reference.build, number)[at : at + 1]
+    return {name: array[0].tolist() for name, array in reference.arrays(own).items()}

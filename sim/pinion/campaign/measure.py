@@ -1,0 +1,122 @@
+"""A chunk of a campaign: its requests through a device, against the integers and the floats."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.cosim.reference import Reference, Words
+from pinion.flow.states import STRAY, stray
+
+from .devices import Answer, Computes
+from .plan import GIVEN, Plan
+from .store import packed
+from .tally import Tally
+
+# Values of all nodes that are held at the same time: 64 MB of integers.
+_HELD = 1 << 23
+
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+def measure(
+    plan: Plan, number: int, reference: Reference, device: Computes, words: Words | None = None
+) -> tuple[Tally, bytes | None]:
+    """Figures of a chunk, and its results where they are kept.
+
+    Parameters
+    ----------
+    words : the chunk's requests (n, words_in), None where they are drawn.
+    """
+    build = reference.build
+    if words is None:
+        words = plan.words(build, number)
+    start, _ = plan.span(number)
+    # A stream goes as a whole; else as many requests at a time as fit into memory.
+    step = len(words) if build.graph.states else max(1, _HELD // len(build.graph.nodes))
+    tally, kept = Tally(), list[Answer]()
+    device.begin()
+    for at in range(0, len(words), step):
+        part = words[at : at + step]
+        answer = device.run(part)
+        judge(tally, plan, reference, part, answer, start + at)
+        if plan.keep:
+            kept.append(answer)
+    return tally, _results(reference, kept) if plan.keep else None
+
+
+def judge(
+    tally: Tally, plan: Plan, reference: Reference, words: Words, answer: Answer, start: int
+) -> None:
+    """Add to a tally what requests (n, words_in), the first of index ``start``, came to."""
+    manifest = reference.build.manifest
+    home = manifest.budget_distribution
+    drawn = plan.distribution != GIVEN
+    times = stray(plan.distribution, home) if drawn else STRAY
+    nobody = np.zeros(len(words), dtype=np.bool_)
+    flags = nobody if answer.flags is None else answer.flags
+    undecided = reference.undecided(words, times) & ~flags
+    floats = reference.float_model(words)
+    error = np.abs(answer.values - floats)
+    good = ~(flags | undecided)
+    tally.count("requests", ~nobody, start)
+    tally.count("flagged", flags, start)
+    tally.count("undecided", undecided, start)
+    tally.count("judged", good, start)
+    if answer.bits is not None and not answer.exact:
+        expected, should = reference.expected(words)
+        differ = (answer.bits != expected).any(axis=1) | (flags != should)
+        tally.count(
+            "mismatches", differ if answer.broken is None else differ | answer.broken, start
+        )
+    indices = start + np.flatnonzero(good)
+    relative = reference.relative_errors(error, floats)
+    limit = largest_allowed(plan, reference, fixed=answer.bits is not None)
+    # Written so that NaN is wrong, and whatever is no finite number.
+    wrong = ~np.isfinite(error).all(axis=1)
+    for block, errors in relative.items():
+        tally.spread(block, errors[good], indices)
+        if limit is not None:
+            wrong |= ~(errors <= limit)
+    tally.count("wrong", wrong & good, start)
+    if has_budget(plan, reference, fixed=answer.bits is not None):
+        outside = ~(error <= reference.budget).all(axis=1)
+        tally.count("outside", outside & good, start)
+    tally.extremes((name for name, _ in reference.graph.outputs), error[good], indices)
+
+
+def largest_allowed(plan: Plan, reference: Reference, *, fixed: bool) -> float | None:
+    """The largest relative error that is right; None where nothing was promised or asked for.
+
+    Parameters
+    ----------
+    fixed : the device computes as the build does, so that its promises hold.
+    """
+    if plan.max_error is not None:
+        return plan.max_error
+    if not fixed or plan.distribution == GIVEN:
+        return None
+    return reference.build.manifest.promises[plan.distribution]
+
+
+def has_budget(plan: Plan, reference: Reference, *, fixed: bool) -> bool:
+    """Whether the build's error budget holds for the device and the states."""
+    return fixed and plan.distribution == reference.build.manifest.budget_distribution
+
+
+def _results(reference: Reference, answers: list[Answer]) -> bytes:
+    """Results as arrays by name, as a device gives them."""
+    manifest = reference.build.manifest
+    values = np.concatenate([answer.values for answer in answers])
+    if answers[0].bits is not None:
+        values = values.astype(np.float32)  # which they were
+    arrays, start = {}, 0
+    for array in manifest.outputs:
+        block = values[:, start : start + array.words]
+        arrays[array.name] = array.scatter(block.reshape(len(values), *array.record_shape))
+        start += array.words
+    flags = [answer.flags for answer in answers if answer.flags is not None]
+    if flags:
+        arrays["saturated"] = np.concatenate(flags)
+    return packed(arrays)

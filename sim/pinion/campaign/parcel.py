@@ -1,0 +1,105 @@
+"""Folders as bytes: how a build reaches workers that share no file system with anybody."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+from pinion.link.digests import DIGESTS, check_digests, read_digests
+
+from .errors import CampaignError
+
+_LEVEL = 6
+
+Files = Mapping[str, bytes]
+
+
+def pack(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """Files of a folder by path, compressed."""
+    return {name: zlib.compress((folder / name).read_bytes(), _LEVEL) for name in sorted(names)}
+
+
+def unpack(files: Files, folder: Path) -> None:
+    """Write files into a folder, which is there afterwards as a whole or not at all.
+
+    Raises
+    ------
+    CampaignError
+        A path leads out of the folder.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        for name, data in files.items():
+            inside = PurePosixPath(name)
+            if inside.is_absolute() or not inside.parts or ".." in inside.parts:
+                raise CampaignError(f"The file {name!r} is not in the folder that was sent.")
+            path = part / inside
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(zlib.decompress(data))
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(part, folder)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+@dataclass(frozen=True)
+class BuildParcel:
+    """A build folder on its way: all that ``pinion build`` wrote, and nothing else.
+
+    Members
+    -------
+    digest : SHA-256 of its ``digests.json``, which has those of all other files.
+    files : by path, compressed.
+    """
+
+    digest: str
+    files: Files
+
+    @classmethod
+    def of(cls, folder: Path) -> BuildParcel:
+        """Pack a build folder.
+
+        Raises
+        ------
+        pinion.link.ManifestError
+            A file of it is not as it was built.
+        """
+        check_digests(folder)
+        digest = sha256((folder / DIGESTS).read_bytes()).hexdigest()
+        return cls(digest, pack(folder, [DIGESTS, *read_digests(folder)]))
+
+    @property
+    def size(self) -> int:
+        """Bytes that travel."""
+        return sum(map(len, self.files.values()))
+
+    def unpack(self, place: Path) -> Path:
+        """The build folder below a place; what is there and whole is taken as it is.
+
+        Raises
+        ------
+        CampaignError, pinion.link.ManifestError
+            What arrived is not what was sent.
+        """
+        folder = place / self.digest
+        try:
+            if sha256((folder / DIGESTS).read_bytes()).hexdigest() == self.digest:
+                check_digests(folder)
+                return folder
+        except (OSError, ValueError):
+            pass  # none, or damaged
+        unpack(self.files, folder)
+        if sha256((folder / DIGESTS).read_bytes()).hexdigest() != self.digest:
+            raise CampaignError(
+                f"The build that arrived in '{folder}' is not {self.digest[:16]}..."
+            )
+        check_digests(folder)
+        return folder

@@ -1,0 +1,89 @@
+"""Points of a design space on Dask: each on a worker, its folder sent back as it was made.
+
+Workers share no file system with anybody: what an earlier sweep has finished of a point travels
+there, and what the worker makes of it travels back. So the folder of a sweep is the same whether
+its points were measured here or elsewhere, and an interrupted sweep goes on in either way.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, KilledWorker, as_completed, get_worker
+
+from pinion.cosim.explore import POINTS, Outcomes, Runner, measure_point, place_of, task_of
+from pinion.flow.explore import Measurements, Point
+from pinion.functions import FUNCTIONS
+
+from .cluster import check_workers
+from .errors import ClusterError
+from .parcel import Files, pack, unpack
+
+
+def on(client: Client) -> Runner:
+    """What runs the points of :func:`pinion.cosim.explore.explore` on a client's workers."""
+
+    def run(points: Sequence[Point], folder: Path, measure: Measurements) -> Outcomes:
+        for point in points:
+            if point.function not in FUNCTIONS:
+                raise ClusterError(
+                    f"The function '{point.function}' is one of your own, whose code is not on "
+                    "the workers: explore it on this machine, without --scheduler."
+                )
+        if not points:
+            return
+        check_workers(client)
+        waiting = {}
+        flow = as_completed(loop=client.loop)
+        for point in points:
+            place = place_of(point, folder)
+            future = client.submit(
+                measure_elsewhere,
+                task_of(point, Path(), measure),
+                point.key,
+                pack(place, _names(place)),
+                key=f"pinion-point-{point.key}-{id(flow)}",
+                pure=False,
+            )
+            waiting[future.key] = point
+            flow.add(future)
+        for future in flow:
+            point = waiting.pop(future.key)
+            try:
+                failure, files = future.result()
+            except KilledWorker:
+                yield point, "Every worker that tried it ended, perhaps for want of memory."
+                continue
+            except CancelledError:
+                raise ClusterError(
+                    f"The scheduler was lost; {len(points) - len(waiting) - 1} points are finished "
+                    f"and kept in '{folder}': the same command goes on."
+                ) from None
+            unpack(files, place_of(point, folder))
+            yield point, failure
+
+    return run
+
+
+def measure_elsewhere(task: tuple[Any, ...], key: str, files: Files) -> tuple[str | None, Files]:
+    """Measure what is missing at a point, inside a worker; its failure and its folder."""
+    model, function, options, _, measure = task
+    home = Path(tempfile.mkdtemp(dir=get_worker().local_directory, prefix="pinion-point-"))
+    try:
+        place = home / POINTS / key
+        if files:
+            unpack(files, place)
+        failure = measure_point(model, function, options, home, measure)
+        return failure, pack(place, _names(place))
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _names(place: Path) -> list[str]:
+    """Files of a point's folder."""
+    return [p.relative_to(place).as_posix() for p in place.rglob("*") if p.is_file()]

@@ -1,0 +1,128 @@
+"""The front door: ``import pinion.api as pinion``.
+
+Robots (:func:`load`), functions (:func:`row_of`, and the decorator :func:`function` for those of
+one's own), ways to compute them (:func:`backend`), and cores (:func:`build`, :func:`open_build`).
+The descriptions of arrays and the scalar functions that a function of one's own is written with
+are here too. Importing this needs NumPy alone; what a call needs besides, it says.
+"""
+
+from __future__ import annotations
+
+from pinion import installation
+from pinion.dynamics.scalar import (
+    absolute,
+    arctan2,
+    clamp,
+    cos,
+    hypot2,
+    less,
+    look_up,
+    maximum,
+    minimum,
+    reciprocal,
+    select,
+    sin,
+    sqrt,
+)
+from pinion.fixedpoint.piecewise import Piecewise
+from pinion.functions import (
+    Backend,
+    Block,
+    Function,
+    FunctionError,
+    InputError,
+    OwnFunction,
+    Quantity,
+    Result,
+    RowOptions,
+    State,
+    Uniform,
+    array,
+    row_of,
+    sample,
+    state,
+    uniform,
+)
+from pinion.functions.own import function
+from pinion.robot import Model, RobotError, RobotOptions, builtin_names, load
+
+from .backends import BackendOptions, CardBackend, CardOptions, FloatBackend, backend, open_float
+from .builds import BuildNotes, BuiltCore, build, open_build
+from .figures import (
+    Bitstream,
+    BuildReport,
+    ExportedCore,
+    NetlistCheck,
+    PromiseCheck,
+    Synthesis,
+    Verification,
+)
+
+__all__ = [
+    "ACCELERATION",
+    "EFFORT",
+    "POSITION",
+    "VELOCITY",
+    "Backend",
+    "BackendOptions",
+    "Bitstream",
+    "Block",
+    "BuildNotes",
+    "BuildReport",
+    "BuiltCore",
+    "CardBackend",
+    "CardOptions",
+    "ExportedCore",
+    "FloatBackend",
+    "Function",
+    "FunctionError",
+    "InputError",
+    "Model",
+    "NetlistCheck",
+    "OwnFunction",
+    "Piecewise",
+    "PromiseCheck",
+    "Quantity",
+    "Result",
+    "RobotError",
+    "RobotOptions",
+    "RowOptions",
+    "State",
+    "Synthesis",
+    "Uniform",
+    "Verification",
+    "__version__",
+    "absolute",
+    "arctan2",
+    "array",
+    "backend",
+    "build",
+    "builtin_names",
+    "clamp",
+    "cos",
+    "function",
+    "hypot2",
+    "less",
+    "load",
+    "look_up",
+    "maximum",
+    "minimum",
+    "open_build",
+    "open_float",
+    "reciprocal",
+    "row_of",
+    "sample",
+    "select",
+    "sin",
+    "sqrt",
+    "state",
+    "uniform",
+]
+
+POSITION = Quantity.POSITION
+VELOCITY = Quantity.VELOCITY
+ACCELERATION = Quantity.ACCELERATION
+EFFORT = Quantity.EFFORT
+
+__version__: str = installation.version()
+"""The version of the installed distribution."""

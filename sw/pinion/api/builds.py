@@ -1,0 +1,469 @@
+"""A build as one object: made, checked, counted, opened and exported by its methods."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pinion import driver, installation
+from pinion.driver import Device, DriverError
+from pinion.driver.queue import WINDOW
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
+from pinion.functions import FUNCTIONS, Function, opportunity_sentences, row_of, snapping_sentence
+from pinion.graph.progress import Advance, unheard
+from pinion.link import Manifest, ManifestError
+from pinion.link.build_files import MODEL
+from pinion.link.digests import check_digests
+from pinion.robot import (
+    Lock,
+    Model,
+    RobotOptions,
+    accepted_inertias,
+    coupled,
+    model_from_dict,
+    placeholder_sentences,
+)
+from pinion.robot.escaping import one_line
+from pinion.robot.html import html_table
+from pinion.robot.naming import check_names
+
+from .backends import both
+from .figures import (
+    Bitstream,
+    BuildReport,
+    ExportedCore,
+    NetlistCheck,
+    PromiseCheck,
+    Synthesis,
+    Verification,
+    frozen,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from pinion.flow.alternative import Alternative
+    from pinion.flow.by_task import Goal
+    from pinion.hls import Design
+
+Report = Callable[[str], None]
+
+CHOSEN = "Interval "
+"""How the build's report begins where it explains the interval that it has chosen."""
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildNotes:
+    """What is worth knowing of a build that was just made, in sentences; empty where there is none.
+
+    Members
+    -------
+    interval : why the interval was chosen.
+    inertias : inertias that were accepted because that was asked for.
+    clock : which clock it got in place of the one that was asked for.
+    speeds : what is assumed of joints without rated speeds.
+    gate : that errors are larger than asked for.
+    snapping : what exact right angles changed.
+    opportunities : what could be saved by a change of the robot's file.
+    alternative : what formats by signal would give; its figures are ``alternative_figures``.
+    """
+
+    interval: str = ""
+    inertias: tuple[str, ...] = ()
+    clock: str = ""
+    speeds: tuple[str, ...] = ()
+    gate: str = ""
+    snapping: str = ""
+    opportunities: tuple[str, ...] = ()
+    alternative: str = ""
+    alternative_figures: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of them, the most important first."""
+        alone = (self.gate, self.interval, self.clock)
+        found = (*alone, *self.inertias, *self.speeds, self.snapping, *self.opportunities)
+        return tuple(text for text in (*found, self.alternative) if text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltCore:
+    """A build folder, and what can be done with it.
+
+    Members
+    -------
+    folder : where it is.
+    manifest : the build in numbers; its hash is what a card confirms.
+    notes : what was worth knowing when it was made; empty where it was opened.
+    """
+
+    folder: Path
+    manifest: Manifest = field(repr=False)
+    notes: BuildNotes = field(default_factory=BuildNotes, repr=False)
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Self:
+        """Open a folder of ``pinion build``, all of whose files must be as they were built.
+
+        Raises
+        ------
+        pinion.link.ManifestError
+            When it is no build, or a file in it was changed.
+        """
+        place = Path(folder)
+        manifest = Manifest.read(place)
+        check_digests(place)
+        return cls(folder=place, manifest=manifest)
+
+    @cached_property
+    def model(self) -> Model:
+        """The robot that it was built for.
+
+        Raises
+        ------
+        pinion.link.ManifestError
+            When the folder's robot cannot be read.
+        """
+        path = self.folder / MODEL
+        try:
+            return check_names(model_from_dict(json.loads(path.read_text())))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ManifestError(
+                f"The build folder '{self.folder}' has no intact {MODEL} ({error}): build it again."
+            ) from None
+
+    def verify(
+        self,
+        *,
+        samples: int = 1000,
+        seed: int = 0,
+        distribution: str = "reference",
+        simulator: str = "compiled",
+        dsp48e2: bool = False,
+        bound: bool = False,
+        function: str | Function | None = None,
+        report: Report = _quiet,
+    ) -> Verification:
+        """Send random requests through the RTL and compare every answer, bit for bit.
+
+        Parameters
+        ----------
+        samples, seed, distribution : the requests.
+        simulator : ``compiled``, ``icarus`` or ``verilator``.
+        dsp48e2 : the explicit DSP48E2 blocks, by a model of them.
+        bound : beside the sampled errors a bound for every request of the distribution's box.
+        function : whose reference errors are relative to; else the build's own float graph. By name
+            its code is run.
+        report : called with a short line at each step.
+
+        Raises
+        ------
+        ValueError, RuntimeError
+            Subclasses with a sentence: no intact build, an unknown name, a tool that is missing.
+        """
+        bounded = _tools("pinion.cosim.bound", "verify_bounded")
+        figures = bounded(
+            self.folder,
+            samples=samples,
+            seed=seed,
+            distribution=distribution,
+            simulator=simulator,
+            dsp48e2=dsp48e2,
+            bound=bound,
+            function=None if function is None else row_of(function),
+            report=report,
+        )
+        return Verification.of(figures)
+
+    def verify_netlist(
+        self,
+        *,
+        samples: int = 200,
+        seed: int = 0,
+        arrays: Mapping[str, ArrayLike] | None = None,
+        report: Report = _quiet,
+    ) -> NetlistCheck:
+        """Compare what Yosys mapped to the ECP5 with the integers, on random requests or these."""
+        check = _tools("pinion.cosim.netlist", "check_netlist")
+        return NetlistCheck.of(check(self.folder, samples, seed=seed, arrays=arrays, report=report))
+
+    def verify_promises(
+        self, *, samples: int | None = None, seed: int = 0, report: Report = _quiet
+    ) -> PromiseCheck:
+        """Check what is promised for every distribution of states, by the integers alone."""
+        check = _tools("pinion.cosim.promises", "check_promises")
+        chosen = {} if samples is None else {"samples": samples}
+        return PromiseCheck.of(check(self.folder, seed=seed, report=report, **chosen))
+
+    def synth(self, *, report: Report = _quiet) -> Synthesis:
+        """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
+        return Synthesis.of(_tools("pinion.synthesis.synth", "synth")(self.folder, report=report))
+
+    def report(self) -> BuildReport:
+        """What is known of the build; a figure that was not measured for it is None."""
+        return BuildReport(figures=frozen(_report_of(self.folder)))
+
+    def open(
+        self,
+        device: str = "sim",
+        *,
+        chunk: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        timeout: float | None = None,
+        window: int = WINDOW,
+    ) -> Device:
+        """Open a card that holds the build; the options are those of :func:`pinion.driver.open`."""
+        return driver.open(
+            self.folder,
+            device=device,
+            chunk=chunk,
+            progress=progress,
+            timeout=timeout,
+            window=window,
+        )
+
+    def export(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        requests: int = 64,
+        name: str | None = None,
+        report: Report = _quiet,
+    ) -> ExportedCore:
+        """Write the core as a self-contained folder for other designs and tools.
+
+        Parameters
+        ----------
+        folder : to make; it may exist if it is empty.
+        requests : that its bench sends.
+        name : of the top module; robot and function where it is not given.
+        report : called with a short line at each step.
+        """
+        place = Path(folder)
+        write = _tools("pinion.cosim.vectors", "export_core")
+        figures = write(self.folder, place, requests=requests, name=name, report=report)
+        return ExportedCore(
+            name=figures["name"],
+            folder=place,
+            files=tuple(figures["files"]),
+            figures=frozen(figures),
+        )
+
+    def bitstream(
+        self,
+        *,
+        vivado: str | os.PathLike[str] | None = None,
+        seed: int | None = None,
+        report: Report = _quiet,
+    ) -> Bitstream:
+        """Make the bitstream of a build for a board.
+
+        Parameters
+        ----------
+        vivado : the program, where it is not on the PATH.
+        seed : another try at placing, of the open tools.
+        report : called with a short line at each step.
+        """
+        make = _tools("pinion.flow.bitstreams", "make_bitstream")
+        program = None if vivado is None else Path(vivado)
+        return Bitstream.of(make(self.folder, vivado=program, seed=seed, report=report))
+
+    def __repr__(self) -> str:
+        m = self.manifest
+        return one_line(
+            f"<BuiltCore {m.robot} {m.function} {m.formats} ii={m.ii}, {m.hash:016x}, "
+            f"in {str(self.folder)!r}>"
+        )
+
+    def _repr_html_(self) -> str:
+        m = self.manifest
+        rows = [
+            ("formats", m.formats),
+            ("interval", f"one result every {m.ii} cycles"),
+            ("latency", f"{m.latency_cycles} cycles, first beat in to last beat out"),
+            ("clock", f"{m.clock_mhz:g} MHz, assumed"),
+            ("multipliers, adders", f"{m.multipliers}, {m.adders}"),
+            ("words in, out", f"{m.words_in}, {m.words_out}"),
+            ("largest relative error promised", f"{m.max_error:g}"),
+            ("target", m.target),
+            ("folder", self.folder),
+            ("build", f"{m.hash:016x}"),
+        ]
+        title = f"{m.function} for {m.robot}"
+        return html_table(title, rows, note=" ".join(self.notes.sentences))
+
+
+def open_build(folder: str | os.PathLike[str]) -> BuiltCore:
+    """Open a folder of ``pinion build``; as :meth:`BuiltCore.read`."""
+    return BuiltCore.read(folder)
+
+
+def build(
+    robot: str | os.PathLike[str] | Model | None,
+    function: str | Function,
+    folder: str | os.PathLike[str],
+    *,
+    ii: int | None = 8,
+    formats: str | None = None,
+    max_error: float | None = None,
+    ranges: str | None = None,
+    objective: str = "area",
+    clusters: str = "none",
+    derivatives: str = "composite",
+    outputs: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
+    lock: Lock = (),
+    tip: str | None = None,
+    floating_base: bool = False,
+    accept_inertia: bool = False,
+    snap: bool = True,
+    target: str = "sim",
+    clock_mhz: float | None = None,
+    goal: Callable[[Model, Function], Goal] | None = None,
+    report: Report = _quiet,
+    advance: Advance = unheard,
+) -> BuiltCore:
+    """Build a core for a function of a robot: the options are those of ``pinion build``.
+
+    Parameters
+    ----------
+    robot : a built-in name, the path of a URDF or MJCF file, a model that was loaded, or None for a
+        function that takes no robot.
+    function : by name, ``module:function`` or ``file.py:function``, or as it is.
+    folder : the build folder to make; an earlier build there is replaced.
+    ii : cycles between results; None to choose, and the notes say why.
+    formats : ``q16.16`` or the like, ``auto`` for one a signal, ``auto18`` in words of 18 bits, the
+        path of a ``plan.toml``; None for the target's.
+    max_error : largest relative error of a result block; None for the formats' own.
+    ranges : with ``auto``, the states that the formats are made for.
+    objective : ``area``, ``latency`` or ``throughput``.
+    clusters : ``none``, or ``link`` for units of each link's own.
+    derivatives, outputs, joint_terms, friction_width : as of :class:`pinion.functions.RowOptions`.
+    lock, tip, floating_base, accept_inertia, snap : as of :class:`pinion.robot.RobotOptions`.
+    target : ``sim``, or a board.
+    clock_mhz : the core's clock; None for the target's. Nothing here confirms it.
+    goal : with ``auto``, what the formats are chosen for in place of a largest error, from robot
+        and function (:class:`pinion.flow.by_task.Goal`); ``pinion build --task`` makes one of a
+        task's file by ``pinion.control.tracking_loss.TrackingLoss``.
+    report : called with a short line at each step.
+    advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
+
+    Raises
+    ------
+    ValueError
+        Subclasses with a sentence, for everything that the caller can correct.
+    pinion.driver.DriverError
+        When what builds need is not installed.
+    """
+    place = Path(folder)
+    make = _tools("pinion.flow.build", "build")
+    compare = _tools("pinion.flow.alternative", "alternative")
+    gate = _tools("pinion.flow.promises", "gate_sentence")
+    terms: dict[str, Any] = {"joint_terms": joint_terms, "friction_width": friction_width}
+    # A file of the user's is run once.
+    made = row_of(function, **terms)
+    wanted = function if isinstance(function, str) and function in FUNCTIONS else made
+    reasons: list[str] = []
+    others: list[Alternative] = []
+
+    def compared(model: Model, computed: Function, design: Design) -> None:
+        if design.saved is None:
+            report("Estimating what formats by signal would give")
+            others.append(compare(model, computed, design))
+
+    def heard(text: str) -> None:
+        if ii is None and text.startswith(CHOSEN):
+            reasons.append(text)
+        report(text)
+
+    if not isinstance(robot, Model):
+        heard(f"Loading {'none' if robot is None else robot}")
+    model, as_read = both(robot, _asked(lock, tip, floating_base, accept_inertia, snap))
+    model, as_read = coupled(model), None if as_read is None else coupled(as_read)
+    computed = made
+    if isinstance(wanted, str):
+        computed = row_of(wanted, derivatives=derivatives, outputs=tuple(outputs), **terms)
+    manifest = make(
+        model,
+        wanted,
+        place,
+        ii=ii,
+        formats=formats,
+        max_error=max_error,
+        ranges=ranges,
+        objective=objective,
+        clusters=clusters,
+        target=target,
+        clock_mhz=clock_mhz,
+        derivatives=derivatives,
+        outputs=tuple(outputs),
+        as_read=as_read,
+        **terms,
+        goal=None if goal is None else goal(model, computed),
+        designed=compared,
+        report=heard,
+        advance=advance,
+    )
+    clock = ""
+    if clock_mhz is not None and abs(manifest.clock_mhz - clock_mhz) > 1e-3:
+        clock = (
+            f"A {target} makes no clock of {clock_mhz:g} MHz for the core: it is built for "
+            f"{manifest.clock_mhz:g} MHz, the nearest."
+        )
+    notes = BuildNotes(
+        interval=" ".join(reasons),
+        inertias=tuple(accepted_inertias(model)) if accept_inertia else (),
+        clock=clock,
+        speeds=tuple(placeholder_sentences(model)),
+        gate=gate(manifest) or "",
+        snapping=snapping_sentence(made.name, manifest.snapping) if manifest.snapping else "",
+        opportunities=tuple(opportunity_sentences(model, made)),
+        alternative=others[0].sentence(manifest.formats) if others else "",
+        alternative_figures=frozen(others[0].figures()) if others else None,
+    )
+    return BuiltCore(folder=place, manifest=manifest, notes=notes)
+
+
+def _asked(
+    lock: Lock, tip: str | None, floating_base: bool, accept_inertia: bool, snap: bool
+) -> RobotOptions:
+    return RobotOptions(
+        lock=lock,
+        tip=tip,
+        floating_base=floating_base,
+        accept_inertia=accept_inertia,
+        snap=snap,
+    )
+
+
+def _report_of(folder: Path) -> dict[str, Any]:
+    """What :mod:`pinion.report` knows of a build folder."""
+    from pinion.report import build_figures
+
+    return build_figures(folder)
+
+
+def _tools(module: str, name: str) -> Any:
+    """A function of a package that needs more than NumPy, imported when it is called for.
+
+    Raises
+    ------
+    pinion.driver.DriverError
+        When what it needs is not installed; the message says how to install it.
+    """
+    from importlib import import_module
+
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise DriverError(installation.missing_module(error) or str(error)) from error

@@ -1,0 +1,275 @@
+"""What the work on a build gives: frozen objects of figures, and how notebooks show them.
+
+Each has the figures that matter as typed members, and all of them, as the command line's ``--json``
+has them, under ``figures``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+from pinion.robot.html import html_table
+
+
+def frozen(value: Any) -> Any:
+    """JSON-able data that cannot be changed: mappings for reading only, tuples for lists."""
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: frozen(inner) for key, inner in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(frozen(inner) for inner in value)
+    return value
+
+
+def short(value: object) -> str:
+    """A figure in a few characters, a dash where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """RTL against integers, bit for bit, and integers against floats.
+
+    Members
+    -------
+    ok : everything holds that the build promises.
+    samples, seed, distribution, simulator : the requests, and what ran them.
+    mismatches : requests with any wrong bit.
+    flagged, undecided : requests that raised the flag; those whose comparisons rounding may turn.
+    wrong_unflagged : requests whose errors are too large and that raised no flag.
+    latency_cycles : from the first input beat to the last output beat, of the first request.
+    cycles_per_result : as measured.
+    rel_err_median, rel_err_p99, rel_err_max : relative errors by result block; None where no
+        request counts.
+    error_max : largest absolute error by result word, in its unit.
+    bound : by result word, what no error exceeds; empty unless it was asked for.
+    first_divergence : where the first wrong bit is, None without one.
+    figures : all of :func:`pinion.cosim.verify.verify`.
+    """
+
+    ok: bool
+    samples: int
+    seed: int
+    distribution: str
+    simulator: str
+    mismatches: int
+    flagged: int
+    undecided: int
+    wrong_unflagged: int
+    latency_cycles: int
+    cycles_per_result: float
+    rel_err_median: Mapping[str, float | None]
+    rel_err_p99: Mapping[str, float | None]
+    rel_err_max: Mapping[str, float | None]
+    error_max: Mapping[str, float | None]
+    bound: Mapping[str, float]
+    first_divergence: str | None
+    figures: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any]) -> Self:
+        """From what `verify` returns."""
+        kept = frozen({"undecided": 0, "bound": {}, **figures})
+        names = [name for name in cls.__dataclass_fields__ if name != "figures"]
+        return cls(**{name: kept[name] for name in names}, figures=frozen(figures))
+
+    def _repr_html_(self) -> str:
+        verdict = "every check holds" if self.ok else "a check FAILED"
+        rows = [
+            (name, short(median), short(self.rel_err_p99[name]), short(self.rel_err_max[name]))
+            for name, median in self.rel_err_median.items()
+        ]
+        return html_table(
+            f"{self.samples} {self.distribution} requests, {self.mismatches} mismatches, "
+            f"{self.flagged} flagged: {verdict}",
+            rows,
+            heads=("relative error", "median", "99 %", "largest"),
+            note=self.first_divergence or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetlistCheck:
+    """A mapped netlist against integers, bit for bit.
+
+    Members
+    -------
+    ok : every bit agrees.
+    requests, mismatches : how many ran, and how many have a wrong bit.
+    cells : LUT4 of the netlist.
+    figures : all of :func:`pinion.cosim.netlist.check_netlist`.
+    """
+
+    ok: bool
+    requests: int
+    mismatches: int
+    cells: int
+    figures: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any]) -> Self:
+        """From what `check_netlist` returns."""
+        names = ("ok", "requests", "mismatches", "cells")
+        return cls(**{name: figures[name] for name in names}, figures=frozen(figures))
+
+    def _repr_html_(self) -> str:
+        names = ("requests", "mismatches", "cells")
+        verdict = "every bit agrees" if self.ok else "the check FAILED"
+        return html_table(f"Netlist: {verdict}", [(name, getattr(self, name)) for name in names])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromiseCheck:
+    """What a build promises of its errors on every distribution, and what was found.
+
+    Members
+    -------
+    ok : every result that is neither flagged nor undecided is as exact as promised.
+    samples : requests of each distribution.
+    promises, largest : relative errors by distribution; None where no request counts.
+    figures : all of :func:`pinion.cosim.promises.check_promises`.
+    """
+
+    ok: bool
+    samples: int
+    promises: Mapping[str, float]
+    largest: Mapping[str, float | None]
+    figures: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any]) -> Self:
+        """From what `check_promises` returns."""
+        found = figures["distributions"]
+        return cls(
+            ok=figures["ok"],
+            samples=figures["samples"],
+            promises=frozen({name: one["promise"] for name, one in found.items()}),
+            largest=frozen({name: one["largest"] for name, one in found.items()}),
+            figures=frozen(figures),
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            f"{self.samples} requests of each distribution: "
+            + ("as promised" if self.ok else "a promise is BROKEN"),
+            [
+                (name, short(promise), short(self.largest[name]))
+                for name, promise in self.promises.items()
+            ],
+            heads=("states", "promised", "largest"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesis:
+    """What Yosys counts for a part, and an estimate of the clock; nothing was placed.
+
+    Members
+    -------
+    part, tool : for what, by what.
+    dsp, lut, ff, bram : DSP blocks, LUTs, flip-flops, block RAMs of 36 Kb.
+    lutram, srl : LUTs that are memory, not in ``lut``.
+    max_levels : longest path in cells.
+    timing : the estimate (:func:`pinion.synthesis.timing.estimate_timing`).
+    figures : all of :func:`pinion.synthesis.synth.synth`.
+    """
+
+    part: str
+    tool: str
+    dsp: int
+    lut: int
+    ff: int
+    bram: float
+    lutram: int
+    srl: int
+    max_levels: int
+    timing: Mapping[str, Any] = field(repr=False)
+    figures: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any]) -> Self:
+        """From what `synth` returns."""
+        kept = frozen(figures)
+        names = [name for name in cls.__dataclass_fields__ if name != "figures"]
+        return cls(**{name: kept[name] for name in names}, figures=kept)
+
+    def _repr_html_(self) -> str:
+        names = ("dsp", "lut", "lutram", "srl", "ff", "bram", "max_levels")
+        rows = [(name, short(getattr(self, name))) for name in names]
+        return html_table(f"Of a {self.part}", rows, note=str(self.figures["note"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedCore:
+    """A core as a folder that other designs and tools can use.
+
+    Members
+    -------
+    name : of the top module.
+    folder, files : where it is, and its paths.
+    figures : all of :func:`pinion.flow.export.export`.
+    """
+
+    name: str
+    folder: Path
+    files: tuple[str, ...]
+    figures: Mapping[str, Any] = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            f"{self.name} in {self.folder}", [(file,) for file in self.files], heads=("file",)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bitstream:
+    """A file that configures a board's FPGA, or none where timing is missed.
+
+    Members
+    -------
+    target : the board.
+    met : whether timing is met.
+    path : of the file, None without one.
+    figures : all of :func:`pinion.flow.bitstreams.make_bitstream`.
+    """
+
+    target: str
+    met: bool
+    path: Path | None
+    figures: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any]) -> Self:
+        """From what `make_bitstream` returns."""
+        file = figures["bitstream"]
+        return cls(
+            target=figures["target"],
+            met=bool(figures["met"]),
+            path=None if file is None else Path(file),
+            figures=frozen(figures),
+        )
+
+    def _repr_html_(self) -> str:
+        verdict = "timing is met" if self.met else "timing is MISSED"
+        return html_table(f"{self.target}: {verdict}", [("bitstream", self.path or "none")])
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildReport:
+    """What is known of a build: its manifest, what its board's tools found, its netlist's check.
+
+    Members
+    -------
+    figures : by name, None where a figure was not measured for this very build.
+    """
+
+    figures: Mapping[str, Any]
+
+    def _repr_html_(self) -> str:
+        rows = [(name, short(value)) for name, value in self.figures.items()]
+        return html_table(f"Build {self.figures['folder']}", rows)

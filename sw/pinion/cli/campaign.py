@@ -1,0 +1,185 @@
+"""``pinion campaign``: many states through a build, on many workers, resumed when interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pinion.report import Table
+
+from .again import again
+from .errors import CHECK_FAILED, UsageError, complain
+from .options import Folder, Json, Scheduler, Workers
+from .run import read_arrays
+from .terminal import out, pairs, put_json, say, show, steps
+
+if TYPE_CHECKING:
+    from pinion.campaign import Progress
+
+
+def command(
+    context: typer.Context,
+    folder: Folder,
+    *,
+    file: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Where every finished chunk is kept (SQLite)."
+        ),
+    ],
+    states: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many states to draw.")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", metavar="IN.npz", help="Request arrays, by name, in place of random ones."
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="rtl, integers, cpu, cuda, float or a card; cuda:0,cuda:1 is a worker each.",
+        ),
+    ] = "rtl",
+    distribution: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="States: reference, slow, rest, stress or beyond."),
+    ] = "reference",
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")] = 0,
+    chunk: Annotated[
+        int, typer.Option(min=1, metavar="N", help="States that a worker computes at a time.")
+    ] = 10_000,
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="Largest relative error that is right; else the build's promise."
+        ),
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Store the results as well, not only figures of them.")
+    ] = False,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    json: Json = False,
+) -> None:
+    """Send very many states through a build and sum up how exact it is.
+
+    The same command goes on where it was interrupted. Whatever was killed meanwhile, the figures
+    are those of an undisturbed run. Exit code 1 when a check fails.
+    """
+    if (states is None) == (source is None):
+        raise UsageError("Give either how many states to draw, --states, or requests by --input.")
+    if scheduler is not None and workers is not None:
+        raise UsageError(
+            f"The workers are those of the scheduler {scheduler}: leave --workers out."
+        )
+    if source is not None and (distribution, seed) != ("reference", 0):
+        raise UsageError(
+            f"The requests are those of {source}: leave --distribution and --seed out."
+        )
+    from pinion.campaign import campaign
+
+    with steps() as report:
+        finished = 0
+
+        def progress(now: Progress) -> None:
+            nonlocal finished
+            finished = now.done
+            report(progress_words(now))
+
+        try:
+            result = campaign(
+                folder,
+                file,
+                states=states,
+                device=device,
+                distribution=distribution,
+                seed=seed,
+                arrays=None if source is None else read_arrays(source),
+                chunk=chunk,
+                keep=keep,
+                max_error=max_error,
+                scheduler=scheduler,
+                workers=workers,
+                progress=progress,
+                report=report,
+            )
+        except KeyboardInterrupt:
+            complain(
+                f"Interrupted with {finished:,} states finished; they are kept in {file}. To go "
+                f"on: {again(context)}"
+            )
+            raise
+    if json:
+        put_json(result)
+    else:
+        _show(result, file)
+    if not result["ok"]:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def progress_words(now: Progress) -> str:
+    """How far a campaign is, how fast, and how long it takes."""
+    words = [
+        f"{now.done:,} of {now.states:,} states ({now.done / now.states:.0%})",
+        f"{now.rate:,.0f}/s",
+    ]
+    if now.remaining is not None:
+        words.append(f"{duration(now.remaining)} left")
+    words.append(f"{now.workers} workers")
+    if now.failed:
+        words.append(f"{now.failed} chunks failed")
+    return ", ".join(words)
+
+
+def duration(seconds: float) -> str:
+    """A time to read: ``42 s``, ``3:05 min`` or ``2:10 h``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d} min"
+    return f"{whole // 3600}:{whole % 3600 // 60:02d} h"
+
+
+def _show(result: Mapping[str, Any], file: Path) -> None:
+    run = result["run"]
+    rows = [
+        (name.replace("_", " "), result[name])
+        for name in (
+            *("robot", "function", "formats", "device", "distribution", "seed", "states"),
+            *("mismatches", "first_mismatch", "flagged", "undecided", "wrong", "first_wrong"),
+            *("wrong_above", "outside", "first_outside"),
+        )
+        if result[name] is not None
+    ]
+    out().print(pairs([*rows, ("seconds", run["seconds"]), ("kept in", str(file))]))
+    show(error_table(result))
+    for sentence in result["failures"].values():
+        complain(sentence)
+    say(f"Digest of these figures: {result['digest'][:16]}, with any workers and any interruption.")
+    say(
+        "Everything holds." if result["ok"] else "The check failed: see above.",
+        style="green" if result["ok"] else "bold red",
+    )
+
+
+def error_table(result: Mapping[str, Any]) -> Table:
+    """Relative errors by block."""
+    return Table(
+        columns=("Results", "Median", "99 %", "Largest", "Request"),
+        rows=[
+            (name, _bin(block["median"]), _bin(block["p99"]), block["max"], block["at"])
+            for name, block in result["relative"].items()
+        ],
+        note="Relative errors; medians and 99 % are known to the bin of 12.5 % that they are in.",
+    )
+
+
+def _bin(ends: tuple[float, float] | None) -> str | None:
+    return None if ends is None else f"{ends[0]:.2g} to {ends[1]:.2g}"

@@ -1,0 +1,254 @@
+"""How far long work is: percent, step and time left on a terminal, a line now and then in a pipe.
+
+There is one mechanism. Whoever works calls :class:`Steps` with a line where a step begins and,
+where it knows, with the share of the step that is done; or the function of :func:`counted` with
+how many of so many things are finished. A verb of the command line is wrapped in
+:func:`speaking`, which gives it the option ``--quiet``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from threading import Event, Lock, Thread
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import TimeElapsedColumn as Elapsed
+
+EVERY = 10.0
+"""Seconds between lines in a pipe, and for which a job stays silent there."""
+
+LEAST_SHARE, LEAST_SECONDS = 0.02, 2.0
+"""A share done and a time taken below which nothing is said of the time left."""
+
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="Nothing on standard error of how far the work is.")
+]
+
+# One value a call of a verb, and none outside: what a verb calls need not hand it on.
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Takes the steps of a job; called with a line where one begins.
+
+    Members
+    -------
+    begin : shows a step.
+    advance : shows the share of it that is done, from 0.0 to 1.0, for those who know it.
+    """
+
+    begin: Callable[[str], None]
+    advance: Callable[[float], None]
+
+    def __call__(self, text: str) -> None:
+        """Begin a step."""
+        self.begin(text)
+
+
+class Work:
+    """What is known of work under way.
+
+    Parameters
+    ----------
+    clock : seconds that only rise.
+    whole : a step is all of the work, so that the time left is that of the work.
+    """
+
+    def __init__(self, clock: Callable[[], float], *, whole: bool = False) -> None:
+        self._clock = clock
+        self._whole = whole
+        self._started = clock()
+        # In one piece, since one thread writes it and another reads it.
+        self._now: tuple[str, float, float | None] = ("Starting", self._started, None)
+
+    @property
+    def seconds(self) -> float:
+        """Since the work began."""
+        return self._clock() - self._started
+
+    @property
+    def share(self) -> float | None:
+        """Of the step that is done, None where nobody knows."""
+        return self._now[2]
+
+    def begin(self, text: str) -> None:
+        """A step begins."""
+        self._now = (text, self._clock(), None)
+
+    def advance(self, share: float, text: str | None = None) -> None:
+        """So much of the step is done; perhaps it is called something else by now."""
+        before, began, _ = self._now
+        self._now = (before if text is None else text, began, min(1.0, max(0.0, share)))
+
+    def left(self) -> float | None:
+        """An estimate of the seconds that the step still takes, as fast as it went until now."""
+        _, began, share = self._now
+        taken = self._clock() - began
+        if share is None or not LEAST_SHARE <= share < 1.0 or taken < LEAST_SECONDS:
+            return None
+        return taken * (1.0 - share) / share
+
+    def words(self) -> str:
+        """The step, percent, and the time left as an estimate."""
+        text, _, share = self._now
+        percent = "" if share is None else f": {share:.0%}"
+        left = self.left()
+        if left is None:
+            return f"{text}{percent}"
+        return f"{text}{percent}, {about(left)} left{'' if self._whole else ' in this step'}"
+
+
+def about(seconds: float) -> str:
+    """A time that is only estimated, in words."""
+    if seconds < 10.0:
+        return "a few seconds"
+    if seconds < 95.0:
+        return f"about {10 * round(seconds / 10)} s"
+    if seconds < 95.0 * 60.0:
+        return f"about {round(seconds / 60)} min"
+    return f"about {round(seconds / 3600)} h"
+
+
+@contextmanager
+def steps() -> Iterator[Steps]:
+    """Show the present step of a long job, with the time it has taken; yields the reporter."""
+    work = Work(time.monotonic)
+    with _shown(work) as changed:
+
+        def begin(text: str) -> None:
+            work.begin(text)
+            changed()
+
+        def advance(share: float) -> None:
+            work.advance(share)
+            changed()
+
+        yield Steps(begin, advance)
+
+
+@contextmanager
+def counted(text: str, *, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how much of a counted job is done; yields ``advance(count)``."""
+    work, finished = Work(time.monotonic, whole=True), 0
+
+    def advance(count: int) -> None:
+        nonlocal finished
+        finished += count
+        work.advance(finished / total if total else 1.0, f"{text}: {finished} of {total}")
+        changed()
+
+    with _shown(work, bar=True) as changed:
+        advance(0)
+        yield advance
+
+
+def speaking(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """A verb with the option ``--quiet``, under which it stays silent until its result."""
+    hints = get_type_hints(verb, include_extras=True)
+
+    @wraps(verb)
+    def spoken(*arguments: Any, quiet: bool = False, **options: Any) -> Any:
+        before = _QUIET.set(quiet)
+        try:
+            return verb(*arguments, **options)
+        finally:
+            _QUIET.reset(before)
+
+    signature = inspect.signature(verb)
+    parameters = [
+        p.replace(annotation=hints.get(name, p.annotation))
+        for name, p in signature.parameters.items()
+    ]
+    option = inspect.Parameter(
+        "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
+    )
+    # In front of --json, where that is the last.
+    at = len(parameters) - (bool(parameters) and parameters[-1].name == "json")
+    parameters.insert(at, option)
+    # What inspect, and with it Typer, reads.
+    vars(spoken)["__signature__"] = signature.replace(parameters=parameters)
+    spoken.__annotations__ = {**hints, "quiet": Quiet}
+    return spoken
+
+
+@contextmanager
+def _shown(work: Work, *, bar: bool = False) -> Iterator[Callable[[], None]]:
+    """Show work where somebody may look; yields what is called when it has changed."""
+    if _QUIET.get():
+        yield _nothing
+    elif sys.stderr.isatty():
+        with _terminal(work, bar) as changed:
+            yield changed
+    else:
+        with Lines(work) as lines:
+            yield lines.look
+
+
+def _nothing() -> None:
+    """For work that nobody watches."""
+
+
+@contextmanager
+def _terminal(work: Work, bar: bool) -> Iterator[Callable[[], None]]:
+    # Without markup: a step may hold a file's name.
+    columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
+    columns += [BarColumn()] * bar
+    with Progress(
+        *columns,
+        Elapsed(),
+        console=Console(stderr=True, highlight=False, emoji=False),
+        transient=True,
+    ) as progress:
+        task = progress.add_task(work.words(), total=1.0 if bar else None)
+
+        def changed() -> None:
+            progress.update(task, description=work.words(), completed=work.share or 0.0)
+
+        yield changed
+
+
+class Lines:
+    """Says in a line how far work is, every `EVERY` seconds, whether or not it has changed.
+
+    Used as a context manager; a thread looks at the clock in it.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._said = 0.0
+        self._lock = Lock()
+        self._ended = Event()
+        self._thread = Thread(target=self._watch, name="pinion-progress", daemon=True)
+
+    def look(self) -> None:
+        """Put a line on standard error if the last one is long ago."""
+        with self._lock:
+            seconds = self._work.seconds
+            if seconds - self._said < EVERY:
+                return
+            self._said = seconds
+        print(f"{seconds:5.0f} s  {self._work.words()}", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Lines:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        # Often enough that a line is late by little.
+        while not self._ended.wait(max(EVERY / 20.0, 0.05)):
+            self.look()

@@ -1,0 +1,51 @@
+"""Tasks of ``pinion build``: control measures, the flow chooses, and here the two are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pinion.flow.by_task import Goal
+    from pinion.functions import Function
+    from pinion.link import Manifest
+    from pinion.robot import Model
+
+
+def task_goal(path: Path, model: Model, row: Function, *, report: Callable[[str], None]) -> Goal:
+    """What a build's formats are chosen for, from a task's file.
+
+    Raises
+    ------
+    ValueError
+        Subclasses with a sentence: of the file, of the function, of the robot.
+    """
+    from pinion.control.task import read_task
+    from pinion.control.tracking_loss import TrackingLoss
+
+    task = read_task(path)
+    measure = TrackingLoss(model, row, task)
+    report(f"Tracking the task '{task.name}' with gradients in float64")
+    return measure.goal()
+
+
+def task_sentence(manifest: Manifest) -> str:
+    """What the task chose, what it costs and saves, and what it does not promise."""
+    found = manifest.tracking
+    what = (
+        f"Formats chosen by the task '{manifest.task['name']}': {found['wide']:g} x "
+        f"{found['narrow']:g} bits, about {found['blocks']:g} multiplier blocks and "
+        f"{found['bits']:g} bits of operands"
+    )
+    if "ordinary_blocks" in found:
+        what += (
+            f", where --max-error 1e-3 takes {found['ordinary_blocks']:g} and "
+            f"{found['ordinary_bits']:g} (estimates)"
+        )
+    return (
+        f"{what}. The tip's RMS error in the task is {found['float64_rms_mm']:.3g} mm in float64, "
+        f"and differs by {found['found']:.2%} with the core; by {found['held_out']:.2%} at most on "
+        f"motions that the search had not seen. This is no core of small errors: a single result "
+        f"may be off by {manifest.max_error:g} of its block's largest word."
+    )

@@ -1,0 +1,106 @@
+r"""Second derivatives of forward dynamics, contracted with a vector, by implicit differentiation.
+
+Along ``rnea(q, qd, FD(q, qd, tau)) = tau`` all derivatives are those of tau. The second ones, with
+``lambda = M^-1 weights``, H for the Hessian blocks of ``lambda^T rnea`` at ``qdd = FD(q, qd, tau)``
+(:mod:`.rnea_second_derivatives`), N for its block by q and qdd, and Fq, Fv for the gradient, give
+those of ``weights^T FD``:
+
+    by q, q    - (Hqq + N Fq + (N Fq)^T)      by q, qd     - (Hqv + N Fv)
+    by qd, qd  - Hvv                          by q, tau    - N M^-1
+
+and the rest is zero: qdd is affine in tau, with M^-1, which depends on q alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pinion.dynamics.crba import empty_square
+from pinion.dynamics.fd_derivatives import fd_derivatives_scalars
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
+from pinion.dynamics.ltdl import by_velocity
+from pinion.dynamics.rnea import Region, no_region
+from pinion.dynamics.rnea_second_derivatives import rnea_second_derivatives_scalars
+from pinion.dynamics.scalar import Scalar, add, mul, sub
+from pinion.robot.model import Model
+
+Rows = list[list[Scalar]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForwardSecondDerivatives:
+    """The blocks of the Hessian of a weighted sum of accelerations, each (nv, nv).
+
+    Members
+    -------
+    q_q, qd_qd : by positions, and by rates, twice: symmetric.
+    q_qd, q_tau : entry ``[i][j]`` is by ``q_i`` and by ``qd_j``, or ``tau_j``.
+    """
+
+    q_q: Rows
+    q_qd: Rows
+    qd_qd: Rows
+    q_tau: Rows
+
+
+def fd_second_derivatives_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    weights: Sequence[Scalar],
+    region: Region = no_region,
+    *,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
+) -> ForwardSecondDerivatives:
+    """Return the second derivatives of ``weights^T FD(q, qd, tau)``, over any scalar.
+
+    Arguments
+    ---------
+    q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and efforts [N m | N].
+    weights : (nv,) scalars, one for each acceleration.
+    region, joint_terms, friction_width : as for
+        :func:`.rnea_second_derivatives.rnea_second_derivatives_scalars`; passes are those of the
+        algorithms used, ``solve`` among them.
+
+    Raises
+    ------
+    DynamicsError : a joint has several positions or velocities.
+    """
+    n, at_body = model.nv, by_velocity(model, region)
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    first = fd_derivatives_scalars(model, q, qd, tau, region=region, **terms)
+    multipliers: list[Scalar] = []
+    for i in range(n):
+        with at_body("solve", i + 1):
+            multipliers.append(_sum(first.minv[i], list(weights)))
+    H = rnea_second_derivatives_scalars(model, q, qd, first.qdd, multipliers, region, **terms)
+    q_q, q_qd, qd_qd, q_tau = (empty_square(n) for _ in range(4))
+    turned: Rows = []
+    for i in range(n):
+        with at_body("solve", i + 1):
+            row = H.q_qdd[i]
+            turned.append([_sum(row, _column(first.dqdd_dq, j)) for j in range(n)])
+            for j in range(n):
+                moved = add(H.q_qd[i][j], _sum(row, _column(first.dqdd_dqd, j)))
+                q_qd[i][j] = sub(0.0, moved)
+                q_tau[i][j] = sub(0.0, _sum(row, first.minv[j]))
+            for j in range(i + 1):
+                both = add(turned[i][j], turned[j][i])
+                q_q[i][j] = q_q[j][i] = sub(0.0, add(H.q_q[i][j], both))
+                qd_qd[i][j] = qd_qd[j][i] = sub(0.0, H.qd_qd[i][j])
+    return ForwardSecondDerivatives(q_q=q_q, q_qd=q_qd, qd_qd=qd_qd, q_tau=q_tau)
+
+
+def _sum(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
+    total: Scalar = 0.0
+    for x, y in zip(a, b, strict=True):
+        total = add(total, mul(x, y))
+    return total
+
+
+def _column(rows: Rows, j: int) -> list[Scalar]:
+    return [row[j] for row in rows]

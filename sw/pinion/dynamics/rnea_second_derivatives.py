@@ -1,0 +1,369 @@
+r"""Second derivatives of inverse dynamics, contracted with a vector, in closed form.
+
+What differential dynamic programming needs of them is not the tensors but the Hessian of one
+number, ``s = weights^T rnea(q, qd, qdd)``. With mu for the velocity of each point when the joints
+move at the rates ``weights``, s is the sum over points of ``m mu . a``: a power (compare Singh,
+Russell, Wensing, "On Second-Order Derivatives of Rigid-Body Dynamics: Theory & Implementation",
+2023, who have the tensors, and Nganga and Wensing, "Accelerating Second-Order Differential Dynamic
+Programming for Rigid-Body Systems", 2021, for that power). It costs O(n d) with d for the depth.
+
+**The first derivative.** As in :mod:`.rnea_derivatives`, a change of ``q_k`` changes nothing but
+how the subtree of joint k is carried: its points' accelerations by the column (dw, dal, da), and
+mu by the rigid motion ``D_k = mu x S_k``. So with F for the net force on the subtree, W(column)
+for the wrench a column asks of it, and ``R = (g_w, g_al, g_a)`` for what mu reads of a column,
+
+    ds/dq_k = D_k . F + R . col_k        ds/dqd_k = R . col_k'        ds/dqdd_k = S_k . (g_al, g_a)
+
+where ``g_a = sum m mu``, ``g_al = sum m r x mu`` and ``g_w = 2 sum m rdot x mu``.
+
+**The second.** A change of joint j on the way from k to the base (or k itself), with its column
+(dw, dal, da) brought to body k and its rigid motion D, changes
+
+    F by W(column)     D_k by D x S_k     R . c by D . W(c)     rdot by dw x r
+    col_k  by ( dw x s_w,  dal x s_w + 2 dw x (w x s_w),  dal x s_v + 2 dw x (w x s_v) + da x s_w )
+    col_k' by ( 0,  2 dw x s_w,  2 dw x s_v )
+
+and the change of rdot is a bilinear form of both columns' dw, ``- dw^T Y dw_k`` with ``Y = 2
+(tr(Z) 1 - Z)`` and ``Z = sum m mu r^T``. All of it is linear in (dw, dal, da) and in D: for each k
+a row and a wrench, which are carried rootwards as in the gradient, where column and D are sparse.
+Y is carried as :mod:`.composite` carries Q, but mu does not change with the origin.
+
+That j = k follows the same lines needs a joint of one position: revolute, prismatic or helical.
+Second derivatives by the tangents of one that has several depend on the order of its axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pinion.dynamics.axis import (
+    Axis,
+    axes,
+    axis_cross_force,
+    axis_effort,
+    axis_motion,
+    cross_axis,
+    plus_axis,
+    plus_axis_cross_force,
+)
+from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics.composite import (
+    Composite,
+    Coriolis,
+    Drift,
+    composite_to_parent,
+    coriolis_to_parent,
+    joined,
+    joined_coriolis,
+    own_composite,
+    own_coriolis,
+    rank_one,
+)
+from pinion.dynamics.coupled import coupling_of
+from pinion.dynamics.crba import empty_square
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
+from pinion.dynamics.rnea import BodyState, Region, forward_pass, no_region
+from pinion.dynamics.rnea_derivatives import (
+    Column,
+    Row,
+    columns,
+    joint_drift,
+    row_to_parent,
+    wrench,
+)
+from pinion.dynamics.scalar import Scalar, add, mul
+from pinion.dynamics.spatial import (
+    NOTHING,
+    ZERO,
+    JointTransform,
+    Matrix,
+    Spatial,
+    Vector,
+    cross,
+    dot,
+    plus,
+    vadd,
+    vsub,
+)
+from pinion.dynamics.tensor import NO_MATRIX, matrix_sum, matrix_to_parent, times
+from pinion.robot.model import Inertia, Model
+
+Rows = list[list[Scalar]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondDerivatives:
+    """The blocks of the Hessian of a weighted sum of efforts, each (nv, nv).
+
+    Members
+    -------
+    q_q, qd_qd : by positions, and by rates, twice: symmetric.
+    q_qd, q_qdd : entry ``[i][j]`` is by ``q_i`` and by ``qd_j``, or ``qdd_j``.
+    """
+
+    q_q: Rows
+    q_qd: Rows
+    qd_qd: Rows
+    q_qdd: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighed:
+    """How a subtree answers to the motion mu, about a frame's origin in its coordinates.
+
+    Members
+    -------
+    row : what mu reads of a column (R above).
+    Y : (3, 3) ``2 (tr(Z) 1 - Z)`` [kg m^2/s for rates].
+    """
+
+    row: Row
+    Y: Matrix
+
+
+_NO_WEIGHT = Weighed(row=Row(g_w=ZERO, g_al=ZERO, g_a=ZERO), Y=NO_MATRIX)
+
+
+def own_weighed(inertia: Inertia, w: Vector, mu: Spatial) -> Weighed:
+    """Return it for one body that turns by w and moves by mu = [angular; linear]."""
+    Y = matrix_sum(own_coriolis(inertia, mu[0]).Q, rank_one(vadd(mu[1], mu[1]), inertia.h))
+    return Weighed(row=row_of(mu, own_composite(inertia), own_coriolis(inertia, w)), Y=Y)
+
+
+def row_of(motion: Spatial, inertia: Composite, coriolis: Coriolis) -> Row:
+    """Return what a rigid motion of a subtree reads of a column."""
+    g_al, g_a = inertia.times(*motion)
+    return Row(g_w=coriolis.row(*motion), g_al=g_al, g_a=g_a)
+
+
+def joined_weighed(a: Weighed, b: Weighed) -> Weighed:
+    """Return it for two sets of bodies about the same origin."""
+    return Weighed(row=sum_of_rows(a.row, b.row), Y=matrix_sum(a.Y, b.Y))
+
+
+def sum_of_rows(a: Row, b: Row) -> Row:
+    """Return a row that reads the sum of what two read."""
+    return Row(g_w=vadd(a.g_w, b.g_w), g_al=vadd(a.g_al, b.g_al), g_a=vadd(a.g_a, b.g_a))
+
+
+def weighed_to_parent(X: JointTransform, drift: Drift, weighed: Weighed) -> Weighed:
+    """Return a child's about the parent's origin, in the parent's coordinates.
+
+    Points at r stand at ``r + d`` there, and Z gains ``sum m mu d^T``.
+    """
+    row = row_to_parent(X, drift, weighed.row)
+    g_a = weighed.row.g_a
+    slid = matrix_sum(weighed.Y, rank_one(vadd(g_a, g_a), X.shift))
+    placed = matrix_to_parent(X, slid)
+    twice = vadd(row.g_a, row.g_a)
+    return Weighed(row=row, Y=matrix_sum(placed, rank_one(twice, X.tree.r)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """What the derivative by one joint's variable reads of a change by a joint nearer the base.
+
+    Members
+    -------
+    row : of the change's column; None where there is nothing of it to read.
+    spin : (3,) of the column's dw alone.
+    force : of its rigid motion D.
+    """
+
+    force: Spatial
+    row: Row | None = None
+    spin: Vector = ZERO
+
+    def carried(self, X: JointTransform, drift: Drift) -> Reader:
+        """Return the same in the parent's coordinates."""
+        return Reader(
+            force=X.force_to_parent(*self.force),
+            row=None if self.row is None else row_to_parent(X, drift, self.row),
+            spin=X.to_parent(self.spin),
+        )
+
+    def of_column(self, column: Column) -> Scalar:
+        """Return what it reads of a column."""
+        spun = dot(column.dw, self.spin)
+        return spun if self.row is None else add(self.row.times(column), spun)
+
+    def of_motion(self, motion: Spatial) -> Scalar:
+        """Return what it reads of a rigid motion."""
+        return add(dot(motion[0], self.force[0]), dot(motion[1], self.force[1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointColumns:
+    """What a joint's variables change, in its body's coordinates.
+
+    Members
+    -------
+    axis : the joint's.
+    by_q, by_qd : columns.
+    D : how mu changes with the position, ``mu x S``.
+    """
+
+    axis: Axis
+    by_q: Column
+    by_qd: Column
+    D: Spatial
+
+
+def readers(
+    joint: JointColumns,
+    w: Vector,
+    inertia: Composite,
+    coriolis: Coriolis,
+    weighed: Weighed,
+    net: Spatial,
+) -> tuple[Reader, Reader, Reader]:
+    """Return what the derivatives by a joint's position, rate and acceleration read.
+
+    ``w`` is the angular velocity of its body, the others are of its subtree.
+    """
+    axis, R = joint.axis, weighed.row
+    angular, linear = axis_motion(axis, 1.0)
+    rigid = axis_cross_force(axis, (R.g_al, R.g_a))
+    # Products with w x s twice: of the part that turns and of the part that shifts.
+    turned, shifted = cross(w, angular), cross(w, linear)
+    spin = vadd(cross(turned, R.g_al), cross(shifted, R.g_a))
+    spin = vadd(vadd(spin, spin), cross(angular, R.g_w))
+    spin = vsub(spin, times(weighed.Y, joint.by_q.dw))
+    own = row_of(joint.D, inertia, coriolis)
+    moved = Row(g_w=spin, g_al=rigid[0], g_a=rigid[1])
+    force = wrench(joint.by_q, inertia, coriolis)
+    by_q = Reader(row=sum_of_rows(own, moved), force=plus_axis_cross_force(axis, force, net))
+    by_qd = Reader(
+        spin=vsub(vadd(rigid[0], rigid[0]), times(weighed.Y, joint.by_qd.dw)),
+        force=wrench(joint.by_qd, inertia, coriolis),
+    )
+    return by_q, by_qd, Reader(force=inertia.times(angular, linear))
+
+
+def rnea_second_derivatives_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    weights: Sequence[Scalar],
+    region: Region = no_region,
+    *,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
+) -> SecondDerivatives:
+    """Return the second derivatives of ``weights^T rnea(q, qd, qdd)``, over any scalar.
+
+    Arguments
+    ---------
+    q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
+    weights : (nv,) scalars, one for each effort; with those of rates [rad/s | m/s] the sum is a
+        power [W].
+    region : as for :func:`.rnea.rnea_scalars`; the passes are ``forward``, ``backward`` and
+        ``column``.
+    joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`; of them friction alone has
+        second derivatives.
+
+    Raises
+    ------
+    DynamicsError : a joint has several positions or velocities.
+    """
+    if model.coupled:
+        tied = coupling_of(model, region)
+        every = tied.positions(q), tied.rates(qd), tied.rates(qdd), tied.rates(weights)
+        terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+        found = rnea_second_derivatives_scalars(tied.model, *every, region, **terms_of)
+        return SecondDerivatives(
+            q_q=tied.square(found.q_q, symmetric=True),
+            q_qd=tied.square(found.q_qd),
+            qd_qd=tied.square(found.qd_qd, symmetric=True),
+            q_qdd=tied.square(found.q_qdd),
+        )
+    check_one_axis(model)
+    bodies = model.bodies
+    states = forward_pass(model, q, qd, qdd, None, region)
+    motions, drifts, coriolis, joints = _moved(model, states, qd, weights, region)
+    nets = [state.f for state in states]
+    inertias = [own_composite(body.inertia) for body in bodies]
+    weighed = [_NO_WEIGHT] * len(bodies)
+    q_q, q_qd, qd_qd, q_qdd = (empty_square(model.nv) for _ in range(4))
+    terms = joint_terms_of(model, joint_terms, friction_width)
+    for k in reversed(range(len(bodies))):
+        body, X, w = bodies[k], states[k].X, states[k].motion.w
+        with region("backward", k + 1):
+            weighed[k] = joined_weighed(own_weighed(body.inertia, w, motions[k]), weighed[k])
+        with region("column", k + 1):
+            found_by = readers(joints[k], w, inertias[k], coriolis[k], weighed[k], nets[k])
+            by_q, by_qd, by_qdd = found_by
+            j = k
+            while True:
+                above = joints[j]
+                row = by_q.row
+                assert row is not None
+                moved = add(by_q.of_column(above.by_q), by_q.of_motion(above.D))
+                q_q[k][j] = q_q[j][k] = moved
+                qd_qd[k][j] = qd_qd[j][k] = by_qd.of_column(above.by_qd)
+                q_qd[k][j] = by_q.of_column(above.by_qd)
+                q_qdd[k][j] = axis_effort(above.axis, (row.g_al, row.g_a))
+                if j != k:
+                    q_qd[j][k] = add(by_qd.of_column(above.by_q), by_qd.of_motion(above.D))
+                    q_qdd[j][k] = by_qdd.of_motion(above.D)
+                if bodies[j].parent < 0:
+                    break
+                by_q, by_qd, by_qdd = (
+                    reader.carried(states[j].X, drifts[j]) for reader in (by_q, by_qd, by_qdd)
+                )
+                j = bodies[j].parent
+            if terms.friction[k] != 0.0:
+                bent = mul(weights[k], terms.curvature(k, qd))
+                qd_qd[k][k] = add(qd_qd[k][k], bent)
+        if body.parent >= 0:
+            above_k = body.parent
+            with region("backward", k + 1):
+                turned = coriolis_to_parent(X, drifts[k], inertias[k], coriolis[k])
+                coriolis[above_k] = joined_coriolis(coriolis[above_k], turned)
+                inertias[above_k] = joined(inertias[above_k], composite_to_parent(X, inertias[k]))
+                carried = weighed_to_parent(X, drifts[k], weighed[k])
+                weighed[above_k] = joined_weighed(weighed[above_k], carried)
+                nets[above_k] = plus(nets[above_k], X.force_to_parent(*nets[k]))
+    return SecondDerivatives(q_q=q_q, q_qd=q_qd, qd_qd=qd_qd, q_qdd=q_qdd)
+
+
+def _moved(
+    model: Model,
+    states: Sequence[BodyState],
+    qd: Sequence[Scalar],
+    weights: Sequence[Scalar],
+    region: Region,
+) -> tuple[list[Spatial], list[Drift], list[Coriolis], list[JointColumns]]:
+    """Return for each body mu, drifts and its own Coriolis terms, and its joint's columns."""
+    motions: list[Spatial] = []
+    drifts: list[Drift] = []
+    coriolis: list[Coriolis] = []
+    joints: list[JointColumns] = []
+    for i, (body, state) in enumerate(zip(model.bodies, states, strict=True)):
+        with region("forward", i + 1):
+            (axis,) = axes(body.joint)
+            root = body.parent < 0
+            before = NOTHING if root else state.X.motion_to_child(*motions[body.parent])
+            motions.append(plus_axis(axis, before, weights[i]))
+            parent_w = ZERO if root else states[body.parent].motion.w
+            drifts.append(joint_drift(body.joint, state, parent_w, qd[i : i + 1]))
+            coriolis.append(own_coriolis(body.inertia, state.motion.w))
+            ((by_q, by_qd),) = columns(body.joint, state.motion, state.before, qd[i : i + 1])
+            D = cross_axis(axis, before, 1.0)
+            joints.append(JointColumns(axis=axis, by_q=by_q, by_qd=by_qd, D=D))
+    return motions, drifts, coriolis, joints
+
+
+def check_one_axis(model: Model) -> None:
+    """Raise for a robot with a joint that has several positions or velocities."""
+    for body in model.bodies:
+        kind = body.joint.kind
+        if kind.nq != 1 or kind.nv != 1:
+            raise DynamicsError(
+                f"The joint {body.joint.name!r} of {model.name!r} is {kind.value}, with {kind.nq} "
+                f"positions and {kind.nv} velocities, and second derivatives are by the positions "
+                "of joints that have one: load the robot on a fixed base, without such joints."
+            )

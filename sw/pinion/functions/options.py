@@ -1,0 +1,23 @@
+"""What may be chosen of a row, wherever one is asked for by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+
+class RowOptions(TypedDict, total=False):
+    """Options of a row, as :func:`pinion.functions.function` takes them.
+
+    Members
+    -------
+    derivatives : ``composite`` or ``column``, for functions that contain a gradient.
+    outputs : results that come only when they are asked for.
+    joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
+    friction_width : rate within which friction changes sign smoothly [rad/s | m/s].
+    """
+
+    derivatives: str
+    outputs: Sequence[str]
+    joint_terms: bool | Sequence[str]
+    friction_width: float

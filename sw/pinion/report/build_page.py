@@ -1,0 +1,225 @@
+"""The page of ``pinion report``: builds as one HTML file that needs nothing else.
+
+A policy in its head forbids every request to a network and every script but the page's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from pinion import installation
+
+from .builds import columns_of_builds
+from .html import element, html_table, script_json, text
+from .pictures import ReportError
+from .sections import SECTIONS, summary
+from .table import Table
+
+MOST_BYTES = 2_000_000
+"""Of a page that is not too large to be opened at once."""
+
+LABELS = (
+    ("counted", "of the build's own files: operations, cycles, units, bits, bytes, digests"),
+    ("simulated", "by the exact integer model, which the RTL equals bit for bit"),
+    ("estimated", "by Yosys and tables of delays; nothing was placed or routed"),
+    ("model", "computed from equations and others' figures, docs/link.md"),
+)
+
+
+def build_page(builds: Sequence[Mapping[str, Any]]) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    builds : at least one, of :func:`pinion.report.build_data.build_data`.
+    """
+    style, script = (_asset(name) for name in ("page.css", "page.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    first = builds[0]["manifest"]
+    title = f"{first['function']} for {first['robot']}"
+    if len(builds) > 1:
+        title += f" and {len(builds) - 1} more"
+    head = (
+        '<meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{text(policy)}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{text(title)} - Pinion</title><style>{style}</style>"
+    )
+    labels = "".join(
+        element("li", {}, element("span", {"class": f"label {name}"}, text(name)) + " " + text(doc))
+        for name, doc in LABELS
+    )
+    top = element(
+        "header",
+        {},
+        element("p", {"class": "brand"}, "Pinion build report")
+        + element(
+            "p",
+            {"class": "warning"},
+            "<strong>Nothing on this page ran on hardware.</strong> Each figure says what it is:",
+        )
+        + element("ul", {"class": "labels"}, labels),
+    )
+    body = [top]
+    if len(builds) > 1:
+        body += [_side_by_side(builds), _tabs(builds)]
+    body += [_build(k, one, single=len(builds) == 1) for k, one in enumerate(builds)]
+    foot = f"Made by Pinion {text(installation.version())} from build folders; no network is used."
+    body.append(element("footer", {}, element("p", {}, foot)))
+    data = script_json({"builds": [_script_data(one) for one in builds]})
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>'
+        + "\n".join(body)
+        + f'\n<script type="application/json" id="data">{data}</script>'
+        + f"\n<script>{script}</script></body></html>\n"
+    )
+
+
+def check_page_path(path: Path, *, force: bool = False) -> None:
+    """Whether a page can go there.
+
+    Raises
+    ------
+    ReportError : the file exists and ``force`` is not given, or is a folder, or has no folder.
+    """
+    if path.is_dir():
+        raise ReportError(f"'{path}' is a folder: give a file for the page.")
+    if path.exists() and not force:
+        raise ReportError(f"'{path}' exists: give another file, or replace it with --force.")
+    if not path.parent.is_dir():
+        raise ReportError(f"There is no folder '{path.parent}' for the page: make it first.")
+
+
+def write_page(path: Path, page: str, *, force: bool = False) -> None:
+    """Write a page as a whole or not at all.
+
+    Raises
+    ------
+    ReportError : as `check_page_path`.
+    """
+    check_page_path(path, force=force)
+    with NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.name}-", delete=False, encoding="utf-8"
+    ) as part:
+        try:
+            part.write(page)
+            part.close()
+            os.chmod(part.name, 0o644)
+            os.replace(part.name, path)
+        except BaseException:
+            Path(part.name).unlink(missing_ok=True)
+            raise
+
+
+def _asset(name: str) -> str:
+    return (files("pinion.report") / "assets" / name).read_text(encoding="utf-8").strip()
+
+
+def _side_by_side(builds: Sequence[Mapping[str, Any]]) -> str:
+    names, rows = columns_of_builds([one["row"] for one in builds])
+    more: dict[str, list[object]] = {
+        "words in, out": [f"{m['words_in']}, {m['words_out']}" for m in _manifests(builds)],
+        "products": [m["ops"]["mul"] + m["ops"]["mul_const"] for m in _manifests(builds)],
+        "additions": [m["ops"]["add"] for m in _manifests(builds)],
+        "multipliers": [m["multipliers"] for m in _manifests(builds)],
+        "adders": [m["adders"] for m in _manifests(builds)],
+        "words of storage": [m["registers"] for m in _manifests(builds)],
+        "largest error promised": [
+            m.get("promises", {}).get(m["budget_distribution"]) for m in _manifests(builds)
+        ],
+    }
+    for key, name in (("dsp", "DSP, counted by Yosys"), ("lut", "LUT, counted by Yosys")):
+        more[name] = [one["resources"] and one["resources"][key] for one in builds]
+    lines = [*rows, *((name, *values) for name, values in more.items())]
+    known = [line for line in lines if any(value is not None for value in line[1:])]
+    made = Table(columns=("", *names), rows=known)
+    heading = element("h2", {}, "Builds side by side")
+    return element("section", {"class": "card compare"}, heading + html_table(made))
+
+
+def _manifests(builds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [one["manifest"] for one in builds]
+
+
+def _tabs(builds: Sequence[Mapping[str, Any]]) -> str:
+    tabs = "".join(
+        element(
+            "button",
+            {
+                **{"role": "tab", "id": f"tab{k}", "aria-controls": f"build{k}"},
+                "aria-selected": "true" if k == 0 else "false",
+                "tabindex": 0 if k == 0 else -1,
+            },
+            text(f"{k + 1}. {one['folder']}"),
+        )
+        for k, one in enumerate(builds)
+    )
+    return element("div", {"class": "tabs", "role": "tablist", "aria-label": "Builds"}, tabs)
+
+
+def _build(k: int, one: Mapping[str, Any], *, single: bool) -> str:
+    parts, links = [], []
+    for name, title, label, make in SECTIONS:
+        mark = "".join(
+            element("span", {"class": f"label {word}"}, word) for word in label.split(", ") if word
+        )
+        heading = element("h2", {}, text(title) + " " + mark)
+        place = f"b{k}-{name}"
+        links.append(element("a", {"href": f"#{place}"}, text(title)))
+        parts.append(element("section", {"class": "card", "id": place}, heading + make(one, k)))
+    inner = summary(one) + element(
+        "nav", {"aria-label": "Sections of this build"}, "".join(links)
+    ) + element("div", {"class": "sections"}, "".join(parts))  # fmt: skip
+    role = {} if single else {"role": "tabpanel", "aria-labelledby": f"tab{k}"}
+    return element(
+        "main" if single else "div", {"class": "build", "id": f"build{k}", **role}, inner
+    )
+
+
+def _script_data(one: Mapping[str, Any]) -> dict[str, Any]:
+    """What the script draws, and the figures that the page shows as text."""
+    schedule, manifest = one["schedule"], one["manifest"]
+    kinds, regions, lines = (
+        {name: k for k, name in enumerate(dict.fromkeys(names))}
+        for names in (
+            schedule["units"],
+            (row["region"] for row in schedule["operations"]),
+            (row["line"] for row in schedule["operations"]),
+        )
+    )
+    outputs: dict[int, list[str]] = {}
+    for row in schedule["outputs"]:
+        outputs.setdefault(row["node"], []).append(row["name"])
+    nodes = {row["node"] for row in schedule["operations"]}
+    return {
+        "robot": {key: one["robot"][key] for key in ("points", "axes")},
+        "ops": manifest["ops"],
+        "shares": [round(row["share"], 6) for row in one["utilisation"]],
+        "widths": one["formats"]["widths"],
+        "schedule": {
+            "ii": schedule["ii"],
+            "length": schedule["length"],
+            "kinds": list(kinds),
+            "units": list(schedule["units"].values()),
+            "regions": list(regions),
+            "lines": list(lines),
+            "outputs": {str(n): names for n, names in outputs.items() if n in nodes},
+            # Kind, unit, start, latency, region, line, node, width, fraction bits.
+            "operations": [
+                [
+                    *(kinds[row["kind"]], row["unit"], row["start"], row["latency"]),
+                    *(regions[row["region"]], lines[row["line"]], row["node"], *fmt),
+                ]
+                for row, fmt in zip(schedule["operations"], one["formats"]["of"], strict=True)
+            ],
+        },
+    }

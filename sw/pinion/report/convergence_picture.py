@@ -1,0 +1,68 @@
+"""The picture of how solvers converge: what a cost is above the best, iteration by iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from .palette import DPI, FAINT, INK
+
+_MARKS = "osD^vPX"
+
+
+def draw_convergence(
+    path: Path, costs: Mapping[str, Sequence[float]], *, title: str, tolerance: float
+) -> None:
+    """Draw costs over iterations, and how far they are above the lowest of all at the end.
+
+    Parameters
+    ----------
+    path : where the picture goes; its ending says which kind.
+    costs : by name, the first drawn in ink: the cost before the first iteration and after each.
+    title : above both halves.
+    tolerance : gain, as a share of the cost, after which the solvers stop.
+    """
+    best = min(min(series) for series in costs.values())
+    figure = Figure(figsize=(10.0, 3.8), dpi=DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    whole, near = figure.subplots(1, 2)
+    shades = colormaps["viridis"](np.linspace(0.15, 0.85, max(len(costs) - 1, 1)))
+    colours = [INK, *(tuple(shade) for shade in shades)]
+    for k, (name, series) in enumerate(costs.items()):
+        style = {
+            "color": colours[k],
+            "marker": _MARKS[k % len(_MARKS)],
+            "markersize": 7 if k == 0 else 4,
+            "markerfacecolor": "none" if k == 0 else colours[k],
+            "linewidth": 1.2,
+        }
+        steps = np.arange(len(series))
+        whole.plot(steps, series, label=name, **style)
+        # What reaches the lowest cost of all would be at nothing, which has no logarithm.
+        near.plot(steps, np.maximum(np.array(series) / best - 1.0, 1e-9), **style)
+    whole.set_yscale("log")
+    whole.set_title("cost", fontsize=10)
+    near.set_yscale("log")
+    near.set_title("above the lowest cost of all, as a share", fontsize=10)
+    near.axhline(tolerance, color=FAINT, linewidth=0.8, linestyle=":")
+    near.annotate(
+        f"a gain of {tolerance:g} ends it",
+        (0.99, tolerance),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="bottom",
+        fontsize=8,
+        color=FAINT,
+    )
+    for axes in (whole, near):
+        axes.set_xlabel("iteration")
+        axes.grid(alpha=0.3)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    whole.legend(fontsize=8)
+    figure.suptitle(title, fontsize=10)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

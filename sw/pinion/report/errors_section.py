@@ -1,0 +1,165 @@
+"""Errors of a build on its page: histograms by output and distribution, each with its promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .html import element, html_table, number, text
+from .table import Table, short_error
+
+WIDTH, HEIGHT, FOOT = 260, 118, 20
+
+
+def errors_section(one: Mapping[str, Any], k: int) -> str:
+    """Histograms of the integer model's errors, and what a verification left."""
+    found = one["facts"].get("errors")
+    made = ""
+    if found is None:
+        line = (
+            "No states were run for this page: leave out --states 0 to have the errors of every "
+            "distribution."
+        )
+        made += element("p", {"class": "missing"}, text(line))
+    else:
+        made += _histograms(found, one["manifest"])
+    return made + _verified(one["verified"])
+
+
+def _histograms(found: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+    promises = manifest.get("promises", {})
+    line = (
+        f"Relative errors of the exact integer model on {found['states']:,} states of each "
+        f"distribution, seed {found['seed']}, run for this page; the core was made for "
+        f"{manifest['budget_distribution']} states. The line is what the build promises there. "
+        "Flagged requests and undecided comparisons are not judged."
+    )
+    first, last = _reach(found, promises)
+    charts, rows = [], []
+    for name, own in found["distributions"].items():
+        promise = promises.get(name)
+        for block, seen in own["blocks"].items():
+            why = f"none judged, {own['flagged']:,} flagged"
+            charts.append(_chart(name, block, seen, why, promise, found["edges"], first, last))
+            held = None
+            if promise is not None and seen["max"] is not None:
+                held = "kept" if seen["max"] <= promise else "BROKEN"
+            rows.append(
+                (
+                    *(name, block, *(short_error(seen[key]) for key in ("median", "p99", "max"))),
+                    *(short_error(promise), held, own["flagged"], own["undecided"]),
+                )
+            )
+    made = Table(
+        columns=(
+            *("states", "result", "median", "99 %", "largest", "promise", "held"),
+            *("flagged", "undecided"),
+        ),
+        rows=rows,
+        left=2,
+    )
+    return (
+        element("p", {}, text(line))
+        + element("div", {"class": "histograms"}, "".join(charts))
+        + html_table(made)
+    )
+
+
+def _reach(found: Mapping[str, Any], promises: Mapping[str, float]) -> tuple[float, float]:
+    """Exponents between which anything is seen, the same for all charts."""
+    edges = found["edges"]
+    seen = [
+        edges[k + end]
+        for own in found["distributions"].values()
+        for block in own["blocks"].values()
+        for k, count in enumerate(block["counts"])
+        if count
+        for end in (0, 1)
+    ]
+    seen += [math.log10(p) for p in promises.values() if p > 0]
+    if not seen:
+        return float(edges[0]), float(edges[-1])
+    return math.floor(min(seen) - 0.2), math.ceil(max(seen) + 0.2)
+
+
+def _chart(
+    name: str,
+    block: str,
+    seen: Mapping[str, Any],
+    why: str,
+    promise: float | None,
+    edges: list[float],
+    first: float,
+    last: float,
+) -> str:
+    scale = WIDTH / max(last - first, 1e-9)
+    top = max(seen["counts"], default=0) or 1
+    floor = HEIGHT - FOOT
+    parts = []
+    for exponent in range(int(first), int(last) + 1):
+        x = number((exponent - first) * scale)
+        parts.append(element("line", {"class": "grid", "x1": x, "x2": x, "y1": 0, "y2": floor}))
+        if (exponent - int(first)) % (
+            1 if last - first <= 5 else 2
+        ) == 0 and first < exponent < last:
+            at = {"x": x, "y": HEIGHT - 6, "text-anchor": "middle"}
+            parts.append(element("text", at, f"1e{exponent}"))
+    for k, count in enumerate(seen["counts"]):
+        if count:
+            high = (floor - 14) * count / top
+            parts.append(
+                element(
+                    "rect",
+                    {
+                        **{"class": "fill", "x": number((edges[k] - first) * scale)},
+                        **{"y": number(floor - high), "height": number(high)},
+                        "width": number(max((edges[k + 1] - edges[k]) * scale - 1, 0.5)),
+                    },
+                    element("title", {}, f"{count:,} from {10 ** edges[k]:.1e}"),
+                )
+            )
+    said = why
+    if seen["max"] is None:
+        parts.append(element("text", {"x": 4, "y": 12, "class": "why"}, text(why)))
+    if seen["max"] is not None:
+        said = f"median {seen['median']:.1e}, 99 % {seen['p99']:.1e}, largest {seen['max']:.1e}"
+    if seen["below"]:
+        said += f"; {seen['below']:,} below {10 ** edges[0]:.0e}"
+    if seen["above"]:
+        said += f"; {seen['above']:,} above {10 ** edges[-1]:.0f} or no number"
+    if promise is not None and promise > 0:
+        x = number((math.log10(promise) - first) * scale)
+        line = {"class": "promise", "x1": x, "x2": x, "y1": 0, "y2": floor}
+        parts.append(element("line", line, element("title", {}, f"promise {promise:.2g}")))
+        said += f"; promise {promise:.2g}"
+    parts.append(
+        element("line", {"class": "floor", "x1": 0, "x2": WIDTH, "y1": floor, "y2": floor})
+    )
+    label = f"{block} on {name} states: {said}"
+    view = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria-label": label}
+    title = element("strong", {}, text(block)) + " " + element("span", {}, text(name))
+    return element(
+        "figure",
+        {},
+        element("figcaption", {}, title) + element("svg", view, "".join(parts)),
+    )
+
+
+def _verified(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        line = "This build's RTL was not verified yet: " + element("code", {}, "pinion verify DIR")
+        return element("p", {"class": "missing"}, line + " compares every bit with the integers.")
+    line = (
+        f"pinion verify ran {found['requests']:,} {found['distribution']} states (seed "
+        f"{found['seed']}, simulator: {found['simulator']}); {found['flagged']:,} were flagged."
+    )
+    made = Table(
+        columns=("result", "unit", "largest error", "of its budget", "no number"),
+        rows=[
+            (b["name"], b["unit"], b["largest"], f"{b['share']:.0%}", b["invalid"])
+            for b in found["blocks"]
+        ],
+        left=2,
+    )
+    return element("h3", {}, "Verification") + element("p", {}, text(line)) + html_table(made)

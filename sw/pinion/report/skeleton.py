@@ -1,0 +1,139 @@
+"""A robot as points and lines at its neutral position, and its drawing from any side."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.robot import Model
+
+from .html import element, number, text
+
+Floats = NDArray[np.float64]
+
+SIZE = 300
+"""Side of a view, in user units."""
+
+_MARGIN = 34
+
+_HERE = 1e-6  # metres within which a place is another one
+
+VIEWS = (
+    ("from the front: y to the right, z up", 90.0, 0.0),
+    ("from the side: x to the right, z up", 0.0, 0.0),
+)
+TURNED = ("turned: drag, or the arrow keys", 35.0, 22.0)
+"""Caption, azimuth and elevation [degrees] of each view."""
+
+
+def skeleton(robot: Model) -> dict[str, Any]:
+    """Points and lines of a robot with all joints at zero.
+
+    Returns
+    -------
+    ``points`` (n, 3) in the base [m]: the base, each body's joint, then the tips; ``bones``: pairs
+    of points, each with the number of the body that it belongs to; ``axes``: directions of the
+    joints' axes; ``tips``: names of the last points; ``kinds``: of the joints.
+    """
+    turns: list[Floats] = []
+    points: list[Floats] = [np.zeros(3)]
+    bones: list[tuple[int, int, int]] = []
+    for k, body in enumerate(robot.bodies):
+        tree = body.joint.tree
+        rotation, origin = np.eye(3), np.zeros(3)
+        if body.parent >= 0:
+            rotation, origin = turns[body.parent], points[body.parent + 1]
+        turns.append(rotation @ np.asarray(tree.E, dtype=np.float64).T)
+        points.append(origin + rotation @ np.asarray(tree.r, dtype=np.float64))
+        bones.append((body.parent + 1, k + 1, max(body.parent, 0)))
+    frames = {frame.name: frame for frame in robot.frames}
+    ends = set(range(len(robot.bodies))) - set(robot.parents)
+    tips = []
+    for k in sorted(ends):
+        own = [f for n in robot.tips if (f := frames.get(n)) is not None and f.body == k]
+        inertia = robot.bodies[k].inertia
+        # A tip in the joint itself would leave the last link out.
+        if own and max(map(abs, own[0].placement.r)) > _HERE:
+            name, place = own[0].name, np.asarray(own[0].placement.r, dtype=np.float64)
+        elif inertia.mass > 0:
+            link = own[0].name if own else robot.bodies[k].name
+            name = f"{link}, drawn to its centre of mass"
+            place = np.asarray(inertia.h, dtype=np.float64) / inertia.mass
+        else:
+            continue
+        points.append(points[k + 1] + turns[k] @ place)
+        bones.append((k + 1, len(points) - 1, k))
+        tips.append(name)
+    return {
+        "points": [[_tidy(x) for x in point] for point in points],
+        "bones": [list(bone) for bone in bones],
+        "axes": [[_tidy(x) for x in turn[:, 2]] for turn in turns],
+        "tips": tips,
+        "kinds": [body.joint.kind.name.lower() for body in robot.bodies],
+    }
+
+
+def _tidy(value: float) -> float:
+    return round(float(value), 6) + 0.0
+
+
+def projected(points: Floats, azimuth: float, elevation: float) -> Floats:
+    """Points (n, 3) as seen, (n, 2): to the right and up, in their own unit."""
+    a, e = math.radians(azimuth), math.radians(elevation)
+    right = points @ np.array([math.cos(a), math.sin(a), 0.0])
+    deep = points @ np.array([-math.sin(a), math.cos(a), 0.0])
+    up = points[:, 2] * math.cos(e) + deep * math.sin(e)
+    return np.stack([right, up], axis=1)
+
+
+def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: bool = False) -> str:
+    """One view as SVG; ``turns`` marks the one that a script may turn."""
+    caption, azimuth, elevation = view
+    points = np.array(robot["points"], dtype=np.float64)
+    middle = (points.max(axis=0) + points.min(axis=0)) / 2
+    reach = max(float(np.linalg.norm(points - middle, axis=1).max()), 1e-3)
+    scale = (SIZE / 2 - _MARGIN) / reach
+    flat = projected(points - middle, azimuth, elevation) * scale
+    flat = np.stack([SIZE / 2 + flat[:, 0], SIZE / 2 - flat[:, 1]], axis=1)
+    axes = np.array(robot["axes"], dtype=np.float64).reshape(-1, 3)
+    along = projected(axes, azimuth, elevation) * 15.0 if len(axes) else np.zeros((0, 2))
+    parts = []
+    count = len(robot["axes"])
+    for a, b, _ in robot["bones"]:
+        kind = "bone tip" if b > count else "bone"
+        parts.append(_line(flat[a], flat[b], kind, {"data-a": a, "data-b": b}))
+    for k in range(count):
+        at, step = flat[k + 1], along[k] * (1, -1)
+        parts.append(_line(at - step, at + step, "axis", {"data-axis": k}))
+    x, y = map(number, flat[0])
+    parts.append(element("circle", {"class": "base", "cx": x, "cy": y, "r": 6, "data-p": 0}))
+    for k, joint in enumerate(robot["joints"]):
+        x, y = map(number, flat[k + 1])
+        label = f"joint {k + 1}: {joint['name']} ({joint['kind']}), moves {joint['link']}"
+        mark = {"class": f"joint {robot['kinds'][k]}", "cx": x, "cy": y, "r": 4.5, "data-p": k + 1}
+        parts.append(element("circle", mark, element("title", {}, text(label))))
+        at = {"class": "number", "x": number(flat[k + 1][0] + 9), "data-t": k + 1}
+        parts.append(element("text", at | {"y": number(flat[k + 1][1] - 6)}, str(k + 1)))
+    for k, name in enumerate(robot["tips"]):
+        x, y = map(number, flat[count + 1 + k])
+        mark = {"class": "end", "cx": x, "cy": y, "r": 4, "data-p": count + 1 + k}
+        parts.append(element("circle", mark, element("title", {}, text(f"tip: {name}"))))
+    what = f"{robot['name']}, {count} joints, at its neutral position, {caption}"
+    attributes: dict[str, object] = {
+        "viewBox": f"0 0 {SIZE} {SIZE}",
+        "role": "img",
+        "aria-label": what,
+        "class": "robot turns" if turns else "robot",
+    }
+    if turns:
+        attributes |= {"tabindex": 0, "data-azimuth": azimuth, "data-elevation": elevation}
+    drawn = element("svg", attributes, "".join(parts))
+    return element("figure", {}, drawn + element("figcaption", {}, text(caption)))
+
+
+def _line(a: Floats, b: Floats, kind: str, more: dict[str, object]) -> str:
+    ends = {"x1": a[0], "y1": a[1], "x2": b[0], "y2": b[1]}
+    return element("line", {"class": kind} | {k: number(v) for k, v in ends.items()} | more)

@@ -1,0 +1,91 @@
+"""A robot as a caller asks for it: by name, file or model, with joints held and cut to a chain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TypedDict, Unpack
+
+from pinion.robot import locked, subchain
+from pinion.robot.errors import RobotError
+from pinion.robot.library import load
+from pinion.robot.locked import parse_lock
+from pinion.robot.model import Model
+
+Lock = Mapping[str, float | None] | Sequence[str]
+"""Joints to hold still: positions by name [rad | m], or texts ``NAME`` and ``NAME=VALUE``."""
+
+
+class RobotOptions(TypedDict, total=False):
+    """What may be asked of a robot, wherever one is named.
+
+    Members
+    -------
+    lock : joints to hold still (`Lock`).
+    tip : a link; only the chain from the base to it is kept.
+    floating_base : put a free-flyer between the base and the root link.
+    accept_inertia : keep inertias that no real body can have.
+    snap : take rounded right angles, such as 1.5708, for the right angles they stand for.
+    """
+
+    lock: Lock
+    tip: str | None
+    floating_base: bool
+    accept_inertia: bool
+    snap: bool
+
+
+def held_positions(lock: Lock) -> dict[str, float | None]:
+    """The positions of joints to hold still, None for a joint's own choice.
+
+    Raises
+    ------
+    RobotError : a text names no joint or no number, or a joint twice.
+    """
+    if isinstance(lock, Mapping):
+        return dict(lock)
+    texts = [lock] if isinstance(lock, str) else lock
+    positions: dict[str, float | None] = {}
+    for text in texts:
+        name, position = parse_lock(text)
+        if name in positions:
+            raise RobotError(f"The joint '{name}' is locked twice, again by '{text}'.")
+        positions[name] = position
+    return positions
+
+
+def asked_robot(
+    robot: str | os.PathLike[str] | Model | None, **options: Unpack[RobotOptions]
+) -> Model:
+    """Load a robot with these options; a model that was loaded is locked and cut as it is.
+
+    Parameters
+    ----------
+    robot : as of :func:`pinion.robot.load`, or a model.
+    options : as of `RobotOptions`; what is left out is as :func:`pinion.robot.load` has it.
+
+    Raises
+    ------
+    RobotError
+        As from `load`, and where a model's file would have to be read again: for its base, its
+        inertias or its angles.
+    """
+    held = held_positions(options.get("lock", ()))
+    tip = options.get("tip")
+    if not isinstance(robot, Model):
+        return load(
+            robot,
+            lock=held or None,
+            tip=tip,
+            floating_base=options.get("floating_base", False),
+            accept_inertia=options.get("accept_inertia", False),
+            snap=options.get("snap", False),
+        )
+    for name in ("floating_base", "accept_inertia"):
+        if options.get(name):
+            raise RobotError(
+                f"The robot '{robot.name}' is given as a model that was loaded: give {name} to "
+                "pinion.load, or name the robot or its file here."
+            )
+    model = locked.lock(robot, held, snap=options.get("snap", False)) if held else robot
+    return model if tip is None else subchain.tip(model, tip)

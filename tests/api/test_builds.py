@@ -1,0 +1,308 @@
+"""The front door: builds as objects with the command line's options, arrays by position, pages."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+import pinion.api as pinion
+from pinion.api.backends import _card, both
+from pinion.api.figures import (
+    Bitstream,
+    BuildReport,
+    ExportedCore,
+    NetlistCheck,
+    PromiseCheck,
+    Synthesis,
+    Verification,
+)
+from pinion.cli.app import app
+from pinion.compute.backend import open_backend as open_cpu
+from pinion.compute.cuda.backend import open_backend as open_cuda
+from pinion.cosim.verify import verify
+from pinion.functions import Closing, by_name
+from pinion.link import ManifestError
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\n& \"'"
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> pinion.BuiltCore:
+    """rnea of two links, from the API."""
+    return pinion.build("two_link", "rnea", tmp_path_factory.mktemp("api") / "core", ii=4)
+
+
+# -- options
+
+RENAMED = {"clock": "clock_mhz", "task": "goal"}
+ONLY_COMMAND = {"json", "quiet"}  # how it prints
+ONLY_PYTHON = {"report", "advance"}  # what it prints by
+
+
+def options_of(command: str) -> set[str]:
+    """Parameters of a verb, under their names in Python."""
+    group: Any = typer.main.get_command(app)
+    return {RENAMED.get(p.name, p.name) for p in group.commands[command].params}
+
+
+def test_the_command_and_the_function_have_the_same_options() -> None:
+    python = set(inspect.signature(pinion.build).parameters)
+    assert options_of("build") - ONLY_COMMAND == python - ONLY_PYTHON
+    assert options_of("explore") - ONLY_COMMAND != python - ONLY_PYTHON
+    assert options_of("build") >= {*ONLY_COMMAND, "ii"} and python >= ONLY_PYTHON
+
+
+def test_a_backend_takes_what_its_parts_take() -> None:
+    keywords = inspect.Parameter.KEYWORD_ONLY
+    devices = {
+        name
+        for opener in (_card, open_cpu, open_cuda)
+        for name, parameter in inspect.signature(opener).parameters.items()
+        if parameter.kind is keywords
+    }
+    rows = pinion.RowOptions.__annotations__.keys()
+    robots = pinion.RobotOptions.__annotations__.keys()
+    assert pinion.BackendOptions.__annotations__.keys() == devices | rows | robots
+    card = pinion.CardOptions.__annotations__.keys() - {"folder", "report"}
+    assert card <= inspect.signature(pinion.build).parameters.keys()
+
+
+def test_an_option_that_a_device_has_not_is_named() -> None:
+    with pytest.raises(pinion.InputError, match="'float' has no option 'ii'"):
+        pinion.backend("two_link", "rnea", device="float", ii=4)
+    with pytest.raises(TypeError, match="no option 'output'"):
+        pinion.row_of("rnea", output=["tau"])  # type: ignore[call-arg]  # a mistake
+
+
+def test_a_robot_is_locked_and_cut_wherever_it_is_named() -> None:
+    held = {"lock": ["iiwa_joint_7=0.5"], "tip": "iiwa_link_6"}
+    arm = pinion.load("iiwa14", lock={"iiwa_joint_7": 0.5}, tip="iiwa_link_6")
+    for robot in ("iiwa14", pinion.load("iiwa14")):
+        made: Any = pinion.backend(robot, "rnea", device="float", **held)  # type: ignore[arg-type]  # a dict
+        assert made.model.nv == 6 and made.model.joint_names == arm.joint_names
+    with pytest.raises(pinion.RobotError, match="locked twice"):
+        pinion.backend("iiwa14", "rnea", device="float", lock=["iiwa_joint_7", "iiwa_joint_7=1"])
+    with pytest.raises(pinion.RobotError, match="give floating_base to"):
+        pinion.backend(arm, "rnea", device="float", floating_base=True)
+    assert both(arm, {})[1] is None
+
+
+def test_a_card_backend_builds_anew_when_an_option_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    # A card is not needed, and would be compiled for each.
+    monkeypatch.setattr("pinion.driver.open", lambda folder, device: Closing())
+    options: dict[str, Any] = {"folder": tmp_path / "core", "ii": 2, "report": steps.append}
+
+    def built(**more: Any) -> bool:
+        steps.clear()
+        pinion.backend("pendulum", "rnea", device="sim", **options, **more).close()
+        return bool(steps)
+
+    assert built() and not built()
+    assert built(max_error=5e-3) and not built(max_error=5e-3)
+    assert built(objective="latency")
+    assert built(clusters="link") and not built(clusters="link")
+    assert built(formats="auto") and not built(formats="auto")
+
+
+# -- a build as an object
+
+
+def test_a_build_verifies_reports_and_exports(core: pinion.BuiltCore, tmp_path: Path) -> None:
+    checked = core.verify(samples=40, seed=3)
+    assert checked.ok and checked.mismatches == 0 and checked.samples == 40
+    assert dict(checked.figures)["seed"] == 3
+    wanted = verify(core.folder, samples=40, seed=3)
+    assert checked.rel_err_max == wanted["rel_err_max"] and not checked.bound
+    assert checked.latency_cycles <= core.manifest.latency_cycles
+    bounded = core.verify(samples=40, bound=True)
+    assert bounded.bound.keys() == {"tau[0]", "tau[1]"}
+    with pytest.raises(ValueError, match="leave bound"):
+        core.verify(bound=True, function="rnea")
+    promised = core.verify_promises(samples=200)
+    assert promised.ok and promised.promises.keys() == core.manifest.promises.keys()
+    assert core.report().figures["ii"] == 4
+    written = core.export(tmp_path / "out", requests=4)
+    assert all((written.folder / name).is_file() for name in written.files)
+    with pytest.raises(ValueError, match="no bitstream"):
+        core.bitstream()
+
+
+def test_a_build_is_opened_again(core: pinion.BuiltCore, tmp_path: Path) -> None:
+    again = pinion.open_build(str(core.folder))
+    assert again.manifest.hash == core.manifest.hash and not again.notes.sentences
+    assert again.model.joint_names == pinion.load("two_link").joint_names
+    assert core.notes.alternative in core.notes.sentences
+    with pytest.raises(ManifestError, match="not a build folder"):
+        pinion.open_build(tmp_path)
+    with again.open() as card:
+        zeros = np.zeros(2)
+        assert card(zeros, zeros, zeros).tau.shape == (2,)
+
+
+def test_an_altered_folder_is_refused(core: pinion.BuiltCore, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in core.folder.iterdir():
+        if file.is_file():
+            (copy / file.name).write_bytes(file.read_bytes())
+    pinion.open_build(copy)
+    (copy / "graph.txt").write_text((copy / "graph.txt").read_text() + "\n")
+    with pytest.raises(ManifestError):
+        pinion.open_build(copy)
+
+
+def test_figures_cannot_be_changed() -> None:
+    made = PromiseCheck.of({"ok": True, "samples": 1, "distributions": {}})
+    with pytest.raises(FrozenInstanceError):
+        made.ok = False  # type: ignore[misc]  # that is the test
+    with pytest.raises(TypeError):
+        made.figures["ok"] = False  # type: ignore[index]  # that is the test
+
+
+# -- arrays by position
+
+
+@pytest.fixture(scope="module", params=["float", "cpu", "sim"])
+def computed(request: pytest.FixtureRequest, core: pinion.BuiltCore) -> Iterator[Any]:
+    """Backends, and a device."""
+    if request.param == "sim":
+        with core.open() as card:
+            yield card
+    else:
+        with pinion.backend("two_link", "rnea", device=request.param) as made:
+            yield made
+
+
+def test_arrays_go_in_by_position_and_by_name(computed: Any) -> None:
+    q, qd, qdd = np.random.default_rng(5).uniform(-1, 1, (3, 7, 2))
+    wanted = computed.run(q=q, qd=qd, qdd=qdd).tau
+    assert np.abs(wanted).max() > 0.1
+    calls = [
+        computed(q, qd, qdd),
+        computed.run(q, qd, qdd),
+        computed(q, qd, qdd=qdd),
+        computed(q, qdd=qdd, qd=qd),
+        computed(q.tolist(), qd.tolist(), qdd.tolist()),
+    ]
+    for result in calls:
+        assert np.array_equal(result.tau, wanted)
+    assert np.array_equal(computed(q[0], qd[0], qdd[0]).tau, wanted[0])
+    # In their order: exchanged arrays are other requests.
+    assert not np.array_equal(computed(q, qdd, qd).tau, wanted)
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "needle"),
+    [
+        (4, (), "4 arrays are given by position, and there are 3 inputs: q, qd, qdd; leave 1 out"),
+        (1, ("q", "qd", "qdd"), "'q' is given twice, by position and by name"),
+        (3, ("qdd",), "'qdd' is given twice"),
+        (2, (), "'qdd' is missing"),
+        (3, ("tau",), "no input array 'tau'"),
+    ],
+)
+def test_wrong_calls_are_named(
+    computed: Any, values: int, named: tuple[str, ...], needle: str
+) -> None:
+    zeros = np.zeros(2)
+    with pytest.raises(ValueError, match=needle):
+        computed(*[zeros] * values, **dict.fromkeys(named, zeros))
+    with pytest.raises(ValueError, match=r"'qd' has the shape \(3,\)"):
+        computed(zeros, np.zeros(3), zeros)
+
+
+def test_a_gpu_takes_them_too() -> None:
+    """Names are given before anything is looked for on a device."""
+    inputs = pinion.row_of("rnea").inputs
+    assert by_name(inputs, (1, 2), {"qdd": 3}) == {"q": 1, "qd": 2, "qdd": 3}
+    source = inspect.getsource(
+        __import__("pinion.compute.cuda", fromlist=["x"]).CudaKernel.__call__
+    )
+    assert "by_name(self.inputs, values, arrays)" in source
+
+
+# -- notebooks
+
+
+class Page(HTMLParser):
+    """The elements of a page, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes = 0
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += len(attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def hostile_objects(core: pinion.BuiltCore) -> list[Any]:
+    """Everything that a notebook shows, with names that would do something."""
+    model = replace(core.model, name=HOSTILE, source=HOSTILE)
+    body = replace(
+        model.bodies[0], name=HOSTILE, joint=replace(model.bodies[0].joint, name=HOSTILE)
+    )
+    row = replace(pinion.row_of("rnea"), name=HOSTILE, doc=HOSTILE)
+    figures = verify(core.folder, samples=5) | {
+        "rel_err_median": {HOSTILE: 1.0}, "rel_err_p99": {HOSTILE: 1.0},
+        "rel_err_max": {HOSTILE: None}, "first_divergence": HOSTILE, "distribution": HOSTILE,
+    }  # fmt: skip
+    counted = {**dict.fromkeys(("dsp", "lut", "ff", "bram", "lutram", "srl", "max_levels"), 1)}
+    return [
+        replace(model, bodies=(body, *model.bodies[1:])),
+        row,
+        pinion.Result(arrays={HOSTILE: np.zeros(2)}, saturated=np.zeros(1, bool), cycles=None),
+        replace(core, manifest=replace(core.manifest, robot=HOSTILE, function=HOSTILE)),
+        replace(core, notes=pinion.BuildNotes(gate=HOSTILE)),
+        Verification.of(figures),
+        PromiseCheck.of(
+            {"ok": True, "samples": 1, "distributions": {HOSTILE: {"promise": 1, "largest": 1}}}
+        ),
+        NetlistCheck(ok=True, requests=1, mismatches=0, cells=HOSTILE, figures={}),  # type: ignore[arg-type]  # hostile
+        Synthesis.of({**counted, "part": HOSTILE, "tool": HOSTILE, "timing": {}, "note": HOSTILE}),
+        ExportedCore(name=HOSTILE, folder=Path("x"), files=(HOSTILE,), figures={}),
+        Bitstream.of({"target": HOSTILE, "met": False, "bitstream": None}),
+        BuildReport(figures={"folder": HOSTILE, HOSTILE: HOSTILE}),
+    ]
+
+
+def test_names_are_text_in_notebooks(core: pinion.BuiltCore) -> None:
+    for shown in hostile_objects(core):
+        html = shown._repr_html_()
+        page = Page(html)
+        assert page.tags <= {"p", "b", "table", "tr", "th", "td"}, type(shown)
+        assert page.attributes == 0 and "\x1b" not in html
+        assert "<script>alert(1)</script>" in page.text, type(shown)
+        if type(shown).__name__ in ("Model", "Function", "BuiltCore"):
+            assert "\x1b" not in repr(shown) and "\n" not in repr(shown)
+    assert Page(f"<p>{HOSTILE}</p>").tags >= {"script", "img"}  # what the check would find
+
+
+def test_representations_say_what_it_is(core: pinion.BuiltCore) -> None:
+    assert repr(pinion.load("iiwa14")) == "<Model 'iiwa14': 7 bodies, nq 7, nv 7>"
+    assert repr(pinion.row_of("rnea")) == "<Function rnea(q, qd, qdd) -> tau>"
+    assert "outputs=minv" in repr(pinion.row_of("fd_derivatives", outputs=["minv"]))
+    assert repr(core).startswith("<BuiltCore two_link rnea q16.16 ii=4, ")
+    floats = pinion.backend("two_link", "rnea", device="float")
+    assert repr(floats).startswith("<FloatBackend <Function rnea")
+    assert f"{core.manifest.latency_cycles} cycles" in core._repr_html_()
+    assert json.loads(json.dumps(dict(core.report().figures)))["robot"] == "two_link"

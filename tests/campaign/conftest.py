@@ -1,0 +1,29 @@
+"""One small build, and workers that are threads of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from distributed import Client
+
+from pinion.flow import build
+from pinion.robot import load
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """rnea for the two-link arm at ii 4."""
+    folder = tmp_path_factory.mktemp("campaign") / "two_link"
+    build(load("two_link"), "rnea", folder, ii=4)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def threads() -> Iterator[Client]:
+    """A client of two threads: quick to start, and nothing of them can be killed."""
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0"
+    ) as client:
+        yield client

@@ -1,0 +1,147 @@
+"""The file of a campaign: whole records, one campaign, one writer."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.campaign import CampaignError, Plan, Record, Store, Tally, read_results
+from pinion.campaign.store import packed
+
+PLAN = Plan(
+    build="0" * 16,
+    folder="f",
+    device="rtl",
+    distribution="reference",
+    seed=0,
+    states=30,
+    chunk=10,
+    keep=False,
+    max_error=None,
+    requests="",
+    sources="0.1.0+0",
+    numpy="2",
+)
+
+
+def _record(number: int, requests: int = 10, results: bytes | None = None) -> Record:
+    tally = Tally()
+    tally.counts["requests"] = requests
+    return Record(
+        number=number,
+        figures=tally.to_text(),
+        results=results,
+        seconds=0.5,
+        worker=f"tcp://x {number}",
+    )
+
+
+def test_what_was_added_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    with Store.open(path, PLAN) as store:
+        store.add(_record(2))
+        store.add(_record(0))
+        store.fail(1, "It broke.")
+    with Store.open(path, PLAN) as store:
+        assert store.finished() == {0, 2}
+        assert store.failures() == {1: "It broke."}
+        assert store.total().counts["requests"] == 20
+        store.add(_record(1))
+        assert store.failures() == {}
+        store.add(_record(1))  # twice is once
+        assert store.total().counts["requests"] == 30
+        assert store.workers() == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "needle"),
+    [
+        ({"seed": 1}, "seed 1 instead of 0"),
+        ({"build": "1" * 16}, "build"),
+        ({"states": 40}, "states 40 instead of 30"),
+        ({"chunk": 5}, "chunk"),
+        ({"sources": "0.2.0"}, "sources '0.2.0'"),
+        ({"max_error": 0.1}, "max_error"),
+    ],
+)
+def test_another_campaign_is_refused(tmp_path: Path, changed: dict, needle: str) -> None:
+    path = tmp_path / "c.sqlite"
+    with Store.open(path, PLAN) as store:
+        store.add(_record(0))
+    with pytest.raises(CampaignError, match="is of another campaign") as refused:
+        Store.open(path, replace(PLAN, **changed))
+    assert needle in str(refused.value)
+    with Store.open(path, PLAN) as store:  # which left it as it was, and unlocked
+        assert store.finished() == {0}
+
+
+def test_a_second_writer_is_refused_until_the_first_one_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    with Store.open(path, PLAN), pytest.raises(CampaignError, match="Another process works on"):
+        Store.open(path, PLAN)
+    Store.open(path, PLAN).close()
+
+
+def test_it_may_be_read_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    with Store.open(path, PLAN) as store, closing(sqlite3.connect(path)) as reader:
+        store.add(_record(0))
+        assert reader.execute("SELECT count(*) FROM chunks").fetchone() == (1,)
+
+
+def test_a_database_of_something_else_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "mine.sqlite"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE letters (text TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(CampaignError, match="database of something else"):
+        Store.open(path, PLAN)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"no database at all, and longer than a header" * 10])
+def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_bytes(content)
+    with pytest.raises(CampaignError, match="cannot be used as a campaign's file"):
+        Store.open(path, PLAN)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="There is no folder"):
+        Store.open(tmp_path / "none" / "c.sqlite", PLAN)
+
+
+def test_a_record_that_was_changed_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    with Store.open(path, PLAN) as store:
+        store.add(_record(2))
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE chunks SET figures = '{}'")
+    with Store.open(path, PLAN) as store, pytest.raises(CampaignError, match="chunk 2"):
+        store.total()
+
+
+def test_results_come_back_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    with Store.open(path, replace(PLAN, keep=True)) as store:
+        for number in (1, 0):
+            store.add(_record(number, results=packed({"tau": np.full(10, float(number))})))
+    found = list(read_results(path))
+    assert [start for start, _ in found] == [0, 10]
+    assert [arrays["tau"][0] for _, arrays in found] == [0.0, 1.0]
+
+
+def test_results_that_were_not_kept_are_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    with pytest.raises(CampaignError, match="There is no file"):
+        next(read_results(path))
+    Store.open(path, PLAN).close()
+    with pytest.raises(CampaignError, match="--keep"):
+        next(read_results(path))

@@ -1,0 +1,62 @@
+"""``pinion campaign``: its table, its JSON, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.campaign import Progress
+from pinion.cli.campaign import duration, progress_words
+from tests.cli.conftest import Built, Pinion
+
+
+def test_a_campaign_says_what_it_found_and_goes_on(
+    built: Built, pinion: Pinion, tmp_path: Path
+) -> None:
+    file = tmp_path / "c.sqlite"
+    np.savez(tmp_path / "in.npz", q=np.zeros((5, 2)), qd=np.zeros((5, 2)), qdd=np.ones((5, 2)))
+    options = ("--input", tmp_path / "in.npz", "--device", "integers", "--workers", 1, "-o", file)
+    first = pinion("campaign", built.folder, *options, "--json")
+    assert first.json["ok"]
+    assert (first.json["states"], first.json["finished"]) == (5, 5)
+    again = pinion("campaign", built.folder, *options)
+    assert again.code == 0, again.err
+    assert f"Digest of these figures: {first.json['digest'][:16]}" in again.out
+    assert "Everything holds." in again.out
+    assert max(map(len, again.out.splitlines())) <= 160
+    pinion("campaign", built.folder, *options, "--chunk", 2).refused("chunk 2 instead of 10000")
+
+
+@pytest.mark.parametrize(
+    ("options", "needle"),
+    [
+        ((), "Give either"),
+        (("--states", 5, "--input", "x.npz"), "Give either"),
+        (("--states", 5, "--scheduler", "tcp://x:1", "--workers", 2), "leave --workers out"),
+        (("--input", "x.npz", "--seed", 3), "leave --distribution and --seed out"),
+        (("--states", 5, "--device", "abacus"), "There is no device 'abacus'"),
+        (("--states", 5, "--device", "cuda:0", "--workers", 2), "A device has one worker"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    options: tuple[object, ...], needle: str, built: Built, pinion: Pinion, tmp_path: Path
+) -> None:
+    pinion("campaign", built.folder, "-o", tmp_path / "c", *options).refused(needle)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sweep_has_jobs_or_a_scheduler(pinion: Pinion) -> None:
+    sweep = ("explore", "two_link", "rnea", "--jobs", 2, "--scheduler", "tcp://127.0.0.1:1")
+    pinion(*sweep).refused("leave --jobs out")
+
+
+def test_progress_is_in_words() -> None:
+    now = Progress(states=1_000, done=250, fresh=100, seconds=4.0, workers=2, failed=0)
+    assert progress_words(now) == "250 of 1,000 states (25%), 25/s, 30 s left, 2 workers"
+    begun = Progress(states=10, done=5, fresh=0, seconds=0.0, workers=0, failed=1)
+    assert progress_words(begun) == "5 of 10 states (50%), 0/s, 0 workers, 1 chunks failed"
+    assert [duration(t) for t in (0.4, 59.6, 185.0, 7800.0)] == [
+        *("0 s", "1:00 min", "3:05 min", "2:10 h")
+    ]

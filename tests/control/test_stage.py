@@ -1,0 +1,98 @@
+"""Dynamics, gradient and cost of one call are those of the plant and the cost model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.control import ControlError, CostModel, Expanded, Plant, Problem, Stage, kernels
+
+from .problems import small
+
+KINDS = ({"tip": True, "limits": True}, {"barrier": True})
+
+
+def states(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """States, some of them near and beyond the limits, and efforts."""
+    print("seed 5")
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1.5, 1.5, (problem.count, 4))
+    x[:, :2] *= 2.2
+    return x, rng.uniform(-3.0, 3.0, (problem.count, 2))
+
+
+def computed(problem: Problem, device: str, **options: Any) -> Expanded:
+    x, u = states(problem)
+    goal = np.concatenate([problem.target.q[:, 0], problem.target.qd[:, 0]], axis=-1)
+    tip = None if problem.target.tip is None else problem.target.tip[:, 0]
+    with Stage.open(
+        problem.model, cost=problem.cost, dt=problem.dt, device=device, **options
+    ) as stage:
+        return stage(x, u, goal=goal, tip=tip)
+
+
+def largest_error(problem: Problem, found: Expanded) -> float:
+    """From the plant's steps and the cost model, which share no code with what is traced."""
+    x, u = states(problem)
+    with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
+        linear = plant.linearise(x[:, None], u[:, None])
+        after, qdd = plant.step(x, u), plant.accelerations(x, u)
+    # The last knot has other weights, and no effort: it is left out.
+    doubled = np.repeat(x[:, None], 2, axis=1)
+    cost = CostModel(problem.model, problem.cost).expand(doubled, u[:, None], problem.target)
+    want = {
+        "qdd": qdd,
+        "x_next": after,
+        "A": linear.A[:, 0],
+        "B": linear.B[:, 0],
+        "value": cost.value[:, 0],
+        "by_x": cost.x[:, 0],
+        "by_u": cost.u[:, 0],
+        "by_xx": cost.xx[:, 0],
+        "by_uu": cost.uu,
+    }
+    errors = []
+    for name, values in want.items():
+        have = getattr(found, name)
+        assert have.shape == values.shape, name
+        errors.append(float(np.abs(have - values).max() / np.abs(values).max()))
+    assert np.isfinite(errors).all()
+    return max(errors)
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("device", ["float", "cpu"])
+def test_one_call_is_all_of_them(kinds: dict[str, bool], device: str) -> None:
+    problem = small(40, **kinds)
+    assert largest_error(problem, computed(problem, device)) < 1e-9
+
+
+def test_float32() -> None:
+    problem = small(40, barrier=True)
+    error = largest_error(problem, computed(problem, "cpu", dtype="float32"))
+    assert 1e-9 < error < 1e-3
+
+
+def test_a_wrong_barrier_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = kernels._barrier
+    monkeypatch.setattr(kernels, "_barrier", lambda w, margin: right(w, 1.01 * margin))
+    problem = small(40, barrier=True)
+    assert largest_error(problem, computed(problem, "float")) > 1e-4
+
+
+def test_what_does_not_fit_is_a_sentence() -> None:
+    problem = small(2, tip=True)
+    with pytest.raises(ControlError, match="no device 'sim'"):
+        Stage.open(problem.model, cost=problem.cost, dt=0.01, device="sim")
+    with pytest.raises(ControlError, match=r"A step of 0\.0 s is none"):
+        Stage.open(problem.model, cost=problem.cost, dt=0.0)
+    with Stage.open(problem.model, cost=problem.cost, dt=0.01, device="float") as stage:
+        x, u = states(problem)
+        with pytest.raises(ControlError, match="'tip' does not say"):
+            stage(x, u, goal=np.zeros(4))
+        with pytest.raises(ControlError, match=r"'u' has the shape \(1, 2\): give \(2, 2\)"):
+            stage(x, u[:1], goal=np.zeros(4))
+        with pytest.raises(ControlError, match="'x' has numbers that are not finite"):
+            stage(x * np.inf, u, goal=np.zeros(4))

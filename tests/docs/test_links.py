@@ -1,0 +1,68 @@
+"""Links between pages lead to files and headings, and every page is in the menu of the site."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.page_links import anchors, broken, slug_of
+
+ROOT = Path(__file__).resolve().parents[2]
+# Under `benchmarks` are forms of pages, whose links are those of the page that is made of them.
+IGNORED = {".venv", "build", "dist", ".git", "benchmarks"}
+
+# Pages of the site that are made when it is built: there is no file for them, and no other exists.
+GENERATED = re.compile(r"^(reference/.*|project/.*|adr/.*|notebook\.md)$")
+
+
+def _pages() -> dict[str, str]:
+    found = [p for p in ROOT.rglob("*.md") if not IGNORED & set(p.relative_to(ROOT).parts)]
+    return {p.relative_to(ROOT).as_posix(): p.read_text("utf-8") for p in sorted(found)}
+
+
+PAGES = _pages()
+
+
+def test_links_and_anchors_lead_somewhere() -> None:
+    assert len(PAGES) > 60
+    wrong = broken(ROOT, PAGES)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("link", "needle"),
+    [
+        ("[x](nowhere.md)", "no such file"),
+        ("[x](docs/graph.md#no-such-heading)", "no heading"),
+        ("[x](#not-here)", "no heading"),
+        ("![x](docs/nothing.svg)", "no such file"),
+        ("[x]: nowhere.md", "no such file"),
+    ],
+)
+def test_a_broken_link_is_noticed(link: str, needle: str) -> None:
+    (said,) = broken(ROOT, {"page.md": f"# A page\n\n{link}\n"})
+    assert needle in said
+
+
+def test_good_links_and_shown_ones_are_left_alone() -> None:
+    page = "[a](docs/graph.md#operations) [b](https://example.org) `[c](gone.md)`\n"
+    page += "\n```\n[d](gone.md)\n```\n"
+    assert broken(ROOT, {"page.md": page}) == []
+
+
+def test_anchors_are_those_of_code_hosts() -> None:
+    assert slug_of("The `--json` option, and *more*") == "the---json-option-and-more"
+    page = '# A b\n\n## A b\n\n```\n# no\n```\n<a id="own"></a>\n'
+    assert anchors(page) == {"a-b", "a-b-1", "own"}
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    named = set(re.findall(r"([\w./-]+\.md)$", menu, re.MULTILINE))
+    pages = {n.removeprefix("docs/") for n in PAGES if n.startswith("docs/")}
+    pages = {n for n in pages if not n.startswith("adr/")}
+    assert pages <= named, f"mkdocs.yml has no place for {sorted(pages - named)}"
+    missing = {n for n in named - pages if not GENERATED.match(n)}
+    assert not missing, f"mkdocs.yml names {sorted(missing)}, which are not there"

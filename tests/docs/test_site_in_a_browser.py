@@ -1,0 +1,159 @@
+"""The built site in headless Chromium, from a folder: wide, narrow, light, dark, and its search.
+
+`make docs-browser` builds the site first; photographs go into ``build/screenshots``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.browser import Browser, find_browser
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "build" / "site"
+PICTURES = ROOT / "build" / "screenshots"
+
+WIDE, NARROW = (1440, 900), (390, 844)
+
+# What most readers see, and pages with what is hard to lay out: tables, code, equations, pictures.
+SHOWN = (
+    "index",
+    "start",
+    "notebook",
+    "functions",
+    "graph",
+    "link",
+    "where-each-backend-wins",
+    "reference/commands",
+    "reference/json",
+    "reference/python/pinion.api",
+    "concepts/rnea-derivatives",
+    "project/changelog",
+    "architecture",
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_browser() is None, reason="there is no Chromium here"),
+    pytest.mark.skipif(
+        not (SITE / "index.html").is_file(), reason="the site is not built; say: make docs"
+    ),
+]
+
+# Elements that stick out of the window, where no ancestor lets them scroll or cuts them.
+OVERFLOW = """(() => {
+  const wide = document.documentElement.clientWidth;
+  const page = document.documentElement.scrollWidth - wide;
+  if (page <= 0) return [];
+  const found = [`page: ${page} px`];
+  for (const e of document.body.querySelectorAll("*")) {
+    if (e.getBoundingClientRect().right <= wide + 1) continue;
+    let held = false;
+    for (let a = e.parentElement; a && a !== document.body; a = a.parentElement)
+      held = held || getComputedStyle(a).overflowX !== "visible";
+    if (!held) found.push(`${e.tagName}.${e.className}: ${e.textContent.slice(0, 40)}`);
+  }
+  return found.slice(0, 5);
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = find_browser()
+    assert path is not None
+    with Browser(path) as opened:
+        yield opened
+
+
+def _pages() -> list[Path]:
+    return sorted(p for p in SITE.rglob("*.html") if p.name != "404.html")
+
+
+def test_no_page_has_an_error_asks_the_network_or_is_wider_than_a_phone(browser: Browser) -> None:
+    wrong = []
+    pages = _pages()
+    assert len(pages) > 80
+    browser.look(width=NARROW[0], height=NARROW[1], phone=True)
+    for page in pages:
+        browser.open(page)
+        name = page.relative_to(SITE)
+        wrong += [f"{name}: wider than the window: {found}" for found in browser.ask(OVERFLOW)]
+        wrong += [f"{name}: not loaded: {found}" for found in browser.trouble.failed]
+        wrong += [f"{name}: error: {found}" for found in browser.trouble.errors]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pages_are_photographed_as_asked(
+    browser: Browser, size: tuple[int, int], dark: bool
+) -> None:
+    browser.look(width=size[0], height=size[1], dark=dark, phone=size == NARROW)
+    for name in SHOWN:
+        page = SITE / f"{name}.html"
+        assert page.is_file(), f"{name} is not on the site"
+        browser.open(page)
+        scheme = browser.ask("document.body.getAttribute('data-md-color-scheme')")
+        assert scheme == ("slate" if dark else "default")
+        assert browser.ask(OVERFLOW) == []
+        assert not browser.trouble.failed
+        assert not browser.trouble.errors
+        look = f"{'wide' if size == WIDE else 'narrow'}-{'dark' if dark else 'light'}"
+        place = PICTURES / look / f"{name.replace('/', '-')}.png"
+        browser.photograph(place)
+        assert place.stat().st_size > 5000
+
+
+def _search(browser: Browser, words: str) -> list[str]:
+    """Titles of what the search of the page finds."""
+    browser.open(SITE / "index.html")
+    browser.ask("location.hash = ''; document.querySelector('.md-search__input').focus()")
+    browser.ask(
+        "(() => { const box = document.querySelector('.md-search__input');"
+        f" box.value = {words!r};"
+        " box.dispatchEvent(new Event('input', {bubbles: true}));"
+        " box.dispatchEvent(new KeyboardEvent('keyup', {bubbles: true})); })()"
+    )
+    meta = "document.querySelector('.md-search-result__meta').textContent.trim()"
+    browser.until(lambda: "document" in browser.ask(meta))
+    titles: Any = browser.ask(
+        "[...document.querySelectorAll('.md-search-result__article h1')].map(e => e.textContent)"
+    )
+    return list(titles)
+
+
+def test_the_search_finds_without_a_network(browser: Browser) -> None:
+    browser.look(width=WIDE[0], height=WIDE[1])
+    assert len(_search(browser, "rnea")) >= 3
+    assert browser.trouble.failed == []
+    assert browser.trouble.errors == []
+    # And nothing where there is nothing.
+    assert _search(browser, "zzyzzxq") == []
+
+
+def test_equations_are_set_and_nothing_is_left_of_their_source(browser: Browser) -> None:
+    browser.look(width=WIDE[0], height=WIDE[1])
+    browser.open(SITE / "concepts/rnea-derivatives.html")
+    assert browser.ask("document.querySelectorAll('math').length") > 5
+    text = browser.ask("document.querySelector('article').innerText")
+    assert "$$" not in text
+    assert "\\dot" not in text
+
+
+def test_the_browser_notices_what_these_tests_look_for(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "bad.html"
+    page.write_text(
+        "<html><body><div class='x' style='width: 3000px'>wide</div>"
+        "<img src='gone.png'><script src='https://example.invalid/x.js'></script>"
+        "<script>nothing_there()</script></body></html>"
+    )
+    browser.look(width=NARROW[0], height=NARROW[1])
+    browser.open(page)
+    assert any("DIV.x" in found for found in browser.ask(OVERFLOW))
+    failed = {found.split(": ")[0].rsplit("/", 1)[1] for found in browser.trouble.failed}
+    assert {"gone.png", "x.js"} <= failed
+    assert any("nothing_there" in found for found in browser.trouble.errors)

@@ -1,0 +1,262 @@
+"""The page of Pinocchio's names: each exists, each of ours imports, and they compute the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+from numpy.typing import NDArray
+
+from pinion import dynamics
+from pinion.functions import FUNCTIONS
+from pinion.robot import load, urdf_text
+
+Array = NDArray[np.float64]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/pinocchio.md"
+TIP = "iiwa_link_7"
+SAME = 1e-10
+
+
+def rows(table: str, text: str | None = None) -> list[list[str]]:
+    """Cells of the rows of a table between markers, or of the one under a heading."""
+    text = PAGE.read_text() if text is None else text
+    found = re.search(rf"<!-- table: {table} -->\n(.*?)<!-- end -->", text, re.DOTALL)
+    assert found, f"the page has no table {table!r}"
+    lines = found[1].strip().splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def missing_theirs(name: str) -> bool:
+    """Whether Pinocchio has no such name: a function, `model.nq`, `data.tau`."""
+    model = pin.buildModelFromXML(urdf_text("two_link"))
+    holders = {"model": model, "data": model.createData()}
+    holder, _, field = name.rpartition(".")
+    return not hasattr(holders.get(holder, pin), field)
+
+
+def missing_ours(name: str) -> bool:
+    """Whether a dotted name is neither a module, nor in one, nor a field of a class in one."""
+    module, rest = name, ""
+    while module:
+        try:
+            found = import_module(module)
+        except ModuleNotFoundError:
+            module, _, last = module.rpartition(".")
+            rest = f"{last}.{rest}" if rest else last
+            continue
+        for part in filter(None, rest.split(".")):
+            if not hasattr(found, part):
+                return part not in getattr(found, "__dataclass_fields__", {})
+            found = getattr(found, part)
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of the iiwa14 in both libraries."""
+
+    theirs: pin.Model
+    data: pin.Data
+    q: Array
+    v: Array
+    a: Array
+    tau: Array
+
+    @property
+    def frame(self) -> int:
+        return int(self.theirs.getFrameId(TIP))
+
+
+Pair = tuple[object, object]
+OURS = load("iiwa14")
+EXCHANGED = [3, 4, 5, 0, 1, 2]
+
+
+def whole(filled: Array) -> Array:
+    """A symmetric matrix of whose triangles Pinocchio may have filled the upper alone."""
+    return np.triu(filled) + np.triu(filled, 1).T
+
+
+def rnea_gradient(s: State) -> Pair:
+    pin.computeRNEADerivatives(s.theirs, s.data, s.q, s.v, s.a)
+    ours = dynamics.rnea_derivatives(OURS, s.q, s.v, s.a)
+    return np.array(ours), np.array([s.data.dtau_dq, s.data.dtau_dv])
+
+
+def aba_gradient(s: State) -> Pair:
+    # The third result is not in data.ddq_dtau, which the Python of Pinocchio 4.1 leaves at zero.
+    by_q, by_v, by_tau = pin.computeABADerivatives(s.theirs, s.data, s.q, s.v, s.tau)
+    found = dynamics.fd_derivatives(OURS, s.q, s.v, s.tau)
+    minv = dynamics.minv(OURS, s.q)
+    ours = np.concatenate([found.qdd, *found.dqdd_dq, *found.dqdd_dqd, *minv])
+    return ours, np.concatenate([s.data.ddq, *by_q, *by_v, *by_tau])
+
+
+def placement(s: State) -> Pair:
+    pin.framesForwardKinematics(s.theirs, s.data, s.q)
+    R, p = dynamics.frame_placement(OURS, s.q, TIP)
+    theirs = s.data.oMf[s.frame]
+    return np.column_stack([R, p]), np.column_stack([theirs.rotation, theirs.translation])
+
+
+def jacobian(s: State) -> Pair:
+    kind = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+    theirs = pin.computeFrameJacobian(s.theirs, s.data, s.q, s.frame, kind)
+    ours = dynamics.frame_jacobian(OURS, s.q, TIP, reference="local_world_aligned")
+    return ours, theirs[EXCHANGED]
+
+
+def velocity(s: State) -> Pair:
+    pin.forwardKinematics(s.theirs, s.data, s.q, s.v)
+    theirs = pin.getFrameVelocity(s.theirs, s.data, s.frame, pin.ReferenceFrame.LOCAL).vector
+    ours = dynamics.frame_velocity(OURS, s.q, s.v, TIP, reference="local")
+    return np.concatenate([np.ravel(part) for part in ours]), theirs[EXCHANGED]
+
+
+def mass_matrix(s: State) -> Pair:
+    return dynamics.crba(OURS, s.q), whole(pin.crba(s.theirs, s.data, s.q))
+
+
+def inverse(s: State) -> Pair:
+    return dynamics.minv(OURS, s.q), whole(pin.computeMinverse(s.theirs, s.data, s.q))
+
+
+COMPARED: Mapping[str, Callable[[State], Pair]] = {
+    "rnea": lambda s: (
+        dynamics.rnea(OURS, s.q, s.v, s.a),
+        pin.rnea(s.theirs, s.data, s.q, s.v, s.a),
+    ),
+    "aba": lambda s: (
+        dynamics.aba(OURS, s.q, s.v, s.tau),
+        pin.aba(s.theirs, s.data, s.q, s.v, s.tau),
+    ),
+    "crba": mass_matrix,
+    "computeMinverse": inverse,
+    "computeRNEADerivatives": rnea_gradient,
+    "computeABADerivatives": aba_gradient,
+    "nonLinearEffects": lambda s: (
+        dynamics.bias(OURS, s.q, s.v),
+        pin.nonLinearEffects(s.theirs, s.data, s.q, s.v),
+    ),
+    "computeGeneralizedGravity": lambda s: (
+        dynamics.gravity(OURS, s.q),
+        pin.computeGeneralizedGravity(s.theirs, s.data, s.q),
+    ),
+    "computeCoriolisMatrix": lambda s: (
+        dynamics.coriolis(OURS, s.q, s.v),
+        pin.computeCoriolisMatrix(s.theirs, s.data, s.q, s.v) @ s.v,
+    ),
+    "computeKineticEnergy": lambda s: (
+        dynamics.kinetic_energy(OURS, s.q, s.v),
+        pin.computeKineticEnergy(s.theirs, s.data, s.q, s.v),
+    ),
+    "computePotentialEnergy": lambda s: (
+        dynamics.potential_energy(OURS, s.q),
+        pin.computePotentialEnergy(s.theirs, s.data, s.q),
+    ),
+    "centerOfMass": lambda s: (
+        dynamics.centre_of_mass(OURS, s.q),
+        pin.centerOfMass(s.theirs, s.data, s.q),
+    ),
+    "jacobianCenterOfMass": lambda s: (
+        dynamics.com_jacobian(OURS, s.q),
+        pin.jacobianCenterOfMass(s.theirs, s.data, s.q),
+    ),
+    "framesForwardKinematics": placement,
+    "computeFrameJacobian": jacobian,
+    "getFrameVelocity": velocity,
+    "integrate": lambda s: (
+        dynamics.integrate(OURS, s.q, s.v),
+        pin.integrate(s.theirs, s.q, s.v),
+    ),
+    "difference": lambda s: (
+        dynamics.difference(OURS, s.q, s.a),
+        pin.difference(s.theirs, s.q, s.a),
+    ),
+    "neutral": lambda s: (dynamics.neutral_configuration(OURS), pin.neutral(s.theirs)),
+}
+
+
+def error(pair: Pair) -> float:
+    """Largest difference over the largest entry of Pinocchio's; NaN counts as infinite."""
+    ours, theirs = (np.asarray(side, dtype=float) for side in pair)
+    assert ours.shape == theirs.shape
+    largest = float(np.max(np.abs(ours - theirs)) / max(1.0, float(np.max(np.abs(theirs)))))
+    return largest if largest == largest else np.inf
+
+
+@pytest.fixture(scope="module")
+def states() -> list[State]:
+    theirs = pin.buildModelFromXML(urdf_text("iiwa14"))
+    assert tuple(theirs.names)[1:] == OURS.joint_names
+    drawn = np.random.default_rng(22).uniform(-1.5, 1.5, (5, 3, 7))
+    return [
+        State(theirs, theirs.createData(), q, v, a, dynamics.rnea(OURS, q, v, a))
+        for q, v, a in drawn
+    ]
+
+
+def test_pinocchio_has_its_names() -> None:
+    found = [
+        n for table in ("functions", "models", "data") for r in rows(table) for n in names(r[0])
+    ]
+    assert len(found) > 50
+    assert [name for name in found if missing_theirs(name)] == []
+    for gone in ("rneaa", "data.dddq", "model.inertia"):
+        assert missing_theirs(gone)
+
+
+def test_ours_import() -> None:
+    found = [n for table in ("functions", "models") for r in rows(table) for n in names(r[1])]
+    assert len(found) > 35
+    assert [name for name in found if missing_ours(name)] == []
+    for gone in ("pinion.dynamics.rneaa", "pinion.robot.Joint.rotor", "pinion.nowhere.f"):
+        assert missing_ours(gone)
+
+
+def test_results_are_those_of_functions() -> None:
+    known = {block.name for f in FUNCTIONS.values() for block in f.outputs} | {
+        name for f in FUNCTIONS.values() for name in f.optional
+    }
+    assert [n for row in rows("data") for n in names(row[1]) if n not in known] == []
+
+
+def test_rows_say_what_is_compared() -> None:
+    said = {names(row[0])[0]: row[3] for row in rows("functions")}
+    assert {name for name, cell in said.items() if cell == "yes"} == COMPARED.keys()
+    assert set(said.values()) == {"yes", "no"}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_both_compute_the_same(name: str, states: list[State]) -> None:
+    for state in states:
+        assert error(COMPARED[name](state)) < SAME
+
+
+def test_a_wrong_sign_or_order_is_noticed(states: list[State]) -> None:
+    ours, theirs = jacobian(states[0])
+    assert error((ours, np.asarray(theirs)[EXCHANGED])) > SAME  # halves not exchanged
+    ours, theirs = COMPARED["rnea"](states[0])
+    assert error((-np.asarray(ours), theirs)) > SAME
+    assert error((np.full(7, np.nan), theirs)) > SAME
+
+
+def test_mujoco_and_our_functions_of_the_last_table_are_there() -> None:
+    text = PAGE.read_text().partition("| GRiD | MuJoCo | Pinion |")[2].partition("\n\n")[0]
+    cells = [line.strip("|").split("|") for line in text.strip().splitlines()[1:]]
+    assert len(cells) >= 7
+    assert [n for row in cells for n in names(row[1]) if not hasattr(mujoco, n)] == []
+    assert [n for row in cells for n in names(row[2]) if n not in FUNCTIONS] == []

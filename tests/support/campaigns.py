@@ -1,0 +1,162 @@
+"""A campaign that is killed on purpose: ``python -m tests.support.campaigns``.
+
+The same states twice: once undisturbed, and once with a worker killed in the midst of its work,
+then the client, and then gone on with. The final figures must be the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from pinion.flow import build
+from pinion.robot import load
+
+LIMIT = 3 * 3600.0
+"""Seconds after which something hangs."""
+
+_LOOK = 0.02
+
+
+class Command:
+    """``pinion campaign`` in a process of its own, and the file that it writes."""
+
+    def __init__(self, folder: Path, file: Path, **options: object) -> None:
+        words = [f"--{name}={value}" for name, value in options.items()]
+        self.file = file
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pinion", "campaign", folder, "-o", file, "--json", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finished(self) -> list[str]:
+        """The worker of each finished chunk."""
+        if not self.file.exists():
+            return []
+        with closing(sqlite3.connect(self.file, timeout=60)) as database:
+            try:
+                return [row[0] for row in database.execute("SELECT worker FROM chunks")]
+            except sqlite3.OperationalError:
+                return []  # its tables are about to be made
+
+    def wait_for(self, chunks: int) -> list[str]:
+        """Wait until so many chunks are finished, which they must not all be."""
+        began = time.monotonic()
+        while len(found := self.finished()) < chunks:
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() - began < LIMIT, f"{len(found)} of {chunks} chunks"
+            time.sleep(_LOOK)
+        return found
+
+    def result(self) -> dict[str, Any]:
+        """What it prints at its end."""
+        out, err = self.process.communicate(timeout=LIMIT)
+        assert self.process.returncode in (0, 1), err
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def kill(self) -> None:
+        """End it as a failing machine does."""
+        self.process.kill()
+        self.process.communicate()
+
+
+def pid_of(worker: str) -> int:
+    """The process of a worker as a record names it."""
+    return int(worker.split()[-1])
+
+
+def wait_until_gone(pids: set[int]) -> None:
+    """Wait until processes have ended."""
+    began = time.monotonic()
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() - began < LIMIT, pids
+        time.sleep(_LOOK)
+
+
+def survive(
+    folder: Path, place: Path, *, states: int, chunk: int, device: str, workers: int = 2
+) -> dict[str, Any]:
+    """Run a campaign undisturbed and disturbed.
+
+    Returns
+    -------
+    ``undisturbed`` and ``disturbed``, the final figures; ``killed``, chunks that were finished when
+    the worker and when the client was killed; ``resumed``, chunks that were there for the last run;
+    ``seconds`` of each of the three runs.
+    """
+    options = {"states": states, "chunk": chunk, "device": device, "workers": workers}
+    seconds = []
+
+    def timed(command: Command) -> dict[str, Any]:
+        result = command.result()
+        seconds.append(result["run"]["seconds"])
+        return result
+
+    undisturbed = timed(Command(folder, place / "undisturbed.sqlite", **options))
+    chunks = undisturbed["chunks"]
+    file = place / "disturbed.sqlite"
+    began = time.monotonic()
+    first = Command(folder, file, **options)
+    found = first.wait_for(max(1, chunks // 8))
+    os.kill(pid_of(found[-1]), signal.SIGKILL)
+    killed = [len(found)]
+    found = first.wait_for(max(len(found) + 1, chunks // 2))
+    assert first.process.poll() is None
+    first.kill()
+    seconds.append(round(time.monotonic() - began, 3))
+    wait_until_gone({pid_of(worker) for worker in found})
+    second = Command(folder, file, **options)
+    disturbed = timed(second)
+    killed.append(disturbed["run"]["resumed_chunks"])
+    return {
+        "undisturbed": undisturbed,
+        "disturbed": disturbed,
+        "killed": killed,
+        "resumed": disturbed["run"]["resumed_chunks"],
+        "seconds": seconds,
+    }
+
+
+def same(result: dict[str, Any]) -> bool:
+    """Whether both campaigns came to the same figures, and all of them."""
+    one, other = (
+        {name: value for name, value in result[key].items() if name != "run"}
+        for key in ("undisturbed", "disturbed")
+    )
+    return one == other and one["finished"] == one["states"]
+
+
+def main() -> int:
+    """Build, run, kill, compare; print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("place", type=Path)
+    parser.add_argument("--states", type=int, default=1_000_000)
+    parser.add_argument("--chunk", type=int, default=10_000)
+    parser.add_argument("--device", default="rtl")
+    given = parser.parse_args()
+    given.place.mkdir(parents=True)
+    folder = given.place / "iiwa14_rnea"
+    build(load("iiwa14"), "rnea", folder)
+    result = survive(
+        folder, given.place, states=given.states, chunk=given.chunk, device=given.device
+    )
+    result["same"] = same(result)
+    print(json.dumps(result, indent=1))
+    return int(not result["same"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
