@@ -41,6 +41,22 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> pinion.BuiltCore:
     return pinion.build("two_link", "rnea", tmp_path_factory.mktemp("api") / "core", ii=4)
 
 
+def test_a_report_is_a_page_where_one_is_asked_for(core: pinion.BuiltCore, tmp_path: Path) -> None:
+    steps: list[str] = []
+    assert core.report().page is None
+    made = core.report(tmp_path / "core.html", states=20, report=steps.append)
+    assert made.page is not None and made.page.bytes == made.page.path.stat().st_size
+    text = made.page.path.read_text()
+    assert text.startswith("<!doctype html>") and f"{core.manifest.hash:016x}" in text
+    assert steps[-1] == "Writing the page" and made.figures["function"] == "rnea"
+    with pytest.raises(ValueError, match=r"'.*core.html' exists: give another file"):
+        core.report(tmp_path / "core.html", states=0)
+    assert made.page.path.read_text() == text
+    with pytest.raises(ManifestError):
+        pinion.write_report([tmp_path], tmp_path / "none.html", states=0)
+    assert not (tmp_path / "none.html").exists()
+
+
 # -- options
 
 RENAMED = {"clock": "clock_mhz", "task": "goal"}

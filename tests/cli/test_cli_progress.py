@@ -227,6 +227,11 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "bench mpc": (("mpc", "cpu64", "-o", "NEW"), "pinion.control.mpc_comparison:compare"),
     "explore": (("two_link", "rnea", "-o", "NEW"), "pinion.cosim.explore:explore"),
+    "campaign": (
+        ("BUILT", "--states", "10", "-o", "NEW.sqlite"),
+        "pinion.campaign:campaign",
+    ),
+    "report": (("BUILT", "-o", "NEW.html"), "pinion.api.pages:write_report"),
     "card": (("BUILT",), "pinion.card.stand_in:StandIn"),
     "bitstream": (("BUILT",), "pinion.flow.bitstreams:make_bitstream"),
     "export": (("BUILT", "-o", "NEW"), "pinion.cosim.vectors:export_core"),

@@ -57,6 +57,7 @@ from .figures import (
     Synthesis,
     Verification,
 )
+from .pages import ReportPage, write_report
 
 __all__ = [
     "ACCELERATION",
@@ -83,6 +84,7 @@ __all__ = [
     "Piecewise",
     "PromiseCheck",
     "Quantity",
+    "ReportPage",
     "Result",
     "RobotError",
     "RobotOptions",
@@ -117,6 +119,7 @@ __all__ = [
     "sqrt",
     "state",
     "uniform",
+    "write_report",
 ]
 
 POSITION = Quantity.POSITION

@@ -43,6 +43,7 @@ from .figures import (
     Verification,
     frozen,
 )
+from .pages import write_report
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -208,9 +209,28 @@ class BuiltCore:
         """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
         return Synthesis.of(_tools("pinion.synthesis.synth", "synth")(self.folder, report=report))
 
-    def report(self) -> BuildReport:
-        """What is known of the build; a figure that was not measured for it is None."""
-        return BuildReport(figures=frozen(_report_of(self.folder)))
+    def report(
+        self,
+        output: str | os.PathLike[str] | None = None,
+        *,
+        states: int | None = None,
+        synth: bool = False,
+        force: bool = False,
+        report: Report = _quiet,
+    ) -> BuildReport:
+        """What is known of the build; a figure that was not measured for it is None.
+
+        Parameters
+        ----------
+        output : also write a page there, one HTML file (:func:`.pages.write_report`).
+        states, synth, force, report : of that page.
+        """
+        page = None
+        if output is not None:
+            page = write_report(
+                [self.folder], output, states=states, synth=synth, force=force, report=report
+            )
+        return BuildReport(figures=frozen(_report_of(self.folder)), page=page)
 
     def open(
         self,

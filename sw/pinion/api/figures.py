@@ -14,6 +14,8 @@ from typing import Any, Self
 
 from pinion.robot.html import html_table
 
+from .pages import ReportPage
+
 
 def frozen(value: Any) -> Any:
     """JSON-able data that cannot be changed: mappings for reading only, tuples for lists."""
@@ -266,9 +268,11 @@ class BuildReport:
     Members
     -------
     figures : by name, None where a figure was not measured for this very build.
+    page : the HTML file, where one was asked for.
     """
 
     figures: Mapping[str, Any]
+    page: ReportPage | None = None
 
     def _repr_html_(self) -> str:
         rows = [(name, short(value)) for name, value in self.figures.items()]

@@ -54,6 +54,7 @@ SPEAKING: Mapping[str, Callable[..., Any]] = {
     "campaign": campaign.command,
     "card": card.command,
     "bitstream": bitstream.command,
+    "report": report.command,
     "export": export.command,
     "demo": demo.command,
 }
@@ -63,7 +64,6 @@ SHORT: Mapping[str, tuple[Callable[..., Any], str]] = {
     "robots": (robots.command, "it reads a list"),
     "info": (info.command, "it loads one robot and computes nothing"),
     "devices": (devices.command, "it reads some registers of each card"),
-    "report": (report.command, "it reads what stands in build folders"),
 }
 """Verbs that answer at once, and why they do."""
 

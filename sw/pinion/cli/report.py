@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pinion.api import pages
 from pinion.report import build_figures, builds_table
 from pinion.report.builds import builds_columns
 from pinion.report.page import escaped_table
@@ -64,9 +65,19 @@ def command(
     rows = [build_figures(folder) for folder in folders]
     written: dict[str, Any] = {}
     if output is not None:
-        written = _write(
-            folders, output, states=STATES if states is None else states, force=force, synth=synth
-        )
+        with steps() as progress:
+            page = pages.write_report(
+                folders,
+                output,
+                states=states,
+                synth=synth,
+                force=force,
+                report=progress,
+                advance=progress.advance,
+            )
+        if page.slow:
+            complain(page.slow)
+        written = {"path": str(page.path), "bytes": page.bytes}
     if json:
         put_json({"builds": rows, **({"page": written} if written else {})})
         return
@@ -77,37 +88,3 @@ def command(
             show(table)
     if written and not as_markdown:
         say(f"Written to {output} ({written['bytes']:,} bytes).")
-
-
-def _write(
-    folders: list[Path], output: Path, *, states: int, force: bool, synth: bool
-) -> dict[str, Any]:
-    """Gather, and write the page; its path and size."""
-    from pinion.flow.build import Build
-    from pinion.flow.facts import build_facts
-    from pinion.link.build_files import RESOURCES
-    from pinion.report.build_data import build_data
-    from pinion.report.build_page import MOST_BYTES, build_page, check_page_path, write_page
-
-    # Before minutes of work.
-    check_page_path(output, force=force)
-    found = []
-    with steps() as report:
-        for folder in folders:
-            if synth and RESOURCES.find(folder) is None:
-                from pinion.synthesis.synth import synth as count
-
-                count(folder, report=report)
-            report(f"Running {folder.name} on states")
-            facts = build_facts(Build.read(folder), states=states, advance=report.advance)
-            found.append(build_data(folder, facts))
-        report("Writing the page")
-        page = build_page(found)
-        write_page(output, page, force=force)
-    size = len(page.encode())
-    if size > MOST_BYTES:
-        complain(
-            f"The page has {size:,} bytes, more than {MOST_BYTES:,}, and opens slowly: give fewer "
-            "builds."
-        )
-    return {"path": str(output), "bytes": size}

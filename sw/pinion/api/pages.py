@@ -1,0 +1,94 @@
+"""The page of builds, for ``pinion report -o`` and for a build's object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pinion import installation
+from pinion.driver import DriverError
+from pinion.graph.progress import Advance, unheard
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportPage:
+    """A page that was written.
+
+    Members
+    -------
+    path : of the HTML file; it needs nothing beside it.
+    bytes : its size.
+    slow : a sentence when it is too large to open at once, else empty.
+    """
+
+    path: Path
+    bytes: int
+    slow: str = ""
+
+
+def write_report(
+    folders: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    states: int | None = None,
+    synth: bool = False,
+    force: bool = False,
+    report: Report = lambda text: None,
+    advance: Advance = unheard,
+) -> ReportPage:
+    """Write one HTML file about one or several builds, as a whole or not at all.
+
+    Parameters
+    ----------
+    folders : of the builds, in the order of the page.
+    output : the file.
+    states : of each distribution whose errors are shown; None for 1,000, 0 for none.
+    synth : count resources by Yosys where the folder has no counts.
+    force : replace a file of that name.
+    report, advance : as of :func:`pinion.api.build`.
+
+    Raises
+    ------
+    ValueError
+        Subclasses with a sentence: no build, a changed file, a place where no file can go.
+    pinion.driver.DriverError
+        When what reports need is not installed.
+    """
+    try:
+        flow, facts = import_module("pinion.flow.build"), import_module("pinion.flow.facts")
+        data, page = import_module("pinion.report.build_data"), import_module(_PAGE)
+        files = import_module("pinion.link.build_files")
+    except ModuleNotFoundError as error:
+        raise DriverError(installation.missing_module(error) or str(error)) from error
+    target = Path(output)
+    page.check_page_path(target, force=force)  # before minutes of work
+    found: list[Any] = []
+    for folder in map(Path, folders):
+        if synth and files.RESOURCES.find(folder) is None:
+            import_module("pinion.synthesis.synth").synth(folder, report=report)
+        report(f"Running {folder.name} on states")
+        number = facts.STATES if states is None else states
+        build = flow.Build.read(folder)
+        found.append(
+            data.build_data(folder, facts.build_facts(build, states=number, advance=advance))
+        )
+    report("Writing the page")
+    text = page.build_page(found)
+    page.write_page(target, text, force=force)
+    size = len(text.encode())
+    slow = ""
+    if size > page.MOST_BYTES:
+        slow = (
+            f"The page has {size:,} bytes, more than {page.MOST_BYTES:,}, and opens slowly: give "
+            "fewer builds."
+        )
+    return ReportPage(path=target, bytes=size, slow=slow)
+
+
+_PAGE = "pinion.report.build_page"
