@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.page_links import anchors, broken, slug_of
+from tests.support.page_links import LINK, anchors, broken, slug_of
 
 ROOT = Path(__file__).resolve().parents[2]
 # Under `benchmarks` are forms of pages, whose links are those of the page that is made of them.
@@ -50,6 +50,33 @@ def test_good_links_and_shown_ones_are_left_alone() -> None:
     page = "[a](docs/graph.md#operations) [b](https://example.org) `[c](gone.md)`\n"
     page += "\n```\n[d](gone.md)\n```\n"
     assert broken(ROOT, {"page.md": page}) == []
+
+
+def _folders(pages: dict[str, str]) -> list[str]:
+    """Links from pages under ``docs`` to folders there, of which the site has no page."""
+    return [
+        f"{name}: {target}"
+        for name, text in pages.items()
+        for target in LINK.findall(text)
+        if name.startswith("docs/") and (place := (ROOT / name).parent / target).is_dir()
+        if place.resolve().is_relative_to(ROOT / "docs") and place.resolve() != ROOT / "docs/adr"
+    ]
+
+
+def test_pages_of_the_site_link_to_no_folder_of_it() -> None:
+    assert _folders(PAGES) == []
+    page = "[a](results) [b](adr) [c](../examples/c)\n"
+    assert _folders({"docs/page.md": page}) == ["docs/page.md: results"]
+
+
+def test_a_clone_has_what_the_site_is_made_with() -> None:
+    """Git keeps no empty folders: one that is named must hold a file."""
+    settings = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[0]
+    named = re.findall(r"\b(docs/[\w./-]+)", settings)
+    assert "docs/site/hooks.py" in named
+    for name in named:
+        place = ROOT / name
+        assert place.is_file() or any(p.is_file() for p in place.rglob("*")), f"{name} is empty"
 
 
 def test_anchors_are_those_of_code_hosts() -> None:
