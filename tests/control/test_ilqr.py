@@ -198,9 +198,19 @@ def test_flags_are_counted_and_wrong_gradients_do_not_converge_to_nonsense(arm: 
     assert not np.allclose(wrong.cost, right.cost, rtol=1e-3)
 
 
+def test_a_solution_is_printed_short(arm: Plant) -> None:
+    found = solve(small(2), arm)
+    shapes = "x=(2, 21, 4), u=(2, 20, 2), K=(2, 20, 2, 4)"
+    assert repr(found).startswith(f"Solution({shapes}, converged: ")
+    assert len(repr(found)) < 150
+
+
 def test_what_does_not_fit(arm: Plant) -> None:
     problem = small(2)
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
+    for dt in (-0.01, 0.0, float("nan")):
+        with pytest.raises(ControlError, match="give 'dt' above 0"):
+            Problem.of(problem.model, knots=9, dt=dt, cost=problem.cost, start=np.zeros(2))
     with pytest.raises(ControlError, match="guess has the shape"):
         solve(problem, arm, guess=np.zeros((1, 20, 2)))
     with pytest.raises(ControlError, match="no finite cost"):

@@ -177,7 +177,7 @@ def test_the_float_backend_takes_single_requests_and_refuses_wrong_ones() -> Non
 
 
 def test_an_unknown_backend_is_refused_before_anything_is_built(tmp_path: Path) -> None:
-    with pytest.raises(DriverError, match="no transport 'abacus'"):
+    with pytest.raises(DriverError, match="no device 'abacus:1'; give one of cpu, cuda, float"):
         backend("pendulum", "rnea", device="abacus:1", folder=tmp_path / "made")
     assert not (tmp_path / "made").exists()
 

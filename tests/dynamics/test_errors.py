@@ -42,6 +42,13 @@ def test_rnea_names_the_wrong_argument(changed: dict[str, Any], message: str) ->
         dynamics.rnea(MODEL, **arguments)
 
 
+def test_what_is_no_model_is_named() -> None:
+    name: Any = "iiwa14"
+    for wrong in (dynamics.rnea, dynamics.aba, dynamics.minv, dynamics.fd_derivatives):
+        with pytest.raises(dynamics.DynamicsError, match=r"not a str: give what"):
+            wrong(name, *np.zeros((3, 7)))
+
+
 def test_energies_check_their_arguments() -> None:
     with pytest.raises(dynamics.DynamicsError, match=r"qd\[0\] is nan"):
         dynamics.kinetic_energy(MODEL, np.zeros(3), np.full(3, np.nan))

@@ -169,6 +169,7 @@ def test_the_sentence_knows_near_and_hopeless() -> None:
         manifest = Manifest(**base | {"formats": formats, "measured": {"reference": measured}})
         said = gate_sentence(manifest)
         assert words in said and bool(said) == bool(words), said
+        assert ("is built all the same" in said) == (measured > manifest.max_error and bool(said))
         assert ("accept it" in said) == (0 < MARGIN * measured < 1.0 and bool(said)), said
     nothing = gate_sentence(Manifest(**base | {"formats": "q4.28", "measured": {"rest": 0.1}}))
     assert nothing.startswith("None of the reference states") and "more integer bits" in nothing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
@@ -175,6 +176,10 @@ def test_bad_locks_give_one_sentence() -> None:
         with pytest.raises(RobotError) as error:
             load("iiwa14", lock=positions)
         check(error, *needles)
+    names: Any = ["iiwa_joint_1"]
+    with pytest.raises(RobotError) as error:
+        load("iiwa14", lock=names)
+    check(error, "mapping", "list", '{"elbow": 0.3}')
 
 
 def test_locks_are_read_from_text() -> None:

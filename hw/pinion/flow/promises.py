@@ -152,7 +152,10 @@ def gate_sentence(manifest: Manifest) -> str:
     )
     higher = rounded_up(MARGIN * found)
     accept = f", or accept it with --max-error {higher:g}" if higher < 1.0 else ""
-    return f"{what}give {_FINER[chosen]}{accept}."
+    fails = (
+        " It is built all the same; pinion verify will most likely fail." if found > gate else ""
+    )
+    return f"{what}give {_FINER[chosen]}{accept}.{fails}"
 
 
 def _requests(

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion import driver, installation
-from pinion.driver import Device, DriverError, find_transport
-from pinion.driver.transport import split_device
+from pinion.driver import Device, DriverError
+from pinion.driver.transport import split_device, transports
 from pinion.functions import (
     Backend,
     BuiltFunction,
@@ -210,6 +210,12 @@ def backend(
         row.check(model)
         made: Backend = opener(model, row, address, **given)
         return made
+    if name not in transports():
+        known = sorted({*entry_points(group=GROUP).names, *transports()})
+        raise DriverError(
+            f"There is no device '{device}'; give one of {', '.join(known)}, with an address "
+            "behind a colon if it needs one."
+        )
     _check_options(name, _card, given)
     return _card(robot, row, device, asked, **given)
 
@@ -286,7 +292,6 @@ def _card(
     report: Callable[[str], None] = _quiet,
 ) -> CardBackend:
     """Build a core and open a card that has it."""
-    find_transport(device)  # before minutes of building
     try:
         from pinion.flow.build import build  # not at the top: the float model needs NumPy alone
     except ModuleNotFoundError as error:

@@ -37,7 +37,13 @@ def command(
     ],
     *,
     folder: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="The build folder to make.")
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="The build folder to make; a build there is replaced.",
+        ),
     ],
     ii: Annotated[
         str,

@@ -71,8 +71,7 @@ class Plant(Closing):
         forward: Callable[..., Any],
         method: str = "semi_implicit",
     ) -> None:
-        if not (np.isfinite(dt) and 0.0 < dt <= 1.0):
-            raise ControlError(f"A step of {dt} s is none: give 'dt' above 0 and at most 1 s.")
+        check_step(dt)
         if method not in METHODS:
             raise ControlError(
                 f"There is no method '{method}' of integration; choose one of {', '.join(METHODS)}."
@@ -263,6 +262,18 @@ class Float64(Closing):
     def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
         return self.run(*values, **arrays)
+
+
+def check_step(dt: float) -> None:
+    """Refuse a step without a length.
+
+    Raises
+    ------
+    ControlError
+        When it is not above 0 and at most 1 s.
+    """
+    if not (np.isfinite(dt) and 0.0 < dt <= 1.0):
+        raise ControlError(f"A step of {dt} s is none: give 'dt' above 0 and at most 1 s.")
 
 
 def gravity_efforts(model: Model, q: Floats) -> Floats:

@@ -12,7 +12,7 @@ from pinion.robot import Model, coupled
 
 from .cost import Cost, Target
 from .errors import ControlError
-from .plant import gravity_efforts
+from .plant import check_step, gravity_efforts
 
 Floats = NDArray[np.float64]
 
@@ -64,12 +64,13 @@ class Problem:
         Raises
         ------
         ControlError
-            When a shape does not fit or a number is not finite.
+            When a shape does not fit, a number is not finite, or a step has no length.
         """
         model = coupled(model)
         nv = model.nv
         if knots < 1:
             raise ControlError(f"A motion has at least 1 step, not {knots}.")
+        check_step(dt)
         first = _states("start", start, nv)
         if first.ndim != 2:
             raise ControlError(f"'start' has the shape {np.shape(start)}: give (n, {2 * nv}).")
@@ -146,6 +147,15 @@ class Solution:
     costs: Floats
     saturated: int
     seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}={getattr(self, name).shape}" for name in ("x", "u", "K"))
+        count = len(self.cost)
+        most = int(self.iterations.max(initial=0))
+        return (
+            f"Solution({shapes}, converged: {int(self.converged.sum())} of {count}, "
+            f"iterations: {most} at most, saturated: {self.saturated})"
+        )
 
 
 def _finite(name: str, values: ArrayLike) -> Floats:

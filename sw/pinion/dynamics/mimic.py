@@ -238,6 +238,14 @@ def reduce_mimic(model: Model) -> MimicMap:
     return MimicMap(model=model, joints=joints, G=G, Gq=Gq, c=c)
 
 
+def _check_model(model: object) -> None:
+    if not isinstance(model, Model):
+        raise DynamicsError(
+            f"A model comes first, not a {type(model).__name__}: give what pinion.robot.load "
+            "returns."
+        )
+
+
 def also_coupled(
     function: Callable[Concatenate[Model, Given], Result],
 ) -> Callable[Concatenate[Model, Given], Result]:
@@ -248,6 +256,7 @@ def also_coupled(
 
     @wraps(function)
     def of_any(model: Model, /, *args: Given.args, **options: Given.kwargs) -> Result:
+        _check_model(model)
         if not model.coupled:
             return function(model, *args, **options)
         method = getattr(reduce_mimic(model), function.__name__)

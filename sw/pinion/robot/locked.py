@@ -116,10 +116,20 @@ def held_still(model: Model, positions: Mapping[str, float | None], *, snap: boo
     )
 
 
+def _check_mapping(positions: object) -> None:
+    if not isinstance(positions, Mapping):
+        raise RobotError(
+            "Joints to lock are a mapping from names to positions, not a "
+            f"{type(positions).__name__}: "
+            'give {"elbow": 0.3}, or {"elbow": None} where it stands by default.'
+        )
+
+
 def _resolve(
     model: Model, positions: Mapping[str, float | None], snap: bool
 ) -> tuple[dict[str, float], dict[str, str]]:
     """The position of every joint to lock, and the beginning of a note on each."""
+    _check_mapping(positions)
     joints = {body.joint.name: body.joint for body in model.bodies}
     held: dict[str, float] = {}
     notes: dict[str, str] = {}
