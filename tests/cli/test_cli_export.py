@@ -43,6 +43,7 @@ def test_json_is_one_object(pinion: Any, folder: Path, tmp_path: Path) -> None:
 def test_bad_input_is_one_sentence(pinion: Any, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     pinion("export", tmp_path / "none", "-o", out).refused("none' is not a build folder")
+    pinion("export", folder / "core.v", "-o", out).refused("core.v' is not a build folder")
     pinion("export", folder, "-o", folder).refused("is not empty")
     pinion("export", folder, "-o", folder / "core.v").refused("is a file")
     pinion("export", folder, "-o", out, "--requests", "0").refused("--requests")

@@ -229,7 +229,7 @@ class Manifest:
         path = Path(folder) / MANIFEST
         try:
             data = read_file(path, LARGEST)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise ManifestError(
                 f"'{folder}' is not a build folder: it has no {MANIFEST}. Make one with "
                 f"'pinion build ROBOT FUNCTION -o {folder}'."
