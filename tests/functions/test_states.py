@@ -126,6 +126,8 @@ def test_a_state_needs_a_name_of_its_own(changes: Any, sentence: str) -> None:
 
 
 def test_initial_values_are_finite_and_as_many_as_elements() -> None:
+    with pytest.raises(FunctionError, match="begins with None: give finite numbers"):
+        state(initial=None)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(FunctionError, match="begins with nan: give finite numbers"):
         State(name="s", shape=(), unit="1", initial=float("nan"))
     with pytest.raises(FunctionError, match="has 3 elements and 2 initial values"):
@@ -162,8 +164,9 @@ def test_a_decorated_function_returns_next_states_by_name_or_behind_its_outputs(
 @pytest.mark.parametrize(
     ("states", "body", "sentence"),
     [
-        ({"s": state()}, lambda x, s: {"y": x}, "returns no 's'"),
-        ({"s": array()}, lambda x, s: {"y": x, "s": s}, "describe states by state"),
+        ({"s": state()}, lambda x, s: {"y": x}, "returns no 's', the next value of that state"),
+        ({"s": array()}, lambda x, s: {"y": x, "s": s}, r"described by array\(\): describe states"),
+        ({"s": None}, lambda x, s: {"y": x, "s": s}, "is described by None"),
         ({"x": state()}, lambda x: {"y": x}, "has the name of an input or an output"),
         ({"s": state()}, lambda x: {"y": x}, "has no parameter for its input 's'"),
         ({"s": state()}, lambda x, s: {"y": x, "s": s + x}, "the state 's' of 'f' changes no"),

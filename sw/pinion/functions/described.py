@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import DIMENSIONS, Block, Drawn, Quantity, Sampling, State, Table, Uniform
+from .errors import FunctionError
 from .mistakes import Place, UserError, caller, said
 
 Blocks = Mapping[str, Block] | Iterable[tuple[str, Block]]
@@ -102,6 +103,8 @@ def state(
     """
     block = array(*shape, unit=unit)
     with said("The state", caller()):
+        if initial is None:  # NumPy makes it a NaN
+            raise FunctionError("A state begins with None: give finite numbers.")
         values = np.asarray(initial, dtype=np.float64)
         first = float(values) if values.ndim == 0 else tuple(map(float, values.flat))
         return State(name="", shape=block.shape, unit=unit, initial=first)
@@ -170,7 +173,7 @@ def blocks_of(
             raise UserError(f"{here}: '{function}' has two {kind}s '{name}': give each its name.")
         if isinstance(block, State) != (kind == "state"):
             raise UserError(
-                f"{here}: the {kind} '{name}' of '{function}' is described by {block!r:.60}: "
+                f"{here}: the {kind} '{name}' of '{function}' is described by {_call(block)}: "
                 "describe states by state(), and inputs and outputs by array()."
             )
         if not isinstance(block, Block):
@@ -268,3 +271,10 @@ def of_robot(block: Block) -> bool:
 
 def _axes(shape: Sequence[int | str]) -> str:
     return f"({', '.join(map(repr, shape))})"
+
+
+def _call(block: object) -> str:
+    """What a description was written with, for a sentence."""
+    if isinstance(block, State):
+        return "state()"
+    return "array()" if isinstance(block, Block) else f"{block!r:.60}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from pinion.graph import Symbol
 
-from .blocks import Block
+from .blocks import Block, State
 from .mistakes import Place, UserError
 
 
@@ -48,7 +48,9 @@ def ordered(returned: Any, outputs: Sequence[Block], name: str, place: Place) ->
                 )
         for key in wanted:
             if key not in returned:
-                raise UserError(f"{place}: '{name}' returns no '{key}': its outputs are {listed}.")
+                states = [block.name for block in outputs if isinstance(block, State)]
+                what = ", the next value of that state" if key in states else ""
+                raise UserError(f"{place}: '{name}' returns no '{key}'{what}: it returns {listed}.")
         return [returned[key] for key in wanted]
     if len(wanted) == 1:
         return [returned]

@@ -18,7 +18,8 @@ import typer
 from pinion.boards.xilinx.run import VivadoError, run_vivado
 from pinion.boards.xilinx.script import BUILD_TCL
 from pinion.cli import bitstream
-from pinion.cli.errors import CHECK_FAILED, UsageError, sentence
+from pinion.cli.errors import CHECK_FAILED, sentence
+from pinion.flow.build import BuildError
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
 from tests.boards.vcu118.stub import manifest
@@ -77,9 +78,9 @@ def test_without_vivado_one_sentence_says_what_is_missing(
     assert text is not None and "\n" not in text
     for word in ("'vivado'", "PATH", "xcvu9p-flga2104-2L-e", "settings64.sh", "--vivado", "vcu118"):
         assert word in text, text
-    with pytest.raises(UsageError, match="no program"):
+    with pytest.raises(BuildError, match="no program"):
         bitstream.command(build, vivado=build / "nothing")
-    with pytest.raises(UsageError, match="leave --seed out"):
+    with pytest.raises(BuildError, match="leave --seed out"):
         bitstream.command(build, seed=3)
 
 
@@ -178,7 +179,7 @@ def test_builds_without_a_board_are_refused(build: Path, tmp_path: Path) -> None
     with pytest.raises(ManifestError, match="--target vcu118"):
         bitstream.command(build)
     manifest(target="sim", clock_mhz=250.0).write(tmp_path)
-    with pytest.raises(UsageError, match=r"'sim' has no bitstream.*vcu118"):
+    with pytest.raises(BuildError, match=r"'sim' has no bitstream.*vcu118"):
         bitstream.command(tmp_path)
 
 
