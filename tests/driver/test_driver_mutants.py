@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,16 @@ import pytest
 
 from pinion.card.packets import Answers, PacketCard, respond
 from pinion.card.serial_ports import ModelPort
-from pinion.driver import CardFaultError, Device, TornStreamError, TransportError, serial, session
+from pinion.driver import (
+    CardFaultError,
+    Device,
+    DriverError,
+    TornStreamError,
+    TransportError,
+    serial,
+    session,
+    state,
+)
 from pinion.driver.card import layout_of
 from pinion.driver.serial import SerialTransport
 from pinion.link import BEAT, Cause, Status, register
@@ -89,6 +99,35 @@ def one_look_is_no_fault() -> None:
         check(device.run(**states(8, seed=1)), 1)
         check(device.submit(**states(8, seed=2)).result(WAIT), 2)
         assert nodes.looks >= 2 and device.profile.recoveries == 0
+
+
+# A packet that comes while another one's response is read goes out at once, not behind that read.
+
+
+def a_packet_goes_out_beside_a_read() -> None:
+    nodes = StrictNodes()
+    reading, second = threading.Event(), threading.Event()
+
+    def note(call: int, data: memoryview) -> None:
+        if call == 2:
+            second.set()
+
+    def wait(call: int, data: memoryview) -> None:
+        if call == 1:
+            reading.set()
+            assert second.wait(WAIT)
+
+    nodes.on_write, nodes.on_read = note, wait
+    with open_device(nodes, window=4) as device:
+        first = device.submit(**states(8, seed=1))
+        assert reading.wait(WAIT)
+        # The first request is out, and the writer sleeps.
+        inside = device._session._state
+        while not nodes.writes or inside._writing is not None or not inside._to_write._waiters:
+            threading.Event().wait(0.001)
+        other = device.submit(**states(8, seed=2))
+        check(first.result(WAIT), 1)
+        check(other.result(WAIT), 2)
 
 
 # An answer to the first launch of a packet must not pass for that to the second.
@@ -202,6 +241,7 @@ CHECKS: dict[str, Check] = {
     for check in (
         core_errors_are_faults,
         one_look_is_no_fault,
+        a_packet_goes_out_beside_a_read,
         each_launch_has_a_number_of_its_own,
         a_late_answer_is_nobodys,
         responses_have_their_length,
@@ -262,3 +302,15 @@ def test_a_driver_without_the_rule_is_found(name: str, monkeypatch: pytest.Monke
         monkeypatch.setitem(globals(), cls, broken)
     with pytest.raises((AssertionError, ValueError, TransportError, pytest.fail.Exception)):
         holds()
+
+
+def test_a_writer_that_nobody_wakes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of a class whose other names must stay: its phases are compared by identity."""
+    wakes = "if self._read_is_posted():\n                    self._to_write.notify()"
+    broken = mutant(state.SessionState, wakes, "pass")
+    code = broken._launch.__code__
+    monkeypatch.setattr(state.SessionState, "_launch", FunctionType(code, vars(state)))
+    # The wait that nothing ends: what else is late fails the check as well.
+    monkeypatch.setitem(globals(), "WAIT", 1.0)
+    with pytest.raises((AssertionError, TransportError, DriverError, TimeoutError)):
+        a_packet_goes_out_beside_a_read()

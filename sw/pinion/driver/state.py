@@ -456,6 +456,9 @@ class SessionState:
                 if idle:
                     self._busy_since = time.perf_counter()
                 self._to_read.notify()
+                # Beside a read that is posted already: its reader wakes nobody before its end.
+                if self._read_is_posted():
+                    self._to_write.notify()
                 # A supervisor that sleeps does not watch the time; usually it is awake enough.
                 if self._supervisor_sleeps:
                     self._to_supervise.notify()
