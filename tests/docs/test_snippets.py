@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from tests.support.snippets import (
 ROOT = Path(__file__).resolve().parents[2]
 
 ARRAYS = "import numpy as np; q, qd, qdd, tau = np.random.default_rng(0).uniform(-1, 1, (4, 20, 7))"
+SMALL = ARRAYS.replace("20, 7", "20, 2")
 
 
 @dataclass(frozen=True)
@@ -36,55 +39,74 @@ class Rule:
     given : what the page takes for granted, such as arrays of the reader's own.
     put : replacements in the code, such as a simulated card for a real one.
     skip : by a piece of a block's text, why that block is not run.
-    builds : folders that the page's commands make, and the arguments of ``pinion build`` for each.
-    slow : why the page is left to `make test-slow`.
+    first : commands that the page takes for given, or small ones in their places; builds are
+        shared.
+    then : what uses what the page only defines.
     """
 
     given: str = ""
     put: Mapping[str, str] = field(default_factory=dict)
     skip: Mapping[str, str] = field(default_factory=dict)
-    builds: Mapping[str, str] = field(default_factory=dict)
-    slow: str = ""
+    first: tuple[str, ...] = ()
+    then: str = ""
 
 
-IIWA = {"build/iiwa14": "iiwa14 rnea --ii 8 --formats q16.16"}
+# A folder of the page's name; a robot of two links is built and compiled in a tenth of the time.
+BUILT = "build two_link rnea --ii 8 --formats q16.16 -o build/iiwa14"
+INSIDE = """
+from amaranth.back import rtlil
+from amaranth.lib.stream import Signature
+
+core = ExportedCore(folder=Path("export/iiwa14"))
+ends = [Signature(port.payload.shape()) for port in (core.i, core.o)]
+requests, results = ends[0].create(), ends[1].flip().create()
+made = rtlil.convert(Design(requests, results), ports=[requests.valid, results.valid])
+assert "two_link_rnea" in made
+"""
+KALMAN = f"""
+import sys; import numpy as np; from pinion.api import backend
+sys.path.insert(0, {str(ROOT / "examples/functions")!r}); from kalman import kalman
+x = np.zeros((3, 4)); P = 0.1 * np.tile(np.eye(4), (3, 1, 1)); y = np.ones((3, 2))
+""".strip()
 FRAMEWORK = "needs PyTorch or JAX, which `make test-frameworks` installs and tests"
 GPU = "needs a GPU; `make test-gpu`"
 
 # Pages without a row run as they are.
 RULES: dict[str, Rule] = {
-    "docs/campaigns.md": Rule(skip={"read_results": "reads the file of a campaign of minutes"}),
-    "docs/concepts/scheduling-and-binding.md": Rule(slow="makes the designs of a core"),
-    "docs/control.md": Rule(slow="compiles a plant and solves on it"),
+    "docs/campaigns.md": Rule(
+        first=(
+            BUILT,
+            "campaign build/iiwa14 --device float --states 200 --chunk 100 --workers 1 --keep "
+            "-o batch.sqlite",
+        ),
+    ),
     "docs/cpu.md": Rule(
         given=ARRAYS,
         put={"random_chain(1000, seed=1)": "random_chain(7, seed=1)"},
         skip={"pinion.compute.torch": FRAMEWORK},
-        slow="compiles three kernels",
     ),
     "docs/cuda.md": Rule(skip={'device="cuda"': GPU, "cuda.compile": GPU}),
-    "docs/driver.md": Rule(
-        given=ARRAYS,
-        put={"xdma:0": "sim", "(1000)": "(20)"},
-        builds=IIWA,
-        slow="builds a core",
+    "docs/driver.md": Rule(given=SMALL, put={"xdma:0": "sim", "(1000)": "(20)"}, first=(BUILT,)),
+    "docs/explore.md": Rule(put={'"iiwa14"': '"two_link"'}),
+    "docs/export.md": Rule(
+        first=(BUILT, "export build/iiwa14 -o export/iiwa14"),
+        then=INSIDE,
     ),
-    "docs/explore.md": Rule(slow="builds and measures two cores"),
-    "docs/export.md": Rule(skip={"ExportedCore": "a part of a design of the reader's own"}),
-    "docs/faults.md": Rule(builds=IIWA, slow="builds a core"),
+    "docs/faults.md": Rule(first=(BUILT,)),
     "docs/floating-base.md": Rule(
         given="import numpy as np; q = np.eye(19)[:3] * 0; q[:, 6] = 1; qdd = qd = q[:, 1:]",
         # A core of a quadruped on a floating base takes a quarter of an hour; the robots' tests do.
         put={'device="sim", ii=16': 'device="float"'},
     ),
-    "docs/guides/cpu-and-cuda.md": Rule(slow="compiles kernels"),
     "docs/mpc.md": Rule(
         put={"duration=5.0": "duration=0.2"},
         skip={'formats="auto"': "builds the core of a plant, half an hour"},
-        slow="compiles a plant and simulates a robot",
     ),
     "docs/on-chip-law.md": Rule(skip={"SpiDevice": "needs a board on an SPI bus"}),
-    "docs/own-functions.md": Rule(skip={"kalman": "a core of minutes; examples have tests"}),
+    # A core of minutes; the tests of the examples have it.
+    "docs/own-functions.md": Rule(
+        given=KALMAN, put={'kalman, device="sim"': 'kalman, device="float"'}
+    ),
     "docs/parallel.md": Rule(skip={"cuda.compile": GPU}),
 }
 
@@ -103,18 +125,39 @@ def _python(page: str) -> list[Block]:
     return [block for block in blocks(PAGES[page]) if block.language == "python"]
 
 
-def _run(name: str, page: list[Block], rule: Rule, folder: Path) -> str:
+def _command(arguments: str, folder: Path) -> None:
+    text = f"import sys; from pinion.cli import main; sys.exit(main({shlex.split(arguments)!r}))"
+    said = run(text, name="first.py", folder=folder)
+    assert not said, f"pinion {arguments}: {said}"
+
+
+Build = Callable[[str, Path], None]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Makes the folder of a command in another folder; the same command is run once."""
+    made: dict[str, Path] = {}
+
+    def copy(arguments: str, folder: Path) -> None:
+        if arguments not in made:
+            place = tmp_path_factory.mktemp("built")
+            _command(arguments, place)
+            made[arguments] = place
+        shutil.copytree(made[arguments] / "build", folder / "build")
+
+    return copy
+
+
+def _run(name: str, page: list[Block], rule: Rule, folder: Path, build: Build = _command) -> str:
     """What a page's blocks say where they fail."""
     kept = [b for b in page if not any(piece in b.text for piece in rule.skip)]
-    text = program(kept, rule.given)
+    text = program(kept, rule.given) + rule.then
     for old, new in rule.put.items():
         assert old in text, f"'{old}' is no longer in {name}; its rule here needs a look"
         text = text.replace(old, new)
-    for place, arguments in rule.builds.items():
-        build = ["import sys; from pinion.cli import main"]
-        build += [f"sys.exit(main({['build', *arguments.split(), '-o', place]!r}))"]
-        said = run("\n".join(build), name="build_first.py", folder=folder)
-        assert not said, said
+    for arguments in rule.first:
+        (build if arguments.startswith("build ") else _command)(arguments, folder)
     return run(text, name=name.replace("/", "_").replace(".md", "_md.py"), folder=folder)
 
 
@@ -131,15 +174,9 @@ def test_imports_of_a_page_are_there(page: str) -> None:
                 pytest.fail(f"{page}:{block.line}: {statement}: {error}")
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if RULES.get(name, Rule()).slow else [])
-        for name in WITH_PYTHON
-    ],
-)
-def test_the_python_of_a_page_runs(page: str, tmp_path: Path) -> None:
-    said = _run(page, _python(page), RULES.get(page, Rule()), tmp_path)
+@pytest.mark.parametrize("page", WITH_PYTHON)
+def test_the_python_of_a_page_runs(page: str, tmp_path: Path, build: Build) -> None:
+    said = _run(page, _python(page), RULES.get(page, Rule()), tmp_path, build)
     assert not said, f"{page}:\n{said}"
 
 
