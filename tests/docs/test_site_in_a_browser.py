@@ -27,6 +27,7 @@ SHOWN = (
     "functions",
     "graph",
     "link",
+    "results",
     "where-each-backend-wins",
     "reference/commands",
     "reference/json",
@@ -106,6 +107,31 @@ def test_pages_are_photographed_as_asked(
         place = PICTURES / look / f"{name.replace('/', '-')}.png"
         browser.photograph(place)
         assert place.stat().st_size > 5000
+
+
+def test_a_wide_table_scrolls_under_the_names_of_its_rows(browser: Browser) -> None:
+    browser.look(width=1300, height=900)
+    browser.open(SITE / "results.html")
+    left, beyond = browser.ask(
+        "(() => { const box = document.querySelector('.md-typeset__scrollwrap');"
+        " box.scrollLeft = 200; const cell = box.querySelector('td').getBoundingClientRect();"
+        " return [cell.left - box.getBoundingClientRect().left, box.scrollWidth - box.clientWidth];"
+        " })()"
+    )
+    assert beyond > 200
+    assert left == 0
+
+
+def test_drawings_for_white_paper_have_it_and_the_overview_has_its_own(browser: Browser) -> None:
+    grounds = {}
+    for name, picture in (("index", "flow.svg"), ("results", "overview.svg")):
+        browser.look(width=WIDE[0], height=WIDE[1], dark=True)
+        browser.open(SITE / f"{name}.html")
+        image = f"document.querySelector('article img[src$=\"{picture}\"]')"
+        style = "['backgroundColor', 'colorScheme']"
+        grounds[picture] = browser.ask(f"{style}.map(k => getComputedStyle({image})[k])")
+    assert grounds["flow.svg"] == ["rgb(255, 255, 255)", "light"]
+    assert grounds["overview.svg"] == ["rgba(0, 0, 0, 0)", "dark"]
 
 
 def _search(browser: Browser, words: str) -> list[str]:
