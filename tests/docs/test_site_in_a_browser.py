@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docs.site.publish import publish
 
 from tests.support.browser import Browser, find_browser
 
@@ -18,6 +24,14 @@ SITE = ROOT / "build" / "site"
 PICTURES = ROOT / "build" / "screenshots"
 
 WIDE, NARROW = (1440, 900), (390, 844)
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """A server of files that writes no log."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        del format, args
+
 
 # What most readers see, and pages with what is hard to lay out: tables, code, equations, pictures.
 SHOWN = (
@@ -159,6 +173,35 @@ def test_the_search_finds_without_a_network(browser: Browser) -> None:
     assert browser.trouble.errors == []
     # And nothing where there is nothing.
     assert _search(browser, "zzyzzxq") == []
+
+
+def test_versions_are_listed_by_a_server_and_left_out_from_a_folder(
+    browser: Browser, tmp_path: Path
+) -> None:
+    site, folder = tmp_path / "site", tmp_path / "versions"
+    shutil.copytree(SITE, site)
+    for version in ("0.0.9", "0.1.0"):
+        (site / "version.json").write_text(json.dumps({"version": version}))
+        publish(site, folder)
+    handler = partial(QuietHandler, directory=str(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    listed = "[...document.querySelectorAll('.md-version__link')].map(e => e.textContent.trim())"
+    browser.look(width=WIDE[0], height=WIDE[1])
+    try:
+        for version in ("0.0.9", "latest"):
+            browser.open(f"http://127.0.0.1:{server.server_port}/{version}/concepts/rnea.html")
+            browser.until(lambda: len(browser.ask(listed)) == 2)
+            assert browser.ask(listed) == ["0.1.0", "0.0.9"]
+            assert browser.trouble.failed == []
+            assert browser.trouble.errors == []
+    finally:
+        server.shutdown()
+        server.server_close()
+    browser.open(folder / "0.1.0" / "concepts" / "rnea.html")
+    assert browser.ask(listed) == []
+    assert browser.trouble.failed == []
+    assert browser.trouble.errors == []
 
 
 def test_equations_are_set_and_nothing_is_left_of_their_source(browser: Browser) -> None:
