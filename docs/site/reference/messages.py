@@ -1,4 +1,4 @@
-"""The messages that users meet most, as the code says them: each is made by doing what leads to it."""
+"""The messages that users meet most, as the code says them: each is made by what leads to it."""
 
 from __future__ import annotations
 
