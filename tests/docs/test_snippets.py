@@ -103,7 +103,7 @@ RULES: dict[str, Rule] = {
         skip={"scenario.controller": "docs/mpc.md has the same lines, and runs them"}
     ),
     "docs/guides/torch-and-jax.md": Rule(
-        skip={"import torch": FRAMEWORK, "import jax": FRAMEWORK},
+        skip={"pinion.compute.torch": FRAMEWORK, "pinion.compute.jax": FRAMEWORK}
     ),
     "docs/guides/vcu118.md": Rule(
         put={"xdma:0": "sim", "build/vcu": "build/iiwa14", "64, 7": "64, 2"}, first=(BUILT,)

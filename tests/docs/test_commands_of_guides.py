@@ -1,0 +1,170 @@
+"""The commands of the guides do what the pages say, page by page, each in an empty folder."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_snippets import Rule
+from tests.support.snippets import Block, blocks, commands, program, run
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDES = sorted(path.name for path in (ROOT / "docs/guides").glob("*.md"))
+
+LIMIT = 3600.0
+"""Seconds that only end a command that hangs."""
+
+BARE = re.compile(r"^(?:python|pip|fusesoc|openFPGALoader) .*$", re.MULTILINE)
+INSTALLED = {"pip install": "`make setup` installs it", "fusesoc ": "needs FuseSoC"}
+WRITES = re.compile(r"\b(?:savez|write_text)\(")
+
+
+@dataclass(frozen=True)
+class Commands(Rule):
+    """How the commands of a page are run; ``put`` and ``skip`` are of their text.
+
+    Members
+    -------
+    files : by name, the page and the language of a block that a reader saves as a file.
+    fails : by a piece of a command that the page shows to end with exit code 2, what it says.
+    """
+
+    files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    fails: Mapping[str, str] = field(default_factory=dict)
+
+
+# Guides without a row run as they are.
+RULES: dict[str, Commands] = {
+    "formats-and-accuracy.md": Commands(fails={"--max-error 1e-7": "is out of reach"}),
+    "mpc.md": Commands(
+        skip={"bench mpc": "builds the core of a plant and tracks with it, an hour"}
+    ),
+    "ulx3s.md": Commands(
+        skip={"openFPGALoader": "needs a ULX3S", "--device serial": "needs a ULX3S"}
+    ),
+    "vcu118.md": Commands(
+        # The whole top of a robot of seven joints compiles for minutes.
+        put={"iiwa14": "two_link", "(3, 64, 7)": "(3, 64, 2)"},
+        fails={"bitstream": "Vivado is missing", "xdma:0": "There is no card"},
+    ),
+    "your-function.md": Commands(
+        files={"arm.urdf": ("your-robot.md", "xml"), "law.py": ("your-function.md", "python")}
+    ),
+    "your-robot.md": Commands(files={"arm.urdf": ("your-robot.md", "xml")}),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something on a page to be run, at its line: a command, or code that writes a file."""
+
+    line: int
+    words: tuple[str, ...] = ()
+    block: Block | None = None
+
+    @property
+    def text(self) -> str:
+        return self.block.text if self.block else " ".join(self.words)
+
+
+def _text(page: str) -> str:
+    return (ROOT / "docs/guides" / page).read_text("utf-8")
+
+
+def _steps(text: str) -> Iterator[Step]:
+    """Commands of the page's blocks, and its code that makes what they read, in order."""
+    found = [Step(c.line, ("pinion", *c.arguments)) for c in commands(text) if c.whole]
+    for block in blocks(text):
+        if block.language == "python" and WRITES.search(block.text):
+            found.append(Step(block.line, block=block))
+        if block.language == "":
+            for number, line in enumerate(block.text.splitlines()):
+                if BARE.match(line):
+                    found.append(Step(block.line + number, tuple(line.split())))
+    return iter(sorted(found, key=lambda step: step.line))
+
+
+def _put(text: str, rule: Rule) -> str:
+    for old, new in rule.put.items():
+        text = text.replace(old, new)
+    return text
+
+
+def _do(step: Step, rule: Commands, folder: Path) -> str:
+    """What is wrong with a step once it is run; empty where it does what the page says."""
+    if step.block is not None:
+        text = _put(program([step.block], rule.given), rule)
+        return run(text, name=f"line_{step.line}.py", folder=folder)
+    first, *rest = step.words
+    start = [sys.executable, "-m", "pinion"] if first == "pinion" else [sys.executable]
+    assert first in ("pinion", "python"), f"'{first}' needs a rule"
+    done = subprocess.run(
+        [*start, *(_put(word, rule) for word in rest)],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    said = " ".join((done.stdout + done.stderr).split())
+    needles = [needle for piece, needle in rule.fails.items() if piece in step.text]
+    if needles:
+        return "" if done.returncode == 2 and needles[0] in said else f"{done.returncode}: {said}"
+    return "" if done.returncode == 0 else f"exit code {done.returncode}: {said[-2000:]}"
+
+
+def _run(text: str, rule: Commands, folder: Path) -> list[str]:
+    """What is wrong with each step of a page, by line."""
+    for name, (page, language) in rule.files.items():
+        block = next(b for b in blocks(_text(page)) if b.language == language)
+        (folder / name).write_text(block.text, encoding="utf-8")
+    wrong = []
+    for step in _steps(text):
+        if not any(piece in step.text for piece in (*rule.skip, *INSTALLED)):
+            said = _do(step, rule, folder)
+            wrong += [f"{step.line}: {step.text}: {said}"] if said else []
+    return wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", GUIDES)
+def test_the_commands_of_a_guide_run(page: str, tmp_path: Path) -> None:
+    rule = RULES.get(page, Commands())
+    if page == "vcu118.md" and shutil.which("vivado"):
+        pytest.skip("the page is for a machine without Vivado, and this one has it")
+    assert _run(_text(page), rule, tmp_path) == []
+
+
+def test_the_guides_have_commands_and_rules_are_of_them() -> None:
+    assert len(GUIDES) == 10
+    assert sum(1 for page in GUIDES for step in _steps(_text(page)) if step.words) > 30
+    for page, rule in RULES.items():
+        texts = [step.text for step in _steps(_text(page))]
+        for piece in (*rule.skip, *rule.fails, *rule.put):
+            assert any(piece in text for text in texts), f"{page}: no step has '{piece}'"
+        for reason in rule.skip.values():
+            assert len(reason.split()) > 2
+
+
+def test_a_command_that_fails_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import sys; print('No robot'); sys.exit(2)")
+    (tmp_path / "good.py").write_text("")
+    bad, good = "```\npython bad.py\n```\n", "```\npython good.py\n```\n"
+    code = "\n```python\nopen('x').write_text('')\n```\n"
+    first, second = _run(bad + code, Commands(), tmp_path)
+    assert first == "2: python bad.py: exit code 2: No robot"
+    assert second.startswith("6: open('x').write_text('')")
+    assert "FileNotFoundError" in second
+    # What a page shows to fail has to fail, and to say that.
+    assert _run(bad, Commands(fails={"bad": "No robot"}), tmp_path) == []
+    assert _run(bad, Commands(fails={"bad": "No card"}), tmp_path) != []
+    assert _run(good, Commands(), tmp_path) == []
+    assert _run(good, Commands(fails={"good": "No robot"}), tmp_path) != []
+    assert _run(bad, Commands(skip={"bad": "of a reason"}), tmp_path) == []
