@@ -12,7 +12,7 @@ from .page import GRADIENT, error, grid, ours
 
 _MARKED = re.compile(r"<!-- results: headline -->\n(.*?)<!-- end -->", flags=re.DOTALL)
 
-PAPER, STOCK = "paper's FPGA", "stock link"
+PAPER = "paper's FPGA"
 
 # The first page compares at this size: the largest that the 2021 paper has.
 N = 128
@@ -48,7 +48,7 @@ def headline(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
         ),
         (
             f"{N} gradients behind PCIe, M^-1 given",
-            f"{_card(batches)} with the vendor's driver, a model",
+            f"{_card(batches)}, a model",
             f"{_us(batches, PAPER, 'M^-1 given')} (Plancher et al. 2021, published)",
         ),
     ]
@@ -84,15 +84,13 @@ def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str
 
 
 def _card(batches: Mapping[str, Any]) -> str:
-    """The model's range for the card, behind the link as the vendor's driver has it."""
+    """The model's range for the card, over the links that it knows."""
     found = [
         row
         for row in batches["rows"]
         if row["label"] == "model" and row["function"] == GRADIENT and row["samples"] == N
     ]
-    stock = [row for row in found if row["by"].endswith(STOCK)]
-    if len(stock) != 1:
-        raise ValueError(
-            f"The record of batches has {len(stock)} models of a card with {N} samples."
-        )
-    return f"{stock[0]['us_least']:.0f} to {stock[0]['us_per_batch']:.0f} us"
+    if not found:
+        raise ValueError(f"The record of batches has no model of a card with {N} samples.")
+    least, most = min(row["us_least"] for row in found), max(row["us_per_batch"] for row in found)
+    return f"{least:.0f} to {most:.0f} us"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from benchmarks.results import __main__ as results
@@ -93,6 +95,23 @@ def test_the_picture_misses_nobody_in_silence(figures: dict[str, Any]) -> None:
     rows = [r for r in figures["batches"]["rows"] if r["by"] != "GRiD, with copies"]
     with pytest.raises(ValueError, match="no rows of GRiD"):
         picture.drawn(figures["cores"], {**figures["batches"], "rows": rows})
+
+
+def test_the_picture_is_read_on_a_telephone(figures: dict[str, Any]) -> None:
+    """Letters of 10 pixels or more where the picture is 350 wide, and none beyond its edges."""
+    root = ElementTree.fromstring(picture.drawn(figures["cores"], figures["batches"]))
+    (width,) = {float(root.attrib["width"]), float(root.attrib["viewBox"].split()[2])}
+    texts = [one for one in root.iter() if one.tag.endswith("}text")]
+    sizes = [float(size) for size in re.findall(r"(\d+)px", picture._STYLE)]
+    assert len(texts) > 30 and len(sizes) == 3
+    assert min(sizes) * 350 / width >= 10
+    for one in texts:
+        long = len(one.text or "") * 0.5 * min(sizes)  # half a line's height a letter, at least
+        ends = one.get("text-anchor") == "end"
+        room = float(one.attrib["x"]) if ends else width - float(one.attrib["x"])
+        assert long <= room, one.text
+    card = first_page._card(figures["batches"]).removesuffix(" us")
+    assert card in [one.text for one in texts]  # as in the table below it
 
 
 @pytest.mark.parametrize("name", CHEAP)
