@@ -240,6 +240,8 @@ class BuiltCore:
         progress: Callable[[int, int], None] | None = None,
         timeout: float | None = None,
         window: int = WINDOW,
+        report: Report | None = None,
+        advance: Advance | None = None,
     ) -> Device:
         """Open a card that holds the build; the options are those of :func:`pinion.driver.open`."""
         return driver.open(
@@ -249,6 +251,8 @@ class BuiltCore:
             progress=progress,
             timeout=timeout,
             window=window,
+            report=report,
+            advance=advance,
         )
 
     def export(
