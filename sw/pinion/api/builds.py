@@ -397,7 +397,7 @@ def build(
     # A file of the user's is run once.
     made = row_of(function, **terms)
     wanted = function if isinstance(function, str) and function in FUNCTIONS else made
-    reasons: list[str] = []
+    reason = ""
     others: list[Alternative] = []
 
     def compared(model: Model, computed: Function, design: Design) -> None:
@@ -406,8 +406,9 @@ def build(
             others.append(compare(model, computed, design))
 
     def heard(text: str) -> None:
+        nonlocal reason
         if ii is None and text.startswith(CHOSEN):
-            reasons.append(text)
+            reason = text
         report(text)
 
     if not isinstance(robot, Model):
@@ -445,7 +446,7 @@ def build(
             f"{manifest.clock_mhz:g} MHz, the nearest."
         )
     notes = BuildNotes(
-        interval=" ".join(reasons),
+        interval=reason,
         inertias=tuple(accepted_inertias(model)) if accept_inertia else (),
         clock=clock,
         speeds=tuple(placeholder_sentences(model)),
