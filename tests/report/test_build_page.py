@@ -313,7 +313,15 @@ def test_tables_fit_a_terminal(made: Build, width: int) -> None:
 
     from pinion.cli.terminal import table
 
-    rows = [build_figures(made.folder)] * 5
+    counts = {
+        "dsp": 1234,
+        "lut": 456_789,
+        "ff": 1_234_567,
+        "bram": 1000.5,
+        "levels": 99,
+        "mhz": 0.1,
+    }
+    rows = [build_figures(made.folder) | {"counted": counts}] * 5
     tables = builds_columns(rows, width=width)
     console = Console(width=width, record=True, file=None, highlight=False)
     with console.capture() as captured:
@@ -322,9 +330,9 @@ def test_tables_fit_a_terminal(made: Build, width: int) -> None:
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
-    assert text.count("two_link") == 5 and text.count("routed MHz") == len(tables)
-    for value in rows[0].values():
-        assert value is None or cell(value) in text or value == str(made.folder)
+    assert text.count("two_link") == 5 and text.count("MHz, estimated") == len(tables)
+    for name, value in (rows[0] | counts).items():
+        assert value is None or name in ("folder", "counted") or cell(value) in text
     # A table that believes in twice the width would have to fold its words.
     assert len(builds_columns(rows, width=10)) == 5
 

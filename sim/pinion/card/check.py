@@ -52,7 +52,9 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
         report(f"driver, {done:,} of {total:,} requests")
 
     report("compiling the simulated card")
-    with driver.open(made.folder, device="sim", chunk=CHUNK, progress=progress) as device:
+    with driver.open(
+        made.folder, device="sim", chunk=CHUNK, progress=progress, report=report
+    ) as device:
         report("driver, the first requests")
         began = time.perf_counter()
         result = device.run(**arrays)

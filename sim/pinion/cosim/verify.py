@@ -21,6 +21,7 @@ from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
 from pinion.gateware.emit import RTLIL, TOP
 from pinion.gateware.foreign import check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.graph.progress import Advance, portion, unheard
 from pinion.link.relative import floor
 
 from .compiled import CompiledCore
@@ -52,6 +53,7 @@ def verify(
     dsp48e2: bool = False,
     function: Function | None = None,
     report: Callable[[str], None] = _quiet,
+    advance: Advance = unheard,
 ) -> dict[str, Any]:
     """Send random requests through a build's RTL and compare every answer.
 
@@ -65,6 +67,9 @@ def verify(
         the generic ones.
     function : the function that the folder was built of, for its present float model or reference;
         else errors are those from the float graph that the folder holds. No folder's code is run.
+    report : called with a short line at each step.
+    advance : called with the share of the step that is done, where it is known: of the C++ that is
+        compiled, and of the results that came out of the simulation.
 
     Returns
     -------
@@ -121,7 +126,7 @@ def verify(
         fresh = np.arange(samples) == samples // 2
     expected, flags = reference.expected(words, fresh)
     result = _simulate(
-        build, words, simulator, distribution, idle, stall, waves, dsp48e2, report, fresh
+        build, words, simulator, distribution, idle, stall, waves, dsp48e2, report, advance, fresh
     )
     report("Comparing")
     got = unpack_records(result.beats, words=manifest.words_out, beats=manifest.beats_out)
@@ -215,6 +220,7 @@ def _simulate(
     waves: bool,
     dsp48e2: bool,
     report: Callable[[str], None],
+    advance: Advance,
     fresh: NDArray[np.bool_] | None,
 ) -> StreamResult:
     manifest = build.manifest
@@ -224,7 +230,7 @@ def _simulate(
     if simulator == "compiled":
         report("Compiling the simulation")
         rtlil = explicit_rtlil(build.folder, sim) if dsp48e2 else build.folder / RTLIL
-        core = CompiledCore.build(rtlil=rtlil)
+        core = CompiledCore.build(rtlil=rtlil, report=report, advance=advance)
         report(f"Simulating {len(words)} requests")
         parts = [0, len(words)] if fresh is None else [0, *np.flatnonzero(fresh), len(words)]
         runs = []
@@ -239,6 +245,7 @@ def _simulate(
                     expected_beats=(end - start) * manifest.beats_out,
                     idle=idle,
                     stall=stall,
+                    advance=portion(advance, start / len(words), end / len(words)),
                 ).check()
             )
         return joined(runs)
@@ -265,6 +272,7 @@ def _simulate(
         waves=waves,
         defines=(MACRO,) if dsp48e2 else (),
         models=(model_path(),) if dsp48e2 else (),
+        advance=advance,
     ).check()
     kept = sim / simulator
     kept.mkdir(parents=True, exist_ok=True)

@@ -14,14 +14,14 @@ from pinion.graph.evaluate import formats
 from pinion.graph.names import INPUT
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ErrorDistribution
-from pinion.link.build_files import BOARD_REPORT, MODEL, RESOURCES, SCHEDULE
+from pinion.link.build_files import BOARD_REPORT, MODEL, SCHEDULE
 from pinion.link.digests import DIGESTS, check_digests, read_digests
 from pinion.link.frames import Layout
 from pinion.link.protocol import WORDS_PER_BEAT, function_id
 from pinion.link.transfer import LINK_MHZ, model
 from pinion.robot import Model, model_from_dict
 
-from .builds import build_figures
+from .builds import build_figures, resources_of
 from .skeleton import skeleton
 
 GRAPH = "graph.txt"
@@ -50,7 +50,6 @@ def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str
     manifest = Manifest.read(folder)
     check_digests(folder)
     schedule = SCHEDULE.read(folder)
-    resources = RESOURCES.find(folder)
     try:
         robot = model_from_dict(json.loads((folder / MODEL).read_text()))
         chosen = _formats(folder, schedule)
@@ -69,7 +68,7 @@ def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str
         "formats": chosen,
         "robot": drawn | _joints(robot),
         "link": link_budget(manifest),
-        "resources": resources if resources and _is_of(resources, manifest) else None,
+        "resources": resources_of(folder, manifest),
         "board": _board(folder, manifest),
         "verified": None if verified is None else _verified(verified, manifest),
         "files": _files(folder),
@@ -157,12 +156,6 @@ def link_budget(manifest: Manifest) -> dict[str, Any]:
         "bound": max(needs, key=lambda name: needs[name]),
         "model": model(manifest, layout),
     }
-
-
-def _is_of(resources: Mapping[str, Any], manifest: Manifest) -> bool:
-    """Whether counts can be of this build: its units are among them."""
-    kinds = resources["by_kind"]
-    return all(kinds.get(k, {}).get("instances") == n for k, n in manifest.units.items())
 
 
 def _board(folder: Path, manifest: Manifest) -> dict[str, Any] | None:

@@ -137,8 +137,6 @@ def _side_by_side(builds: Sequence[Mapping[str, Any]]) -> str:
             m.get("promises", {}).get(m["budget_distribution"]) for m in _manifests(builds)
         ],
     }
-    for key, name in (("dsp", "DSP, counted by Yosys"), ("lut", "LUT, counted by Yosys")):
-        more[name] = [one["resources"] and one["resources"][key] for one in builds]
     lines = [*rows, *((name, *values) for name, values in more.items())]
     known = [line for line in lines if any(value is not None for value in line[1:])]
     made = Table(columns=("", *names), rows=known)

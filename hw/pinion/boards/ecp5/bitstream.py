@@ -177,8 +177,7 @@ def bitstream(
             f"'--target {target.name}'."
         ) from None
     check_digests(Path(folder))
-    report("Mapping to the ECP5")
-    use = synthesise(target)
+    use = synthesise(target, report=report)
     over = [name for name, count in use.items() if count > CAPACITY[name]]
     if over:
         needs = ", ".join(f"{use[name]} of {CAPACITY[name]} {CELLS[name]}" for name in over)
@@ -226,8 +225,10 @@ def bitstream(
     return result
 
 
-def synthesise(target: Path) -> dict[str, int]:
+def synthesise(target: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, int]:
     """Map the design of a board's folder; the counts by name."""
+    step = "Mapping to the ECP5"
+    report(step)
     run_yosys(
         [
             f"read_rtlil {BOARD}",
@@ -240,6 +241,8 @@ def synthesise(target: Path) -> dict[str, int]:
         ],
         folder=target,
         name="synth",
+        step=step,
+        report=report,
     )
     stat = json.loads((target / "stat.json").read_text())
     cells = stat["design"]["num_cells_by_type"]
