@@ -18,7 +18,6 @@ from pathlib import Path
 from pinion.graph.progress import watching
 from pinion.installation import install_hint
 
-
 # What a pass prints where it begins: "4.40. Executing TECHMAP pass (map to technology primitives)."
 # Of passes inside passes inside passes there are hundreds, which tell nobody anything.
 _PASS = re.compile(r"^(\d+(?:\.\d+)?)\. Executing (.+?)(?: pass| frontend|[:.]|$)", re.MULTILINE)

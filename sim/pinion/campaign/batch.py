@@ -119,9 +119,7 @@ def batch(
         given = _whole(arrays_of(row.inputs, model), arrays, dtype)
         states, distribution = len(next(iter(given.values()))), GIVEN
     assert states is not None
-    check_numbers(
-        states=states, chunk=chunk, distribution=distribution if given is None else None
-    )
+    check_numbers(states=states, chunk=chunk, distribution=distribution if given is None else None)
     plan = Plan(
         what=f"{model.name} {row.name}",
         build=parcel.digest[:16],

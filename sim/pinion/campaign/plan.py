@@ -140,9 +140,7 @@ def make_plan(
     """
     if max_error is not None and not 0.0 <= max_error < float("inf"):
         raise CampaignError(f"The largest error allowed is {max_error!r}: give a number from 0 on.")
-    check_numbers(
-        states=states, chunk=chunk, distribution=distribution if words is None else None
-    )
+    check_numbers(states=states, chunk=chunk, distribution=distribution if words is None else None)
     return Plan(
         what=f"{build.manifest.robot} {build.manifest.function}",
         build=f"{build.manifest.hash:016x}",
