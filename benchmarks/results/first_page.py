@@ -1,4 +1,4 @@
-"""The figures of the README: what stands between its two marks."""
+"""Figures of other pages, the README's among them: what stands between two marks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pinion.report.comparison import slowest_table
 from pinion.report.table import cell
 
 from .page import GRADIENT, error, grid, ours
-
-_MARKED = re.compile(r"<!-- results: headline -->\n(.*?)<!-- end -->", flags=re.DOTALL)
 
 PAPER = "paper's FPGA"
 
@@ -63,12 +62,30 @@ def with_headline(text: str, cores: Mapping[str, Any], batches: Mapping[str, Any
     ValueError
         It has not exactly one place for them.
     """
-    if len(_MARKED.findall(text)) != 1:
+    return _marked(text, "headline", headline(cores, batches), page="README.md")
+
+
+def with_slowest(text: str, cores: Mapping[str, Any]) -> str:
+    """docs/timing.md with the slowest path of each core.
+
+    Raises
+    ------
+    ValueError
+        It has not exactly one place for them.
+    """
+    rows = [(f"`{row[0]}`", *row[1:]) for row in slowest_table(cores["measured"]).rows]
+    table = grid(("function", "robot", "formats", "for", "ns", "slowest path"), rows)
+    return _marked(text, "slowest", table, page="docs/timing.md")
+
+
+def _marked(text: str, name: str, table: str, *, page: str) -> str:
+    """A page with a table between the marks of this name."""
+    marked = re.compile(rf"<!-- results: {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
+    if len(marked.findall(text)) != 1:
         raise ValueError(
-            "README.md has not exactly one '<!-- results: headline -->' ... '<!-- end -->'."
+            f"{page} has not exactly one '<!-- results: {name} -->' ... '<!-- end -->'."
         )
-    table = headline(cores, batches)
-    return _MARKED.sub(lambda found: f"<!-- results: headline -->\n{table}<!-- end -->", text)
+    return marked.sub(lambda found: f"<!-- results: {name} -->\n{table}<!-- end -->", text)
 
 
 def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str:

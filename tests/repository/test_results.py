@@ -1,4 +1,4 @@
-"""README and docs/results.md say what the records hold; the cheap part is what the code gives."""
+"""Pages say what the records hold; the cheap part is what the code gives."""
 
 from __future__ import annotations
 
@@ -65,6 +65,17 @@ def test_a_record_that_was_changed_by_hand_is_noticed(
     assert "docs/results.md is not what the records give" in said and "README.md" in said
 
 
+def test_a_slowest_path_that_was_changed_is_noticed(
+    kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = kept / "cores.json"
+    spoiled = json.loads(file.read_text())
+    spoiled["figures"]["measured"][0]["slowest_path"]["ns"] += 1.0
+    file.write_text(json.dumps(spoiled))
+    assert results.main(["--check"]) == 1
+    assert "docs/timing.md is not what the records give" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("what", ["missing", "torn", "other"])
 def test_a_record_that_is_none_is_a_sentence(
     kept: Path, what: str, capsys: pytest.CaptureFixture[str]
@@ -87,8 +98,10 @@ def test_an_unknown_record_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_page_without_its_place_is_refused(figures: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="exactly one"):
+    with pytest.raises(ValueError, match=r"README\.md has not exactly one"):
         first_page.with_headline("no marks", figures["cores"], figures["batches"])
+    with pytest.raises(ValueError, match=r"docs/timing\.md has not exactly one"):
+        first_page.with_slowest("no marks", figures["cores"])
 
 
 def test_the_picture_misses_nobody_in_silence(figures: dict[str, Any]) -> None:
