@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s mutants lint format bench results clean distclean \
-	docs notebooks docs-browser
+	docs notebooks docs-publish docs-browser
 
 BIN := .venv/bin
 BUILD := build
@@ -44,6 +44,7 @@ help:
 	@echo '  make bench      measure the core'
 	@echo '  make docs       the documentation site in build/site, warnings are errors; a minute or two'
 	@echo '  make notebooks  run the notebook of the site anew; a cell that fails, fails it'
+	@echo '  make docs-publish TO=FOLDER  the site beside its other versions, for any server of files'
 	@echo '  make docs-browser  look at the site in headless Chromium: wide, narrow, light, dark'
 	@echo '  make results    write docs/results.md from its records   (MEASURE="cores functions")'
 	@echo '  make setup      only make .venv and install what is missing   (PYTHON=python3.12)'
@@ -118,6 +119,10 @@ docs: setup
 
 notebooks: setup
 	$(RUN) bash .ci/docs --notebooks
+
+# The list of versions of the site reads what this writes beside them.
+docs-publish: docs
+	$(RUN) $(BIN)/python -m docs.site.publish '$(TO)'
 
 docs-browser: docs
 	$(RUN) $(BIN)/python -m pytest -p tests.support.progress -m slow tests/docs/test_site_in_a_browser.py $(ARGS)

@@ -6,6 +6,7 @@ they describe, so none of them can be out of date.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:  # `mkdocs build` does not look here, `python -m mkdocs` does
     sys.path.insert(0, str(ROOT))
 
-from docs.site import equations, links, notebook, records, reference  # noqa: E402  after the path
+from docs.site import equations, links, notebook, publish, records, reference  # noqa: E402  after the path
 
 from pinion import installation  # noqa: E402  after the path
 
@@ -61,7 +62,9 @@ def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files
 
 
 def _generated() -> dict[str, str | bytes]:
-    return {**reference.pages(), **records.pages(ROOT), **notebook.pages(ROOT)}
+    version = json.dumps({"version": installation.version()}) + "\n"
+    made: dict[str, str | bytes] = {publish.VERSION: version}
+    return {**made, **reference.pages(), **records.pages(ROOT), **notebook.pages(ROOT)}
 
 
 def _is_page(file: File) -> bool:

@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docs.site.publish import publish
 
 from tests.support.browser import Browser, find_browser
 
@@ -19,6 +25,14 @@ PICTURES = ROOT / "build" / "screenshots"
 
 WIDE, NARROW = (1440, 900), (390, 844)
 
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """A server of files that writes no log."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        del format, args
+
+
 # What most readers see, and pages with what is hard to lay out: tables, code, equations, pictures.
 SHOWN = (
     "index",
@@ -27,6 +41,7 @@ SHOWN = (
     "functions",
     "graph",
     "link",
+    "results",
     "where-each-backend-wins",
     "reference/commands",
     "reference/json",
@@ -108,6 +123,31 @@ def test_pages_are_photographed_as_asked(
         assert place.stat().st_size > 5000
 
 
+def test_a_wide_table_scrolls_under_the_names_of_its_rows(browser: Browser) -> None:
+    browser.look(width=1300, height=900)
+    browser.open(SITE / "results.html")
+    left, beyond = browser.ask(
+        "(() => { const box = document.querySelector('.md-typeset__scrollwrap');"
+        " box.scrollLeft = 200; const cell = box.querySelector('td').getBoundingClientRect();"
+        " return [cell.left - box.getBoundingClientRect().left, box.scrollWidth - box.clientWidth];"
+        " })()"
+    )
+    assert beyond > 200
+    assert left == 0
+
+
+def test_drawings_for_white_paper_have_it_and_the_overview_has_its_own(browser: Browser) -> None:
+    grounds = {}
+    for name, picture in (("index", "flow.svg"), ("results", "overview.svg")):
+        browser.look(width=WIDE[0], height=WIDE[1], dark=True)
+        browser.open(SITE / f"{name}.html")
+        image = f"document.querySelector('article img[src$=\"{picture}\"]')"
+        style = "['backgroundColor', 'colorScheme']"
+        grounds[picture] = browser.ask(f"{style}.map(k => getComputedStyle({image})[k])")
+    assert grounds["flow.svg"] == ["rgb(255, 255, 255)", "light"]
+    assert grounds["overview.svg"] == ["rgba(0, 0, 0, 0)", "dark"]
+
+
 def _search(browser: Browser, words: str) -> list[str]:
     """Titles of what the search of the page finds."""
     browser.open(SITE / "index.html")
@@ -133,6 +173,35 @@ def test_the_search_finds_without_a_network(browser: Browser) -> None:
     assert browser.trouble.errors == []
     # And nothing where there is nothing.
     assert _search(browser, "zzyzzxq") == []
+
+
+def test_versions_are_listed_by_a_server_and_left_out_from_a_folder(
+    browser: Browser, tmp_path: Path
+) -> None:
+    site, folder = tmp_path / "site", tmp_path / "versions"
+    shutil.copytree(SITE, site)
+    for version in ("0.0.9", "0.1.0"):
+        (site / "version.json").write_text(json.dumps({"version": version}))
+        publish(site, folder)
+    handler = partial(QuietHandler, directory=str(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    listed = "[...document.querySelectorAll('.md-version__link')].map(e => e.textContent.trim())"
+    browser.look(width=WIDE[0], height=WIDE[1])
+    try:
+        for version in ("0.0.9", "latest"):
+            browser.open(f"http://127.0.0.1:{server.server_port}/{version}/concepts/rnea.html")
+            browser.until(lambda: len(browser.ask(listed)) == 2)
+            assert browser.ask(listed) == ["0.1.0", "0.0.9"]
+            assert browser.trouble.failed == []
+            assert browser.trouble.errors == []
+    finally:
+        server.shutdown()
+        server.server_close()
+    browser.open(folder / "0.1.0" / "concepts" / "rnea.html")
+    assert browser.ask(listed) == []
+    assert browser.trouble.failed == []
+    assert browser.trouble.errors == []
 
 
 def test_equations_are_set_and_nothing_is_left_of_their_source(browser: Browser) -> None:

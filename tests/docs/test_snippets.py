@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping
@@ -100,6 +101,15 @@ RULES: dict[str, Rule] = {
         # A core of a quadruped on a floating base takes a quarter of an hour; the robots' tests do.
         put={'device="sim", ii=16': 'device="float"'},
     ),
+    "docs/guides/mpc.md": Rule(
+        skip={"scenario.controller": "docs/mpc.md has the same lines, and runs them"}
+    ),
+    "docs/guides/torch-and-jax.md": Rule(
+        skip={"import torch": FRAMEWORK, "import jax": FRAMEWORK},
+    ),
+    "docs/guides/vcu118.md": Rule(
+        put={"xdma:0": "sim", "build/vcu": "build/iiwa14", "64, 7": "64, 2"}, first=(BUILT,)
+    ),
     "docs/mpc.md": Rule(
         put={"duration=5.0": "duration=0.2"},
         skip={'formats="auto"': "builds the core of a plant, half an hour"},
@@ -111,6 +121,12 @@ RULES: dict[str, Rule] = {
     ),
     "docs/parallel.md": Rule(skip={"cuda.compile": GPU}),
 }
+
+
+# Lines of Python that stand outside of fences, where nothing would run them.
+BARE = re.compile(
+    r"^ {4}(?:(?:import|from) [\w.]+|def \w+\(|with .*:$|print\(|\w+ = \w+\.[\w.]+\()"
+)
 
 
 def _pages() -> dict[str, str]:
@@ -189,6 +205,17 @@ def test_every_rule_is_of_something_on_a_page() -> None:
         for piece, reason in rule.skip.items():
             assert any(piece in text for text in texts), f"{name}: no block has '{piece}'"
             assert len(reason.split()) > 2
+
+
+def _bare(page: str) -> list[str]:
+    fenced = "\n".join(block.text for block in blocks(page))
+    lines = [line for line in page.splitlines() if BARE.match(line)]
+    return [line for line in lines if line.strip() not in fenced]
+
+
+def test_python_on_pages_stands_in_fences() -> None:
+    assert _bare("Text.\n\n    import numpy\n    x = numpy.zeros(3)\n") != []
+    assert {name: found for name, page in PAGES.items() if (found := _bare(page))} == {}
 
 
 @pytest.mark.parametrize(

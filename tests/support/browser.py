@@ -1,7 +1,8 @@
 """A headless Chromium, driven over a pipe: pages opened, measured, asked and photographed.
 
 The browser speaks its DevTools protocol on two file descriptors, so neither a port nor a package is
-needed. Only pages from files are opened; what a page asks of the network fails and is reported.
+needed. Only pages from files, or of a server of this machine, are opened; what a page asks of the
+network fails and is reported.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class Browser:
         self._in, own_out = os.pipe()
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
         flags += ["--remote-debugging-pipe", "--no-first-run", "--disable-extensions"]
-        flags += ["--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"]
+        flags += [
+            "--disable-background-networking",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        ]
         self._process = subprocess.Popen(
             [path, *flags, f"--user-data-dir={self._profile.name}", "about:blank"],
             # The browser reads commands from descriptor 3 and answers on 4.
@@ -120,11 +124,12 @@ class Browser:
         wanted = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[wanted])
 
-    def open(self, place: Path, anchor: str = "") -> None:
-        """Open a page from a file and wait until it is loaded."""
+    def open(self, place: Path | str, anchor: str = "") -> None:
+        """Open a page from a file, or by the address of a local server, and wait for it to load."""
+        address = place if isinstance(place, str) else place.resolve().as_uri()
         self.trouble = Trouble()
         self._events.clear()
-        self.call("Page.navigate", url=place.resolve().as_uri() + anchor)
+        self.call("Page.navigate", url=address + anchor)
         self.until(lambda: any(e["method"] == "Page.loadEventFired" for e in self._events))
 
     def ask(self, expression: str) -> Any:
