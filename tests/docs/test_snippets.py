@@ -48,7 +48,7 @@ class Rule:
 
 
 IIWA = {"build/iiwa14": "iiwa14 rnea --ii 8 --formats q16.16"}
-FRAMEWORK = "needs PyTorch or JAX, which `make test-frameworks` installs and tests"
+FRAMEWORK = "needs PyTorch or JAX; `make test-frameworks` runs it (test_frameworks_pages.py)"
 GPU = "needs a GPU; `make test-gpu`"
 
 # Pages without a row run as they are.
@@ -76,6 +76,9 @@ RULES: dict[str, Rule] = {
         given="import numpy as np; q = np.eye(19)[:3] * 0; q[:, 6] = 1; qdd = qd = q[:, 1:]",
         # A core of a quadruped on a floating base takes a quarter of an hour; the robots' tests do.
         put={'device="sim", ii=16': 'device="float"'},
+    ),
+    "docs/guides/torch-and-jax.md": Rule(
+        skip={"pinion.compute.torch": FRAMEWORK, "pinion.compute.jax": FRAMEWORK}
     ),
     "docs/guides/cpu-and-cuda.md": Rule(slow="compiles kernels"),
     "docs/mpc.md": Rule(
