@@ -69,7 +69,7 @@ import sys; import numpy as np; from pinion.api import backend
 sys.path.insert(0, {str(ROOT / "examples/functions")!r}); from kalman import kalman
 x = np.zeros((3, 4)); P = 0.1 * np.tile(np.eye(4), (3, 1, 1)); y = np.ones((3, 2))
 """.strip()
-FRAMEWORK = "needs PyTorch or JAX, which `make test-frameworks` installs and tests"
+FRAMEWORK = "needs PyTorch or JAX; `make test-frameworks` runs it (test_frameworks_pages.py)"
 GPU = "needs a GPU; `make test-gpu`"
 
 # Pages without a row run as they are.
