@@ -27,7 +27,7 @@ from pinion.graph import Graph, Node
 from pinion.graph.check import verify as checked
 from pinion.hls import operations
 from pinion.link import ManifestError
-from pinion.link.accuracy import ErrorDistribution
+from pinion.link.accuracy import ErrorDistribution, Verdict
 from pinion.link.digests import write_digests
 
 II = 4
@@ -54,6 +54,7 @@ def test_a_good_build_passes(folder: Path) -> None:
     kept = ErrorDistribution.find(folder)
     assert kept is not None and kept.build == f"{manifest.hash:016x}"
     assert (kept.requests, kept.seed, kept.flagged) == (2000, 3, figures["flagged"])
+    assert kept.verdict == Verdict(mismatches=0) and kept.verdict.ok
     (tau,) = kept.blocks
     assert (tau.name, tau.unit, tau.lsb) == ("tau", manifest.outputs[0].unit, 2.0**-16)
     assert dict(zip(tau.words, tau.largest, strict=True)) == figures["error_max"]
