@@ -29,6 +29,8 @@ from pinion.hls import operations
 from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution, Verdict
 from pinion.link.digests import write_digests
+from pinion.report.build_data import build_data
+from pinion.report.build_page import build_page
 
 II = 4
 
@@ -132,6 +134,12 @@ def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> No
     assert any(f"%{i} " in message for i in named), message
     assert "rnea.py:" in message and ".vcd" in message
     assert list((tmp_path / "m" / "sim").glob("request_*.vcd"))
+    kept = ErrorDistribution.find(tmp_path / "m")
+    assert kept is not None and kept.verdict is not None
+    assert kept.verdict.mismatches == figures["mismatches"]
+    assert {"bits", "budget"} <= set(kept.verdict.failed)
+    page = build_page([build_data(tmp_path / "m")])
+    assert f"<strong>FAILED</strong>, {figures['mismatches']} of 200 requests wrong" in page
 
 
 @pytest.mark.parametrize(
