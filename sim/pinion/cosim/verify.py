@@ -22,6 +22,7 @@ from pinion.gateware.emit import RTLIL, TOP
 from pinion.gateware.foreign import check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.graph.progress import Advance, portion, unheard
+from pinion.link.accuracy import Verdict
 from pinion.link.relative import floor
 
 from .compiled import CompiledCore
@@ -95,8 +96,8 @@ def verify(
     not measured again, and ``task_broken``: what does not hold together in them, as a sentence.
     ``schedule_cycles``: the datapath's, measured; ``latency_cycles``: from the first input beat to
     the last output beat. ``ok``: everything holds. On the distribution that the build is for, the
-    errors' distribution goes into the folder (:mod:`pinion.link.accuracy`), unless explicit blocks
-    were asked for.
+    errors' distribution and this verdict go into the folder (:mod:`pinion.link.accuracy`), unless
+    explicit blocks were asked for.
 
     Raises
     ------
@@ -153,6 +154,20 @@ def verify(
     if reference.graph.states:
         figures |= _drift(reference, words, got, got_flags, fresh)
     # Flags are for states outside: a format that flags the reference distribution is too small.
+    figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
+    unbroken = samples if fresh is None else samples // 2 or samples
+    figures |= _timing(build, result, unbroken, paused=idle is not None or stall is not None)
+    if manifest.task:
+        figures["task"] = {"name": manifest.task["name"], **manifest.tracking}
+        figures["task_broken"] = broken_task(Path(folder), manifest, build.graph)
+    verdict = Verdict.of(
+        figures["mismatches"],
+        budget=figures["budget_held"] is not False,
+        accuracy=figures["accuracy_held"],
+        flags=figures["flags_held"],
+        rate=figures["rate_held"],
+        task=not figures.get("task_broken"),
+    )
     if home and not dsp48e2:
         reference.distribution_of(
             error,
@@ -161,27 +176,15 @@ def verify(
             distribution=distribution,
             seed=seed,
             simulator=simulator,
+            verdict=verdict,
         ).write(build.folder)
-    figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
-    unbroken = samples if fresh is None else samples // 2 or samples
-    figures |= _timing(build, result, unbroken, paused=idle is not None or stall is not None)
-    if manifest.task:
-        figures["task"] = {"name": manifest.task["name"], **manifest.tracking}
-        figures["task_broken"] = broken_task(Path(folder), manifest, build.graph)
     figures["first_divergence"] = None
     if wrong.any() and not dsp48e2:  # it is looked for in the generic form
         report("Looking for the first operation that differs")
         figures["first_divergence"] = str(
             _diverging_in(reference, words, int(np.flatnonzero(wrong)[0]), Path(folder), fresh)
         )
-    figures["ok"] = bool(
-        not wrong.any()
-        and figures["budget_held"] is not False
-        and figures["accuracy_held"]
-        and figures["flags_held"]
-        and figures["rate_held"]
-        and not figures.get("task_broken")
-    )
+    figures["ok"] = verdict.ok
     return figures
 
 
