@@ -8,6 +8,8 @@ from importlib import import_module
 
 import pinion
 
+from . import messages
+
 # What the command line turns into a sentence (`pinion.cli.errors.sentence`).
 SPOKEN = (ValueError, RuntimeError, OSError)
 
@@ -30,12 +32,18 @@ A `TraceError` is a `TypeError` and a `CheckError` an `AssertionError`: the one 
 writes a function (with file and line), the other says that Pinion contradicted itself.
 """
 
+OFTEN = """
+## What is said most
+
+Each message is what the code said when this page was made, by doing what leads to it.
+"""
+
 
 def page() -> str:
     """Every class of errors that Pinion defines, by package, with its first sentence."""
-    parts = [HEAD]
+    parts = [HEAD, OFTEN, messages.tables(), "\n## All classes\n"]
     for package, classes in _classes().items():
-        parts.append(f"\n## `{package}`\n\n| error | is a | exit code | what it says |\n")
+        parts.append(f"\n### `{package}`\n\n| error | is a | exit code | what it says |\n")
         parts.append("| --- | --- | --- | --- |\n")
         for found in classes:
             bases = ", ".join(f"`{base.__name__}`" for base in found.__bases__)

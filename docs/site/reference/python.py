@@ -13,6 +13,7 @@ FIRST = ("backend", "function", "open", "load", "solve", "build", "verify", "com
 MODULES = {
     "pinion.api": "one name for every way to compute a function, and functions of one's own",
     "pinion.driver": "cards: open one, send batches, read its registers",
+    "pinion.driver.spi": "cards behind an SPI line, one request a transfer; it has met no board",
     "pinion.robot": "robots from URDF, MJCF and Pinocchio, locked and cut",
     "pinion.functions": "what can be computed: rows, arrays, results",
     "pinion.dynamics": "mechanics over an abstract scalar, on floats, batches and symbols",
@@ -27,6 +28,7 @@ MODULES = {
     "pinion.flow": "from a robot and a function to a build folder",
     "pinion.cosim": "RTL against integers, integers against floats",
     "pinion.synthesis": "what Yosys makes of a core",
+    "pinion.campaign": "campaigns of many states on all cores, or on a Dask cluster",
     "pinion.card": "simulated cards and the stand-in for the vendor's driver",
     "pinion.graph": "the graph of operations that every backend reads",
     "pinion.hls": "formats, schedule, binding, budgets",
