@@ -12,6 +12,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from pinion.cosim.verify import verify
 from pinion.flow.build import build
 from pinion.functions import FUNCTIONS, SUBJECTS
 from pinion.hls.auto import PrecisionError
-from pinion.robot import Model, RobotError, load, tip_of
+from pinion.robot import Model, RobotError, load, load_text, tips_of
+from pinion.robot.generated import joint_xml, link_xml
 
 ROBOTS = ("iiwa14", "hyq")
 FORMATS = ("q16.16", "auto")
@@ -28,16 +30,29 @@ II = 8
 REQUESTS = 1000
 
 
+@cache
+def of_tip(row: str) -> bool:
+    """Whether a row speaks of the robot's tip: it refuses one that has two."""
+    links = [
+        link_xml(name, mass=1.0, com=(0.0, 0.0, 0.1), tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
+        for name in ("base", "left", "right")
+    ]
+    joints = [
+        joint_xml(f"to_{name}", "revolute", parent="base", child=name, limit=(-1.0, 1.0, 9.0, 1.0))
+        for name in ("left", "right")
+    ]
+    fork = load_text(f'<robot name="fork">{"".join((*links, *joints))}</robot>')
+    try:
+        FUNCTIONS[row].trace(fork)
+    except RobotError:
+        return True
+    return False
+
+
 def robot_for(robot: str, row: str) -> tuple[str, Model]:
     """A robot that has what a row speaks of, with what was done to it in words."""
     model = load(robot, snap=True)
-    if FUNCTIONS[row] not in (*SUBJECTS["kinematics"], *SUBJECTS["operational space"]):
-        return robot, model
-    if row in ("centre_of_mass", "com_jacobian"):
-        return robot, model
-    try:
-        tip_of(model)
-    except RobotError:
+    if of_tip(row) and len(tips_of(model)) > 1:
         return f"{robot}, one leg", load(robot, snap=True, tip=LEG)
     return robot, model
 

@@ -1,4 +1,4 @@
-"""The table of promises in docs/formats.md: the README's cores with formats by signal.
+"""The table of promises in docs/results.md: its cores with formats by signal.
 
 Each core is built, unless its folder is there already, and its integers are compared with floats
 on 20,000 states of every distribution, none of them a state that the build measured. Exit code 1
@@ -24,7 +24,7 @@ from pinion.link import Manifest, ManifestError
 
 SEED = 1
 
-# Made for the URDF's speeds: the README's second table of errors. Two of them cannot have 1e-3.
+# Made for the URDF's speeds: the last rows of that table. Two of them cannot have 1e-3.
 STRESS: Mapping[str, float] = {
     **{"fd_derivatives_from_minv": 1e-3, "fd_derivatives": 1e-2, "rnea_derivatives": 1e-3},
     **{"aba": 2e-3, "minv": 1e-3, "rnea": 1e-3},
@@ -33,7 +33,7 @@ STRESS: Mapping[str, float] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Core:
-    """A core of the README, and what it was asked for besides."""
+    """A core of docs/results.md, and what it was asked for besides."""
 
     case: Case
     options: Mapping[str, Any]

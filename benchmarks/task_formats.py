@@ -86,7 +86,7 @@ def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any
         "blocks_estimated": blocks,
         "operand_bits": bits,
         "registers": made.binding.registers,
-        "latency_cycles": made.binding.schedule.schedule_cycles,
+        "schedule_cycles": made.binding.schedule.schedule_cycles,
         "open_loop": {k: v for k, v in open_loop.items() if k.startswith(("rel_err", "flagged"))},
         "loss": here.loss,
         "held_out": elsewhere.loss,
@@ -140,7 +140,7 @@ def worst(r: dict[str, Any]) -> str:
 def table(rows: list[dict[str, Any]]) -> str:
     """The comparison as Markdown."""
     lines = [
-        "| function | chosen by | words | multipliers | DSP48E2 | LUT | flip-flops | latency | "
+        "| function | chosen by | words | multipliers | DSP48E2 | LUT | flip-flops | schedule | "
         "largest error, open loop | loss in the task | loss held out | flagged |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -150,7 +150,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         dsp = str(r["dsp"]) if "dsp" in r else f"{r['blocks_estimated']} (estimate)"
         cells = (
             f"`{r['function']}`", by, r["words"], r["multipliers"], dsp, lut, ff,
-            r["latency_cycles"], worst(r), f"{r['loss']:.2g}", f"{r['held_out']:.2g}",
+            r["schedule_cycles"], worst(r), f"{r['loss']:.2g}", f"{r['held_out']:.2g}",
             f"{r['figures'].get('flagged', 0):g}",
         )  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")

@@ -1,7 +1,7 @@
 """``python -m benchmarks.results [RECORD...]``: measure records, then write page and picture.
 
 Without records nothing is measured; with ``--check`` nothing is written either, and the exit code
-is 1 when page, picture or README are not what the records give.
+is 1 when a page or the picture is not what the records give.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .first_page import with_headline
+from .first_page import with_headline, with_slowest
 from .page import page
 from .picture import drawn
 from .records import FOLDER, RECORDS, ROOT, RecordError, chosen
@@ -19,12 +19,13 @@ from .records import FOLDER, RECORDS, ROOT, RecordError, chosen
 
 def made() -> Mapping[Path, str]:
     """Every file that the records give, with its text."""
-    readme = ROOT / "README.md"
+    readme, timing = ROOT / "README.md", ROOT / "docs" / "timing.md"
     cores, batches = (RECORDS[name].read()["figures"] for name in ("cores", "batches"))
     return {
         ROOT / "docs" / "results.md": page(),
         FOLDER / "overview.svg": drawn(cores, batches),
         readme: with_headline(readme.read_text(encoding="utf-8"), cores, batches),
+        timing: with_slowest(timing.read_text(encoding="utf-8"), cores),
     }
 
 

@@ -1,4 +1,4 @@
-"""The figures of the README: what stands between its two marks."""
+"""Figures of other pages, the README's among them: what stands between two marks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pinion.report.comparison import slowest_table
 from pinion.report.table import cell
 
 from .page import GRADIENT, error, grid, ours
-
-_MARKED = re.compile(r"<!-- results: headline -->\n(.*?)<!-- end -->", flags=re.DOTALL)
 
 PAPER = "paper's FPGA"
 
@@ -30,13 +29,14 @@ def headline(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
             theirs,
         ),
         (
-            "largest error of that core, of 10,000 requests",
+            "largest relative error of that core, 10,000 requests",
             f"{error(own['error_max'])}, {own['mismatches']} bits wrong in simulation",
             "-",
         ),
         (
-            f"{N} gradients on one core of a processor, float32",
-            f"**{_us(batches, 'Pinion CPU, float32, one processor')}**, measured",
+            f"{N} gradients on one core of a processor",
+            f"**{_us(batches, 'Pinion CPU, float64, one processor')}** in float64, "
+            f"{_us(batches, 'Pinion CPU, float32, one processor')} in float32, measured",
             f"{_us(batches, 'Pinocchio as C by CasADi, float64, one processor')} "
             "(Pinocchio as C by CasADi, float64, measured beside it)",
         ),
@@ -48,7 +48,7 @@ def headline(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
         (
             f"{N} gradients behind PCIe, M^-1 given",
             f"{_card(batches)}, a model",
-            f"{_us(batches, PAPER, 'M^-1 given')} (RA-L 2021, published)",
+            f"{_us(batches, PAPER, 'M^-1 given')} (Plancher et al. 2021, published)",
         ),
     ]
     return grid(("iiwa14", "Pinion", "others"), rows)
@@ -62,12 +62,30 @@ def with_headline(text: str, cores: Mapping[str, Any], batches: Mapping[str, Any
     ValueError
         It has not exactly one place for them.
     """
-    if len(_MARKED.findall(text)) != 1:
+    return _marked(text, "headline", headline(cores, batches), page="README.md")
+
+
+def with_slowest(text: str, cores: Mapping[str, Any]) -> str:
+    """docs/timing.md with the slowest path of each core.
+
+    Raises
+    ------
+    ValueError
+        It has not exactly one place for them.
+    """
+    rows = [(f"`{row[0]}`", *row[1:]) for row in slowest_table(cores["measured"]).rows]
+    table = grid(("function", "robot", "formats", "for", "ns", "slowest path"), rows)
+    return _marked(text, "slowest", table, page="docs/timing.md")
+
+
+def _marked(text: str, name: str, table: str, *, page: str) -> str:
+    """A page with a table between the marks of this name."""
+    marked = re.compile(rf"<!-- results: {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
+    if len(marked.findall(text)) != 1:
         raise ValueError(
-            "README.md has not exactly one '<!-- results: headline -->' ... '<!-- end -->'."
+            f"{page} has not exactly one '<!-- results: {name} -->' ... '<!-- end -->'."
         )
-    table = headline(cores, batches)
-    return _MARKED.sub(lambda found: f"<!-- results: headline -->\n{table}<!-- end -->", text)
+    return marked.sub(lambda found: f"<!-- results: {name} -->\n{table}<!-- end -->", text)
 
 
 def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str:
@@ -83,7 +101,7 @@ def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str
 
 
 def _card(batches: Mapping[str, Any]) -> str:
-    """The model's range for the card."""
+    """The model's range for the card, over the links that it knows."""
     found = [
         row
         for row in batches["rows"]

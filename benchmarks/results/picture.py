@@ -23,27 +23,32 @@ SHOWN = {
     ("Pinion CPU, float32, one processor", "M^-1 computed"): "Pinion, CPU, one core, float32",
     ("Pinion CPU, float64, one processor", "M^-1 computed"): "Pinion, CPU, one core, float64",
     ("GRiD, with copies", "M^-1 computed"): "GRiD, GPU RTX 5090",
-    ("paper's GPU", "M^-1 given"): "RA-L 2021, GPU GTX 2080",
+    ("paper's GPU", "M^-1 given"): "Plancher 2021, GPU GTX 2080*",
     ("Pinocchio code generation", "M^-1 computed"): "Pinocchio, generated, CPU",
-    ("paper's FPGA", "M^-1 given"): "RA-L 2021, FPGA",
-    ("paper's CPU", "M^-1 given"): "RA-L 2021, CPU, four cores",
+    ("paper's FPGA", "M^-1 given"): "Plancher 2021, FPGA*",
+    ("paper's CPU", "M^-1 given"): "Plancher 2021, four cores*",
     ("Pinocchio as C by CasADi, float64, one processor", "M^-1 computed"): (
-        "Pinocchio as C by CasADi, one core"
+        "Pinocchio, C by CasADi, CPU"
     ),
 }
-CARD = "Pinion, card behind PCIe: a model"
+CARD = "Pinion behind PCIe, a model*"
 
 _COUNTED = {"dsp": "DSP blocks", "lut": "Lookup tables"}
 
-WIDTH, HEIGHT, LINE = 1060, 330, 26
-"""In pixels; LINE is the height of a bar with what is around it."""
+WIDTH, LINE, NAMES, BARS = 540, 29, 276, 170
+"""In pixels; LINE is the height of a bar with what is around it, BARS the width of the longest.
+
+A telephone shows the picture 340 to 360 pixels wide: letters are to be read at two thirds of their
+size, so panels stand one below the other.
+"""
 
 _STYLE = """
-text { font: 13px system-ui, sans-serif; fill: #24292f; }
-.title { font-weight: 600; font-size: 14px; }
-.faint { fill: #6e7781; font-size: 12px; }
-.own { fill: #1f7a99; } .model { fill: #8cc3d6; } .others { fill: #b7bdc6; }
+text { font: 17px system-ui, sans-serif; fill: #24292f; }
+.title { font-weight: 600; font-size: 18px; }
+.faint { fill: #59636e; font-size: 16px; }
+.own { fill: #1f7a99; } .model { fill: #8cc3d6; } .others { fill: #b7bdc6; } .paper { fill: #fff; }
 @media (prefers-color-scheme: dark) {
+  .paper { fill: #0d1117; }
   text { fill: #e6edf3; } .faint { fill: #9aa4ae; }
   .own { fill: #4aa8c7; } .model { fill: #2f6577; } .others { fill: #6b727b; }
 }
@@ -74,30 +79,37 @@ def drawn(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
     ValueError
         Somebody who is to be shown is not in the records.
     """
-    lines = []
-    for top, (key, words) in zip((0, 160), _COUNTED.items(), strict=True):
+    lines: list[str] = []
+    height = 0
+    for key, words in _COUNTED.items():
         bars = _counts(cores, key)
         largest = max(bar.value for bar in bars)
-        lines += _panel(
+        panel, height = _panel(
             f"{words} of the gradient's core, iiwa14",
-            "Pinion's are counted by Yosys, the others' published" if top else "",
+            "Pinion's counted by Yosys, the others' published",
             bars,
-            at=(0, top, 150, 225),
+            top=height,
             length=partial(_share, largest),
         )
+        lines += panel
     # The times lie between a few microseconds and a few hundred: each decade is as long.
-    lines += _panel(
-        f"Microseconds for {N} gradients of the iiwa14, transfers included",
-        "logarithmic; Pinion's CPU and CasADi: measured on one machine; others: published",
+    panel, height = _panel(
+        f"Microseconds for {N} gradients of the iiwa14",
+        "Transfers included; logarithmic. Pinion's CPU and CasADi,\n"
+        "one core: measured on one machine; others: published.\n"
+        "* M^-1 is given; all others compute it.",
         _times(batches),
-        at=(490, 0, 250, 255),
+        top=height,
         length=lambda value: math.log10(value / 2) / math.log10(800 / 2),
     )
-    body = "\n".join(lines)
+    body = "\n".join(lines + panel)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}" role="img">\n'
         f"<title>Pinion beside others: DSP blocks and times of batches</title>\n"
-        f"<style>{_STYLE}</style>\n{body}\n</svg>\n"
+        f"<style>{_STYLE}</style>\n"
+        # A page may be dark where the system is light, or the other way round.
+        f'<rect class="paper" width="{WIDTH}" height="{height}" rx="6"/>\n{body}\n</svg>\n'
     )
 
 
@@ -106,29 +118,24 @@ def _share(largest: float, value: float) -> float:
 
 
 def _panel(
-    title: str,
-    note: str,
-    bars: Sequence[_Bar],
-    *,
-    at: tuple[int, int, int, int],
-    length: Callable[[float], float],
-) -> list[str]:
-    """Bars under a title; `at`: left and upper edge, widths of the names and the longest bar."""
-    left, above, names, widest = at
-    lines = [f'<text class="title" x="{left + 4}" y="{above + 22}">{escape(title)}</text>']
-    for place, bar in enumerate(bars):
-        top = above + 36 + place * LINE
-        start = left + names
-        width = max(2.0, widest * length(bar.value))
+    title: str, note: str, bars: Sequence[_Bar], *, top: int, length: Callable[[float], float]
+) -> tuple[list[str], int]:
+    """Bars under a title with notes below, and where the next panel begins."""
+    lines = [f'<text class="title" x="4" y="{top + 24}">{escape(title)}</text>']
+    under = top + 36
+    for bar in bars:
+        width = max(2.0, BARS * length(bar.value))
         lines += [
-            f'<text x="{start - 8}" y="{top + 15}" text-anchor="end">{escape(bar.name)}</text>',
-            f'<rect class="{bar.kind}" x="{start}" y="{top + 2}" width="{width:.1f}" height="18" '
-            'rx="2"/>',
-            f'<text x="{start + width + 6:.1f}" y="{top + 15}">{escape(bar.text)}</text>',
+            f'<text x="{NAMES - 8}" y="{under + 19}" text-anchor="end">{escape(bar.name)}</text>',
+            f'<rect class="{bar.kind}" x="{NAMES}" y="{under + 3}" width="{width:.1f}" '
+            'height="21" rx="2"/>',
+            f'<text x="{NAMES + width + 7:.1f}" y="{under + 19}">{escape(bar.text)}</text>',
         ]
-    under = above + 36 + len(bars) * LINE + 18
-    lines.append(f'<text class="faint" x="{left + 4}" y="{under}">{escape(note)}</text>')
-    return lines
+        under += LINE
+    for line in note.splitlines():
+        under += 21
+        lines.append(f'<text class="faint" x="4" y="{under}">{escape(line)}</text>')
+    return lines, under + 24
 
 
 def _counts(cores: Mapping[str, Any], key: str) -> list[_Bar]:
@@ -147,6 +154,10 @@ def _counts(cores: Mapping[str, Any], key: str) -> list[_Bar]:
 
 def _times(batches: Mapping[str, Any]) -> list[_Bar]:
     bars = []
+    card = [row for row in batches["rows"] if row["label"] == "model" and row["samples"] == N]
+    if card:  # of every link that the model knows, as in the table below the picture
+        least, most = min(row["us_least"] for row in card), max(row["us_per_batch"] for row in card)
+        bars.append(_Bar(name=CARD, value=most, least=least, kind="model"))
     for row in batches["rows"]:
         if row["samples"] != N:
             continue
@@ -154,10 +165,6 @@ def _times(batches: Mapping[str, Any]) -> list[_Bar]:
         if name is not None:
             kind = "own" if name.startswith("Pinion,") else "others"
             bars.append(_Bar(name=name, value=row["us_per_batch"], kind=kind))
-        elif row["label"] == "model" and row["by"].endswith("stock link"):
-            bars.append(
-                _Bar(name=CARD, value=row["us_per_batch"], least=row["us_least"], kind="model")
-            )
     shown = [bar.name for bar in bars]
     missing = [name for name in (*SHOWN.values(), CARD) if name not in shown]
     if missing:

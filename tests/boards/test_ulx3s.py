@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,7 @@ def test_a_failing_tool_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / flow.LPF).write_text("")
     with pytest.raises(flow.BitstreamError, match="nextpnr_ecp5 failed"):
         flow.place_and_route(tmp_path, clock_mhz=50, seed=None, report=print, timeout=1800)
-    monkeypatch.setattr(flow, "_ENTRY", "import time; time.sleep(1800)  # in place of {tool}")
+    sleeping = [sys.executable, "-c", "import time; time.sleep(1800)"]
+    monkeypatch.setattr(flow, "tool_command", lambda package, function: sleeping)
     with pytest.raises(flow.BitstreamError, match="nextpnr_ecp5 ran past 0 s; its log is"):
         flow.place_and_route(tmp_path, clock_mhz=50, seed=7, report=print, timeout=0)

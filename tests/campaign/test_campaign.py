@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from distributed import Client
 
+import pinion.campaign.measure as measuring
 import pinion.campaign.worker as running
 from pinion.campaign import CampaignError, ClusterError, campaign, read_results
 from pinion.campaign.cluster import own_device, refuse_others, resources_of, wanted
@@ -172,7 +173,7 @@ def test_chunks_that_are_lost_are_made_again_as_they_were(
 def test_a_chunk_that_fails_is_named_and_tried_again(
     small: Path, threads: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = running.measure
+    real = measuring.measure
 
     def failing(plan: Any, number: int, *rest: Any) -> Any:
         if number == 1:
@@ -180,12 +181,12 @@ def test_a_chunk_that_fails_is_named_and_tried_again(
         return real(plan, number, *rest)
 
     options: dict[str, Any] = {"states": 300, "chunk": 100, "device": "integers"}
-    monkeypatch.setattr(running, "measure", failing)
+    monkeypatch.setattr(measuring, "measure", failing)
     result = campaign(small, tmp_path / "c", client=threads, **options)
     assert not result["ok"]
     assert result["finished"] == 200
     assert result["failures"] == {"1": "Chunk 1: ZeroDivisionError: by a tired core"}
-    monkeypatch.setattr(running, "measure", real)
+    monkeypatch.setattr(measuring, "measure", real)
     assert campaign(small, tmp_path / "c", client=threads, **options)["ok"]
 
 
@@ -195,7 +196,7 @@ def test_what_always_fails_ends_the_campaign(
     def failing(*rest: Any) -> Any:
         raise ZeroDivisionError("always")
 
-    monkeypatch.setattr(running, "measure", failing)
+    monkeypatch.setattr(measuring, "measure", failing)
     with pytest.raises(CampaignError, match=r"10 chunks failed.*always"):
         campaign(small, tmp_path / "c", states=5000, chunk=100, device="integers", client=threads)
 

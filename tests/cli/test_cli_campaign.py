@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.campaign import Progress
+from pinion.campaign import Progress, read_results
 from pinion.cli.campaign import duration, progress_words
 from tests.cli.conftest import Built, Pinion
 
@@ -44,6 +44,40 @@ def test_what_does_not_go_together_is_refused(
     options: tuple[object, ...], needle: str, built: Built, pinion: Pinion, tmp_path: Path
 ) -> None:
     pinion("campaign", built.folder, "-o", tmp_path / "c", *options).refused(needle)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_batch_keeps_results_and_goes_on(pinion: Pinion, tmp_path: Path) -> None:
+    file = tmp_path / "b.sqlite"
+    np.savez(tmp_path / "in.npz", q=np.zeros((5, 2)), qd=np.zeros((5, 2)), qdd=np.ones((5, 2)))
+    options = ("--input", tmp_path / "in.npz", "--device", "float", "--workers", 1, "-o", file)
+    first = pinion("batch", "two_link", "rnea", *options, "--json")
+    assert (first.json["ok"], first.json["finished"], first.json["dtype"]) == (True, 5, "float64")
+    ((start, arrays),) = read_results(file)
+    assert start == 0 and arrays.keys() == {"tau"} and arrays["tau"].shape == (5, 2)
+    again = pinion("batch", "two_link", "rnea", *options)
+    assert again.code == 0 and "All results are there." in again.out
+    another = pinion("batch", "two_link", "gravity", *options[2:], "--states", 5)
+    another.refused("what 'two_link gravity' instead of 'two_link rnea'")
+    assert "folder" not in another.err
+
+
+@pytest.mark.parametrize(
+    ("options", "needle"),
+    [
+        ((), "Give either"),
+        (("--states", 5, "--input", "x.npz"), "Give either"),
+        (("--states", 5, "--scheduler", "tcp://x:1", "--workers", 2), "leave --workers out"),
+        (("--input", "x.npz", "--seed", 3), "leave --distribution and --seed out"),
+        (("--states", 5, "--device", "sim"), "A batch has no device 'sim'"),
+        (("--states", 5, "--dtype", "float16"), "There is no dtype 'float16'"),
+        (("--states", 5, "--tip", "nowhere"), "'nowhere'"),
+    ],
+)
+def test_a_batch_refuses_what_does_not_go_together(
+    options: tuple[object, ...], needle: str, pinion: Pinion, tmp_path: Path
+) -> None:
+    pinion("batch", "two_link", "rnea", "-o", tmp_path / "b", *options).refused(needle)
     assert not list(tmp_path.iterdir())
 
 

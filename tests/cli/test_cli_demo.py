@@ -12,7 +12,7 @@ import pytest
 
 from pinion.cli import demo
 from pinion.cosim import engines
-from pinion.link.accuracy import ErrorDistribution
+from pinion.link.accuracy import ErrorDistribution, Verdict
 from pinion.robot import load
 from tests.cli.conftest import Pinion
 from tests.report.pictures import is_a_picture
@@ -48,6 +48,7 @@ def test_demo_in_small(
         kept_errors = ErrorDistribution.find(folder / name)
         assert kept_errors is not None and kept_errors.simulator == "card"
         assert (kept_errors.requests, kept_errors.flagged) == (200, 0)
+        assert kept_errors.verdict == Verdict(mismatches=0)
         largest = {
             word: error
             for block in kept_errors.blocks

@@ -33,6 +33,51 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+STATES = """
+from pinion.api import array, function, state, uniform
+
+@function(
+    inputs={"x": array(sampling=uniform(-1, 1))},
+    outputs={"y": array()},
+    states={"total": state()},
+)
+def summed(x, total):
+    return {"y": total, "total": 0.5 * total + x}
+
+@function(
+    inputs={"x": array(sampling=uniform(-1, 1))},
+    outputs={"y": array()},
+    states={"last": state()},
+)
+def late(x, last):
+    return {"y": last, "last": x}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "needles"),
+    [
+        # Half of the state is a product in its loop, which takes longer than the link.
+        (
+            "summed",
+            ["the loop through 'total' takes", "without it the interval would be 1:"],
+        ),
+        # A state without a loop overrules nothing.
+        ("late", ["1 word", "no core is faster"]),
+    ],
+)
+def test_the_interval_that_is_explained_is_the_one_of_the_build(
+    folder: Path, pinion: Pinion, name: str, needles: list[str]
+) -> None:
+    (folder / "states.py").write_text(STATES)
+    made = pinion("build", "none", f"states.py:{name}", "--ii", "auto", "-o", "core", "--json").json
+    reason = made["ii_reason"]
+    assert reason.startswith(f"Interval {made['ii']}: ") and reason.count("Interval") == 1
+    assert (made["ii"] > 1) is (name == "summed")
+    for needle in needles:
+        assert needle in reason
+
+
 def test_verbs_take_a_file(folder: Path, pinion: Pinion) -> None:
     shown = pinion("info", "none", "--function", "own_file.py:scaled", "--json").json
     assert shown["function"]["doc"] == "Scaled places."

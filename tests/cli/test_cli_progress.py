@@ -231,6 +231,10 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
         ("BUILT", "--states", "10", "-o", "NEW.sqlite"),
         "pinion.campaign:campaign",
     ),
+    "batch": (
+        ("two_link", "rnea", "--states", "10", "-o", "NEW.sqlite"),
+        "pinion.campaign:batch",
+    ),
     "report": (("BUILT", "-o", "NEW.html"), "pinion.api.pages:write_report"),
     "card": (("BUILT",), "pinion.card.stand_in:StandIn"),
     "bitstream": (("BUILT",), "pinion.flow.bitstreams:make_bitstream"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,11 @@ import numpy as np
 import pytest
 
 from pinion.flow.build import build
+from pinion.flow.targets import TARGETS
 from pinion.link import Manifest
-from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK
+from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES
+from pinion.report import build_figures
+from pinion.report.builds import ROUTED, uncounted
 
 FIGURES = {"lut4": 20861, "ff": 16443, "mult18x18d": 34, "dp16kd": 15}
 
@@ -46,6 +51,71 @@ def test_a_build_alone_has_no_figures(pinion: Any, folder: Path) -> None:
     )
     assert row["latency"] == Manifest.read(folder).latency_cycles
     assert all(row[name] is None for name in (*FIGURES, "fmax_mhz", "netlist"))
+
+
+def count(folder: Path, **changes: Any) -> None:
+    """What `pinion synth` leaves behind, its figures made up."""
+    kinds = {name: {"instances": number} for name, number in Manifest.read(folder).units.items()}
+    timing = {"table": "", "note": "", "ns": {}, "mhz": {"typical": 247.5}, "paths": []}
+    totals = {"dsp": 31, "lut": 7412, "ff": 5023, "bram": 1.5, "max_levels": 18}
+    others: dict[str, Any] = dict.fromkeys(("srl", "lutram"), 0)
+    others |= {name: {} for name in ("dsp_use", "capacity", "share", "by_cluster")}
+    others |= dict.fromkeys(("tool", "part", "note"), "")
+    path = {"cells": {}, "start": "", "end": ""}
+    found = {**totals, **others, "timing": timing, "longest_path": path, "by_kind": kinds}
+    RESOURCES.write(folder, found | changes)
+
+
+def test_only_rows_of_the_target_and_counts_where_they_are_kept(
+    pinion: Any, folder: Path, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone"
+    shutil.copytree(folder, alone)
+    shutil.rmtree(alone / Manifest.read(folder).target, ignore_errors=True)
+    bare = pinion("report", alone).out
+    assert "clock MHz" in bare and f"`pinion synth {alone}`" in " ".join(bare.split())
+    for head in ("LUT4", "18 x 18", "routed", "netlist", "Yosys", "estimated"):
+        assert head not in bare.partition("Not counted")[0]
+    assert len(pinion("report", alone, "--markdown").out.splitlines()[0].split("|")) == 9
+    count(alone)
+    counted = pinion("report", alone).out
+    for words in ("DSP, counted by Yosys  31", "7,412", "5,023", "1.5", "18", "estimated", "247.5"):
+        assert words in counted
+    assert "pinion synth" not in counted and "LUT4" not in counted
+    figures = pinion("report", alone, "--json").json["builds"][0]["counted"]
+    assert figures == {"dsp": 31, "lut": 7412, "ff": 5023, "bram": 1.5, "levels": 18, "mhz": 247.5}
+    # What was counted of a core with other units is not this one's.
+    count(alone, by_kind={"add": {"instances": 99}})
+    assert pinion("report", alone, "--json").json["builds"][0]["counted"] is None
+
+
+def test_what_is_not_counted_or_routed_is_said_once(folder: Path) -> None:
+    row = build_figures(folder) | {"folder": "a b", "counted": None, "fmax_mhz": None}
+    assert uncounted([row | {"counted": {}}]) == []
+    (said,) = uncounted([row, row | {"folder": "c"}, row])
+    assert said.startswith("Not counted yet: `pinion synth 'a b'` counts DSP")
+    assert said.endswith("; so for 2 more of these builds.")
+    _, routed = uncounted([row | {"target": "ulx3s"}])
+    assert routed.startswith("Not routed yet: `pinion bitstream 'a b'`")
+    assert [name for name in TARGETS if name.startswith("ulx3s")] == list(ROUTED)
+
+
+def test_counts_are_made_for_the_terminal_too(
+    pinion: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, asked = tmp_path / "alone", list[Path]()
+    shutil.copytree(folder, alone)
+
+    def counts(path: Path, report: Any) -> None:
+        report("Synthesising")
+        asked.append(path)
+        count(path)
+
+    # The package has a function of the module's name.
+    monkeypatch.setattr(import_module("pinion.synthesis.synth"), "synth", counts)
+    for _ in range(2):  # what is there is not counted again
+        assert "247.5" in pinion("report", alone, "--synth").out
+    assert asked == [alone]
 
 
 def test_figures_are_those_of_the_boards_tools(pinion: Any, folder: Path) -> None:
@@ -119,7 +189,6 @@ def test_a_page_beside_the_table(pinion: Any, folder: Path, tmp_path: Path) -> N
 
 def test_a_page_needs_a_file_and_sound_options(pinion: Any, folder: Path, tmp_path: Path) -> None:
     pinion("report", folder, "--force").refused("add -o FILE")
-    pinion("report", folder, "--synth").refused("add -o FILE")
     pinion("report", folder, "--states", 5).refused("add -o FILE")
     path = tmp_path / "page.html"
     pinion("report", folder, "-o", path, "--states", -1).refused("-1 states", "0 to 100,000")

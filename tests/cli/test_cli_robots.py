@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,22 @@ def test_info_has_joints_links_and_notes(pinion: Pinion, name: str) -> None:
     for note in model.notes:
         # The table may break a note's line, not its words.
         assert note.split(":")[0] in " ".join(text.out.split())
+
+
+def test_info_names_the_tip(pinion: Pinion) -> None:
+    """What tip functions speak of, and where it is one of several, which there are."""
+    legs = [f"{side}_lowerleg" for side in ("lf", "rf", "lh", "rh")]
+    for arguments, tip, tips, shown in (
+        (["two_link"], "tip", ["tip"], "tip, fixed to link_2"),
+        (["iiwa14"], "iiwa_link_7", ["iiwa_link_7"], "iiwa_link_7"),
+        (["hyq"], None, legs, "choose one with --tip: lf_lowerleg, "),
+        (["hyq", "--tip", "lf_upperleg"], "lf_upperleg", ["lf_upperleg"], "lf_upperleg"),
+    ):
+        summary = pinion("info", *arguments, "--json").json
+        assert (summary["tip"], sorted(summary["tips"])) == (tip, sorted(tips))
+        (line,) = re.findall(r"^ *tip  +(.*?) *$", pinion("info", *arguments).out, re.MULTILINE)
+        assert line.startswith(shown)
+    assert pinion("info", "none", "--json").json["tips"] == []
 
 
 def test_info_of_locked_joints_and_chains(pinion: Pinion) -> None:

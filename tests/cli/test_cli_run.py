@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pinion import dynamics
+from pinion.driver import DriverError
 from pinion.functions import function, sample
 from pinion.link import Manifest
 from pinion.robot import load
@@ -66,6 +67,45 @@ def test_run_says_what_it_wrote_and_flags_what_saturated(
     assert "Saturated, their values not to be used: 1 of" in done.out
     with np.load(out) as results:
         assert results["saturated"].nonzero()[0].tolist() == [3]
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.0, ""), (50.0, "about 50 s")])
+def test_a_device_that_is_compiled_for_long_is_told_before(
+    pinion: Pinion,
+    built: Built,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    said: str,
+) -> None:
+    """Nothing is compiled here: what the verb does before and with an opened device."""
+    asked: list[str] = []
+
+    def estimated(folder: Path, address: str) -> float:
+        assert folder == built.folder
+        asked.append(address)
+        return seconds
+
+    def refuses(folder: Path, **named: Any) -> Any:
+        assert callable(named["report"]) and callable(named["advance"])
+        raise DriverError(f"No {named['device']}.")
+
+    monkeypatch.setattr("pinion.card.transport.seconds_to_open", estimated)
+    monkeypatch.setattr("pinion.driver.open", refuses)
+    np.savez(tmp_path / "in.npz", **arrays())
+    files = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+    told = pinion("run", built.folder, *files, "--device", "sim:top").err
+    assert told.endswith("No sim:top.\n")
+    assert (
+        (said in told and "--device sim " in told and "estimate" in told)
+        if said
+        else (told == "No sim:top.\n")
+    )
+    assert pinion("run", built.folder, *files, "--device", "sim:top", "--quiet").err == (
+        "No sim:top.\n"
+    )
+    assert pinion("run", built.folder, *files).err == "No sim.\n"
+    assert asked == ["top"] * 2
 
 
 BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {

@@ -15,7 +15,7 @@ from tests.cli.conftest import Pinion
 
 VERBS = (
     *("robots", "info", "build", "verify", "synth", "run", "demo", "bench", "explore"),
-    *("campaign", "devices", "card", "bitstream", "report", "export"),
+    *("campaign", "batch", "devices", "card", "bitstream", "report", "export"),
 )
 
 

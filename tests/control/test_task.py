@@ -117,7 +117,7 @@ def test_other_seeds_are_other_motions(arm: Model) -> None:
 def test_a_tip_that_moves_on_a_line_draws_no_figure() -> None:
     task = read_task(TASKS / "figure_eight.toml")
     with pytest.raises(ControlError, match="two_link moves on a line alone, so that it draws no"):
-        motion_of(task.motion, load("two_link"), period=0.01, horizon=0.1)
+        motion_of(task.motion, load("two_link", tip="link_2"), period=0.01, horizon=0.1)
 
 
 def test_the_robot_of_a_task_is_the_float_model_and_mujocos(arm: Model) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +187,28 @@ def test_missing_tools_and_files_are_sentences(
     monkeypatch.setattr(engines.shutil, "which", lambda _name: None)
     with pytest.raises(CompileError, match="g\\+\\+ is missing: install it"):
         CompiledCore.build(rtlil=standin.rtlil(), folder=tmp_path / "fresh")
+
+
+def test_the_share_of_results_is_read_while_it_runs(
+    standin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def before_and_after(look: Callable[[], None]) -> Iterator[None]:
+        look()
+        yield
+        look()
+
+    monkeypatch.setattr("pinion.cosim.compiled.watching", before_and_after)
+    shares: list[float] = []
+    core, words = core_of(standin), standin.records(50, words=4, seed=1)
+    send(core, words, advance=shares.append)
+    assert shares == [0.0, 1.0]
+    # A result that nobody takes has not come.
+    shares.clear()
+    beats, last = pack_records(words, lanes=LANES, beats=BEATS)
+    with pytest.raises(StreamDeadlockError):
+        core.run(beats, last, expected_beats=len(beats) + 100, advance=shares.append)
+    assert shares == [0.0, pytest.approx(0.5)]
 
 
 def test_yosys_returns_its_log_and_names_its_failure(tmp_path: Path) -> None:

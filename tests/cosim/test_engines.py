@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pinion.compute.cache import Cache
 from pinion.cosim import engines, stream
 from pinion.cosim.compiled import CompiledCore, CompileError
 from pinion.cosim.engines import Engine
@@ -26,10 +28,12 @@ FAULTS = [
 ]
 
 
-def cores(rtlil: Path) -> list[CompiledCore]:
+def cores(rtlil: Path, **listeners: Any) -> list[CompiledCore]:
     names: tuple[Engine, ...] = ("cxxrtl", "verilator")
     folder = rtlil.parent / "engines"
-    return [CompiledCore.build(rtlil=rtlil, folder=folder, engine=name) for name in names]
+    return [
+        CompiledCore.build(rtlil=rtlil, folder=folder, engine=name, **listeners) for name in names
+    ]
 
 
 def assert_same(one: StreamResult, two: StreamResult) -> None:
@@ -84,7 +88,13 @@ def test_verilator_reset_deadlock_and_state(standin: Any) -> None:
 @needs_verilator
 def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
     m = build("two_link", "rnea", tmp_path / "two_link", ii=4)
-    pair = cores(tmp_path / "two_link" / "core.il")
+    steps, shares = list[str](), list[float]()
+    pair = cores(tmp_path / "two_link" / "core.il", report=steps.append, advance=shares.append)
+    assert any(re.search(r"[0-9]+ files of C\+\+$", step) for step in steps)
+    assert any(re.search(r"one file of C\+\+ of [0-9.]+ MB$", step) for step in steps)
+    # Shares of the files that Verilator makes: all of them, each with some work in it.
+    assert len(shares) > 5 and shares[-1] == pytest.approx(1.0)
+    assert (np.diff([0.0, *shares]) > 0).all()
     rng = np.random.default_rng(41)
     words = rng.uniform(-1.5, 1.5, (300, m.words_in)).astype(np.float32).view(np.uint32)
     beats, last = pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
@@ -93,6 +103,31 @@ def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
         one, two = (core.run(beats, last, expected_beats=expected, stall=stall) for core in pair)
         assert_same(one, two)
         assert len(np.unique(one.beats)) > 100
+
+
+def test_how_long_verilator_takes_is_estimated_by_size_and_load() -> None:
+    idle = engines.verilator_seconds(2.0, processors=2, load=0.0)
+    assert idle == pytest.approx(5.0 + 21.0 / 2)
+    # As many others as processors: half of each is left for what runs alone, of two jobs a half.
+    busy = engines.verilator_seconds(2.0, processors=2, load=2.0)
+    assert busy == pytest.approx(5.0 * 1.5 + 21.0)
+    assert engines.verilator_seconds(4.0, processors=2, load=0.0) > idle
+    assert engines.verilator_seconds(2.0, processors=8, load=0.0) < idle
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_was_compiled_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    rtlil = tmp_path / "x.il"
+    rtlil.write_text("module \\pinion_top\nend\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    if compiled:
+        key = engines.library_key(rtlil.read_bytes(), engine="verilator", harness=engines.TOP)
+        Cache(tmp_path / "pinion").library(key, lambda path: path.touch())
+    found = engines.is_compiled(rtlil, engine="verilator", harness=engines.TOP)
+    assert found is compiled
+    assert not engines.is_compiled(rtlil, engine="verilator")  # the other harness
 
 
 def test_auto_goes_by_size_and_debug(

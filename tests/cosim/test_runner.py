@@ -95,12 +95,26 @@ def test_agrees_with_the_compiled_engine(
     assert np.array_equal(ours.last, theirs.last)
     assert np.array_equal(ours.user, theirs.user)
     assert theirs.user.any()
+    # What the bench said last of how many beats had come: at most two of a hundred parts are open.
+    shares: list[float] = []
+    runner.share_of(shared / simulator / runner.DONE, len(beats), shares.append)()
+    assert len(shares) == 1 and 0.97 < shares[0] <= 1.0
     if idle is None:  # with pauses cocotbext-axi differs from the engine by cycles
         assert np.array_equal(ours.accepted, theirs.accepted)
         assert np.array_equal(ours.emitted, theirs.emitted)
         assert np.array_equal(ours.launched, theirs.launched)
     else:
         assert theirs.cycles > 2 * n * BEATS
+
+
+def test_a_share_that_is_not_yet_written_is_not_said(tmp_path: Path) -> None:
+    path, shares = tmp_path / runner.DONE, list[float]()
+    look = runner.share_of(path, 80, shares.append)
+    look()
+    for text in ("", "20", "60"):
+        path.write_text(text)
+        look()
+    assert shares == [0.25, 0.75]
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)

@@ -18,6 +18,7 @@ from pinion.cosim.reference import Reference, Words
 from pinion.cosim.stream import StreamResult, pack_records
 from pinion.flow.build import build
 from pinion.link import Manifest
+from pinion.link.accuracy import ErrorDistribution
 from tests.gateware.link.mutants import mutant
 
 SAMPLES = 2000
@@ -185,7 +186,7 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
     "mismatches": (
         {"change": last_bit},
         {"mismatches": 1},
-        ("not wrong.any()\n        and ", ""),
+        ('Verdict.of(\n        figures["mismatches"],', "Verdict.of(\n        0,"),
     ),
     "the budget": (
         {"model": off_budget},
@@ -195,12 +196,12 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
     "the budget in the verdict": (
         {"model": off_budget},
         {"budget_held": False, "flags_held": True, "rate_held": True},
-        ('and figures["budget_held"] is not False', ""),
+        ('budget=figures["budget_held"] is not False', "budget=True"),
     ),
     "too many flags": (
         {"model": many_flags},
         {"mismatches": 0, "flagged": 3, "budget_held": True, "flags_held": False},
-        ('and figures["flags_held"]', ""),
+        ('flags=figures["flags_held"]', "flags=True"),
     ),
     "the rate": (
         {"change": too_slow},
@@ -220,7 +221,7 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
     "rate and latency": (
         {"change": too_slow},
         {"mismatches": 0, "rate_held": False},
-        ('and figures["rate_held"]', ""),
+        ('rate=figures["rate_held"]', "rate=True"),
     ),
 }
 
@@ -237,6 +238,13 @@ def test_every_term_counts(name: str, folder: Path, monkeypatch: pytest.MonkeyPa
     figures = verdict(folder, monkeypatch, **how)
     assert not figures["ok"]
     assert {key: figures[key] for key in said} == said
+    kept = ErrorDistribution.find(folder)
+    assert kept is not None and kept.verdict is not None, "the folder keeps the verdict as well"
+    fields = {"budget_held": "budget", "accuracy_held": "accuracy"}
+    fields |= {"flags_held": "flags", "rate_held": "rate"}
+    wrong = {name for key, name in fields.items() if figures[key] is False}
+    assert set(kept.verdict.failed) == wrong | ({"bits"} if figures["mismatches"] else set())
+    assert kept.verdict.mismatches == figures["mismatches"] and not kept.verdict.ok
 
 
 @pytest.mark.parametrize("name", TERMS)
@@ -270,5 +278,5 @@ def test_a_wrong_result_away_from_home_counts(
     assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 1
     assert figures["budget_held"] is None and figures["accuracy_held"] is False
     assert not figures["ok"]
-    broken = mutant(module.verify, 'and figures["accuracy_held"]', "")
+    broken = mutant(module.verify, 'accuracy=figures["accuracy_held"]', "accuracy=True")
     assert verdict(folder, monkeypatch, verify=broken, distribution="stress")["ok"]

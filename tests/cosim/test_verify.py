@@ -27,8 +27,10 @@ from pinion.graph import Graph, Node
 from pinion.graph.check import verify as checked
 from pinion.hls import operations
 from pinion.link import ManifestError
-from pinion.link.accuracy import ErrorDistribution
+from pinion.link.accuracy import ErrorDistribution, Verdict
 from pinion.link.digests import write_digests
+from pinion.report.build_data import build_data
+from pinion.report.build_page import build_page
 
 II = 4
 
@@ -54,6 +56,7 @@ def test_a_good_build_passes(folder: Path) -> None:
     kept = ErrorDistribution.find(folder)
     assert kept is not None and kept.build == f"{manifest.hash:016x}"
     assert (kept.requests, kept.seed, kept.flagged) == (2000, 3, figures["flagged"])
+    assert kept.verdict == Verdict(mismatches=0) and kept.verdict.ok
     (tau,) = kept.blocks
     assert (tau.name, tau.unit, tau.lsb) == ("tau", manifest.outputs[0].unit, 2.0**-16)
     assert dict(zip(tau.words, tau.largest, strict=True)) == figures["error_max"]
@@ -131,6 +134,12 @@ def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> No
     assert any(f"%{i} " in message for i in named), message
     assert "rnea.py:" in message and ".vcd" in message
     assert list((tmp_path / "m" / "sim").glob("request_*.vcd"))
+    kept = ErrorDistribution.find(tmp_path / "m")
+    assert kept is not None and kept.verdict is not None
+    assert kept.verdict.mismatches == figures["mismatches"]
+    assert {"bits", "budget"} <= set(kept.verdict.failed)
+    page = build_page([build_data(tmp_path / "m")])
+    assert f"<strong>FAILED</strong>, {figures['mismatches']} of 200 requests wrong" in page
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Blocks of pages that are neither Python nor commands: robots, Verilog, C, TOML and JSON."""
+"""Blocks of pages that are neither Python nor commands: robots, Verilog, C, TOML, JSON and YAML."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]  # Dask brings it, without types
 
 import pinion.api as pinion
 from tests.support.snippets import blocks
@@ -46,7 +47,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> pinion.ExportedCore:
 def test_each_language_is_looked_at_here_or_elsewhere() -> None:
     # CUDA and CMake: tests/compute/cuda; the packets of docs/link.md: tests/link; sums of products
     # and graphs: tests/graph.
-    known = {"", "python", "xml", "verilog", "c", "toml", "json", "sh"}
+    known = {"", "python", "xml", "verilog", "c", "toml", "json", "yaml", "sh"}
     elsewhere = {"cuda", "cmake", "request", "response", "fixed", "graph"}
     pages = [p.read_text("utf-8") for p in (ROOT / "docs").rglob("*.md")]
     assert {block.language for page in pages for block in blocks(page)} <= known | elsewhere
@@ -106,6 +107,15 @@ def test_the_c_on_the_page_compiles(export: pinion.ExportedCore, tmp_path: Path)
     source.write_text(f"{include}\nvoid host(const float *q, float *tau) {{\n{body}}}\n")
     command = ["cc", "-std=c11", "-Wall", "-Werror", "-c", str(source), "-o", "/dev/null"]
     subprocess.run([*command, "-I", str(export.folder)], check=True, timeout=600)
+
+
+def test_a_design_for_fusesoc_depends_on_the_core_that_is_exported(
+    export: pinion.ExportedCore,
+) -> None:
+    design = yaml.safe_load(_only("docs/guides/export.md", "yaml"))
+    (core,) = design["filesets"]["rtl"]["depend"]
+    made = yaml.safe_load((export.folder / f"{NAME}.core").read_text().partition("\n")[2])
+    assert made["name"] == core
 
 
 def test_toml_and_json_of_pages_can_be_read() -> None:

@@ -69,24 +69,26 @@ import sys; import numpy as np; from pinion.api import backend
 sys.path.insert(0, {str(ROOT / "examples/functions")!r}); from kalman import kalman
 x = np.zeros((3, 4)); P = 0.1 * np.tile(np.eye(4), (3, 1, 1)); y = np.ones((3, 2))
 """.strip()
-FRAMEWORK = "needs PyTorch or JAX, which `make test-frameworks` installs and tests"
+FRAMEWORK = "needs PyTorch or JAX; `make test-frameworks` runs it (test_frameworks_pages.py)"
 GPU = "needs a GPU; `make test-gpu`"
 
 # Pages without a row run as they are.
 RULES: dict[str, Rule] = {
     "docs/campaigns.md": Rule(
-        first=(
-            BUILT,
-            "campaign build/iiwa14 --device float --states 200 --chunk 100 --workers 1 --keep "
-            "-o batch.sqlite",
-        ),
+        first=("batch two_link rnea --device float --states 200 --workers 1 -o batch.sqlite",),
     ),
     "docs/cpu.md": Rule(
         given=ARRAYS,
         put={"random_chain(1000, seed=1)": "random_chain(7, seed=1)"},
         skip={"pinion.compute.torch": FRAMEWORK},
     ),
-    "docs/cuda.md": Rule(skip={'device="cuda"': GPU, "cuda.compile": GPU}),
+    "docs/cuda.md": Rule(
+        skip={
+            'device="cuda"': GPU,
+            "cuda.compile": GPU,
+            "bytes_of": "prints three large kernels to count their instructions",
+        }
+    ),
     "docs/driver.md": Rule(given=SMALL, put={"xdma:0": "sim", "(1000)": "(20)"}, first=(BUILT,)),
     "docs/explore.md": Rule(put={'"iiwa14"': '"two_link"'}),
     "docs/export.md": Rule(

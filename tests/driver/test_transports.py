@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -21,6 +22,13 @@ def open_card(folder: Path, m: Manifest, address: str) -> Transport:
     return Card()
 
 
+def open_slowly(
+    folder: Path, m: Manifest, address: str, *, report: Callable[[str], None] = print
+) -> Transport:
+    report("Compiling")
+    return open_card(folder, m, address)
+
+
 def open_nothing(folder: Path, m: Manifest, address: str) -> object:
     return object()
 
@@ -35,6 +43,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
             "fake": f"{here}:open_card",
             "odd": f"{here}:open_nothing",
             "gone": "pinion_no_such_package:open_transport",
+            "slow": f"{here}:open_slowly",
             "typo": f"{here}:open_crad",
         }.items()
     }
@@ -82,9 +91,17 @@ def test_a_transport_gets_folder_manifest_and_address(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
+def test_a_transport_that_takes_long_is_heard_and_others_need_not_be(folder: Path) -> None:
+    steps: list[str] = []
+    for device in ("slow:1", "fake:2"):
+        driver.open(folder, device=device, report=steps.append, advance=print).close()
+    assert steps == ["Compiling"] and [address for *_, address in opened] == ["1", "2"]
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("device", ["xdma:0", "", ":0", "Fake"])
 def test_an_unknown_transport_is_refused_with_those_installed(folder: Path, device: str) -> None:
-    with pytest.raises(DriverError, match=r"installed: fake, gone, odd, typo") as caught:
+    with pytest.raises(DriverError, match=r"installed: fake, gone, odd, slow, typo") as caught:
         driver.open(folder, device=device)
     assert f"'{device}'" in str(caught.value)
 

@@ -262,6 +262,17 @@ def test_other_answers_than_the_vectors_fail(
     assert said in done.stdout, done.stdout
 
 
+def test_a_core_that_does_not_build_is_a_sentence(exported: Path, run: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(exported, copy)
+    (path,) = (copy / "rtl").iterdir()
+    path.write_text("module pendulum_rnea (;\nendmodule\n")
+    done = run(copy)
+    assert done.returncode == 2
+    assert "icarus could not build the core: the lines above say why." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_runner_refuses_an_unknown_simulator(exported: Path, run: Run) -> None:
     done = run(exported, "--simulator", "spice")
     assert done.returncode == 2 and done.stdout == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.functions import robot_for
 
-from pinion.functions import FUNCTIONS
+from pinion.functions import FUNCTIONS, describe
 from pinion.functions.describe import DRAWS, MEANINGS, NOTES, TABLES, PageError, main, rewrite
 from tests.support.rows import NEW
 
@@ -27,7 +27,9 @@ def test_every_row_and_array_has_its_words() -> None:
     assert set(DRAWS) == {b.sampling for row in FUNCTIONS.values() for b in row.inputs} & set(DRAWS)
     # One array is one thing in every row: its table has one line for it.
     kinds = {(block.name, block.shape, block.unit) for block in blocks}
-    assert len(kinds) == len(MEANINGS)
+    names = [name for name, _, _ in kinds]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    assert not twice, f"{twice}: of several shapes or units; give the new array another name"
     for render in TABLES.values():
         rows = [line.split("|") for line in render().splitlines()]
         assert len({len(row) for row in rows}) == 1, "a cell holds a bar"
@@ -46,6 +48,17 @@ def test_a_table_that_was_changed_is_rewritten(
         rewrite(page.read_text().replace("table: arrays", "table: words"))
 
 
+def test_a_row_without_words_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.read_text())
+    fewer = {name: meaning for name, meaning in MEANINGS.items() if name != "fext"}
+    monkeypatch.setattr(describe, "MEANINGS", fewer)
+    assert main([str(page)]) == 1 and page.read_text() == PAGE.read_text()
+    assert "'fext' has no words for the page: add a line to MEANINGS" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq"])
 def test_every_new_row_is_measured(robot: str) -> None:
     """The page's last table has a line for each, on a robot that has what the row speaks of."""
@@ -53,4 +66,7 @@ def test_every_new_row_is_measured(robot: str) -> None:
     found = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines if "|" in line}
     for row in NEW:
         shown, _ = robot_for(robot, row)
-        assert (f"`{row}`", shown) in found
+        assert (f"`{row}`", shown) in found, (
+            f"no line of {row} for {shown}: `python -m benchmarks.functions --functions {row} > "
+            "rows.jsonl` measures, `python -m benchmarks.functions --table rows.jsonl` prints it"
+        )

@@ -23,7 +23,7 @@ from pinion.graph.passes import fold
 from pinion.hls.costs import DatapathCosts
 from pinion.robot import Model, RobotError, load
 from tests.dynamics.general.oracle import with_terms
-from tests.support.rows import JACOBIANS, NEW, OF_TIPS, has, robot
+from tests.support.rows import JACOBIANS, NEW, OF_ADDING, OF_TIPS, SECOND_ORDER, has, robot
 
 Array = NDArray[np.float64]
 
@@ -105,6 +105,7 @@ MOST = {
 def test_a_row_needs_no_more_operations_than_stated(row: str) -> None:
     found = op_counts(fold(FUNCTIONS[row].trace(robot("iiwa14"))))
     counts = tuple(found[key] for key in ("mul", "mul_const", "add", "reciprocal"))
+    assert row in MOST, f"a new row: write {counts} for {row} into MOST, in {__file__}"
     assert all(x <= most for x, most in zip(counts, MOST[row], strict=True)), counts
 
 
@@ -224,13 +225,21 @@ def test_forces_come_at_the_corners_too_and_without_gravity() -> None:
 # -- what is refused -------------------------------------------------------------------------------
 
 
+def test_what_rows_speak_of_is_found() -> None:
+    """Found by what they refuse, so that a new row needs no entry; these are known."""
+    operational = {"operational_space_inertia", "inverse_operational_space_inertia"}
+    assert set(OF_TIPS) >= {"forward_kinematics", *JACOBIANS, *operational}
+    assert set(OF_ADDING) >= {"euler_step", *SECOND_ORDER}
+    others = {"rnea_fext", "centre_of_mass", "com_jacobian", "kinetic_energy", "gravity", "bias"}
+    assert not others & {*OF_TIPS, *OF_ADDING} and others <= set(NEW)
+    assert not set(OF_TIPS) & set(OF_ADDING)
+
+
 @pytest.mark.parametrize("row", OF_TIPS)
 def test_a_robot_of_several_tips_is_asked_which(row: str) -> None:
     model = load("hyq")
-    for attempt in (
-        FUNCTIONS[row].trace,
-        lambda m: FUNCTIONS[row].evaluate(m, {"q": [[0.0] * 12], "damping": [0.1]}),
-    ):
+    arrays = sample(model, FUNCTIONS[row], 1, distribution="reference", seed=SEED)
+    for attempt in (FUNCTIONS[row].trace, lambda m: FUNCTIONS[row].evaluate(m, arrays)):
         with pytest.raises(RobotError, match=r"tips, 'lf_lowerleg', .* 'rh_lowerleg': .* --tip"):
             attempt(model)
 

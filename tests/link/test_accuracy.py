@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from pinion.link import ManifestError
-from pinion.link.accuracy import BINS, BlockErrors, ErrorDistribution, margins
+from pinion.link.accuracy import BINS, BlockErrors, ErrorDistribution, Verdict, margins
 
 SEED = 7
 LOWER = [f"M[{i},{j}]" for i in range(3) for j in range(i + 1)]
@@ -41,6 +43,7 @@ def distribution(*blocks: BlockErrors) -> ErrorDistribution:
         flagged=0,
         simulator="compiled",
         blocks=blocks,
+        verdict=Verdict(mismatches=3, failed=("bits", "rate")),
     )
 
 
@@ -94,7 +97,55 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     )
     made.write(tmp_path)
     assert ErrorDistribution.find(tmp_path) == made
-    assert json.loads((tmp_path / "errors.json").read_text())["version"] == 1
+    assert json.loads((tmp_path / "errors.json").read_text())["version"] == 2
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the file and seal it again, as whoever changes it on purpose can."""
+    path = folder / "errors.json"
+    data = json.loads(path.read_text())
+    del data["digest"]
+    change(data)
+    data["digest"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(data))
+
+
+def test_a_file_without_a_verdict_is_read_as_one(tmp_path: Path) -> None:
+    made = distribution(block(["tau[0]"], errors(1)))
+    made.write(tmp_path)
+    changed(tmp_path, lambda data: data.pop("verdict"))
+    with pytest.raises(ManifestError, match="it lacks 'verdict'"):
+        ErrorDistribution.find(tmp_path)
+    changed(tmp_path, lambda data: data.update(version=1))
+    assert ErrorDistribution.find(tmp_path) == replace(made, verdict=None)
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        {"mismatches": 1, "failed": []},
+        {"mismatches": 0, "failed": ["bits"]},
+        {"mismatches": -1, "failed": ["bits"]},
+        {"mismatches": 401, "failed": ["bits"]},
+        {"mismatches": 0, "failed": ["luck"]},
+        {"mismatches": 0, "failed": [], "ok": True},
+    ],
+)
+def test_a_verdict_that_contradicts_itself_is_refused(
+    verdict: dict[str, Any], tmp_path: Path
+) -> None:
+    distribution(block(["tau[0]"], errors(1))).write(tmp_path)
+    changed(tmp_path, lambda data: data.update(verdict=verdict))
+    with pytest.raises(ManifestError, match=r"is damaged .*: run `pinion verify`"):
+        ErrorDistribution.find(tmp_path)
+
+
+def test_a_verdict_names_what_failed() -> None:
+    held = {"budget": True, "accuracy": True, "rate": True}
+    assert Verdict.of(0, **held).ok and Verdict.of(2, **held) == Verdict(
+        mismatches=2, failed=("bits",)
+    )
+    assert Verdict.of(0, **{**held, "budget": False}, task=False).failed == ("budget", "task")
 
 
 @pytest.mark.parametrize(
@@ -115,12 +166,7 @@ def test_figures_that_do_not_fit_together_are_refused(
     change: dict[str, Any], needle: str, tmp_path: Path
 ) -> None:
     distribution(block(["tau[0]", "tau[1]"], errors(2))).write(tmp_path)
-    path = tmp_path / "errors.json"
-    data = json.loads(path.read_text())
-    data["blocks"][0] |= change
-    del data["digest"]  # whoever changes a file on purpose can seal it as well
-    data["digest"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-    path.write_text(json.dumps(data))
+    changed(tmp_path, lambda data: data["blocks"][0].update(change))
     with pytest.raises(ManifestError, match=r"is damaged .*: run `pinion verify`") as error:
         ErrorDistribution.find(tmp_path)
     assert needle in str(error.value)

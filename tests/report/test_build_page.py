@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from collections import Counter
@@ -15,18 +16,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pinion.dynamics
 from pinion.flow import facts as found_anew
 from pinion.flow.build import Build, build
 from pinion.flow.facts import build_facts, histogram
-from pinion.graph.evaluate import formats
+from pinion.graph import Graph, Node
+from pinion.graph.evaluate import formats, node_floats
 from pinion.graph.names import INPUT
 from pinion.link import ManifestError
+from pinion.link.accuracy import BlockErrors, ErrorDistribution, Verdict
 from pinion.report import ReportError, html
 from pinion.report.build_data import build_data, link_budget, utilisation
 from pinion.report.build_page import build_page, write_page
 from pinion.report.builds import build_figures, builds_columns
+from pinion.report.expressions import LONGEST, named
 from pinion.report.sections import SECTIONS
-from pinion.report.table import cell
+from pinion.report.table import Table, cell, short_error
 from pinion.robot import load
 
 STATES = 60
@@ -102,13 +107,17 @@ def check_figures(made: Build, page: Page) -> None:
     assert len(own["shares"]) == sum(made.manifest.units.values())
     said = own["schedule"]
     for shown, row in zip(said["operations"], made.schedule["operations"], strict=True):
-        kind, unit, start, latency, region, line, node, width, frac = shown
+        kind, unit, start, latency, region, line, node, width, frac, name, expression = shown
         assert said["kinds"][kind] == row["kind"] and said["lines"][line] == row["line"]
         assert said["regions"][region] == row["region"]
         assert [unit, start, latency, node] == [
             row[key] for key in ("unit", "start", "latency", "node")
         ]
         assert (width, frac) == (fmts[node].width, fmts[node].frac)
+        stored = {row["node"] for row in made.schedule["operations"]}
+        assert (said["names"][name], expression) == named(made.graph, node, stored)
+    words = [node for node in made.graph.nodes if node.op == INPUT]
+    assert said["inputs"] == [list(node.params) for node in words]
 
 
 def test_figures_are_the_builds_own(made: Build, page: Page) -> None:
@@ -130,7 +139,10 @@ def test_a_wrong_figure_is_found(made: Build, facts: dict[str, Any]) -> None:
     def more(data: Any) -> None:
         data["manifest"]["ops"]["mul"] += 1
 
-    mutants: list[Callable[[Any], None]] = [lost, widened, late, more]
+    def exchanged(data: Any) -> None:
+        data["formats"]["named"].reverse()
+
+    mutants: list[Callable[[Any], None]] = [lost, widened, late, more, exchanged]
     for mutant in mutants:
         wrong = json.loads(json.dumps(data))
         mutant(wrong)
@@ -150,7 +162,7 @@ def test_every_part_is_on_the_page(made: Build, page: Page) -> None:
         assert [array.name, cell(array.words)] in [[row[0], row[-1]] for row in page.rows if row]
     for row in ("traced", "folded", "resubstituted", "built"):
         assert any(cells[:1] == [row] for cells in page.rows), row
-    joints = {cells[1] for cells in page.rows if len(cells) == 6}
+    joints = {cells[1] for cells in page.rows if len(cells) > 2 and cells[2] == "revolute"}
     assert {body.joint.name for body in made.model.bodies} <= joints
     for _, attrs in page.tags:
         assert not any(key.startswith("on") for key in attrs)
@@ -197,6 +209,167 @@ def test_errors_are_of_the_integers_and_keep_the_promises(
     broken["errors"]["distributions"]["reference"]["blocks"]["tau"]["max"] = 1.0
     words = [row for row in Page(build_page([build_data(made.folder, broken)])).rows]
     assert any("BROKEN" in row for row in words)
+    # A row of charts for each result, a chart for each distribution; each says its promise.
+    page = build_page([build_data(made.folder, facts)])
+    count = len(errors["distributions"])
+    assert page.count(f'class="histograms n{count}"') == len(made.manifest.outputs)
+    promised = re.findall(r'<text class="promised"[^>]*>([^<]*)</text>', page)
+    assert promised == [short_error(p) for p in made.manifest.promises.values()]
+
+
+def verified(made: Build, folder: Path, verdict: Verdict | None) -> str:
+    """The page of a copy of a build that a verification left its file in."""
+    copy = shutil.copytree(made.folder, folder / f"v{len(list(folder.iterdir()))}")
+    error = np.full((400, 2), 1e-6)
+    block = BlockErrors.of(
+        name="tau", unit="N m", lsb=2.0**-16, words=["tau[0]", "tau[1]"], error=error,
+        budget=np.array([1e-3, 1e-5]),
+    )  # fmt: skip
+    made_of = ErrorDistribution(
+        build=f"{made.manifest.hash:016x}", distribution="reference", requests=400, seed=3,
+        flagged=0, simulator="compiled", blocks=(block,), verdict=Verdict(mismatches=0),
+    )  # fmt: skip
+    replace(made_of, verdict=verdict or made_of.verdict).write(copy)
+    data = build_data(copy)
+    if verdict is None:
+        data["verified"] |= {"mismatches": None, "failed": None}
+    return build_page([data, data])
+
+
+def test_how_many_requests_were_wrong_is_said(made: Build, tmp_path: Path) -> None:
+    right = verified(made, tmp_path, Verdict(mismatches=0))
+    assert "<strong>0 of 400 requests wrong</strong>" in right and "FAILED" not in right
+    assert right.count('<div class="tile good"><strong>0 of 400</strong>') == 2
+    words = Page(right)
+    assert ["requests wrong, of verified ones", "0 of 400", "0 of 400"] in words.rows
+    assert ["tau", "N m", "tau[1]", "1.00e-06", "1.00e-05", "10%", "0"] in words.rows
+    wrong = verified(made, tmp_path, Verdict(mismatches=7, failed=("bits", "rate")))
+    assert "<strong>FAILED</strong>, 7 of 400 requests wrong: a result word or a flag" in wrong
+    assert "results come slower than the interval." in wrong
+    assert wrong.count('<div class="tile bad"><strong>FAILED</strong>') == 2
+    assert "0 of 400" not in wrong and "every bit agrees" not in wrong
+    assert ["requests wrong, of verified ones", *2 * ["FAILED, 7 of 400"]] in Page(wrong).rows
+    # Bits alone are not all of it.
+    budget = verified(made, tmp_path, Verdict(mismatches=0, failed=("budget",)))
+    assert "<strong>FAILED</strong>, 0 of 400 requests wrong: an error is outside" in budget
+    unknown = verified(made, tmp_path, None)
+    assert (
+        "kept no verdict" in unknown
+        and "0 of 400" not in unknown
+        and "good" not in [attrs.get("class") for _, attrs in Page(unknown).tags]
+    )
+
+
+def evaluated(said: str, values: list[Any], inputs: dict[str, float]) -> float:
+    """What an expression of the page comes to."""
+    code = re.sub(r"%(\d+)", r"v(\1)", said)
+    arrays = {name.partition("[")[0]: {} for name in inputs}
+    for name, value in inputs.items():
+        array, _, place = name.partition("[")
+        arrays[array][int(place[:-1])] = value
+    space = {"v": lambda k: float(values[k]), "cos": math.cos, "sin": math.sin, **arrays}
+    return float(eval(code, {"__builtins__": {}}, space))
+
+
+def check_expressions(made: Build) -> None:
+    words = [str(n.params[0]) for n in made.graph.nodes if n.op == INPUT]
+    inputs = dict(zip(words, np.random.default_rng(4).uniform(-1, 1, len(words)), strict=True))
+    values = node_floats(made.graph, inputs)
+    stored = {row["node"] for row in made.schedule["operations"]}
+    for node in stored:
+        _, said = named(made.graph, node, stored)
+        assert evaluated(said, values, inputs) == pytest.approx(values[node], rel=1e-4, abs=1e-6)
+
+
+def test_an_operation_is_named_by_what_it_computes(
+    made: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_expressions(made)
+    monkeypatch.setattr("pinion.report.expressions._sum", lambda terms: terms[-1][1])
+    with pytest.raises(AssertionError):
+        check_expressions(made)
+
+
+def test_expressions_keep_what_belongs_together() -> None:
+    nodes = [Node("input", (), ("a",)), Node("input", (), ("b",)), Node("add", (0, 1))]
+    nodes += [Node("neg", (2,)), Node("mul", (3, 0)), Node("reciprocal", (2,))]
+    nodes += [Node("dot", (2, 0, 1, 1, 0), (1, -1, 1)), Node("sum", (0, 1, 2), (1, -1, 1))]
+    graph = Graph(tuple(nodes), ())
+    said = [named(graph, k, ())[1] for k in range(2, len(nodes))]
+    assert said == [
+        *("a + b", "-(a + b)", "(-(a + b)) * a", "reciprocal(a + b)"),
+        *("(a + b) * a - b * b + a", "a - b + a + b"),
+    ]
+    assert named(graph, 6, {2})[1] == "%2 * a - b * b + a"
+    long = Graph((nodes[0], Node("sum", (0,) * 200, (1,) * 200)), ())
+    assert len(named(long, 1, ())[1]) == LONGEST
+
+
+def test_source_lines_are_those_that_made_the_operations(
+    made: Build, facts: dict[str, Any], page: Page
+) -> None:
+    found = facts["sources"]
+    (own,) = page.data
+    texts = dict(zip(own["schedule"]["lines"], own["schedule"]["texts"], strict=True))
+    assert texts == {line: found.get(line, "") for line in texts}
+    folder = Path(pinion.dynamics.__file__).parent
+    known = {line: text for line, text in texts.items() if line.startswith("rnea.py:")}
+    assert known
+    for line, text in known.items():
+        number = int(line.partition(":")[2])
+        assert text == (folder / "rnea.py").read_text().splitlines()[number - 1].strip()
+    # Of code that is not the folder's, nothing is said: its lines would be others.
+    graph = made.function.graph
+    moved = tuple(replace(n, line=n.line.replace("rnea.py:", "rnea.py:1")) for n in graph.nodes)
+    other = replace(made.function, graph=replace(graph, nodes=moved))
+    assert found_anew.sources(replace(made, function=other)) == {}
+    other = replace(made.function, name="anything")
+    assert found_anew.sources(replace(made, function=other)) == {}
+
+
+def test_formats_are_counted_in_every_way(made: Build) -> None:
+    found, fmts = build_data(made.folder)["formats"], formats(made.graph)
+    assert sum(count for *_, count in found["kinds"]) == found["signals"]
+    for width, own in found["widths"]:
+        assert own == sum(count for w, _, count in found["kinds"] if w == width)
+    products = Counter(
+        tuple(sorted((fmts[a].width, fmts[b].width), reverse=True))
+        for node in made.graph.nodes
+        if node.op in ("mul", "dot")
+        for a, b in zip(node.args[::2], node.args[1::2], strict=False)
+    )
+    assert {(w, n): count for w, n, count, _ in found["products"]} == products
+    assert sum(c for *_, c in found["products"]) == made.manifest.ops["mul_const"]
+    for row in found["regions"]:
+        assert row["widths"][0] <= row["integer"][1] + row["frac"][1]
+
+
+def test_a_budget_of_pcie_is_for_a_card(made: Build, facts: dict[str, Any]) -> None:
+    def budget(target: str) -> str:
+        data = build_data(made.folder, facts)
+        return build_page([{**data, "manifest": {**data["manifest"], "target": target}}])
+
+    folded = "<summary>On a card with PCIe</summary>"
+    assert folded in budget("sim") and "The target sim has no PCIe" in budget("sim")
+    assert folded in budget("ulx3s") and folded not in budget("vcu118")
+
+
+def test_tools_are_named(made: Build, page: Page) -> None:
+    tool = re.match(r"/\* Generated by (Yosys \S+)", (made.folder / "core.v").read_text())
+    assert tool is not None and ["Verilog written by", tool[1]] in page.rows
+
+
+def test_figures_of_a_column_have_the_same_decimals() -> None:
+    def column(*values: object) -> list[str]:
+        return [row[0] for row in Page(html.html_table(Table(columns=("a",), rows=[[v] for v in
+            values]))).rows[1:]]  # fmt: skip
+
+    assert column(2.791, 0.7, 12.0) == ["2.79", "0.70", "12.00"]
+    assert column(29.0, None, 3) == ["29.00", "-", "3"]
+    assert column(1e-5, 250.0) == ["1e-05", "250"], "too far apart for that"
+    assert column(0.0, 2e-4) == ["0", "0.0002"]
+    titled = html.html_table(Table(columns=("a",), rows=[["b"]], title="MODEL, not measured"))
+    assert titled.index("MODEL") < titled.index('<div class="scroll"'), "it does not scroll away"
 
 
 def test_selectors_and_shares_fit_the_schedule(made: Build, facts: dict[str, Any]) -> None:
@@ -273,6 +446,21 @@ def test_builds_side_by_side(made: Build, facts: dict[str, Any], tmp_path: Path)
     assert {tab["aria-controls"] for tab in tabs} == panels and len(panels) == 2
     assert ["", "two", "other"] in page.rows
     assert ["latency", *2 * [str(made.manifest.latency_cycles)]] in page.rows
+    assert ["multipliers in the core", *2 * [str(made.manifest.multipliers)]] in page.rows
+    assert ["requests wrong, of verified ones", "not verified", "not verified"] in page.rows
+    counted = build_data(copy)
+    counted["resources"] = {
+        **{"dsp": 11, "lut": 22, "ff": 33, "bram": 4.5, "srl": 0, "lutram": 0},
+        **{"by_kind": {}, "by_cluster": {}, "capacity": dict.fromkeys(("dsp", "lut"), 100)},
+        "timing": {"mhz": {"typical": 123.4, "short": 1, "long": 1}, "paths": [], "table": "",
+                   "note": "", "ns": {"typical": 1.0}},
+        **{"part": "a part", "note": "", "tool": "a tool"},
+    }  # fmt: skip
+    counted["resources"]["capacity"] |= dict.fromkeys(("ff", "bram"), 100)
+    page = Page(build_page([build_data(made.folder, facts), counted]))
+    for name, value in (("DSP", "11"), ("LUT", "22"), ("FF", "33"), ("BRAM", "4.5")):
+        assert [f"{name}, counted by Yosys", "-", value] in page.rows
+    assert ["clock, estimated", "-", "123 MHz"] in page.rows
 
 
 def test_a_changed_file_makes_no_page(made: Build, tmp_path: Path) -> None:
@@ -313,7 +501,15 @@ def test_tables_fit_a_terminal(made: Build, width: int) -> None:
 
     from pinion.cli.terminal import table
 
-    rows = [build_figures(made.folder)] * 5
+    counts = {
+        "dsp": 1234,
+        "lut": 456_789,
+        "ff": 1_234_567,
+        "bram": 1000.5,
+        "levels": 99,
+        "mhz": 0.1,
+    }
+    rows = [build_figures(made.folder) | {"counted": counts}] * 5
     tables = builds_columns(rows, width=width)
     console = Console(width=width, record=True, file=None, highlight=False)
     with console.capture() as captured:
@@ -322,9 +518,9 @@ def test_tables_fit_a_terminal(made: Build, width: int) -> None:
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
-    assert text.count("two_link") == 5 and text.count("routed MHz") == len(tables)
-    for value in rows[0].values():
-        assert value is None or cell(value) in text or value == str(made.folder)
+    assert text.count("two_link") == 5 and text.count("MHz, estimated") == len(tables)
+    for name, value in (rows[0] | counts).items():
+        assert value is None or name in ("folder", "counted") or cell(value) in text
     # A table that believes in twice the width would have to fold its words.
     assert len(builds_columns(rows, width=10)) == 5
 

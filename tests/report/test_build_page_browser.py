@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from pinion.cosim import verify
 from pinion.flow.build import Build, build
 from pinion.flow.facts import build_facts
 from pinion.report.build_data import build_data
-from pinion.report.build_page import MOST_BYTES, build_page, write_page
+from pinion.report.build_page import MOST_BYTES, _asset, build_page, write_page
+from pinion.synthesis.synth import synth
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -45,20 +47,31 @@ def seen(browser: str, path: Path, *, width: int = 1280) -> tuple[dict[str, Any]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build with all that a page can show of one for a card: counts, and a verification."""
     path = tmp_path_factory.mktemp("browser") / "iiwa14"
     build("iiwa14", "fd_derivatives_from_minv", path, ii=8, formats="auto", target="vcu118")
+    synth(path)
+    assert verify(path, samples=200)["ok"]
     return path
 
 
 @pytest.fixture(scope="module")
-def path(folder: Path) -> Path:
-    page = build_page([build_data(folder, build_facts(Build.read(folder), states=200))])
-    write_page(folder.parent / "page.html", page)
+def data(folder: Path) -> list[dict[str, Any]]:
+    other = folder.parent / "rnea"
+    build("iiwa14", "rnea", other, ii=8)
+    return [build_data(one, build_facts(Build.read(one), states=200)) for one in (folder, other)]
+
+
+@pytest.fixture(scope="module")
+def path(folder: Path, data: list[dict[str, Any]]) -> Path:
+    write_page(folder.parent / "page.html", build_page(data))
     return folder.parent / "page.html"
 
 
-@pytest.mark.parametrize("width", [1280, 500])
-def test_it_opens_points_and_zooms(browser: str, folder: Path, path: Path, width: int) -> None:
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_opens_points_and_zooms(
+    browser: str, folder: Path, path: Path, data: list[dict[str, Any]], width: int
+) -> None:
     assert path.stat().st_size < MOST_BYTES
     found, console = seen(browser, path, width=width)
     rows = Build.read(folder).schedule["operations"]
@@ -70,13 +83,45 @@ def test_it_opens_points_and_zooms(browser: str, folder: Path, path: Path, width
         f"cycle {first['start']}, result in cycle {first['start'] + first['latency']}",
         f"source {first['line']}",
         f"region {first['region']}",
+        "dot: qd[0] * qd[0]",
+        data[0]["facts"]["sources"][first["line"]],
     ):
         assert words in found["tip"]
     assert found["zoom"] < 0.9 and found["back"] == 1
     assert "operation %" in found["said"] and found["turned"]
     assert found["requests"] == [] and found["failures"] == [] and console == ""
     assert found["wider"] <= 0, "no sideways scrolling of the page"
-    print(f"DOMContentLoaded after {found['ready']} ms at {width} pixels")
+    assert found["unmarked"] == 0, "what scrolls sideways says so"
+    assert found["covered"] == 0, "no box is under the tail of another"
+    # Both builds, each with its chart; parts one at a time, and all signals.
+    assert found["builds"] == [["build0"], ["build1"]]
+    assert found["charts"] == [len(one["schedule"]["operations"]) for one in data]
+    (parts,) = found["parts"]
+    assert parts == [[name] for name in ("vcu118", "u250")]
+    assert found["signals"] == data[0]["formats"]["signals"]
+    last, fmt = rows[-1], data[0]["formats"]["of"][-1]
+    assert found["signal"][:2] == [f"%{last['node']}", last["region"]]
+    assert found["signal"][2:5] == [str(n) for n in (fmt[0], fmt[0] - fmt[1], fmt[1])]
+    words = path.read_text()
+    assert "0 of 200 requests wrong" in words and "Slowest path of each class" in words
+    print(
+        f"{path.stat().st_size:,} bytes, {found['operations']:,} operations in the first of "
+        f"{len(data)} builds; DOMContentLoaded after {found['ready']} ms at {width} pixels"
+    )
+
+
+def test_a_tail_over_a_box_is_seen(
+    browser: str, data: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = _asset("page.js")
+    assert script.count("of [true, false]") == 1
+    wrong = {"page.js": script.replace("of [true, false]", "of [false, true]")}
+    monkeypatch.setattr(
+        "pinion.report.build_page._asset", lambda name: wrong.get(name) or _asset(name)
+    )
+    write_page(tmp_path / "page.html", build_page(data[1:]))
+    found, _ = seen(browser, tmp_path / "page.html")
+    assert found["covered"] > 0 and found["drawn"]
 
 
 def test_a_foreign_script_or_address_is_stopped(browser: str, path: Path, tmp_path: Path) -> None:

@@ -89,8 +89,10 @@ def test_a_build_that_was_not_verified_says_so(folder: Path, tmp_path: Path) -> 
         draw_build(copy, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["schedule.json", "errors.json"])
-@pytest.mark.parametrize("version", [2, None])
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("schedule.json", 2), ("schedule.json", None), ("errors.json", 3), ("errors.json", None)],
+)
 def test_a_file_of_another_version_is_refused(
     folder: Path, tmp_path: Path, name: str, version: int | None
 ) -> None:

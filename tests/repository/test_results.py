@@ -1,10 +1,12 @@
-"""README and docs/results.md say what the records hold; the cheap part is what the code gives."""
+"""Pages say what the records hold; the cheap part is what the code gives."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from benchmarks.results import __main__ as results
@@ -63,6 +65,17 @@ def test_a_record_that_was_changed_by_hand_is_noticed(
     assert "docs/results.md is not what the records give" in said and "README.md" in said
 
 
+def test_a_slowest_path_that_was_changed_is_noticed(
+    kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = kept / "cores.json"
+    spoiled = json.loads(file.read_text())
+    spoiled["figures"]["measured"][0]["slowest_path"]["ns"] += 1.0
+    file.write_text(json.dumps(spoiled))
+    assert results.main(["--check"]) == 1
+    assert "docs/timing.md is not what the records give" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("what", ["missing", "torn", "other"])
 def test_a_record_that_is_none_is_a_sentence(
     kept: Path, what: str, capsys: pytest.CaptureFixture[str]
@@ -85,14 +98,33 @@ def test_an_unknown_record_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_page_without_its_place_is_refused(figures: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="exactly one"):
+    with pytest.raises(ValueError, match=r"README\.md has not exactly one"):
         first_page.with_headline("no marks", figures["cores"], figures["batches"])
+    with pytest.raises(ValueError, match=r"docs/timing\.md has not exactly one"):
+        first_page.with_slowest("no marks", figures["cores"])
 
 
 def test_the_picture_misses_nobody_in_silence(figures: dict[str, Any]) -> None:
     rows = [r for r in figures["batches"]["rows"] if r["by"] != "GRiD, with copies"]
     with pytest.raises(ValueError, match="no rows of GRiD"):
         picture.drawn(figures["cores"], {**figures["batches"], "rows": rows})
+
+
+def test_the_picture_is_read_on_a_telephone(figures: dict[str, Any]) -> None:
+    """Letters of 10 pixels or more where the picture is 350 wide, and none beyond its edges."""
+    root = ElementTree.fromstring(picture.drawn(figures["cores"], figures["batches"]))
+    (width,) = {float(root.attrib["width"]), float(root.attrib["viewBox"].split()[2])}
+    texts = [one for one in root.iter() if one.tag.endswith("}text")]
+    sizes = [float(size) for size in re.findall(r"(\d+)px", picture._STYLE)]
+    assert len(texts) > 30 and len(sizes) == 3
+    assert min(sizes) * 350 / width >= 10
+    for one in texts:
+        long = len(one.text or "") * 0.5 * min(sizes)  # half a line's height a letter, at least
+        ends = one.get("text-anchor") == "end"
+        room = float(one.attrib["x"]) if ends else width - float(one.attrib["x"])
+        assert long <= room, one.text
+    card = first_page._card(figures["batches"]).removesuffix(" us")
+    assert card in [one.text for one in texts]  # as in the table below it
 
 
 @pytest.mark.parametrize("name", CHEAP)

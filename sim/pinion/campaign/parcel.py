@@ -1,4 +1,4 @@
-"""Folders as bytes: how a build reaches workers that share no file system with anybody."""
+"""What travels to workers that share no file system with anybody: a build folder as bytes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,47 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
 
+from pinion.cosim.reference import Reference
+from pinion.flow.build import Build
 from pinion.link.digests import DIGESTS, check_digests, read_digests
 
+from .devices import open_device
 from .errors import CampaignError
+from .measure import Judged
+from .plan import Plan
+from .tally import Tally
 
 _LEVEL = 6
 
 Files = Mapping[str, bytes]
+
+
+class Bench(Protocol):
+    """A device on a worker, with what its requests are answered by."""
+
+    def chunk(self, plan: Plan, number: int, given: Any) -> tuple[Tally, bytes | None]:
+        """Figures of a chunk, and its results where they are kept.
+
+        Parameters
+        ----------
+        given : the chunk's requests, None where they are drawn.
+        """
+
+    def close(self) -> None:
+        """Give back what the device holds."""
+
+
+class Parcel(Protocol):
+    """What workers compute, on its way."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that results follow from besides the requests."""
+
+    def open(self, place: Path, device: str) -> Bench:
+        """Open a device, with files below a place that is the worker's own."""
 
 
 def pack(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
@@ -80,6 +113,11 @@ class BuildParcel:
     def size(self) -> int:
         """Bytes that travel."""
         return sum(map(len, self.files.values()))
+
+    def open(self, place: Path, device: str) -> Bench:
+        """Open a device that computes the build, and is judged."""
+        reference = Reference(Build.read(self.unpack(place)))
+        return Judged(reference, open_device(reference, device))
 
     def unpack(self, place: Path) -> Path:
         """The build folder below a place; what is there and whole is taken as it is.

@@ -48,8 +48,10 @@ class Plan:
 
     Members
     -------
+    what : the robot and the function, for people.
     build : hash of the build, 16 hexadecimal digits.
-    folder : SHA-256 of the folder's ``digests.json``.
+    folder : SHA-256 of the folder's ``digests.json``; of a batch, of all that its results follow
+        from besides the requests (:mod:`.batch`).
     device : what computes: ``integers``, ``rtl``, a backend or a card.
     distribution : of the states, or `GIVEN`.
     seed : of the states that are drawn.
@@ -61,6 +63,7 @@ class Plan:
     numpy : the version of NumPy, which draws the states.
     """
 
+    what: str
     build: str
     folder: str
     device: str
@@ -135,22 +138,11 @@ def make_plan(
     CampaignError, pinion.functions.FunctionError
         A number or a name that does not do.
     """
-    if states < 1:
-        raise CampaignError(f"A campaign needs at least 1 state, not {states}.")
-    if chunk < 1:
-        raise CampaignError(f"A chunk needs at least 1 state, not {chunk}.")
     if max_error is not None and not 0.0 <= max_error < float("inf"):
         raise CampaignError(f"The largest error allowed is {max_error!r}: give a number from 0 on.")
-    if distribution not in (*DISTRIBUTIONS, GIVEN):
-        raise FunctionError(
-            f"There is no distribution '{distribution}'; choose one of {', '.join(DISTRIBUTIONS)}."
-        )
-    if -(-states // chunk) > MOST_CHUNKS:
-        raise CampaignError(
-            f"{states:,} states in chunks of {chunk:,} are {-(-states // chunk):,} records: give "
-            f"chunks of at least {-(-states // MOST_CHUNKS):,}."
-        )
+    check_numbers(states=states, chunk=chunk, distribution=distribution if words is None else None)
     return Plan(
+        what=f"{build.manifest.robot} {build.manifest.function}",
         build=f"{build.manifest.hash:016x}",
         folder=sha256((build.folder / DIGESTS).read_bytes()).hexdigest(),
         device=device,
@@ -163,6 +155,33 @@ def make_plan(
         requests="" if words is None else sha256(words.tobytes()).hexdigest(),
         **identity(),
     )
+
+
+def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
+    """See that a campaign can be cut into chunks, and its states be drawn.
+
+    Parameters
+    ----------
+    distribution : None where the requests are given.
+
+    Raises
+    ------
+    CampaignError, pinion.functions.FunctionError
+        A number or a name that does not do.
+    """
+    if states < 1:
+        raise CampaignError(f"A campaign needs at least 1 state, not {states}.")
+    if chunk < 1:
+        raise CampaignError(f"A chunk needs at least 1 state, not {chunk}.")
+    if distribution is not None and distribution not in DISTRIBUTIONS:
+        raise FunctionError(
+            f"There is no distribution '{distribution}'; choose one of {', '.join(DISTRIBUTIONS)}."
+        )
+    if -(-states // chunk) > MOST_CHUNKS:
+        raise CampaignError(
+            f"{states:,} states in chunks of {chunk:,} are {-(-states // chunk):,} records: give "
+            f"chunks of at least {-(-states // MOST_CHUNKS):,}."
+        )
 
 
 def identity() -> dict[str, str]:
@@ -181,4 +200,6 @@ def identity() -> dict[str, str]:
 def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """What differs between two plans in their dictionary form, for a sentence."""
     names = [name for name in ours if ours.get(name) != theirs.get(name)]
-    return ", ".join(f"{n} {theirs.get(n)!r} instead of {ours.get(n)!r}" for n in names)
+    # Of another robot or function the hashes are others in any case.
+    shown = [name for name in names if "what" not in names or name not in ("build", "folder")]
+    return ", ".join(f"{n} {theirs.get(n)!r} instead of {ours.get(n)!r}" for n in shown)

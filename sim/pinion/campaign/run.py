@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from .cluster import check_workers, cluster, threads_of, wanted
 from .devices import ANYWHERE, known
 from .errors import CampaignError, ClusterError
 from .figures import figures
-from .parcel import BuildParcel
+from .parcel import BuildParcel, Parcel
 from .plan import CHUNK, GIVEN, Plan, make_plan
 from .store import Store
 from .worker import NAME, Workplace, work
@@ -123,7 +123,7 @@ def campaign(
         Subclasses with a sentence. What was stored stays.
     """
     build = Build.read(Path(folder))
-    devices, kind = _devices(device, scheduler, workers, client)
+    devices, kind = devices_of(device, scheduler, workers, client)
     words = None if arrays is None else _words(build, arrays)
     if words is not None:
         if states not in (None, len(words)):
@@ -147,25 +147,74 @@ def campaign(
     )
     began = time.perf_counter()
     with Store.open(Path(file), plan) as store:
-        there = store.finished()
-        run: dict[str, Any] = {"resumed_chunks": len(there), "workers_used": 0}
-        if len(there) < plan.chunks:
-            store.forget_failures()
-            parcel = BuildParcel.of(build.folder)
-            report("Starting workers" if scheduler is None else f"Connecting to {scheduler}")
-            if client is not None:
-                _Run(plan, store, client, parcel, words, progress).go()
-            else:
-                with cluster(scheduler, workers=workers, devices=devices) as own:
-                    _Run(plan, store, own, parcel, words, progress).go()
+        resumed = fill(
+            plan,
+            store,
+            lambda: BuildParcel.of(build.folder),
+            given=None if words is None else lambda start, stop: words[start:stop],
+            devices=devices,
+            scheduler=scheduler,
+            workers=workers,
+            client=client,
+            progress=progress,
+            report=report,
+        )
         report("Summing up")
         result = figures(plan, Reference(build), store.total(), store.failures(), words)
-        run["seconds"] = round(time.perf_counter() - began, 3)
-        run["workers_used"] = store.workers()
+        run = run_of(store, resumed, began)
     return {**result, "run": run}
 
 
-def _devices(
+def fill(
+    plan: Plan,
+    store: Store,
+    parcel: Callable[[], Parcel],
+    *,
+    given: Callable[[int, int], Any] | None,
+    devices: Sequence[str],
+    scheduler: str | None,
+    workers: int | None,
+    client: Client | None,
+    progress: Callable[[Progress], None],
+    report: Callable[[str], None],
+) -> int:
+    """Have the chunks computed that a store lacks; how many were there before.
+
+    Parameters
+    ----------
+    parcel : makes what the workers compute, if anything is missing.
+    given : the requests from one index up to another, None where workers draw them.
+    devices : of local workers, one each.
+    """
+    there = len(store.finished())
+    if there < plan.chunks:
+        store.forget_failures()
+        ready = parcel()
+        if client is not None:
+            _Run(plan, store, client, ready, given, progress).go()
+        else:
+            report("Starting workers" if scheduler is None else f"Connecting to {scheduler}")
+            with cluster(scheduler, workers=workers, devices=devices) as own:
+                _Run(plan, store, own, ready, given, progress).go()
+    return there
+
+
+def run_of(store: Store, resumed: int, began: float) -> dict[str, Any]:
+    """What a campaign took this time.
+
+    Parameters
+    ----------
+    resumed : chunks that were there before.
+    began : when it began, of `time.perf_counter`.
+    """
+    return {
+        "resumed_chunks": resumed,
+        "workers_used": store.workers(),
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+
+
+def devices_of(
     device: str, scheduler: str | None, workers: int | None, client: Client | None
 ) -> tuple[list[str], str]:
     """The devices of local workers, one each, and the kind that all of them are of."""
@@ -218,15 +267,15 @@ class _Run:
         plan: Plan,
         store: Store,
         client: Client,
-        parcel: BuildParcel,
-        words: Words | None,
+        parcel: Parcel,
+        given: Callable[[int, int], Any] | None,
         progress: Callable[[Progress], None],
     ) -> None:
         self.plan = plan
         self.store = store
         self.client = client
         self.parcel = parcel
-        self.words = words
+        self.given = given
         self.progress = progress
         self.there = store.finished()
         self.done = sum(self._states(number) for number in self.there)
@@ -294,16 +343,13 @@ class _Run:
         return suspected
 
     def _send(self, number: int) -> Future:
-        words = None
-        if self.words is not None:
-            start, stop = self.plan.span(number)
-            words = self.words[start:stop]
+        given = None if self.given is None else self.given(*self.plan.span(number))
         self.tries += 1
         return self.client.submit(
             work,
             self.plan,
             number,
-            words,
+            given,
             # Of this run: what an interrupted one left behind is none of our business.
             key=f"pinion-{self.plan.key}-{id(self)}-{number}-{self.tries}",
             resources=wanted(self.plan.device) or None,

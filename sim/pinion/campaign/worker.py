@@ -1,4 +1,4 @@
-"""What runs inside a worker: the build that was sent to it, and the devices that it has open."""
+"""What runs inside a worker: what was sent to it, and the devices that it has open."""
 
 from __future__ import annotations
 
@@ -12,14 +12,9 @@ from typing import Any
 from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from pinion.cosim.reference import Reference, Words
-from pinion.flow.build import Build
-
 from .cluster import own_device, refuse_others
-from .devices import Computes, open_device
 from .errors import ClusterError
-from .measure import measure
-from .parcel import BuildParcel
+from .parcel import Bench, Parcel
 from .plan import Plan, identity
 from .store import Record
 
@@ -28,21 +23,20 @@ NAME = "pinion-campaign"
 
 
 class Workplace(WorkerPlugin):
-    """A campaign's build on a worker, also on one that joins later or is started anew.
+    """What a campaign computes on a worker, also on one that joins later or is started anew.
 
     Members
     -------
-    parcel : the build folder.
+    parcel : a build, or a function.
     """
 
     name = NAME
 
-    def __init__(self, parcel: BuildParcel) -> None:
+    def __init__(self, parcel: Parcel) -> None:
         self.parcel = parcel
         self._lock = Lock()
-        self._free: list[tuple[Reference, Computes]] = []
-        self._opened: list[Computes] = []
-        self._folder: Path | None = None
+        self._free: list[Bench] = []
+        self._opened: list[Bench] = []
         self._place: Path | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -52,51 +46,52 @@ class Workplace(WorkerPlugin):
         self.__init__(state["parcel"])  # type: ignore[misc]  # locks and devices do not travel
 
     def setup(self, worker: Any) -> None:
-        """Note where the worker keeps its files; the folder is written when a chunk needs it."""
+        """Note where the worker keeps its files; they are written when a chunk needs them."""
         self._place = Path(worker.local_directory) / NAME
 
     def teardown(self, worker: Any) -> None:
-        """Close the devices, so that another campaign finds them free, and remove the folder."""
+        """Close the devices, so that another campaign finds them free, and remove the files."""
         with self._lock:
-            for computes in self._opened:
-                computes.close()
-            self._opened, self._free, self._folder = [], [], None
+            for bench in self._opened:
+                bench.close()
+            self._opened, self._free = [], []
         if self._place is not None:
             shutil.rmtree(self._place, ignore_errors=True)
 
-    def take(self, device: str) -> tuple[Reference, Computes]:
+    def take(self, device: str) -> Bench:
         """A device that nobody uses at present, opened where there is none."""
         with self._lock:
             if self._free:
                 return self._free.pop()
-            if self._folder is None:
-                if self._place is None:
-                    raise ClusterError("The worker has not been set up: begin the campaign again.")
-                self._folder = self.parcel.unpack(self._place)
-            reference = Reference(Build.read(self._folder))
-            computes = open_device(reference, device)
-            self._opened.append(computes)
-        return reference, computes
+            if self._place is None:
+                raise ClusterError("The worker has not been set up: begin the campaign again.")
+            bench = self.parcel.open(self._place, device)
+            self._opened.append(bench)
+        return bench
 
-    def give(self, pair: tuple[Reference, Computes]) -> None:
+    def give(self, bench: Bench) -> None:
         """Hand a device back."""
         with self._lock:
-            self._free.append(pair)
+            self._free.append(bench)
 
-    def drop(self, pair: tuple[Reference, Computes]) -> None:
+    def drop(self, bench: Bench) -> None:
         """Close a device that failed: the next chunk opens it anew."""
         with self._lock:
-            self._opened.remove(pair[1])
-            pair[1].close()
+            self._opened.remove(bench)
+            bench.close()
 
 
-def work(plan: Plan, number: int, words: Words | None) -> Record:
-    """Measure a chunk, inside a worker.
+def work(plan: Plan, number: int, given: Any) -> Record:
+    """Compute a chunk, inside a worker.
+
+    Parameters
+    ----------
+    given : the chunk's requests as the parcel takes them, None where they are drawn.
 
     Raises
     ------
     ClusterError
-        The worker is of another version, or the build has not arrived.
+        The worker is of another version, or what it computes has not arrived.
     """
     began = time.perf_counter()
     worker = get_worker()
@@ -104,16 +99,16 @@ def work(plan: Plan, number: int, words: Words | None) -> Record:
     place = worker.plugins.get(NAME)
     if not isinstance(place, Workplace) or place.parcel.digest != plan.folder:
         raise ClusterError(
-            f"The worker {worker.address} holds another campaign's build: let one campaign end "
-            "before the next one begins on the same scheduler."
+            f"The worker {worker.address} holds what another campaign computes: let one campaign "
+            "end before the next one begins on the same scheduler."
         )
-    pair = place.take(own_device(plan.device, worker.state.total_resources))
+    bench = place.take(own_device(plan.device, worker.state.total_resources))
     try:
-        tally, results = measure(plan, number, pair[0], pair[1], words)
+        tally, results = bench.chunk(plan, number, given)
     except BaseException:
-        place.drop(pair)
+        place.drop(bench)
         raise
-    place.give(pair)
+    place.give(bench)
     return Record(
         number=number,
         figures=tally.to_text(),

@@ -15,7 +15,7 @@ from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
 from pinion.flow.build import Build
 from pinion.functions import sample
-from pinion.link.accuracy import margins, quantiles
+from pinion.link.accuracy import Verdict, margins, quantiles
 
 CHUNK = 1000
 """Requests between two signs of progress."""
@@ -52,7 +52,9 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
         report(f"driver, {done:,} of {total:,} requests")
 
     report("compiling the simulated card")
-    with driver.open(made.folder, device="sim", chunk=CHUNK, progress=progress) as device:
+    with driver.open(
+        made.folder, device="sim", chunk=CHUNK, progress=progress, report=report
+    ) as device:
         report("driver, the first requests")
         began = time.perf_counter()
         result = device.run(**arrays)
@@ -71,9 +73,7 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
     floats = reference.float_model(words)
     error = np.abs(got.astype(np.float64) - floats)
     either = reference.undecided(words)
-    reference.distribution_of(
-        error, flags, undecided=either, distribution="reference", seed=seed, simulator="card"
-    ).write(made.folder)
+    raised = flags
     flagged, flags = int(flags.sum()), flags | either
     inside = bool((error[~flags] <= reference.budget).all())  # NaN is outside
     relative = reference.relative_errors(error, floats)
@@ -81,6 +81,15 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
     exact = all(bool((r[~flags] <= promised).all()) for r in relative.values())
     words_of = [name for name, _ in made.graph.outputs]
     mismatches = int(differs.sum())
+    verdict = Verdict.of(mismatches, budget=inside, accuracy=exact, rate=rate == manifest.ii)
+    reference.distribution_of(
+        *(error, raised),
+        undecided=either,
+        distribution="reference",
+        seed=seed,
+        simulator="card",
+        verdict=verdict,
+    ).write(made.folder)
     return {
         **{key: getattr(manifest, key) for key in ("robot", "function", "formats", "ii")},
         **{key: getattr(manifest, key) for key in ("ops", "units", "multipliers", "adders")},
@@ -102,7 +111,7 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
         "simulation_seconds": seconds,
         "simulation_requests_per_second": requests / seconds,
         "folder": str(made.folder),
-        "ok": mismatches == 0 and inside and exact and rate == manifest.ii,
+        "ok": verdict.ok,
     }
 
 

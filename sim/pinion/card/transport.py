@@ -26,11 +26,14 @@ from pinion.driver import (
 from pinion.driver.card import layout_of
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import YosysError
+from pinion.graph.progress import Advance, unheard
 from pinion.link import BEAT, WORDS_PER_BEAT, Manifest, register
 from pinion.link.digests import check_digests
 from pinion.link.registers import RESET
 
 from .packets import Answers, Bytes, PacketCard, Words
+
+Report = Callable[[str], None]
 
 CONTROL = register("CONTROL").offset
 
@@ -42,6 +45,10 @@ IDLE, SLICE = 5_000, 20_000
 
 PAUSE = 0.002
 """Seconds between two polls of a top at rest."""
+
+
+def _quiet(message: str) -> None:
+    del message
 
 
 class InProcessCard(Transport):
@@ -128,6 +135,7 @@ class SimulatedCard(InProcessCard):
     folder : the build folder.
     manifest : of that folder.
     idle, stall : patterns, repeated: pauses before request beats and back-pressure on results.
+    report, advance : as of :func:`pinion.cosim.engines.library_of`.
 
     Raises
     ------
@@ -142,13 +150,15 @@ class SimulatedCard(InProcessCard):
         manifest: Manifest,
         idle: Flags | None = None,
         stall: Flags | None = None,
+        report: Report = _quiet,
+        advance: Advance = unheard,
     ) -> None:
         self.folder = folder
         self.manifest = manifest
         self.idle = idle
         self.stall = stall
         try:
-            self._core = CompiledCore.build(rtlil=folder / RTLIL)
+            self._core = CompiledCore.build(rtlil=folder / RTLIL, report=report, advance=advance)
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated card cannot be made: {error}") from error
         self._fresh = False
@@ -212,6 +222,7 @@ class SimulatedTop(Transport):
     link, core : periods of the clocks, in any common unit.
     idle, stall : patterns, repeated: pauses before request beats and back-pressure on results.
     wait : seconds that `receive` waits while nothing moves.
+    report, advance : as of :func:`pinion.cosim.engines.library_of`.
 
     Raises
     ------
@@ -232,14 +243,17 @@ class SimulatedTop(Transport):
         idle: Flags | None = None,
         stall: Flags | None = None,
         wait: float = WAIT,
+        report: Report = _quiet,
+        advance: Advance = unheard,
     ) -> None:
         # A top is only for those who have Verilator.
         from pinion.boards.top import write_top
         from pinion.cosim.top import CompiledTop
 
         try:
+            report("Writing the whole top")
             rtlil = write_top(folder, crossing=crossing)
-            self.top = CompiledTop.build(rtlil=rtlil)
+            self.top = CompiledTop.build(rtlil=rtlil, report=report, advance=advance)
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated top cannot be made: {error}") from error
         self.top.clocks(link=link, core=core)
@@ -336,7 +350,38 @@ class SimulatedTop(Transport):
         return bool(run.accepted or len(beats))
 
 
-def open_transport(folder: Path, manifest: Manifest, address: str) -> Transport:
+def seconds_to_open(folder: Path, address: str) -> float:
+    """About how long the first opening of ``sim:top`` compiles; 0 where it was opened before.
+
+    An estimate for this machine, as busy as it is; 0 also for other cards, which are quick.
+
+    Raises
+    ------
+    TransportError
+        When the top cannot be compiled.
+    pinion.link.ManifestError
+        When a file of the folder is not the one that was built.
+    """
+    if address != "top":
+        return 0.0
+    from pinion.boards.top import write_top
+    from pinion.cosim.top import CompiledTop
+
+    check_digests(folder)
+    try:
+        return CompiledTop.seconds_to_build(write_top(folder))
+    except (FileNotFoundError, CompileError, YosysError) as error:
+        raise TransportError(f"The simulated top cannot be made: {error}") from error
+
+
+def open_transport(
+    folder: Path,
+    manifest: Manifest,
+    address: str,
+    *,
+    report: Report = _quiet,
+    advance: Advance = unheard,
+) -> Transport:
     """Open the simulated card of a build: the entry point ``sim`` of ``pinion.transports``.
 
     Every file of the folder must be as it was built.
@@ -346,6 +391,7 @@ def open_transport(folder: Path, manifest: Manifest, address: str) -> Transport:
     folder : the build folder.
     manifest : of that folder.
     address : empty for the core in a model of the top, ``top`` for the whole top.
+    report, advance : called with the steps and shares of what is compiled, if it is not yet.
 
     Raises
     ------
@@ -357,9 +403,9 @@ def open_transport(folder: Path, manifest: Manifest, address: str) -> Transport:
     if address in ("", "top"):
         check_digests(Path(folder))
     if not address:
-        return SimulatedCard(folder=Path(folder), manifest=manifest)
+        return SimulatedCard(folder=Path(folder), manifest=manifest, report=report, advance=advance)
     if address == "top":
-        return SimulatedTop(folder=Path(folder))
+        return SimulatedTop(folder=Path(folder), report=report, advance=advance)
     raise DriverError(
         f"There is no simulated card '{address}': give the device 'sim' for the core of the "
         f"build, or 'sim:top' for the whole top."

@@ -23,11 +23,12 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 from numpy.typing import NDArray
 
-from pinion.cosim.runner import COMPLAINTS, RESULT, SPEC, STIMULI
+from pinion.cosim.runner import COMPLAINTS, DONE, RESULT, SPEC, STIMULI
 from pinion.cosim.stream import Flags, Words, deadlock
 
 _PERIOD_NS = 10
 _SHOWN = 5
+_SIGNS = 100
 
 
 class Reference(Protocol):
@@ -185,8 +186,12 @@ async def stream(dut: Any) -> None:
     cocotb.start_soon(monitor.run(len(beats)))
 
     complaints: list[str] = []
+    told = 0
     while len(monitor.accepted) < len(beats) or len(monitor.emitted) < n_expected:
         await ClockCycles(dut.clk, 1)
+        if len(monitor.emitted) - told > n_expected // _SIGNS:
+            told = len(monitor.emitted)
+            (folder / DONE).write_text(str(told))
         if monitor.unknown:
             shown = "; ".join(monitor.unknown[:_SHOWN])
             complaints.append(f"A handshake signal is X or Z after reset ({shown}).")

@@ -10,6 +10,7 @@ import ctypes
 import difflib
 import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from pinion.cosim.engines import (
     CompileError,
     Engine,
+    Report,
     choose_engine,
     library_of,
 )
@@ -32,6 +34,7 @@ from pinion.cosim.stream import (
     check_pattern,
     deadlock,
 )
+from pinion.graph.progress import Advance, unheard, watching
 
 __all__ = ["CompileError", "CompiledCore"]
 
@@ -41,6 +44,10 @@ _RUN = (
     "out* out_last* out_user* accepted* emitted* launched* launch_capacity "
     "n_accepted n_emitted n_launched surplus violations cycles deadlock"
 )
+
+
+def _quiet(message: str) -> None:
+    del message
 
 
 class _Run(ctypes.Structure):
@@ -78,6 +85,8 @@ class CompiledCore:
         folder: Path | None = None,
         debug: bool = False,
         engine: Engine = "auto",
+        report: Report = _quiet,
+        advance: Advance = unheard,
     ) -> CompiledCore:
         """Compile a core, or take the library of an earlier build with the same content.
 
@@ -88,6 +97,7 @@ class CompiledCore:
         debug : keep every named signal readable for `trace`; CXXRTL's alone, and slow.
         engine : the code generator. ``auto`` takes CXXRTL for small cores and Verilator, where it
             is installed, for large ones; batches give the same results, cycle for cycle.
+        report, advance : as of :func:`pinion.cosim.engines.library_of`.
 
         Raises
         ------
@@ -101,7 +111,9 @@ class CompiledCore:
         if not rtlil.is_file():
             raise FileNotFoundError(f"There is no RTLIL file {rtlil}: build the core first.")
         chosen = choose_engine(rtlil, engine=engine, debug=debug)
-        library = library_of(rtlil, engine=chosen, debug=debug, folder=folder)
+        library = library_of(
+            rtlil, engine=chosen, debug=debug, folder=folder, report=report, advance=advance
+        )
         return cls(library=library, debug=debug)
 
     def reset(self) -> None:
@@ -132,6 +144,7 @@ class CompiledCore:
         stall: Flags | None = None,
         limit: int = LIMIT,
         drain: int = DRAIN,
+        advance: Advance = unheard,
     ) -> StreamResult:
         """Send beats, collect results.
 
@@ -144,6 +157,7 @@ class CompiledCore:
         stall : (k,) bool, repeated; True in a cycle keeps ``o_tready`` low.
         limit : cycles without progress, the host willing, after which the batch is given up.
         drain : cycles to run on afterwards, ``o_tready`` high, looking for surplus beats.
+        advance : called from another thread with the share of the output beats that came.
 
         Raises
         ------
@@ -154,7 +168,8 @@ class CompiledCore:
         request = _Request(self, beats, last, expected_beats, idle, stall)
         fields = request.fields
         fields.limit, fields.drain = limit, drain
-        self._lib.pinion_run(self._engine, ctypes.byref(fields))
+        with nullcontext() if advance is unheard else watching(lambda: advance(request.share())):
+            self._lib.pinion_run(self._engine, ctypes.byref(fields))
         if fields.deadlock:
             raise deadlock(
                 accepted=fields.n_accepted,
@@ -273,6 +288,11 @@ class _Request:
         arrays = "beats last idle stall out out_last out_user accepted emitted launched"
         for name in arrays.split():
             setattr(self.fields, name, getattr(self, name).ctypes.data)
+
+    def share(self) -> float:
+        """Of the output beats those that came until now: the library writes a stamp for each."""
+        count = len(self.emitted)
+        return float(np.count_nonzero(self.emitted >= 0)) / count if count else 1.0
 
     def result(self) -> StreamResult:
         launched: Cycles = self.launched[: self.fields.n_launched]

@@ -20,6 +20,7 @@ from pinion.flow.build import SIMULATION, Build
 from pinion.functions import check_arrays, sample
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.graph.progress import Advance, unheard
 from pinion.link.build_files import NETLIST_CHECK
 from pinion.synthesis.synth import TOP
 
@@ -99,8 +100,10 @@ def cell_models() -> str:
     return _MODELS.format(**fields)
 
 
-def map_core(folder: Path) -> Path:
+def map_core(folder: Path, *, report: Callable[[str], None] = _quiet) -> Path:
     """Map a build's core alone, as the flow of the board does it; the path of the Verilog."""
+    step = "Mapping the core"
+    report(step)
     work = Path(folder) / SIMULATION / "netlist"
     path = work / MAPPED
     run_yosys(
@@ -111,6 +114,8 @@ def map_core(folder: Path) -> Path:
         ],
         folder=work,
         name="map",
+        step=step,
+        report=report,
     )
     return path
 
@@ -151,7 +156,9 @@ def netlist_rtlil(mapped: Path, work: Path) -> Path:
     return path
 
 
-def netlist_core(folder: Path, *, report: Callable[[str], None] = _quiet) -> CompiledCore:
+def netlist_core(
+    folder: Path, *, report: Callable[[str], None] = _quiet, advance: Advance = unheard
+) -> CompiledCore:
     """The mapped netlist of a build's core, compiled: it answers as the core does.
 
     The netlist is that of the bitstream where ``pinion bitstream`` was run, else one of the core
@@ -160,7 +167,7 @@ def netlist_core(folder: Path, *, report: Callable[[str], None] = _quiet) -> Com
     Parameters
     ----------
     folder : the build folder.
-    report : called with a short line at each step.
+    report, advance : called with steps, and the share of a step that is done where it is known.
 
     Raises
     ------
@@ -171,15 +178,14 @@ def netlist_core(folder: Path, *, report: Callable[[str], None] = _quiet) -> Com
     report("Giving the cells their behaviour")
     rtlil = netlist_rtlil(mapped, Path(folder) / SIMULATION / "netlist")
     report("Compiling the netlist")
-    return CompiledCore.build(rtlil=rtlil)
+    return CompiledCore.build(rtlil=rtlil, report=report, advance=advance)
 
 
 def _mapped(folder: Path, build: Build, report: Callable[[str], None]) -> Path:
     """The Verilog that holds the mapped core; made where there is none."""
     mapped = board_folder(folder, build.manifest) / MAPPED
     if not mapped.is_file():
-        report("Mapping the core")
-        mapped = map_core(folder)
+        mapped = map_core(folder, report=report)
     return mapped
 
 
@@ -190,6 +196,7 @@ def check_netlist(
     seed: int = 0,
     arrays: Mapping[str, ArrayLike] | None = None,
     report: Callable[[str], None] = _quiet,
+    advance: Advance = unheard,
 ) -> dict[str, Any]:
     """Send requests through the mapped netlist of a build's core and compare every answer.
 
@@ -200,7 +207,7 @@ def check_netlist(
     folder : the build folder.
     requests, seed : random states of the reference distribution.
     arrays : requests in their place, by name, (n, ...) each, such as a control loop recorded.
-    report : called with a short line at each step.
+    report, advance : as of `netlist_core`.
 
     Returns
     -------
@@ -230,12 +237,13 @@ def check_netlist(
             for a in manifest.inputs
         }
     mapped = _mapped(Path(folder), build, report)
-    core = netlist_core(folder, report=report)
+    core = netlist_core(folder, report=report, advance=advance)
     words = request_words(manifest, given)
     expected, flags = reference.expected(words)
     beats, last = pack_records(words, lanes=manifest.lanes_in, beats=manifest.beats_in)
     report(f"Simulating {requests} requests")
-    run = core.run(beats, last, expected_beats=requests * manifest.beats_out).check()
+    beats_out = requests * manifest.beats_out
+    run = core.run(beats, last, expected_beats=beats_out, advance=advance).check()
     got = unpack_records(run.beats, words=manifest.words_out, beats=manifest.beats_out)
     flagged = run.user[manifest.beats_out - 1 :: manifest.beats_out]
     wrong = (got != expected).any(axis=1) | (flagged != flags)

@@ -20,7 +20,7 @@ from pinion.graph import Graph, names, node_integers, sticky, stream_integers
 from pinion.graph.evaluate import FixedValues, formats
 from pinion.hls.budget import undecided
 from pinion.link import Manifest
-from pinion.link.accuracy import BlockErrors, ErrorDistribution
+from pinion.link.accuracy import BlockErrors, ErrorDistribution, Verdict
 from pinion.link.relative import relative_errors
 
 Words = NDArray[np.uint32]
@@ -197,6 +197,7 @@ class Reference:
         distribution: str,
         seed: int,
         simulator: str,
+        verdict: Verdict,
     ) -> ErrorDistribution:
         """The errors of requests (n, words_out), flags (n,), for the build folder.
 
@@ -224,6 +225,7 @@ class Reference:
             flagged=int(flags.sum()),
             simulator=simulator,
             blocks=tuple(blocks),
+            verdict=verdict,
         )
 
     def check_floats(self, words_in: Words, words_out: Words) -> list[str]:

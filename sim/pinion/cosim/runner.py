@@ -12,7 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ from pinion.cosim.stream import (
     Words,
     check_pattern,
 )
+from pinion.graph.progress import Advance, unheard, watching
 from pinion.installation import install_hint
 
 Simulator = Literal["icarus", "verilator"]
@@ -34,6 +36,8 @@ Simulator = Literal["icarus", "verilator"]
 # The files through which the bench inside the simulator gets its task and returns results.
 SPEC, STIMULI = "spec.json", "stimuli.npz"
 RESULT, COMPLAINTS = "result.npz", "complaints.json"
+DONE = "done"
+"""How many output beats came, as text; the bench writes it every now and then."""
 
 _ENTRY = "import sys; from pinion.cosim.runner import _simulate; _simulate(sys.argv[1])"
 _VERILATOR_ARGS = [
@@ -75,6 +79,7 @@ def run_bench(
     limit: int = LIMIT,
     drain: int = DRAIN,
     timeout: float | None = None,
+    advance: Advance = unheard,
 ) -> StreamResult:
     """Run one batch of beats through a core's Verilog.
 
@@ -94,6 +99,7 @@ def run_bench(
     defines : macros that are defined while ``verilog`` is read.
     models : Verilog files of primitives in it.
     timeout : limit for building and running together, in seconds.
+    advance : called from another thread with the share of the output beats that came.
 
     Raises
     ------
@@ -104,7 +110,8 @@ def run_bench(
     _check_arguments(verilog, simulator, beats, last, reference)
     own = (folder / simulator).resolve()
     own.mkdir(parents=True, exist_ok=True)
-    (own / RESULT).unlink(missing_ok=True)
+    for name in (RESULT, DONE):
+        (own / name).unlink(missing_ok=True)
     arrays: dict[str, Any] = {
         "beats": beats,
         "last": np.asarray(last, dtype=np.bool_),
@@ -131,8 +138,22 @@ def run_bench(
         "limit": limit,
         "drain": drain,
     }
-    status, log = launch(own=own, spec=spec, simulator=simulator, timeout=timeout)
+    look = share_of(own / DONE, expected_beats, advance)
+    with nullcontext() if advance is unheard else watching(look):
+        status, log = launch(own=own, spec=spec, simulator=simulator, timeout=timeout)
     return _collect(own, simulator=simulator, status=status, log=log)
+
+
+def share_of(path: Path, expected: int, advance: Advance) -> Callable[[], None]:
+    """Says how much is done, once the bench has said so."""
+
+    def look() -> None:
+        try:
+            advance(int(path.read_text()) / expected)
+        except (FileNotFoundError, ValueError):  # not yet there, or not yet whole
+            return
+
+    return look
 
 
 def launch(

@@ -8,6 +8,7 @@ and 32-bit register accesses. It knows nothing of packets; see :mod:`pinion.card
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.graph.progress import Advance, unheard
 from pinion.link import WORDS_PER_BEAT
 
-from .engines import TOP, CompileError, library_of, need_verilator
+from .engines import (
+    TOP,
+    CompileError,
+    Report,
+    is_compiled,
+    library_of,
+    need_verilator,
+    verilator_seconds,
+)
 from .stream import LIMIT, Cycles, Flags, Words, check_pattern
 
 __all__ = ["CompileError", "CompiledTop", "RegisterError", "TopRun"]
@@ -34,6 +44,10 @@ _RUN = (
     "out* out_keep* out_last* accepted_at* emitted_at* "
     "accepted emitted cycles violations held waiting"
 )
+
+
+def _quiet(message: str) -> None:
+    del message
 
 
 class RegisterError(RuntimeError):
@@ -101,13 +115,21 @@ class CompiledTop:
         self.reset()
 
     @classmethod
-    def build(cls, *, rtlil: Path, folder: Path | None = None) -> CompiledTop:
+    def build(
+        cls,
+        *,
+        rtlil: Path,
+        folder: Path | None = None,
+        report: Report = _quiet,
+        advance: Advance = unheard,
+    ) -> CompiledTop:
         """Compile a card, or take the library of an earlier build with the same content.
 
         Parameters
         ----------
         rtlil : file with the top module ``pinion_top`` (:func:`pinion.boards.top.write_top`).
         folder : of the cache that libraries are found in and put into; None for the user's.
+        report, advance : as of :func:`pinion.cosim.engines.library_of`.
 
         Raises
         ------
@@ -119,7 +141,33 @@ class CompiledTop:
         if not rtlil.is_file():
             raise FileNotFoundError(f"There is no RTLIL file {rtlil}: write the top first.")
         need_verilator()
-        return cls(library=library_of(rtlil, engine="verilator", harness=TOP, folder=folder))
+        library = library_of(
+            rtlil,
+            engine="verilator",
+            harness=TOP,
+            folder=folder,
+            report=report,
+            advance=advance,
+        )
+        return cls(library=library)
+
+    @staticmethod
+    def seconds_to_build(rtlil: Path) -> float:
+        """About how long `build` takes on this machine, as busy as it is; 0 if it was done before.
+
+        Raises
+        ------
+        CompileError : g++ or Verilator is missing.
+        """
+        need_verilator()
+        if is_compiled(rtlil, engine="verilator", harness=TOP):
+            return 0.0
+        try:
+            load = os.getloadavg()[0]
+        except OSError:  # the system does not say
+            load = 0.0
+        megabytes, processors = rtlil.stat().st_size / 1e6, os.cpu_count() or 1
+        return verilator_seconds(megabytes, processors=processors, load=load)
 
     @property
     def now(self) -> int:

@@ -21,6 +21,8 @@ from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
 from pinion.gateware.emit import RTLIL, TOP
 from pinion.gateware.foreign import check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.graph.progress import Advance, portion, unheard
+from pinion.link.accuracy import Verdict
 from pinion.link.relative import floor
 
 from .compiled import CompiledCore
@@ -52,6 +54,7 @@ def verify(
     dsp48e2: bool = False,
     function: Function | None = None,
     report: Callable[[str], None] = _quiet,
+    advance: Advance = unheard,
 ) -> dict[str, Any]:
     """Send random requests through a build's RTL and compare every answer.
 
@@ -65,6 +68,9 @@ def verify(
         the generic ones.
     function : the function that the folder was built of, for its present float model or reference;
         else errors are those from the float graph that the folder holds. No folder's code is run.
+    report : called with a short line at each step.
+    advance : called with the share of the step that is done, where it is known: of the C++ that is
+        compiled, and of the results that came out of the simulation.
 
     Returns
     -------
@@ -90,8 +96,8 @@ def verify(
     not measured again, and ``task_broken``: what does not hold together in them, as a sentence.
     ``schedule_cycles``: the datapath's, measured; ``latency_cycles``: from the first input beat to
     the last output beat. ``ok``: everything holds. On the distribution that the build is for, the
-    errors' distribution goes into the folder (:mod:`pinion.link.accuracy`), unless explicit blocks
-    were asked for.
+    errors' distribution and this verdict go into the folder (:mod:`pinion.link.accuracy`), unless
+    explicit blocks were asked for.
 
     Raises
     ------
@@ -121,7 +127,7 @@ def verify(
         fresh = np.arange(samples) == samples // 2
     expected, flags = reference.expected(words, fresh)
     result = _simulate(
-        build, words, simulator, distribution, idle, stall, waves, dsp48e2, report, fresh
+        build, words, simulator, distribution, idle, stall, waves, dsp48e2, report, advance, fresh
     )
     report("Comparing")
     got = unpack_records(result.beats, words=manifest.words_out, beats=manifest.beats_out)
@@ -148,6 +154,20 @@ def verify(
     if reference.graph.states:
         figures |= _drift(reference, words, got, got_flags, fresh)
     # Flags are for states outside: a format that flags the reference distribution is too small.
+    figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
+    unbroken = samples if fresh is None else samples // 2 or samples
+    figures |= _timing(build, result, unbroken, paused=idle is not None or stall is not None)
+    if manifest.task:
+        figures["task"] = {"name": manifest.task["name"], **manifest.tracking}
+        figures["task_broken"] = broken_task(Path(folder), manifest, build.graph)
+    verdict = Verdict.of(
+        figures["mismatches"],
+        budget=figures["budget_held"] is not False,
+        accuracy=figures["accuracy_held"],
+        flags=figures["flags_held"],
+        rate=figures["rate_held"],
+        task=not figures.get("task_broken"),
+    )
     if home and not dsp48e2:
         reference.distribution_of(
             error,
@@ -156,27 +176,15 @@ def verify(
             distribution=distribution,
             seed=seed,
             simulator=simulator,
+            verdict=verdict,
         ).write(build.folder)
-    figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
-    unbroken = samples if fresh is None else samples // 2 or samples
-    figures |= _timing(build, result, unbroken, paused=idle is not None or stall is not None)
-    if manifest.task:
-        figures["task"] = {"name": manifest.task["name"], **manifest.tracking}
-        figures["task_broken"] = broken_task(Path(folder), manifest, build.graph)
     figures["first_divergence"] = None
     if wrong.any() and not dsp48e2:  # it is looked for in the generic form
         report("Looking for the first operation that differs")
         figures["first_divergence"] = str(
             _diverging_in(reference, words, int(np.flatnonzero(wrong)[0]), Path(folder), fresh)
         )
-    figures["ok"] = bool(
-        not wrong.any()
-        and figures["budget_held"] is not False
-        and figures["accuracy_held"]
-        and figures["flags_held"]
-        and figures["rate_held"]
-        and not figures.get("task_broken")
-    )
+    figures["ok"] = verdict.ok
     return figures
 
 
@@ -215,6 +223,7 @@ def _simulate(
     waves: bool,
     dsp48e2: bool,
     report: Callable[[str], None],
+    advance: Advance,
     fresh: NDArray[np.bool_] | None,
 ) -> StreamResult:
     manifest = build.manifest
@@ -224,7 +233,7 @@ def _simulate(
     if simulator == "compiled":
         report("Compiling the simulation")
         rtlil = explicit_rtlil(build.folder, sim) if dsp48e2 else build.folder / RTLIL
-        core = CompiledCore.build(rtlil=rtlil)
+        core = CompiledCore.build(rtlil=rtlil, report=report, advance=advance)
         report(f"Simulating {len(words)} requests")
         parts = [0, len(words)] if fresh is None else [0, *np.flatnonzero(fresh), len(words)]
         runs = []
@@ -239,6 +248,7 @@ def _simulate(
                     expected_beats=(end - start) * manifest.beats_out,
                     idle=idle,
                     stall=stall,
+                    advance=portion(advance, start / len(words), end / len(words)),
                 ).check()
             )
         return joined(runs)
@@ -265,6 +275,7 @@ def _simulate(
         waves=waves,
         defines=(MACRO,) if dsp48e2 else (),
         models=(model_path(),) if dsp48e2 else (),
+        advance=advance,
     ).check()
     kept = sim / simulator
     kept.mkdir(parents=True, exist_ok=True)

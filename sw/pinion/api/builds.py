@@ -240,6 +240,8 @@ class BuiltCore:
         progress: Callable[[int, int], None] | None = None,
         timeout: float | None = None,
         window: int = WINDOW,
+        report: Report | None = None,
+        advance: Advance | None = None,
     ) -> Device:
         """Open a card that holds the build; the options are those of :func:`pinion.driver.open`."""
         return driver.open(
@@ -249,6 +251,8 @@ class BuiltCore:
             progress=progress,
             timeout=timeout,
             window=window,
+            report=report,
+            advance=advance,
         )
 
     def export(
@@ -393,7 +397,7 @@ def build(
     # A file of the user's is run once.
     made = row_of(function, **terms)
     wanted = function if isinstance(function, str) and function in FUNCTIONS else made
-    reasons: list[str] = []
+    reason = ""
     others: list[Alternative] = []
 
     def compared(model: Model, computed: Function, design: Design) -> None:
@@ -402,8 +406,9 @@ def build(
             others.append(compare(model, computed, design))
 
     def heard(text: str) -> None:
+        nonlocal reason
         if ii is None and text.startswith(CHOSEN):
-            reasons.append(text)
+            reason = text
         report(text)
 
     if not isinstance(robot, Model):
@@ -441,7 +446,7 @@ def build(
             f"{manifest.clock_mhz:g} MHz, the nearest."
         )
     notes = BuildNotes(
-        interval=" ".join(reasons),
+        interval=reason,
         inertias=tuple(accepted_inertias(model)) if accept_inertia else (),
         clock=clock,
         speeds=tuple(placeholder_sentences(model)),

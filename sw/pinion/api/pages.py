@@ -12,6 +12,7 @@ from typing import Any
 from pinion import installation
 from pinion.driver import DriverError
 from pinion.graph.progress import Advance, unheard
+from pinion.link import Manifest
 
 Report = Callable[[str], None]
 
@@ -63,14 +64,14 @@ def write_report(
     try:
         flow, facts = import_module("pinion.flow.build"), import_module("pinion.flow.facts")
         data, page = import_module("pinion.report.build_data"), import_module(_PAGE)
-        files = import_module("pinion.link.build_files")
+        builds = import_module("pinion.report.builds")
     except ModuleNotFoundError as error:
         raise DriverError(installation.missing_module(error) or str(error)) from error
     target = Path(output)
     page.check_page_path(target, force=force)  # before minutes of work
     found: list[Any] = []
     for folder in map(Path, folders):
-        if synth and files.RESOURCES.find(folder) is None:
+        if synth and builds.resources_of(folder, Manifest.read(folder)) is None:
             import_module("pinion.synthesis.synth").synth(folder, report=report)
         report(f"Running {folder.name} on states")
         number = facts.STATES if states is None else states

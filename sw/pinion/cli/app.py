@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 
 from .. import installation
 from . import (
+    batch,
     bench,
     bitstream,
     build,
@@ -41,7 +42,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-LISTED: Mapping[str, type[TyperCommand]] = {"build": WithFunctions, "explore": WithFunctions}
+LISTED: Mapping[str, type[TyperCommand]] = {
+    "build": WithFunctions,
+    "explore": WithFunctions,
+    "batch": WithFunctions,
+}
 """Verbs whose help pages list the functions."""
 
 SPEAKING: Mapping[str, Callable[..., Any]] = {
@@ -52,6 +57,7 @@ SPEAKING: Mapping[str, Callable[..., Any]] = {
     "bench": bench.command,
     "explore": explore.command,
     "campaign": campaign.command,
+    "batch": batch.command,
     "card": card.command,
     "bitstream": bitstream.command,
     "report": report.command,
@@ -70,7 +76,7 @@ SHORT: Mapping[str, tuple[Callable[..., Any], str]] = {
 # In the order of a user's work.
 for _name in (
     *("robots", "info", "build", "verify", "synth", "run", "bench", "explore", "campaign"),
-    *("devices", "card", "bitstream", "report", "export", "demo"),
+    *("batch", "devices", "card", "bitstream", "report", "export", "demo"),
 ):
     _verb = SHORT[_name][0] if _name in SHORT else speaking(SPEAKING[_name])
     app.command(_name, cls=LISTED.get(_name, TyperCommand))(_verb)

@@ -38,6 +38,9 @@ FunctionOption = Annotated[
 ]
 
 
+_SHOWN = 12
+"""Links that a line lists at most."""
+
 MEASURED = "rnea"
 """What right angles save is counted in this function where none is named."""
 
@@ -107,6 +110,7 @@ def _show(summary: Summary) -> None:
         ("moving mass", f"{summary['total_mass']:.6g} kg"),
         ("gravity", f"({gravity}) m/s^2"),
         ("fixed base", ", ".join(summary["base_links"]) or "none: it floats"),
+        ("tip", _tip(summary)),
     ]
     if not summary["joints"]:
         say("No robot: it has no joints, and is for functions that take none.")
@@ -173,6 +177,16 @@ def _show(summary: Summary) -> None:
         say("Canonicalisation", style="bold")
         for note in summary["notes"]:
             say(f"- {note}")
+
+
+def _tip(summary: Summary) -> str:
+    """The link that functions of a tip speak of, and what it is fixed to; else which there are."""
+    tip, tips = summary["tip"], summary["tips"]
+    if tip is None:
+        shown = ", ".join(tips[:_SHOWN]) + (", ..." if len(tips) > _SHOWN else "")
+        return f"choose one with --tip: {shown}"
+    carriers = [link["name"] for link in summary["links"] if tip in link["merged"]]
+    return f"{tip}, fixed to {carriers[0]}" if carriers else tip
 
 
 def _show_terms(summary: Summary) -> None:

@@ -153,6 +153,12 @@ def counted(text: str, *, total: int) -> Iterator[Callable[[int], None]]:
         yield advance
 
 
+def notice(text: str) -> None:
+    """A line on standard error that explains work under way; nothing under ``--quiet``."""
+    if not _QUIET.get():
+        print(text, file=sys.stderr, flush=True)
+
+
 def speaking(verb: Callable[..., Any]) -> Callable[..., Any]:
     """A verb with the option ``--quiet``, under which it stays silent until its result."""
     hints = get_type_hints(verb, include_extras=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from pinion.api import pages
 from pinion.report import build_figures, builds_table
-from pinion.report.builds import builds_columns
+from pinion.report.builds import builds_columns, uncounted
 from pinion.report.page import escaped_table
 
 from .errors import UsageError, complain
@@ -56,8 +57,8 @@ def command(
     resources, timing, link, digests. A figure that was not measured for this very build is left
     empty. Nothing of it ran on hardware.
     """
-    if output is None and (force or synth or states is not None):
-        raise UsageError("Options --force, --synth and --states are for a page: add -o FILE.")
+    if output is None and (force or states is not None):
+        raise UsageError("Options --force and --states are for a page: add -o FILE.")
     if states is not None and not 0 <= states <= MOST_STATES:
         raise UsageError(f"The page cannot show {states} states: give 0 to {MOST_STATES:,}.")
     if as_markdown and json:
@@ -78,6 +79,10 @@ def command(
         if page.slow:
             complain(page.slow)
         written = {"path": str(page.path), "bytes": page.bytes}
+    elif synth:
+        count_missing(rows)
+    if synth:
+        rows = [build_figures(folder) for folder in folders]
     if json:
         put_json({"builds": rows, **({"page": written} if written else {})})
         return
@@ -86,5 +91,17 @@ def command(
     else:
         for table in builds_columns(rows, width=out().width):
             show(table)
+        for text in uncounted(rows):
+            say(text)
     if written and not as_markdown:
         say(f"Written to {output} ({written['bytes']:,} bytes).")
+
+
+def count_missing(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Run ``pinion synth`` on the builds without its counts."""
+    from pinion.synthesis.synth import synth
+
+    with steps() as progress:
+        for row in rows:
+            if row["counted"] is None:
+                synth(Path(row["folder"]), report=progress)

@@ -14,6 +14,7 @@ import typer
 
 from .errors import UsageError
 from .options import Folder, Json
+from .progress import about, notice
 from .terminal import out, put_json, steps
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ def command(
             report.advance(done / total if total else 1.0)
 
         report(f"Opening {device}")
-        with driver.open(folder, device=device, progress=progress) as card:
+        tell_of_compiling(folder, device)
+        with driver.open(
+            folder, device=device, progress=progress, report=report, advance=report.advance
+        ) as card:
             report("Running")
             began = time.perf_counter()
             result = card.run(**arrays)
@@ -85,6 +89,24 @@ def command(
     if flagged:
         console.print(f"Saturated, their values not to be used: {flagged:,} of the results.")
     console.print(f"Written to {target}: {names}.")
+
+
+def tell_of_compiling(folder: Path, device: str) -> None:
+    """Say that a device takes minutes to open and which one does not, where that is so."""
+    from pinion.driver.transport import split_device
+
+    name, address = split_device(device)
+    if name != "sim" or not address:  # every other device is quick
+        return
+    from pinion.card.transport import seconds_to_open
+
+    seconds = seconds_to_open(folder, address)
+    if seconds:
+        notice(
+            f"The whole top is compiled for {device}, which takes {about(seconds)} on this machine "
+            "as busy as it is now (an estimate) and is kept for the next time; --device sim "
+            "compiles the core alone and is the quick one."
+        )
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:

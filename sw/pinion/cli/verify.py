@@ -124,6 +124,7 @@ def command(
             dsp48e2=dsp48e2,
             function=None if function is None else row(function),
             report=report,
+            advance=report.advance,
         )
     if json:
         put_json(result)
@@ -138,7 +139,9 @@ def _netlist(folder: Path, samples: int, *, seed: int, recorded: Path | None, js
 
     with steps() as report:
         arrays = None if recorded is None else read_arrays(recorded)
-        result = check_netlist(folder, samples, seed=seed, arrays=arrays, report=report)
+        result = check_netlist(
+            folder, samples, seed=seed, arrays=arrays, report=report, advance=report.advance
+        )
     if json:
         put_json(result)
     else:

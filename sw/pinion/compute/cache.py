@@ -125,6 +125,10 @@ class Cache:
         """
         return self._entry(key, make, suffix=".so")
 
+    def holds_library(self, key: Mapping[str, Any]) -> bool:
+        """Whether the folder has the shared library of a key, intact: nothing need be made."""
+        return _is_ours(self.folder) and _intact(self.folder / _name(key, ".so")[0])
+
     def text(self, key: Mapping[str, Any], make: Callable[[], str]) -> str:
         """The text of a key; made when there is none, or none that is intact.
 
@@ -153,9 +157,7 @@ class Cache:
         return made[0] if made else found
 
     def _entry(self, key: Mapping[str, Any], make: Callable[[Path], None], *, suffix: str) -> Path:
-        content = {"format": FORMAT, "kind": suffix, "key": dict(key)}
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        name = hashlib.sha256(canonical.encode()).hexdigest() + suffix
+        name, content = _name(key, suffix)
         own: list[OSError] = []
 
         def watched(path: Path) -> None:
@@ -191,6 +193,13 @@ class Cache:
                 "another cache folder.",
                 reason=_reason(error),
             ) from error
+
+
+def _name(key: Mapping[str, Any], suffix: str) -> tuple[str, dict[str, Any]]:
+    """The file of a key, and what the file beside it says of it."""
+    content = {"format": FORMAT, "kind": suffix, "key": dict(key)}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest() + suffix, content
 
 
 def _obtain(

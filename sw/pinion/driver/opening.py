@@ -22,6 +22,8 @@ def open(
     progress: Callable[[int, int], None] | None = None,
     timeout: float | None = None,
     window: int = WINDOW,
+    report: Callable[[str], None] | None = None,
+    advance: Callable[[float], None] | None = None,
 ) -> Device:
     """Open a card for a build.
 
@@ -30,6 +32,8 @@ def open(
     folder : the build folder (of ``pinion build``).
     device : ``sim``, or the name of another transport, with its address: ``xdma:0``.
     chunk, progress, timeout, window : as of :class:`Device`.
+    report, advance : called with steps of the opening, and with the share of a step that is done:
+        a simulated card is compiled when it is opened for the first time.
 
     Raises
     ------
@@ -46,7 +50,7 @@ def open(
     # is made of more files, and checks all of them.
     if (path / DIGESTS).exists():
         check_digests(path, (MANIFEST,))
-    transport = open_transport(path, manifest, device)
+    transport = open_transport(path, manifest, device, report=report, advance=advance)
     return Device(
         manifest=manifest,
         transport=transport,

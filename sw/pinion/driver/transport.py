@@ -9,7 +9,9 @@ package.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +140,14 @@ def find_transport(device: str) -> EntryPoint:
     return installed[name]
 
 
-def open_transport(folder: Path, manifest: Manifest, device: str) -> Transport:
+def open_transport(
+    folder: Path,
+    manifest: Manifest,
+    device: str,
+    *,
+    report: Callable[[str], None] | None = None,
+    advance: Callable[[float], None] | None = None,
+) -> Transport:
     """Open the card that a device string names.
 
     Parameters
@@ -146,6 +155,8 @@ def open_transport(folder: Path, manifest: Manifest, device: str) -> Transport:
     folder : the build folder; a simulated card is made from it.
     manifest : of that folder.
     device : ``name`` or ``name:address``.
+    report, advance : called with steps, and the share of a step that is done, by a transport that
+        takes them: those whose opening may take long.
 
     Raises
     ------
@@ -160,7 +171,10 @@ def open_transport(folder: Path, manifest: Manifest, device: str) -> Transport:
             f"The transport '{point.name}' cannot be loaded ({error}): install what it needs; "
             f"for the simulated card, {install_hint('hw')}."
         ) from error
-    transport = factory(folder, manifest, split_device(device)[1])
+    heard = {"report": report, "advance": advance}
+    known = signature(factory).parameters
+    listeners = {n: call for n, call in heard.items() if call is not None and n in known}
+    transport = factory(folder, manifest, split_device(device)[1], **listeners)
     if not isinstance(transport, Transport):
         raise DriverError(
             f"The entry point '{point.value}' of the transport '{point.name}' gave a "

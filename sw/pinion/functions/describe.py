@@ -12,11 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 from .blocks import Block, Quantity, Uniform
 from .row import Function
 from .samples import FORCE_LEVER, FORCE_SHARE, QDD_RANGE
 from .table import FUNCTIONS
+
+T = TypeVar("T")
 
 _MARKED = re.compile(r"<!-- table: (\w+) -->\n(.*?)<!-- end -->", flags=re.DOTALL)
 
@@ -135,7 +138,7 @@ DRAWS: Mapping[Quantity, str] = MappingProxyType(
 
 
 class PageError(ValueError):
-    """A page asks for a table that does not exist, or for none; the message names it."""
+    """A page cannot be written; the message says what is missing."""
 
 
 def function_table() -> str:
@@ -147,8 +150,8 @@ def function_table() -> str:
             _names(row.inputs),
             _results(row),
             "yes" if row.passive else "no",
-            NOTES[row.name].pinocchio or "-",
-            NOTES[row.name].source,
+            _of(NOTES, row.name, "NOTES").pinocchio or "-",
+            _of(NOTES, row.name, "NOTES").source,
         )
         for row in FUNCTIONS.values()
     ]
@@ -160,7 +163,13 @@ def array_table() -> str:
     """What each array is, with its shape and its unit."""
     blocks = {b.name: b for row in FUNCTIONS.values() for b in (*row.outputs, *row.inputs)}
     rows = [
-        (f"`{b.name}`", _shape(b), b.unit.replace(" | ", " or "), MEANINGS[b.name], _drawn(b))
+        (
+            f"`{b.name}`",
+            _shape(b),
+            b.unit.replace(" | ", " or "),
+            _of(MEANINGS, b.name, "MEANINGS"),
+            _drawn(b),
+        )
         for b in blocks.values()
     ]
     return _table(("array", "shape", "unit", "what", "drawn"), rows)
@@ -177,7 +186,8 @@ def rewrite(page: str) -> str:
 
     Raises
     ------
-    PageError : a marker names no table, or a table of `TABLES` is missing.
+    PageError : a marker names no table, a table of `TABLES` is missing, or a row or an array has no
+        words here.
     """
     names = [found[1] for found in _MARKED.finditer(page)]
     if sorted(names) != sorted(TABLES):
@@ -190,6 +200,15 @@ def rewrite(page: str) -> str:
         return f"<!-- table: {found[1]} -->\n{TABLES[found[1]]()}<!-- end -->"
 
     return _MARKED.sub(one, page)
+
+
+def _of(words: Mapping[str, T], name: str, where: str) -> T:
+    """What the page says of a row or an array."""
+    if name not in words:
+        raise PageError(
+            f"'{name}' has no words for the page: add a line to {where} in {Path(__file__).name}."
+        )
+    return words[name]
 
 
 def _names(blocks: Sequence[Block]) -> str:
@@ -229,7 +248,11 @@ def main(arguments: Sequence[str]) -> int:
     for name in arguments:
         path = Path(name)
         before = path.read_text()
-        after = rewrite(before)
+        try:
+            after = rewrite(before)
+        except PageError as error:
+            print(error, file=sys.stderr)
+            return 1
         if after != before:
             path.write_text(after)
         print(f"{path}: {'rewritten' if after != before else 'as it should be'}")

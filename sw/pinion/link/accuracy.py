@@ -31,9 +31,19 @@ BINS = 89
 _BELOW_ERROR, _BELOW_BUDGET, _LEAST = 1e-5, 1e-6, 1e-12
 _BEYOND = 3.0
 
+CHECKS = {
+    "bits": "a result word or a flag is not that of the exact integers",
+    "budget": "an error is outside the budget",
+    "accuracy": "a relative error is above what the build promises",
+    "flags": "more requests are flagged than the number formats are for",
+    "rate": "results come slower than the interval",
+    "task": "the figures of the task that chose the formats do not hold together",
+}
+"""What a verification checks, by name, each with what is the case where it fails."""
+
 ERRORS = BuildFile(
     name="errors.json",
-    version=1,
+    version=2,
     fields={
         **dict.fromkeys(("build", "distribution", "simulator"), str),
         **dict.fromkeys(("requests", "seed", "flagged"), int),
@@ -47,8 +57,11 @@ ERRORS = BuildFile(
                 "groups": ({"name": str, "words": (int,), "counts": (int,)},),
             },
         ),
+        "verdict": {"mismatches": int, "failed": (str,)},
     },
     remedy="run `pinion verify` on the build again",
+    # Until version 2 a core whose RTL was wrong left the same file as one that was right.
+    older={1: ("verdict",)},
 )
 """The file; :class:`ErrorDistribution` is what it holds."""
 
@@ -159,6 +172,49 @@ class BlockErrors:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether a verification found all as it has to be.
+
+    Members
+    -------
+    mismatches : requests whose result words or flag differ from the exact integers in any bit.
+    failed : which of `CHECKS` did not hold, in their order; none where all is well.
+    """
+
+    mismatches: int
+    failed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.failed if name not in CHECKS]
+        if unknown or self.mismatches < 0 or bool(self.mismatches) != ("bits" in self.failed):
+            raise ValueError(
+                f"a verdict of {self.mismatches} mismatches with the failed checks "
+                f"{', '.join(self.failed) or 'none'} contradicts itself"
+            )
+
+    @property
+    def ok(self) -> bool:
+        """Everything held."""
+        return not self.failed
+
+    @classmethod
+    def of(
+        cls,
+        mismatches: int,
+        *,
+        budget: bool,
+        accuracy: bool,
+        rate: bool,
+        flags: bool = True,
+        task: bool = True,
+    ) -> Verdict:
+        """From what was found: the mismatches, and whether each other check held."""
+        held = {"bits": not mismatches, "budget": budget, "accuracy": accuracy}
+        held |= {"flags": flags, "rate": rate, "task": task}
+        return cls(mismatches=mismatches, failed=tuple(name for name in CHECKS if not held[name]))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ErrorDistribution:
     """What a verification found of a build's errors.
 
@@ -169,6 +225,7 @@ class ErrorDistribution:
     flagged : requests that raised their flag; their errors are not counted.
     simulator : what computed the results.
     blocks : of results, without those of which no word travels.
+    verdict : None in a file of a version that kept none.
     """
 
     build: str
@@ -178,6 +235,7 @@ class ErrorDistribution:
     flagged: int
     simulator: str
     blocks: tuple[BlockErrors, ...]
+    verdict: Verdict | None
 
     def write(self, folder: Path) -> None:
         """Write ``errors.json`` into the build folder."""
@@ -196,7 +254,14 @@ class ErrorDistribution:
         if data is None:
             return None
         try:
-            return cls(**{**data, "blocks": tuple(_block(block) for block in data["blocks"])})
+            blocks, verdict = tuple(_block(block) for block in data["blocks"]), data["verdict"]
+            if verdict is not None:
+                verdict = Verdict(**{**verdict, "failed": tuple(verdict["failed"])})
+                if verdict.mismatches > data["requests"]:
+                    raise ValueError(
+                        f"{verdict.mismatches} of {data['requests']} requests are wrong in it"
+                    )
+            return cls(**{**data, "blocks": blocks, "verdict": verdict})
         except (TypeError, ValueError) as error:
             raise ERRORS.damaged(folder, str(error)) from None
 

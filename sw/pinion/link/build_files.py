@@ -21,7 +21,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +45,18 @@ class BuildFile:
     Members
     -------
     name : of the file.
-    version : what is written, and the only one that is read.
+    version : what is written.
     fields : what must stand in it, each with its type; more may. A type in a tuple stands for a
         list of such values, a mapping for an object with these fields.
     remedy : what makes the file anew, as the end of a sentence.
+    older : versions that are read as well, each with the fields that it lacks; they read as None.
     """
 
     name: str
     version: int
     fields: Mapping[str, Any]
     remedy: str
+    older: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def write(self, folder: Path, data: Mapping[str, Any], *, indent: int = 2) -> None:
         """Write the file as a whole, with its version in front.
@@ -90,13 +92,15 @@ class BuildFile:
                     f"'{path}' is of version {version}, and this Pinion reads version "
                     f"{self.version}: use the Pinion that wrote it, or {self.remedy}."
                 )
-            if type(version) is not int or version != self.version:
+            if type(version) is not int or version not in (self.version, *self.older):
                 raise ValueError(f"its version is {version!r}, not {self.version}")
             digest = data.pop("digest", None)
-            _check(data, self.fields, "")
+            lacking = self.older.get(version, ())
+            _check(data, {k: v for k, v in self.fields.items() if k not in lacking}, "")
             if digest != _digest(data):
                 raise ValueError("it was changed after it was written")
             del data["version"]
+            data |= dict.fromkeys(lacking)
         except FileNotFoundError:
             return None
         except ManifestError:

@@ -29,7 +29,7 @@ LABELS = (
     ("counted", "of the build's own files: operations, cycles, units, bits, bytes, digests"),
     ("simulated", "by the exact integer model, which the RTL equals bit for bit"),
     ("estimated", "by Yosys and tables of delays; nothing was placed or routed"),
-    ("model", "computed from equations and others' figures, docs/link.md"),
+    ("model", "computed from equations and from figures that others measured"),
 )
 
 
@@ -130,20 +130,32 @@ def _side_by_side(builds: Sequence[Mapping[str, Any]]) -> str:
         "words in, out": [f"{m['words_in']}, {m['words_out']}" for m in _manifests(builds)],
         "products": [m["ops"]["mul"] + m["ops"]["mul_const"] for m in _manifests(builds)],
         "additions": [m["ops"]["add"] for m in _manifests(builds)],
-        "multipliers": [m["multipliers"] for m in _manifests(builds)],
+        "multipliers in the core": [m["multipliers"] for m in _manifests(builds)],
+        "multipliers in sine and reciprocal units": [
+            m["table_multipliers"] for m in _manifests(builds)
+        ],
         "adders": [m["adders"] for m in _manifests(builds)],
         "words of storage": [m["registers"] for m in _manifests(builds)],
         "largest error promised": [
             m.get("promises", {}).get(m["budget_distribution"]) for m in _manifests(builds)
         ],
     }
-    for key, name in (("dsp", "DSP, counted by Yosys"), ("lut", "LUT, counted by Yosys")):
-        more[name] = [one["resources"] and one["resources"][key] for one in builds]
+    more["requests wrong, of verified ones"] = [_wrong(one["verified"]) for one in builds]
     lines = [*rows, *((name, *values) for name, values in more.items())]
     known = [line for line in lines if any(value is not None for value in line[1:])]
     made = Table(columns=("", *names), rows=known)
     heading = element("h2", {}, "Builds side by side")
     return element("section", {"class": "card compare"}, heading + html_table(made))
+
+
+def _wrong(found: Mapping[str, Any] | None) -> str:
+    """What a verification found, in a few words."""
+    if found is None:
+        return "not verified"
+    if found["failed"] is None:
+        return "not kept"
+    count = f"{found['mismatches']:,} of {found['requests']:,}"
+    return f"FAILED, {count}" if found["failed"] else count
 
 
 def _manifests(builds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -200,6 +212,8 @@ def _script_data(one: Mapping[str, Any]) -> dict[str, Any]:
     for row in schedule["outputs"]:
         outputs.setdefault(row["node"], []).append(row["name"])
     nodes = {row["node"] for row in schedule["operations"]}
+    sources = one["facts"].get("sources") or {}
+    names = {name: k for k, name in enumerate(dict.fromkeys(n for n, _ in one["formats"]["named"]))}
     return {
         "robot": {key: one["robot"][key] for key in ("points", "axes")},
         "ops": manifest["ops"],
@@ -212,14 +226,23 @@ def _script_data(one: Mapping[str, Any]) -> dict[str, Any]:
             "units": list(schedule["units"].values()),
             "regions": list(regions),
             "lines": list(lines),
+            "texts": [sources.get(line, "") for line in lines],
+            "names": list(names),
+            "inputs": one["formats"]["inputs"],
             "outputs": {str(n): names for n, names in outputs.items() if n in nodes},
-            # Kind, unit, start, latency, region, line, node, width, fraction bits.
+            # Kind, unit, start, latency, region, line, node, width, fraction bits, name, operands.
             "operations": [
                 [
                     *(kinds[row["kind"]], row["unit"], row["start"], row["latency"]),
                     *(regions[row["region"]], lines[row["line"]], row["node"], *fmt),
+                    *(names[name], said),
                 ]
-                for row, fmt in zip(schedule["operations"], one["formats"]["of"], strict=True)
+                for row, fmt, (name, said) in zip(
+                    schedule["operations"],
+                    one["formats"]["of"],
+                    one["formats"]["named"],
+                    strict=True,
+                )
             ],
         },
     }

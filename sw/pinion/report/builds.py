@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from pinion.link import Manifest
-from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK
+from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES
 from pinion.link.digests import check_digests
 
 from .table import Table, cell
 
+_COUNTED = {
+    "dsp": "DSP, counted by Yosys",
+    "lut": "LUT, counted by Yosys",
+    "ff": "FF, counted by Yosys",
+    "bram": "RAM, counted by Yosys",
+    "levels": "levels, longest path",
+    "mhz": "MHz, estimated",
+}
 _HEADS = {
     "robot": "robot",
     "function": "function",
@@ -29,19 +38,24 @@ _HEADS = {
 }
 _WORDS = 3  # columns of text
 
+ROUTED = ("ulx3s", "ulx3s-spi")
+"""Targets whose own tools report what they counted."""
+
 # Blanks between columns of a terminal's table, and at both its ends.
 _GAP, _MARGINS = 2, 3
 
 
 def build_figures(folder: Path) -> dict[str, Any]:
-    """One build: its manifest, the report of its bitstream, the check of its netlist.
+    """One build: its manifest, its counts, the report of its bitstream, the check of its netlist.
 
     A figure that was not measured for this very build and this very netlist is left out.
 
     Returns
     -------
     ``folder`` and a value for each column, None where there is none. ``netlist`` is text: how many
-    of how many requests came back wrong.
+    of how many requests came back wrong. ``counted`` is what ``pinion synth`` kept in the folder,
+    None where it never ran: ``dsp, lut, ff, bram``, ``levels`` of the longest path and ``mhz``, the
+    estimated clock with typical nets.
 
     Raises
     ------
@@ -59,7 +73,13 @@ def build_figures(folder: Path) -> dict[str, Any]:
         "latency": manifest.latency_cycles,
         "target": manifest.target,
         "clock_mhz": manifest.clock_mhz,
+        "counted": None,
     }
+    counts = resources_of(folder, manifest)
+    if counts is not None:
+        own = {name: counts[name] for name in ("dsp", "lut", "ff", "bram")}
+        timing = counts["timing"]["mhz"]["typical"]
+        row["counted"] = {**own, "levels": counts["max_levels"], "mhz": timing}
     board = folder / manifest.target
     found = BOARD_REPORT.find(board)
     if found is None or found["build"] != f"{manifest.hash:016x}":
@@ -71,11 +91,28 @@ def build_figures(folder: Path) -> dict[str, Any]:
     return row
 
 
+def resources_of(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
+    """What ``pinion synth`` kept in a build's folder, None where it can be of another build.
+
+    Raises
+    ------
+    pinion.link.ManifestError
+        The file is damaged or of another version.
+    """
+    found = RESOURCES.find(folder)
+    if found is None:
+        return None
+    kinds = found["by_kind"]
+    own = all(kinds.get(k, {}).get("instances") == n for k, n in manifest.units.items())
+    return found if own else None
+
+
 def builds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Builds side by side, from `build_figures` of each."""
+    """Builds side by side, from `build_figures` of each; figures that none has are left out."""
+    lines = _lines(rows)
     return Table(
-        columns=tuple(_HEADS.values()),
-        rows=[[row[name] for name in _HEADS] for row in rows],
+        columns=tuple(head for head, _ in lines),
+        rows=[list(row) for row in zip(*(values for _, values in lines), strict=True)],
         left=_WORDS,
     )
 
@@ -83,9 +120,41 @@ def builds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def columns_of_builds(
     rows: Sequence[Mapping[str, Any]],
 ) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Builds as columns: names of the folders, and a row for each figure."""
+    """Builds as columns: names of the folders, and a row for each figure that a build has."""
     names = [Path(row["folder"]).name or str(row["folder"]) for row in rows]
-    return names, [(head, *(row[name] for row in rows)) for name, head in _HEADS.items()]
+    return names, [(head, *values) for head, values in _lines(rows)]
+
+
+def _lines(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[object]]]:
+    """Head and values of each figure that a build has: a board's are for builds for it alone."""
+    found: list[tuple[str, list[object]]] = []
+    for name, head in _HEADS.items():
+        found.append((head, [row[name] for row in rows]))
+        if name == "target":
+            counts = [row["counted"] or {} for row in rows]
+            found += [(word, [one.get(key) for one in counts]) for key, word in _COUNTED.items()]
+    return [(head, values) for head, values in found if any(v is not None for v in values)]
+
+
+def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which commands give the figures that `build_figures` did not find, in sentences."""
+    said = []
+    if bare := [row["folder"] for row in rows if row["counted"] is None]:
+        said.append(
+            f"Not counted yet: `pinion synth {quote(bare[0])}` counts DSP blocks, LUTs, flip-flops"
+            f" and RAM, and estimates the clock{_others(bare)}."
+        )
+    if bare := [r["folder"] for r in rows if r["target"] in ROUTED and r["fmax_mhz"] is None]:
+        said.append(
+            f"Not routed yet: `pinion bitstream {quote(bare[0])}` routes it and tells its clock"
+            f"{_others(bare)}."
+        )
+    return said
+
+
+def _others(folders: Sequence[str]) -> str:
+    count = len(folders) - 1
+    return f"; so for {count} more of these builds" if count else ""
 
 
 def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[Table]:

@@ -6,10 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pinion.link.accuracy import CHECKS
+
 from .html import element, html_table, number, text
 from .table import Table, short_error
 
-WIDTH, HEIGHT, FOOT = 260, 118, 20
+WIDTH, HEIGHT, FOOT, TOP = 230, 136, 20, 18
+"""Of a histogram, with what its axis and the promise's value take, in user units."""
+
+_LABEL = 36  # what a power of ten takes on the axis
 
 
 def errors_section(one: Mapping[str, Any], k: int) -> str:
@@ -36,12 +41,14 @@ def _histograms(found: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         "Flagged requests and undecided comparisons are not judged."
     )
     first, last = _reach(found, promises)
-    charts, rows = [], []
+    charts: dict[str, list[str]] = {}
+    rows = []
     for name, own in found["distributions"].items():
         promise = promises.get(name)
         for block, seen in own["blocks"].items():
             why = f"none judged, {own['flagged']:,} flagged"
-            charts.append(_chart(name, block, seen, why, promise, found["edges"], first, last))
+            drawn = _chart(name, block, seen, why, promise, found["edges"], first, last)
+            charts.setdefault(block, []).append(drawn)
             held = None
             if promise is not None and seen["max"] is not None:
                 held = "kept" if seen["max"] <= promise else "BROKEN"
@@ -61,7 +68,11 @@ def _histograms(found: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     )
     return (
         element("p", {}, text(line))
-        + element("div", {"class": "histograms"}, "".join(charts))
+        + "".join(
+            element("h3", {}, text(block))
+            + element("div", {"class": f"histograms n{min(len(own), 6)}"}, "".join(own))
+            for block, own in charts.items()
+        )
         + html_table(made)
     )
 
@@ -100,14 +111,15 @@ def _chart(
     for exponent in range(int(first), int(last) + 1):
         x = number((exponent - first) * scale)
         parts.append(element("line", {"class": "grid", "x1": x, "x2": x, "y1": 0, "y2": floor}))
-        if (exponent - int(first)) % (
-            1 if last - first <= 5 else 2
-        ) == 0 and first < exponent < last:
+        every = max(1, math.ceil(_LABEL / scale))
+        # A label at an end would be cut, or run into the next chart.
+        inside = _LABEL / 2 <= (exponent - first) * scale <= WIDTH - _LABEL / 2
+        if (exponent - int(first)) % every == 0 and inside:
             at = {"x": x, "y": HEIGHT - 6, "text-anchor": "middle"}
             parts.append(element("text", at, f"1e{exponent}"))
     for k, count in enumerate(seen["counts"]):
         if count:
-            high = (floor - 14) * count / top
+            high = (floor - TOP) * count / top
             parts.append(
                 element(
                     "rect",
@@ -121,24 +133,33 @@ def _chart(
             )
     said = why
     if seen["max"] is None:
-        parts.append(element("text", {"x": 4, "y": 12, "class": "why"}, text(why)))
+        parts.append(element("text", {"x": 4, "y": 40, "class": "why"}, text(why)))
     if seen["max"] is not None:
         said = f"median {seen['median']:.1e}, 99 % {seen['p99']:.1e}, largest {seen['max']:.1e}"
     if seen["below"]:
         said += f"; {seen['below']:,} below {10 ** edges[0]:.0e}"
     if seen["above"]:
-        said += f"; {seen['above']:,} above {10 ** edges[-1]:.0f} or no number"
+        said += f"; {seen['above']:,} above {10 ** edges[-1]:.0f}, infinite or NaN"
     if promise is not None and promise > 0:
         x = number((math.log10(promise) - first) * scale)
-        line = {"class": "promise", "x1": x, "x2": x, "y1": 0, "y2": floor}
+        line = {"class": "promise", "x1": x, "x2": x, "y1": 3, "y2": floor}
         parts.append(element("line", line, element("title", {}, f"promise {promise:.2g}")))
+        right = float(x) > WIDTH / 2
+        at = {"class": "promised", "x": number(float(x) + (-4 if right else 4)), "y": 11}
+        parts.append(
+            element(
+                "text",
+                at | {"text-anchor": "end" if right else "start"},
+                short_error(promise) or "",
+            )
+        )
         said += f"; promise {promise:.2g}"
     parts.append(
         element("line", {"class": "floor", "x1": 0, "x2": WIDTH, "y1": floor, "y2": floor})
     )
     label = f"{block} on {name} states: {said}"
     view = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria-label": label}
-    title = element("strong", {}, text(block)) + " " + element("span", {}, text(name))
+    title = element("strong", {}, text(name)) + " states"
     return element(
         "figure",
         {},
@@ -152,14 +173,44 @@ def _verified(found: Mapping[str, Any] | None) -> str:
         return element("p", {"class": "missing"}, line + " compares every bit with the integers.")
     line = (
         f"pinion verify ran {found['requests']:,} {found['distribution']} states (seed "
-        f"{found['seed']}, simulator: {found['simulator']}); {found['flagged']:,} were flagged."
+        f"{found['seed']}, simulator: {found['simulator']}) through the RTL and compared every "
+        f"result word and flag with the exact integers; {found['flagged']:,} were flagged."
     )
     made = Table(
-        columns=("result", "unit", "largest error", "of its budget", "no number"),
+        columns=(
+            *("result", "unit", "word nearest to its budget", "its largest error", "its budget"),
+            *("share", "NaN or infinite"),
+        ),
         rows=[
-            (b["name"], b["unit"], b["largest"], f"{b['share']:.0%}", b["invalid"])
+            (
+                *(b["name"], b["unit"], b["word"], f"{b['error']:.2e}", f"{b['budget']:.2e}"),
+                *(f"{b['share']:.0%}", b["invalid"]),
+            )
             for b in found["blocks"]
         ],
-        left=2,
+        left=3,
     )
-    return element("h3", {}, "Verification") + element("p", {}, text(line)) + html_table(made)
+    return (
+        element("h3", {}, "Verification")
+        + _verdict(found)
+        + element("p", {}, text(line))
+        + html_table(made)
+    )
+
+
+def _verdict(found: Mapping[str, Any]) -> str:
+    """How many requests were wrong, and what else did not hold."""
+    if found["failed"] is None:
+        line = (
+            "The version of Pinion that verified this build kept no verdict: how many of the "
+            f"{found['requests']:,} requests were wrong is not known. Run "
+        )
+        again = element("code", {}, "pinion verify DIR")
+        return element("p", {"class": "missing"}, text(line) + again + " again.")
+    count = f"{found['mismatches']:,} of {found['requests']:,} requests wrong"
+    if not found["failed"]:
+        said = element("strong", {}, text(count)) + ": every bit agrees, every error is as promised"
+        return element("p", {"class": "verdict good"}, said + " and inside its budget.")
+    why = "; ".join(CHECKS[name] for name in found["failed"])
+    said = element("strong", {}, "FAILED") + text(f", {count}: {why}.")
+    return element("p", {"class": "verdict bad"}, said)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pinion.robot.escaping import one_line
 
 from .table import Table, cell
+
+_APART = 1e3  # between the figures of a column that the same decimals serve
 
 _VOID = frozenset({"line", "circle", "rect", "path"})
 
@@ -46,25 +49,35 @@ def html_table(table: Table, *, kind: str = "") -> str:
         for k, head in enumerate(table.columns)
     )
     lines = []
-    for row in table.rows:
+    for row in zip(*map(_alike, zip(*table.rows, strict=True)), strict=True):
         cells = [
-            element("th", {"scope": "row"}, text(cell(value)))
+            element("th", {"scope": "row"}, text(value))
             if k == 0
-            else element("td", {} if k < table.left else {"class": "n"}, text(cell(value)))
+            else element("td", {} if k < table.left else {"class": "n"}, text(value))
             for k, value in enumerate(row)
         ]
         lines.append(element("tr", {}, "".join(cells)))
-    caption = element("caption", {}, text(table.title)) if table.title else ""
+    # Not in the table: a caption there would scroll out of sight with it.
+    caption = element("p", {"class": "caption"}, text(table.title)) if table.title else ""
     head = element("thead", {}, element("tr", {}, heads)) if any(table.columns) else ""
     made = element(
         "table",
         {"class": kind} if kind else {},
-        caption + head + element("tbody", {}, "".join(lines)),
+        head + element("tbody", {}, "".join(lines)),
     )
     note = element("p", {"class": "note"}, text(table.note)) if table.note else ""
     label = table.title or "table"
     box = {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": label}
-    return element("div", box, made) + note
+    return caption + element("div", box, made) + note
+
+
+def _alike(column: Sequence[object]) -> list[str]:
+    """A column's values as texts, its fractions with as many decimals each."""
+    sizes = [abs(v) for v in column if isinstance(v, float) and v and math.isfinite(v)]
+    if not sizes or max(sizes) > _APART * min(sizes) or not 1e-2 <= max(sizes) < 1e6:
+        return [cell(value) for value in column]
+    decimals = max(0, 3 - math.floor(math.log10(max(sizes))))
+    return [f"{v:,.{decimals}f}" if isinstance(v, float) else cell(v) for v in column]
 
 
 def script_json(data: Any) -> str:

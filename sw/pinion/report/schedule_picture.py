@@ -20,10 +20,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from .palette import DPI, FAINT, INK, NO_LINK, OTHERS, Colour, link_colours
+from .unit_names import unit_name
 
 # Top to bottom: in the order in which a request meets them first.
 _KINDS = ("sincos", "reciprocal", "dot1", "dot2", "dot3", "dot4", "align", "clamp", "add")
-_WORDS = {"sincos": "sine\ncosine", "add": "add", "align": "align", "dot1": "multiply"}
+
+# Where a long name of a kind is broken.
+_BROKEN = {"sine and cosine": "sine\ncosine", "shift and round": "align"}
 
 # How the passes of an algorithm are told apart: the colour says the link.
 _STYLES = ("filled", "hollow", "half")
@@ -202,7 +205,7 @@ def _name_rows(axes: Axes, sheet: _Sheet) -> None:
     free = -1.0  # the first row below the labels so far
     for kind in dict.fromkeys(kind for kind, _ in sheet.rows):
         own = [row for (name, _), row in sheet.rows.items() if name == kind]
-        word = _unit_name(kind)
+        word = _BROKEN.get(unit_name(kind), unit_name(kind)).replace(" products", "\nproducts")
         label = f"{word}\n× {len(own)}"
         if (label.count("\n") + 1) * _LINE > len(own) * sheet.row_inches:
             label = label.replace("\n", " ")
@@ -213,19 +216,6 @@ def _name_rows(axes: Axes, sheet: _Sheet) -> None:
         if own[0]:
             axes.axhline(own[0] - 0.5, color=FAINT, linewidth=0.7, zorder=4)
     axes.set_yticks(ticks, labels, fontsize=9)
-
-
-def _unit_name(kind: str) -> str:
-    """A kind of unit in words: ``dot2x18_link3`` is ``sum of 2 products, 27 x 18, link3``."""
-    plain, _, cluster = kind.partition("_")
-    products, _, narrow = plain.removeprefix("dot").partition("x")
-    word = _WORDS.get(plain, plain)
-    if plain.startswith("dot"):
-        word = "multiply" if products == "1" else f"sum of {products}\nproducts"
-        word += f", 27 x {narrow}" if narrow else ""
-    elif plain.startswith("add") and plain != "add":
-        word = f"sum of {plain.removeprefix('add')}"
-    return word if not cluster or cluster.startswith("k") else f"{word}, {cluster}"
 
 
 def _legend(sheet: _Sheet) -> list[Patch | Line2D]:

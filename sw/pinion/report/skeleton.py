@@ -1,4 +1,4 @@
-"""A robot as points and lines at its neutral position, and its drawing from any side."""
+"""A robot as points and lines in a bent posture, and its drawing from any side."""
 
 from __future__ import annotations
 
@@ -9,35 +9,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.robot import Model
+from pinion.robot.model import JointKind
 
 from .html import element, number, text
+from .posture import posture
+from .posture import shown as position_in_words
 
 Floats = NDArray[np.float64]
 
 SIZE = 300
 """Side of a view, in user units."""
 
-_MARGIN = 34
+_MARGIN = 40
+
+_AXIS = 20.0  # half of a joint's axis, in user units
+_CORNER, _ARM = 40.0, 24.0  # where the base's axes are drawn, and how long
+
+_FLAT = 0.06  # of its width: a view that is flatter shows all on one line
 
 _HERE = 1e-6  # metres within which a place is another one
 
 VIEWS = (
     ("from the front: y to the right, z up", 90.0, 0.0),
     ("from the side: x to the right, z up", 0.0, 0.0),
+    ("from above: x to the right, y up", 0.0, 90.0),
 )
 TURNED = ("turned: drag, or the arrow keys", 35.0, 22.0)
 """Caption, azimuth and elevation [degrees] of each view."""
 
 
 def skeleton(robot: Model) -> dict[str, Any]:
-    """Points and lines of a robot with all joints at zero.
+    """Points and lines of a robot, its joints as :func:`pinion.report.posture.posture` has them.
 
     Returns
     -------
     ``points`` (n, 3) in the base [m]: the base, each body's joint, then the tips; ``bones``: pairs
     of points, each with the number of the body that it belongs to; ``axes``: directions of the
-    joints' axes; ``tips``: names of the last points; ``kinds``: of the joints.
+    joints' axes; ``tips``: names of the last points; ``kinds``: of the joints; ``drawn``: their
+    positions, in words.
     """
+    at = posture(robot)
     turns: list[Floats] = []
     points: list[Floats] = [np.zeros(3)]
     bones: list[tuple[int, int, int]] = []
@@ -46,8 +57,14 @@ def skeleton(robot: Model) -> dict[str, Any]:
         rotation, origin = np.eye(3), np.zeros(3)
         if body.parent >= 0:
             rotation, origin = turns[body.parent], points[body.parent + 1]
-        turns.append(rotation @ np.asarray(tree.E, dtype=np.float64).T)
-        points.append(origin + rotation @ np.asarray(tree.r, dtype=np.float64))
+        turn = rotation @ np.asarray(tree.E, dtype=np.float64).T
+        point = origin + rotation @ np.asarray(tree.r, dtype=np.float64)
+        if body.joint.kind is JointKind.REVOLUTE:
+            turn = turn @ _about_z(at[k])
+        elif body.joint.kind is JointKind.PRISMATIC:
+            point = point + turn[:, 2] * at[k]
+        turns.append(turn)
+        points.append(point)
         bones.append((body.parent + 1, k + 1, max(body.parent, 0)))
     frames = {frame.name: frame for frame in robot.frames}
     ends = set(range(len(robot.bodies))) - set(robot.parents)
@@ -73,7 +90,24 @@ def skeleton(robot: Model) -> dict[str, Any]:
         "axes": [[_tidy(x) for x in turn[:, 2]] for turn in turns],
         "tips": tips,
         "kinds": [body.joint.kind.name.lower() for body in robot.bodies],
+        "drawn": [
+            position_in_words(body.joint, q) for body, q in zip(robot.bodies, at, strict=True)
+        ],
     }
+
+
+def _about_z(angle: float) -> Floats:
+    c, s = math.cos(angle), math.sin(angle)
+    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+
+
+def is_flat(robot: dict[str, Any], view: tuple[str, float, float]) -> bool:
+    """Whether a view shows a robot that is none as one line."""
+    _, azimuth, elevation = view
+    points = np.array(robot["points"], dtype=np.float64)
+    seen = projected(points - points.mean(axis=0), azimuth, elevation)
+    wide, narrow = np.linalg.svd(seen, compute_uv=False)
+    return len(points) > 2 and bool(narrow < _FLAT * max(wide, 1e-9))
 
 
 def _tidy(value: float) -> float:
@@ -99,15 +133,18 @@ def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: boo
     flat = projected(points - middle, azimuth, elevation) * scale
     flat = np.stack([SIZE / 2 + flat[:, 0], SIZE / 2 - flat[:, 1]], axis=1)
     axes = np.array(robot["axes"], dtype=np.float64).reshape(-1, 3)
-    along = projected(axes, azimuth, elevation) * 15.0 if len(axes) else np.zeros((0, 2))
-    parts = []
+    along = projected(axes, azimuth, elevation) * _AXIS if len(axes) else np.zeros((0, 2))
+    parts = [_corner(azimuth, elevation)]
     count = len(robot["axes"])
     for a, b, _ in robot["bones"]:
-        kind = "bone tip" if b > count else "bone"
+        # Neighbours in other shades, so that one ends where the next begins.
+        kind = f"bone {('even', 'odd')[a % 2]}{' tip' if b > count else ''}"
         parts.append(_line(flat[a], flat[b], kind, {"data-a": a, "data-b": b}))
     for k in range(count):
         at, step = flat[k + 1], along[k] * (1, -1)
-        parts.append(_line(at - step, at + step, "axis", {"data-axis": k}))
+        # A rim around the stroke keeps it apart from a link that it lies in.
+        for kind in ("rim", "axis"):
+            parts.append(_line(at - step, at + step, kind, {"data-axis": k}))
     x, y = map(number, flat[0])
     parts.append(element("circle", {"class": "base", "cx": x, "cy": y, "r": 6, "data-p": 0}))
     for k, joint in enumerate(robot["joints"]):
@@ -121,7 +158,7 @@ def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: boo
         x, y = map(number, flat[count + 1 + k])
         mark = {"class": "end", "cx": x, "cy": y, "r": 4, "data-p": count + 1 + k}
         parts.append(element("circle", mark, element("title", {}, text(f"tip: {name}"))))
-    what = f"{robot['name']}, {count} joints, at its neutral position, {caption}"
+    what = f"{robot['name']}, {count} joints, bent, {caption}"
     attributes: dict[str, object] = {
         "viewBox": f"0 0 {SIZE} {SIZE}",
         "role": "img",
@@ -132,6 +169,22 @@ def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: boo
         attributes |= {"tabindex": 0, "data-azimuth": azimuth, "data-elevation": elevation}
     drawn = element("svg", attributes, "".join(parts))
     return element("figure", {}, drawn + element("figcaption", {}, text(caption)))
+
+
+def _corner(azimuth: float, elevation: float) -> str:
+    """The base's axes with their names, in the lower left."""
+    seen = projected(np.eye(3), azimuth, elevation) * (1, -1)
+    start = np.array([_CORNER, SIZE - _CORNER])
+    parts = []
+    for k, name in enumerate("xyz"):
+        end, place = start + seen[k] * _ARM, start + seen[k] * (_ARM + 9.0)
+        parts.append(_line(start, end, "frame", {"data-frame": k}))
+        at = {"class": "number", "text-anchor": "middle", "data-name": k}
+        # An axis that points at the reader has no place of its own.
+        at |= {"opacity": 1 if float(np.linalg.norm(seen[k])) > 0.2 else 0}
+        at |= {"x": number(place[0]), "y": number(place[1] + 3.5)}
+        parts.append(element("text", at, name))
+    return "".join(parts)
 
 
 def _line(a: Floats, b: Floats, kind: str, more: dict[str, object]) -> str:

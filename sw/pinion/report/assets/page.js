@@ -45,7 +45,7 @@ all("svg.turns").forEach(svg => {
   });
   const moved = points.map(p => p.map((x, i) => x - middle[i]));
   const reach = Math.max(1e-3, ...moved.map(p => Math.hypot(...p)));
-  const scale = (side / 2 - 34) / reach;
+  const scale = (side / 2 - 40) / reach;
   let azimuth = +svg.dataset.azimuth, elevation = +svg.dataset.elevation;
   const seen = p => {
     const a = azimuth * Math.PI / 180, e = elevation * Math.PI / 180;
@@ -61,7 +61,13 @@ all("svg.turns").forEach(svg => {
     });
     all("[data-axis]", svg).forEach(x => {
       const p = at[+x.dataset.axis + 1], [u, v] = seen(robot.axes[x.dataset.axis]);
-      set(x, {x1: p[0] - 15 * u, y1: p[1] + 15 * v, x2: p[0] + 15 * u, y2: p[1] - 15 * v});
+      set(x, {x1: p[0] - 20 * u, y1: p[1] + 20 * v, x2: p[0] + 20 * u, y2: p[1] - 20 * v});
+    });
+    all("[data-frame]", svg).forEach(x => {
+      const [u, v] = seen([0, 1, 2].map(i => +(i === +x.dataset.frame)));
+      set(x, {x1: 40, y1: side - 40, x2: 40 + 24 * u, y2: side - 40 - 24 * v});
+      const name = svg.querySelector(`[data-name="${x.dataset.frame}"]`);
+      set(name, {x: 40 + 33 * u, y: side - 36.5 - 33 * v, opacity: +(Math.hypot(u, v) > .2)});
     });
     all("[data-t]", svg).forEach(x => set(x, {x: at[x.dataset.t][0] + 9, y: at[x.dataset.t][1] - 6}));
     all("[data-p]", svg).forEach(x => set(x, {cx: at[x.dataset.p][0], cy: at[x.dataset.p][1]}));
@@ -151,14 +157,15 @@ class Chart {
     g.save();
     g.beginPath(); g.rect(LEFT, HEAD, this.w - LEFT, this.h - HEAD); g.clip();
     const gap = high > 5 ? 1 : high > 2.5 ? .5 : 0;
-    for (const op of this.ops) {
+    // The unit is taken for one cycle; the rest is on its way through it. All tails go first, or one
+    // would lie over the box of a later operation.
+    for (const tail of [true, false]) for (const op of this.ops) {
       const [, , start, latency, region] = op.o, x = this.px(start), y = this.py(op.row);
       const w = Math.max(1, latency) * wide;
       if (x > this.w || x + w < LEFT || y > this.h || y + high < HEAD) continue;
       g.fillStyle = colours[this.passOf[region]];
-      // The unit is taken for one cycle; the rest is on its way through it.
-      g.globalAlpha = .28; g.fillRect(x, y + gap, w - .6, high - 2 * gap);
-      g.globalAlpha = 1; g.fillRect(x, y + gap, Math.max(1, Math.min(wide, w) - .6), high - 2 * gap);
+      g.globalAlpha = tail ? .28 : 1;
+      g.fillRect(x, y + gap, tail ? w - .6 : Math.max(1, Math.min(wide, w) - .6), high - 2 * gap);
     }
     if (this.on) {
       g.strokeStyle = v("--ink"); g.lineWidth = 2;
@@ -205,12 +212,12 @@ class Chart {
     return own.sort((a, b) => b.o[2] - a.o[2])[0] || null;
   }
   words(op) {
-    const [kind, unit, start, latency, region, line, node, width, frac] = op.o, s = this.s;
-    const out = (s.outputs[node] || []).join(", ");
-    return `operation %${node}${out ? " = " + out : ""}\nunit ${s.kinds[kind]} ${unit}\n`
+    const [kind, unit, start, latency, region, line, node, width, frac, name, said] = op.o, s = this.s;
+    const out = (s.outputs[node] || []).join(", "), text = s.texts[line];
+    return `operation %${node}${out ? " = " + out : ""}\n${s.names[name]}: ${said}\nunit ${s.kinds[kind]} ${unit}\n`
       + `cycle ${start}, result in cycle ${start + latency} (place ${start % s.ii} of ${s.ii})\n`
       + `region ${s.regions[region] || "none"}\nsource ${s.lines[line] || "unknown"}\n`
-      + `format: ${width} bits, ${frac} behind the point`;
+      + (text ? `    ${text}\n` : "") + `format: ${width} bits, ${width - frac} integer, ${frac} fraction`;
   }
   show(op, x, y) {
     if (op !== this.on) { this.on = op; this.draw(); }
@@ -285,6 +292,40 @@ class Chart {
   }
 }
 all(".chart").forEach(box => charts.push(new Chart(box)));
+
+// All signals with their formats: made when they are asked for, from what the schedule has.
+all(".signals").forEach(box => box.closest("details").addEventListener("toggle", () => {
+  if (box.firstChild) return;
+  const s = data.builds[+box.dataset.build].schedule, table = document.createElement("table");
+  const scroll = document.createElement("div");
+  const row = (into, kind, cells) => {
+    const line = into.appendChild(document.createElement("tr"));
+    cells.forEach((text, k) => {
+      const one = line.appendChild(document.createElement(k ? kind : "th"));
+      one.textContent = text;
+      if (k > 1 && k < 6) one.className = "n";
+    });
+  };
+  const head = ["signal", "region", "bits", "integer", "fraction", "step", "what it is"];
+  row(table.appendChild(document.createElement("thead")), "th", head);
+  const body = table.appendChild(document.createElement("tbody"));
+  const format = (w, f) => [w, w - f, f, (2 ** -f).toExponential(2)];
+  s.inputs.forEach(([name, w, f]) => row(body, "td", [name, "", ...format(w, f), "request word"]));
+  s.operations.forEach(([, , , , region, , node, w, f, name, said]) => {
+    const out = (s.outputs[node] || []).join(", ");
+    row(body, "td", [`%${node}`, s.regions[region], ...format(w, f), `${out && out + " = "}${s.names[name]}: ${said}`]);
+  });
+  scroll.className = "scroll high";
+  scroll.tabIndex = 0;
+  scroll.append(table);
+  box.append(scroll);
+  mark(scroll);
+}));
+
+// What scrolls sideways says so.
+const mark = box => box.classList.toggle("more", box.scrollWidth > box.clientWidth + 1);
+const watch = new ResizeObserver(seen => seen.forEach(x => mark(x.target)));
+all(".scroll").forEach(box => watch.observe(box));
 if (tabs.length) choose(0);
 matchMedia("(prefers-color-scheme:dark)").addEventListener("change", () => charts.forEach(c => c.draw()));
 addEventListener("beforeprint", () => charts.forEach(c => c.fit()));
@@ -309,6 +350,38 @@ if (location.hash === "#selftest") addEventListener("load", () => {
   const robot = document.querySelector("svg.turns"), place = () => robot && robot.innerHTML, first = place();
   if (robot) robot.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowLeft", cancelable: true}));
   seen.turned = first !== place();
+  // A box keeps its colour where an operation before it still is on its way.
+  chart.y1 = Math.min(chart.rows, 20);
+  chart.on = null;
+  chart.draw();
+  const paper = () => document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const dense = canvas.width / chart.w, ink = paper(), copy = paper();
+  Object.assign(copy.canvas, {width: canvas.width, height: canvas.height});
+  copy.drawImage(canvas, 0, 0);
+  seen.covered = chart.ops.filter(op => {
+    const x = chart.px(op.o[2] + .5), y = chart.py(op.row + .5);
+    if (y > chart.h) return false;
+    ink.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--c" + chart.passOf[op.o[4]]);
+    ink.fillRect(0, 0, 1, 1);
+    const want = ink.getImageData(0, 0, 1, 1).data;
+    return copy.getImageData(x * dense, y * dense, 1, 1).data.some((c, k) => Math.abs(c - want[k]) > 9);
+  }).length;
+  chart.all();
+  chart.draw();
+  const list = document.querySelector(".signals");
+  list.closest("details").open = true;
+  list.closest("details").dispatchEvent(new Event("toggle"));
+  seen.signals = all("tbody tr", list).length;
+  seen.signal = all("tbody tr:last-child > *", list).map(x => x.textContent);
+  seen.parts = all("select.parts").map(select => [...select.options].map(option => {
+    select.value = option.value;
+    select.dispatchEvent(new Event("change"));
+    return all(`[data-of="${select.id}"]`).filter(x => getComputedStyle(x).display !== "none").map(x => x.dataset.part);
+  }));
+  seen.builds = tabs.map(tab => { tab.click(); return all(".build").filter(x => !x.hidden).map(x => x.id); });
+  seen.charts = charts.map((one, k) => { if (tabs.length) choose(k); return one.g ? one.ops.length : 0; });
+  if (tabs.length) choose(0);
+  seen.unmarked = all(".scroll").filter(x => { mark(x); return x.scrollWidth > x.clientWidth + 1 && !x.classList.contains("more"); }).length;
   seen.requests = performance.getEntriesByType("resource").map(x => x.name);
   seen.wider = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   seen.ready = Math.round(performance.timing.domContentLoadedEventEnd - performance.timing.navigationStart);

@@ -1,0 +1,170 @@
+"""``pinion batch``: a function for very many requests, on all cores or on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .again import again
+from .campaign import progress_words
+from .errors import CHECK_FAILED, UsageError, complain
+from .options import (
+    FRICTION_WIDTH,
+    AcceptInertia,
+    FloatingBase,
+    FrictionWidth,
+    JointTerms,
+    Json,
+    Lock,
+    Robot,
+    Scheduler,
+    Tip,
+    Workers,
+    load_robot,
+    names,
+)
+from .run import read_arrays
+from .terminal import out, pairs, put_json, say, steps
+
+if TYPE_CHECKING:
+    from pinion.campaign import Progress
+    from pinion.functions import RowOptions
+
+
+def command(
+    context: typer.Context,
+    robot: Robot,
+    function: Annotated[
+        str, typer.Argument(metavar="FUNCTION", help="What is computed; the table is below.")
+    ],
+    *,
+    file: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help="Where the results go (SQLite)."),
+    ],
+    source: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="IN.npz", help="Request arrays, by name."),
+    ] = None,
+    states: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="How many states to draw in their place."),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="cpu, cuda or float; cuda:0,cuda:1 is a worker for each GPU."
+        ),
+    ] = "cpu",
+    dtype: Annotated[
+        str, typer.Option(metavar="NAME", help="float32 or float64, of the arithmetic.")
+    ] = "float64",
+    distribution: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="States: reference, slow, rest, stress or beyond."),
+    ] = "reference",
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")] = 0,
+    chunk: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Requests that a worker computes at a time.")
+    ] = 10_000,
+    derivatives: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of gradients: composite or column.")
+    ] = None,
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A result that comes only when asked for."),
+    ] = None,
+    joint_terms: JointTerms = None,
+    friction_width: FrictionWidth = FRICTION_WIDTH,
+    lock: Lock = None,
+    tip: Tip = None,
+    floating_base: FloatingBase = False,
+    accept_inertia: AcceptInertia = False,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    json: Json = False,
+) -> None:
+    """Compute a function for very many requests and keep the results.
+
+    No build is needed. The same command goes on where it was interrupted. Exit code 1 when a chunk
+    failed or a result is no finite number.
+    """
+    if (states is None) == (source is None):
+        raise UsageError("Give either requests by --input, or how many states to draw, --states.")
+    if scheduler is not None and workers is not None:
+        raise UsageError(
+            f"The workers are those of the scheduler {scheduler}: leave --workers out."
+        )
+    if source is not None and (distribution, seed) != ("reference", 0):
+        raise UsageError(
+            f"The requests are those of {source}: leave --distribution and --seed out."
+        )
+    from pinion.campaign import batch
+
+    row: RowOptions = {}
+    if derivatives is not None:
+        row["derivatives"] = derivatives
+    if chosen := names(outputs):
+        row["outputs"] = chosen
+    if wanted := names(joint_terms):
+        row["joint_terms"], row["friction_width"] = wanted, friction_width
+    model = load_robot(
+        robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=False
+    )
+    with steps() as report:
+        finished = 0
+
+        def progress(now: Progress) -> None:
+            nonlocal finished
+            finished = now.done
+            report(progress_words(now))
+
+        try:
+            result = batch(
+                model,
+                function,
+                file,
+                arrays=None if source is None else read_arrays(source),
+                states=states,
+                device=device,
+                dtype=dtype,
+                distribution=distribution,
+                seed=seed,
+                chunk=chunk,
+                scheduler=scheduler,
+                workers=workers,
+                row_options=row,
+                progress=progress,
+                report=report,
+            )
+        except KeyboardInterrupt:
+            complain(
+                f"Interrupted with {finished:,} requests finished; they are kept in {file}. To go "
+                f"on: {again(context)}"
+            )
+            raise
+    if json:
+        put_json(result)
+    else:
+        _show(result, file)
+    if not result["ok"]:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _show(result: Mapping[str, Any], file: Path) -> None:
+    keys = ("robot", "function", "device", "dtype", "states", "finished", "not_finite")
+    rows = [(key.replace("_", " "), result[key]) for key in keys]
+    if result["first_not_finite"] is not None:
+        rows.append(("first not finite", result["first_not_finite"]))
+    out().print(pairs([*rows, ("seconds", result["run"]["seconds"]), ("kept in", str(file))]))
+    for sentence in result["failures"].values():
+        complain(sentence)
+    say(
+        "All results are there."
+        if result["ok"]
+        else "Results are missing or are no numbers: see above.",
+        style="green" if result["ok"] else "bold red",
+    )

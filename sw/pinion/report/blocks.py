@@ -1,0 +1,52 @@
+"""Pieces of a build's page that several of its sections are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .html import element, text
+
+Data = Mapping[str, Any]
+
+Bar = tuple[str, float, float, str]
+"""Name, value, the value at which the bar is full, and the value in words."""
+
+
+def bars(rows: Sequence[Bar], title: str) -> str:
+    """Bars of values against their ends."""
+    lines = []
+    for name, value, end, words in rows:
+        share = min(100.0 * value / end, 100.0) if end else 0.0
+        fill = element("rect", {"class": "fill", "width": f"{share:.3f}%", "height": "100%"})
+        drawn = element("svg", {"class": "bar", "aria-hidden": "true"}, fill)
+        lines.append(
+            element("span", {"class": "name"}, text(name))
+            + drawn
+            + element("span", {"class": "value"}, text(words))
+        )
+    items = "".join(element("li", {}, line) for line in lines)
+    listed = element("ul", {"class": "bars", "aria-label": title}, items)
+    return element("figure", {}, element("figcaption", {}, text(title)) + listed)
+
+
+def beside(*parts: str) -> str:
+    """Parts next to each other where there is room, else below each other."""
+    return element("div", {"class": "beside"}, "".join(element("div", {}, part) for part in parts))
+
+
+def folded(title: str, inner: str, *, open_: bool = False) -> str:
+    """What is shown once the title is clicked."""
+    said = {"open": "open"} if open_ else {}
+    return element("details", said, element("summary", {}, text(title)) + inner)
+
+
+def note(words: str) -> str:
+    """A remark in small letters."""
+    return element("p", {"class": "note"}, text(words))
+
+
+def span(values: Sequence[int]) -> str:
+    """The least and the most of some numbers."""
+    least, most = min(values), max(values)
+    return str(least) if least == most else f"{least} to {most}"

@@ -1,0 +1,78 @@
+"""Operations of a graph in words: what each computes, from values that other operations made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pinion.graph import Graph
+from pinion.graph.graph import Node
+from pinion.graph.names import ADD, CONST, DOT, INPUT, MUL, NEG, QUANTIZE, SUB, SUM
+from pinion.graph.ops import OPS
+
+LONGEST = 160
+"""Characters of an expression; a longer one is cut."""
+
+_DEEPEST = 8
+
+
+def named(graph: Graph, number: int, stored: Collection[int]) -> tuple[str, str]:
+    """Name and expression of what an operation computes.
+
+    Parameters
+    ----------
+    number : of the operation's node.
+    stored : nodes that are operations' results: an operand among them is shown by its number, as
+        ``%12``, an input by its name and a constant by its value. What stands between, such as a
+        rounding that is wires, is looked through.
+
+    Returns
+    -------
+    ``("dot", "%12 * q[0] + %14")``: the operation is that before the rounding of its result.
+    """
+    node = graph.nodes[number]
+    while node.op == QUANTIZE and node.args[0] not in stored:
+        node = graph.nodes[node.args[0]]
+    said = _said(graph, node, stored, _DEEPEST)
+    return node.op, said if len(said) <= LONGEST else said[: LONGEST - 3] + "..."
+
+
+def _said(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
+    if node.op in (INPUT, CONST):
+        value = node.params[0]
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if node.op == QUANTIZE:
+        return _operand(graph, node.args[0], stored, depth)
+    if node.op in (MUL, DOT):
+        return _products(graph, node, stored, depth)
+    values = [_operand(graph, arg, stored, depth) for arg in node.args]
+    if node.op == NEG:
+        return f"-{_closed(values[0])}"
+    if node.op in (ADD, SUB, SUM):
+        signs = {ADD: (1, 1), SUB: (1, -1)}.get(node.op, node.params)
+        return _sum(list(zip(signs, values, strict=True)))
+    parameters = [str(p) for p in OPS[node.op].real_params(node)]
+    return f"{node.op}({', '.join([*values, *parameters])})"
+
+
+def _products(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
+    """A product, or a sum of products that may end with a value alone."""
+    factors = [_closed(_operand(graph, arg, stored, depth)) for arg in node.args]
+    terms = [f"{a} * {b}" for a, b in zip(factors[::2], factors[1::2], strict=False)]
+    terms += factors[-1:] if len(factors) % 2 else []
+    return _sum(list(zip(node.params or (1,), terms, strict=True)))
+
+
+def _sum(terms: list[tuple[object, str]]) -> str:
+    said = "".join(f" {'-' if sign == -1 else '+'} {term}" for sign, term in terms)
+    return said[3:] if said.startswith(" + ") else f"-{said[3:]}"
+
+
+def _operand(graph: Graph, number: int, stored: Collection[int], depth: int) -> str:
+    if number in stored or not depth:
+        return f"%{number}"
+    return _said(graph, graph.nodes[number], stored, depth - 1)
+
+
+def _closed(said: str) -> str:
+    """A factor, in parentheses where it is a sum or has a sign."""
+    return f"({said})" if " + " in said or " - " in said or said.startswith("-") else said

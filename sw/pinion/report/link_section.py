@@ -1,0 +1,93 @@
+"""Records of a build and what a link makes of them, on its page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .blocks import Data, bars, folded, note
+from .html import element, html_table, text
+from .table import Table
+
+
+def link_section(one: Data, k: int) -> str:
+    """Records and arrays; bytes, beats, what bounds, and the model of a card's link."""
+    m = one["manifest"]
+    arrays = Table(
+        columns=("array", "of the", "unit", "shape", "words"),
+        rows=[
+            (a["name"], which, a["unit"], " x ".join(map(str, a["shape"])) or "1", _words(a))
+            for which, own in (("request", m["inputs"]), ("result", m["outputs"]))
+            for a in own
+        ],
+        left=4,
+        note="What is known beforehand, constants and half of a symmetric matrix, does not travel.",
+    )
+    card = _card(one["link"], m)
+    cards = one["facts"].get("cards")
+    if cards is not None and m["target"] not in cards:
+        line = (
+            f"The target {m['target']} has no PCIe: what follows would hold of this core on a card "
+            f"that has it ({' or '.join(cards)})."
+        )
+        card = folded("On a card with PCIe", element("p", {}, text(line)) + card)
+    return html_table(arrays) + card
+
+
+def _card(link: Data, m: Data) -> str:
+    record = Table(
+        columns=("record", "words", "bytes", "beats of 512 bits", "bytes of a packet of one"),
+        rows=[
+            (which, words, 4 * words, f"{link[f'beats_{way}']:.2f}", link[packet])
+            for which, words, way, packet in (
+                ("request", m["words_in"], "in", "request_1"),
+                ("result", m["words_out"], "out", "response_1"),
+            )
+        ],
+        note="Records of a packet follow each other without gaps, so that one may end inside a "
+        "beat.",
+    )
+    most = max(link["us_each"].values())
+    drawn = bars(
+        [(name, us, most, f"{1e3 * us:.1f} ns a request") for name, us in link["us_each"].items()],
+        "What a request takes, one after the other: the longest bounds",
+    )
+    assumed = link["model"]["assumed"]
+    line = (
+        f"Bound by {link['bound']}: the core's clock at an assumed {assumed['core_mhz']:g} MHz, "
+        f"the link's at {assumed['link_mhz']:g} MHz."
+    )
+    made = Table(
+        columns=(
+            "driver",
+            "requests",
+            "bytes in",
+            "bytes out",
+            "card, us",
+            "least, us",
+            "most, us",
+        ),
+        rows=[
+            (
+                *(row["link"], row["requests"], row["request_bytes"], row["response_bytes"]),
+                *(f"{row[key]:.1f}" for key in ("card_us", "least_us", "most_us")),
+            )
+            for row in link["model"]["estimates"]
+        ],
+        title="MODEL, not measured: from call to last result",
+    )
+    drivers = " ".join(f"Driver '{name}' is {words}." for name, words in assumed["links"].items())
+    said = (
+        f"{drivers} A write and a read take {assumed['fixed_us'][0]:g} to "
+        f"{assumed['fixed_us'][1]:g} us however small. Least: {assumed['least']}. Most: "
+        f"{assumed['most']}. No board has run this; the equations are on the page docs/link.md of "
+        "Pinion's source."
+    )
+    return element("p", {}, text(line)) + drawn + html_table(record) + html_table(made) + note(said)
+
+
+def _words(array: Mapping[str, Any]) -> int:
+    """Words of an array that travel."""
+    sent = array["sent"]
+    return math.prod(array["shape"]) if sent is None else len(sent)

@@ -1,0 +1,107 @@
+"""What a core takes of a part, and its estimated clock, on a build's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .blocks import Data, bars, folded, note
+from .html import element, html_table, text
+from .resources import resource_tables
+from .table import Table
+from .timing import timing_table, timing_totals
+
+_BARS = ("dsp", "lut", "ff", "bram")
+_WORDS = {
+    "dsp": "DSP",
+    "lut": "LUT, memories too",
+    "ff": "FF",
+    "bram": "BRAM (36 Kb)",
+    "lut4": "LUT4",
+    "mult18x18d": "18 x 18",
+    "dp16kd": "RAM (16 Kb)",
+}
+
+_NO_PATHS: dict[str, Any] = {"table": "", "note": "", "paths": [], "ns": {}, "mhz": {}}
+
+
+def resources_section(one: Data, k: int) -> str:
+    """Counts against parts."""
+    found, board = one["resources"], one["board"]
+    target = one["manifest"]["target"]
+    parts = one["facts"].get("parts") or {}
+    made = ""
+    if found is not None:
+        counts = {name: found[name] for name in _BARS}
+        counts["lut"] += found["srl"] + found["lutram"]
+        fitting = {n: p for n, p in parts.items() if set(_BARS) <= set(p["capacity"])}
+        if not fitting:
+            fitting = {found["part"]: {"part": found["part"], "capacity": found["capacity"]}}
+        made += _parts(fitting, counts, target, f"r{k}")
+        made += note(found["note"])
+        tables = "".join(
+            html_table(t) for t in resource_tables({**found, "timing": _NO_PATHS})[:-1]
+        )
+        made += folded("By kind of unit", tables)
+    else:
+        how = "Counts are missing: "
+        code = "pinion synth DIR"
+        made += element(
+            "p", {"class": "missing"},
+            how + element("code", {}, code) + " counts by Yosys, as does "
+            + element("code", {}, "pinion report DIR --synth -o FILE") + ".",
+        )  # fmt: skip
+    if board is not None:
+        capacity = parts.get(target, {}).get("capacity", {})
+        used = [
+            (_WORDS.get(name, name), n, capacity[name], f"{n:,} of {capacity[name]:,}")
+            for name, n in board["use"].items()
+            if name in capacity and isinstance(n, int)
+        ]
+        line = (
+            f"The board's tools: {board['fmax_mhz']:g} MHz after routing, "
+            f"{board['clock_mhz']:g} MHz wanted."
+        )
+        made += element("h3", {}, text(f"Mapped for {target}")) + element("p", {}, text(line))
+        made += bars(used, f"Of the part of {target}") if used else ""
+    return made
+
+
+def _parts(parts: Data, counts: Data, target: str, place: str) -> str:
+    chosen = target if target in parts else next(iter(parts))
+    options = "".join(
+        element(
+            "option",
+            {"value": name, **({"selected": "selected"} if name == chosen else {})},
+            text(f"{part['part']} ({name})"),
+        )
+        for name, part in parts.items()
+    )
+    made = element("label", {"for": place}, "Against the part ")
+    made += element("select", {"id": place, "class": "parts"}, options)
+    for name, part in parts.items():
+        used = [
+            (
+                *(_WORDS[key], counts[key], part["capacity"][key]),
+                f"{counts[key]:,} of {part['capacity'][key]:,}: "
+                f"{100 * counts[key] / part['capacity'][key]:.2f} %",
+            )
+            for key in _BARS
+        ]
+        kind = "part" if name == chosen else "part other"
+        drawn = bars(used, f"Of {part['part']}")
+        made += element("div", {"class": kind, "data-part": name, "data-of": place}, drawn)
+    return made
+
+
+def timing_section(one: Data, k: int) -> str:
+    """The estimated clock and the worst paths."""
+    found = one["resources"]
+    if found is None:
+        line = "No estimate yet: it comes with the counts of " + element("code", {}, "pinion synth")
+        return element("p", {"class": "missing"}, line + ".")
+    pairs = Table(columns=(), rows=timing_totals(found["timing"]), left=2)
+    return (
+        html_table(pairs, kind="pairs")
+        + html_table(timing_table(found["timing"]), kind="paths")
+        + note("How good such estimates are is said on the page docs/timing.md of Pinion's source.")
+    )

@@ -1,0 +1,187 @@
+"""Sections about operations on a build's page: by pass, in time, by unit."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from .blocks import Data, bars, beside, folded, note, span
+from .html import element, html_table, text
+from .table import Table
+from .unit_names import unit_name
+
+_NAMES = {
+    "mul": "products",
+    "mul_const": "by constants",
+    "add": "additions",
+    "reciprocal": "reciprocals",
+    "trig": "sin, cos",
+}
+
+
+def passes_section(one: Data, k: int) -> str:
+    """Operations after each pass, as a table with bars."""
+    found = one["facts"].get("passes")
+    if found is None:
+        ops = one["manifest"]["ops"]
+        steps = [{"step": "built", "doc": "the graph that was built", **ops}]
+    else:
+        steps = found["steps"]
+    names = [n for n in dict.fromkeys(n for s in steps for n in s) if n not in ("step", "doc")]
+    names = [n for n in names if any(s.get(n) for s in steps)]
+    totals = [sum(step.get(name, 0) for name in names) for step in steps]
+    changes = [after - before for before, after in pairwise(totals)]
+    rows = []
+    for step, total, change in zip(steps, totals, [None, *changes], strict=True):
+        shown = None if change is None else f"{change:+,}" if change else "0"
+        rows.append((step["step"], *(step.get(n, 0) for n in names), total, shown, step["doc"]))
+    made = Table(
+        columns=("after", *(_NAMES.get(n, n) for n in names), "all", "change", "what it does"),
+        rows=rows,
+    )
+    remark = (
+        "The passes were run once more for this page."
+        if found and found["whole"]
+        else "The passes between are known of functions of Pinion's own table alone, and only "
+        "where this version still makes the graph of the folder."
+    )
+    if any(change > 0 for change in changes):
+        remark += (
+            " A step may end with more operations than it began with: 'numbered' keeps of equal "
+            "values the one that is ready first, and 'built' splits sums for units of few sizes."
+        )
+    drawn = bars(
+        [(s["step"], t, max(totals), f"{t:,}") for s, t in zip(steps, totals, strict=True)],
+        "Operations after each pass",
+    )
+    return drawn + html_table(made, kind="passes") + note(remark)
+
+
+def schedule_section(one: Data, k: int) -> str:
+    """The chart that the script draws, and the same by region as a table."""
+    schedule = one["schedule"]
+    operations = schedule["operations"]
+    count, units = len(operations), sum(schedule["units"].values())
+    label = (
+        f"Schedule: {count} operations on {units} units over {schedule['length']} cycles. Arrow "
+        "keys go from operation to operation, plus and minus zoom, 0 shows all."
+    )
+    buttons = "".join(
+        element("button", {"type": "button", "data-do": do, "aria-label": words}, sign)
+        for do, sign, words in (
+            ("in", "+", "Zoom in"),
+            ("out", "&minus;", "Zoom out"),
+            ("all", "Show all", "Show all"),
+        )
+    )
+    chart = element(
+        "div",
+        {"class": "chart", "data-build": k},
+        element("div", {"class": "tools"}, buttons + element("span", {"class": "legend"}))
+        + element("canvas", {"tabindex": 0, "role": "img", "aria-label": label})
+        + element("div", {"class": "tip", "hidden": "hidden"})
+        + element("p", {"class": "said", "aria-live": "polite"}),
+    )
+    regions: dict[str, list[Data]] = {}
+    for row in operations:
+        regions.setdefault(row["region"] or "elsewhere", []).append(row)
+    made = Table(
+        columns=("region", "operations", "first start", "last end"),
+        rows=[
+            (
+                *(name, len(own), min(r["start"] for r in own)),
+                max(r["start"] + r["latency"] for r in own),
+            )
+            for name, own in regions.items()
+        ],
+    )
+    hint = (
+        "Pointing at a box names its operation. Drag to move, Ctrl and the wheel (or a pinch with "
+        "two fingers) to zoom, a double click to zoom in. With keys, once the chart is clicked or "
+        "reached with Tab: the arrows go from operation to operation, + and - zoom, 0 shows all, "
+        f"Escape lets go. Every {schedule['ii']} cycles, at the vertical lines, the same units "
+        "begin anew with the next request."
+    )
+    return (
+        chart
+        + _key(schedule)
+        + note(hint)
+        + element("noscript", {}, "The chart needs JavaScript; the table does not.")
+        + folded("By region, as a table", html_table(made))
+    )
+
+
+def _key(schedule: Data) -> str:
+    """What boxes, their pale tails and the names of the rows mean."""
+    parts = [
+        element("i", {"class": "box"}) + "a unit takes the operation in this cycle",
+        element("i", {"class": "box tail"}) + "until its result is there",
+    ]
+    parts += [
+        element("b", {}, text(kind)) + " " + text(unit_name(kind))
+        for kind in schedule["units"]
+        if unit_name(kind) != kind
+    ]
+    return element("p", {"class": "key"}, "".join(element("span", {}, part) for part in parts))
+
+
+def utilisation_section(one: Data, k: int) -> str:
+    """How busy units are, and how wide their operand selectors."""
+    ii = one["schedule"]["ii"]
+    kinds: dict[str, list[Data]] = {}
+    for row in one["utilisation"]:
+        kinds.setdefault(row["kind"], []).append(row)
+    busy, rows = [], []
+    for kind, own in kinds.items():
+        used = sum(row["operations"] for row in own)
+        share = used / (ii * len(own))
+        busy.append((f"{len(own)} {kind}", share, 1.0, f"{share:.0%}"))
+        shares = [row["share"] for row in own]
+        rows.append(
+            (
+                *(kind, len(own), used, ii * len(own), f"{share:.0%}"),
+                *(f"{min(shares):.0%}", f"{max(shares):.0%}"),
+            )
+        )
+    made = Table(
+        columns=("kind", "units", "operations", "places", "used", "least", "most"),
+        rows=rows,
+        note=f"A unit takes one operation a cycle: {ii} places an interval.",
+    )
+    each = Table(
+        columns=("unit", "operations", "of places", "used"),
+        rows=[
+            (f"{row['kind']} {row['unit']}", row["operations"], ii, f"{row['share']:.0%}")
+            for row in one["utilisation"]
+        ],
+    )
+    return (
+        beside(bars(busy, "Share of an interval's cycles that units are used"), html_table(made))
+        + folded("Unit by unit", html_table(each))
+        + _selectors(one["facts"].get("selectors"))
+    )
+
+
+def _selectors(found: list[dict[str, Any]] | None) -> str:
+    if found is None:
+        return ""
+    ports: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in found:
+        name = row["port"] or "input words"
+        ports.setdefault((row["kind"], name), []).append(row)
+    made = Table(
+        columns=("unit", "port", "selectors", "inputs", "on average", "bits wide", "inputs x bits"),
+        rows=[
+            (
+                *(kind, port, len(own), span([r["inputs"] for r in own])),
+                f"{sum(r['inputs'] for r in own) / len(own):.1f}",
+                span([r["bits"] for r in own]),
+                sum(r["inputs"] * r["bits"] for r in own),
+            )
+            for (kind, port), own in sorted(ports.items())
+        ],
+        left=2,
+        note="Multiplexers in front of units' ports, as they stand in the core. A port that "
+        "always reads one place has none.",
+    )
+    return element("h3", {}, "Operand selectors") + html_table(made)
