@@ -44,6 +44,12 @@ def test_what_does_not_go_together_is_refused(
     options: tuple[object, ...], needle: str, built: Built, pinion: Pinion, tmp_path: Path
 ) -> None:
     pinion("campaign", built.folder, "-o", tmp_path / "c", *options).refused(needle)
+
+
+def test_a_campaign_is_kept_in_a_file(pinion: Pinion, built: Built, tmp_path: Path) -> None:
+    begun = ("campaign", built.folder, "--states", 4, "-o")
+    pinion(*begun, tmp_path).refused(f"'{tmp_path}' is a folder", "-o")
+    pinion(*begun, tmp_path / "no" / "c").refused("'c'", "make it first")
     assert not list(tmp_path.iterdir())
 
 

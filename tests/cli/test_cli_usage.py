@@ -59,7 +59,18 @@ def test_version(pinion: Pinion) -> None:
             ["'lf_lowerleg'", "'rh_lowerleg'", "--tip"],
         ),
         (["export", "x", "--tip", "lf_lowerleg", "-o", "y"], ["--tip", "--cpu"]),
-        (["verify", "x", "--samples", "0"], ["--samples"]),
+        (["verify", "x", "--samples", "0"], ["'0'", "--samples"]),
+        (["verify", "x", "--samples", "many"], ["'many'", "--samples", "verify --help"]),
+        (["verify", "x"], ["'x' is not a build folder", "it does not exist"]),
+        (["build", "iiwa15", "rnea", "-o", "x"], ["'iiwa15'", "iiwa14"]),
+        (["build", "iiwa14", "rneaa", "-o", "x"], ["'rneaa'", "nearest is rnea", "build --help"]),
+        (
+            ["build", "iiwa14", "frame_jac", "-o", "x"],
+            ["'frame_jac'", "nearest are frame_jacobian"],
+        ),
+        (["build", "iiwa14", "xyz", "-o", "x"], ["'xyz'", "choose one of rnea, ", "FILE.py:"]),
+        (["build", "two_link", "rnea", "-o", f"{__file__}/x"], ["/x'", "is no folder", "written"]),
+        (["build", "two_link", "rnea", "-o", "x", "--formats", "a.toml"], ["'a.toml'", "give the"]),
         (["verify"], ["DIR"]),
         (["run", "x", "--input", "a.npz"], ["--output"]),
         (["robots", "more"], ["more"]),
@@ -106,7 +117,8 @@ def test_which_errors_are_the_users() -> None:
     assert "the extra 'cli'" in str(errors.sentence(ModuleNotFoundError(name="matplotlib")))
     assert errors.sentence(ModuleNotFoundError(name="pinion.nowhere")) is None
     denied = PermissionError(13, "Permission denied", "some/file")
-    assert "'some/file'" in str(errors.sentence(denied))
+    told = str(errors.sentence(denied))
+    assert "'some/file'" in told and "(Permission denied)" in told and "or give another" in told
     for defect in (ValueError("x"), TypeError("x"), AssertionError("x"), KeyError("x")):
         assert errors.sentence(defect) is None
 

@@ -218,7 +218,11 @@ def test_the_rows_have_their_names() -> None:
 
 def test_an_unknown_function_is_a_sentence() -> None:
     with pytest.raises(
-        FunctionError, match=r"no function .rnae.; choose one of rnea, .*fd_second.*, or write"
+        FunctionError, match=r"no function .newton.; choose one of rnea, .*fd_second.*, or write"
+    ):
+        function("newton")
+    with pytest.raises(
+        FunctionError, match=r"no function .rnae.; the nearest is rnea \(.*or write"
     ):
         function("rnae")
 

@@ -409,10 +409,13 @@ def test_no_text_becomes_markup(
     data = build_data(made.folder, facts)
     usual = Page(build_page([data]))
     evil = hostile(made, data)
+    evil["facts"]["sources"] = {EVIL: EVIL}
     page = Page(build_page([evil, evil]))
     assert Counter(tag for tag, _ in page.tags)["script"] == 2
     assert {tag for tag, _ in page.tags} - {tag for tag, _ in usual.tags} <= {"button"}
-    assert page.data[0]["schedule"]["lines"] == [EVIL]
+    said = page.data[0]["schedule"]
+    assert said["lines"] == said["texts"] == said["names"] == [EVIL]
+    assert {operation[-1] for operation in said["operations"]} == {EVIL}
     monkeypatch.setattr("pinion.report.build_page.script_json", lambda data: json.dumps(data))
     assert Counter(tag for tag, _ in Page(build_page([evil])).tags)["script"] > 2
     monkeypatch.undo()

@@ -84,7 +84,7 @@ def test_it_opens_points_and_zooms(
         f"source {first['line']}",
         f"region {first['region']}",
         "dot: qd[0] * qd[0]",
-        data[0]["facts"]["sources"][first["line"]],
+        f"{first['line']}: {data[0]['facts']['sources'][first['line']]}",
     ):
         assert words in found["tip"]
     assert found["zoom"] < 0.9 and found["back"] == 1

@@ -107,7 +107,7 @@ def test_the_file_says_the_same_and_nothing_else_is_left(
 
 
 def test_a_folder_without_a_core_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match=r"no core\.il"):
+    with pytest.raises(ManifestError, match=r"no manifest\.json"):
         synth(tmp_path)
 
 

@@ -34,6 +34,7 @@ from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests, write_digests
 from pinion.link.manifest import MANIFEST
+from pinion.link.places import check_place
 from pinion.robot import NO_ROBOT, Model, load, model_from_dict, model_to_dict
 from pinion.robot.escaping import control_in
 from pinion.robot.naming import check_names
@@ -464,6 +465,7 @@ def _equal(one: Path, other: Path) -> bool:
 
 
 def _refuse_foreign(folder: Path) -> None:
+    check_place(folder, "build", BuildError)
     if not folder.exists():
         return
     if not folder.is_dir():

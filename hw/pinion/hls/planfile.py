@@ -234,7 +234,10 @@ def read_plan(path: Path) -> SavedPlan:
         data = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         what = error.strerror if isinstance(error, OSError) else error
-        raise PlanError(f"The plan '{path}' cannot be read: {what}.") from None
+        raise PlanError(
+            f"The plan '{path}' cannot be read: {what}; give the plan.toml of a build with "
+            "formats by signal."
+        ) from None
     version = data.get("version")
     if data and version != VERSION:
         raise PlanError(

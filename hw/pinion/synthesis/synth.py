@@ -13,7 +13,7 @@ from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text, module_names
 from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
-from pinion.link import ManifestError
+from pinion.link import Manifest
 from pinion.link.build_files import RESOURCES, SCHEDULE
 from pinion.link.digests import check_digests
 
@@ -82,17 +82,13 @@ def synth(folder: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, 
     Raises
     ------
     ManifestError
-        When the folder holds no ``core.il``, or a file of it is not the one that was built.
+        When the folder is no build, or a file of it is not the one that was built.
     pinion.gateware.yosys.YosysError
         When Yosys is missing or fails.
     """
     folder = Path(folder)
     rtlil = folder / "core.il"
-    if not rtlil.is_file():
-        raise ManifestError(
-            f"'{folder}' is not a build folder: it has no core.il. Make one with "
-            f"'pinion build ROBOT FUNCTION -o {folder}'."
-        )
+    Manifest.read(folder)
     check_digests(folder)
     check_rtlil(rtlil.read_text(), where=rtlil)
     check_verilog(explicit_text(folder), where=folder / DSP48E2)

@@ -21,6 +21,8 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.link.places import check_place
+
 from .errors import CampaignError
 from .plan import Plan, difference
 from .tally import Tally
@@ -84,7 +86,7 @@ class Store:
             database = sqlite3.connect(path, isolation_level=None)
         except sqlite3.Error as error:
             lock.close()
-            raise CampaignError(f"The file '{path}' cannot be opened: {error}.") from None
+            raise _damaged(path, error) from None
         try:
             fresh = not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if not fresh:
@@ -261,8 +263,13 @@ def _locked(path: Path) -> IO[bytes]:
     Of a file of its own, which stays: closing any other handle of the database would give up
     SQLite's own locks.
     """
+    if path.is_dir():
+        raise CampaignError(f"'{path}' is a folder: name a file for the campaign with -o.")
     if not path.parent.is_dir():
-        raise CampaignError(f"There is no folder '{path.parent}' to keep '{path.name}' in.")
+        raise CampaignError(
+            f"There is no folder '{path.parent}' to keep '{path.name}' in: make it first."
+        )
+    check_place(path, "campaign", CampaignError)
     handle = open(path.with_name(f"{path.name}.lock"), "a+b")  # noqa: SIM115  # lives with the store
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

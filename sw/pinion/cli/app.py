@@ -134,6 +134,19 @@ def _run(arguments: list[str] | None) -> int:
 def _usage(error: Exception) -> str:
     """A complaint about the command line, as one sentence that names the help page."""
     text = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+    value = _refused_value(error)
+    if value is not None and value not in text:
+        text = text.replace("Invalid value for", f"Invalid value '{value}' for", 1)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "pinion"
     return f"{text}; see '{path} --help'."
+
+
+def _refused_value(error: Exception) -> str | None:
+    """What was given where a value of another kind goes: newer versions of Typer leave it out of
+    the message, and have it in the error that they were told of.
+    """
+    details = getattr(error.__cause__, "errors", None)
+    if not callable(details):
+        return None
+    return next((str(one["input"]) for one in details() if "input" in one), None)

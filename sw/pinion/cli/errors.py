@@ -31,7 +31,10 @@ def sentence(error: BaseException) -> str | None:
         # Assertions and wrong types that Pinion's packages define speak to programmers.
         text = str(error) if isinstance(error, ValueError | RuntimeError | OSError) else None
     elif isinstance(error, OSError) and error.filename is not None:
-        text = f"'{error.filename}' cannot be used: {error.strerror}."
+        text = (
+            f"'{error.filename}' cannot be used ({error.strerror}): see that it is there, that you "
+            "may read or write it and that there is room, or give another one."
+        )
     elif isinstance(error, FileNotFoundError | PermissionError):
         text = str(error)  # raised by hand, with a sentence
     else:

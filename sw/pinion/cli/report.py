@@ -55,7 +55,7 @@ def command(
 
     The page needs no network: robot, operations by pass, schedule, units, formats, errors,
     resources, timing, link, digests. A figure that was not measured for this very build is left
-    empty. Nothing of it ran on hardware.
+    out. Nothing of it ran on hardware.
     """
     if output is None and (force or states is not None):
         raise UsageError("Options --force and --states are for a page: add -o FILE.")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.link.places import check_place
+
 from .errors import UsageError
 from .options import Folder, Json
 from .progress import about, notice
@@ -31,7 +33,12 @@ def command(
         Path, typer.Option("--output", metavar="OUT.npz", help="Where the results go.")
     ],
     device: Annotated[
-        str, typer.Option(metavar="NAME", help="The card: sim, sim:top or xdma:0.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The card: sim, the quick one; sim:top, the whole top, which compiles for a "
+            "minute or more at first; xdma:0; or serial:/dev/ttyUSB0.",
+        ),
     ] = "sim",
     json: Json = False,
 ) -> None:
@@ -123,9 +130,16 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         if isinstance(data, np.lib.npyio.NpzFile):
             with data:
                 return dict(data)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except OSError as error:
         raise UsageError(
-            f"'{path}' cannot be read as an .npz file of plain arrays ({error}): write it with "
+            f"The requests '{path}' cannot be read ({error.strerror or error}): give an .npz file "
+            "of arrays by name, as numpy.savez writes it."
+        ) from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        # NumPy takes what it does not know for pickled objects, and says how to run those.
+        why = "it is none, or holds objects" if "pickle" in str(error) else error
+        raise UsageError(
+            f"'{path}' cannot be read as an .npz file of plain arrays ({why}): write it with "
             "numpy.savez."
         ) from None
     raise UsageError(f"'{path}' holds a single array: write arrays by name with numpy.savez.")
@@ -153,4 +167,7 @@ def _check_target(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder: give the name of a file for the results.")
     if not path.parent.is_dir():
-        raise UsageError(f"There is no folder '{path.parent}' to write '{path.name}' into.")
+        raise UsageError(
+            f"There is no folder '{path.parent}' to write '{path.name}' into: make it first."
+        )
+    check_place(path, "result", UsageError)

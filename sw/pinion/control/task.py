@@ -129,7 +129,10 @@ def read_task(path: str | Path) -> Task:
         text = data.decode()
         return parse_task(text, where=str(path))
     except OSError as error:
-        raise ControlError(f"The task {str(path)!a} cannot be read: {error.strerror}.") from None
+        raise ControlError(
+            f"The task {str(path)!a} cannot be read: {error.strerror}; give a file such as those "
+            "in examples/tasks."
+        ) from None
     except UnicodeDecodeError:
         raise ControlError(f"The task {str(path)!a} is no text in UTF-8.") from None
 

@@ -13,6 +13,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -163,9 +164,14 @@ def _unknown(name: str, points: Sequence[EntryPoint]) -> str:
     more = ""
     if hidden:
         more = f" ({', '.join(hidden)} cannot be had by name, which is the table's)"
+    near = get_close_matches(name, known, n=3)
+    choice = f"choose one of {', '.join(known)}"
+    if near and not more:
+        choice = f"the nearest are {', '.join(near)} ('pinion build --help' lists all)"
+        choice = choice if len(near) > 1 else choice.replace("nearest are", "nearest is")
     return (
-        f"There is no function '{name}'; choose one of {', '.join(known)}{more}, or write "
-        "MODULE:FUNCTION or FILE.py:FUNCTION for one of your own."
+        f"There is no function '{name}'; {choice}{more}, or write MODULE:FUNCTION or "
+        "FILE.py:FUNCTION for one of your own."
     )
 
 

@@ -230,10 +230,7 @@ class Manifest:
         try:
             data = read_file(path, LARGEST)
         except (FileNotFoundError, NotADirectoryError):
-            raise ManifestError(
-                f"'{folder}' is not a build folder: it has no {MANIFEST}. Make one with "
-                f"'pinion build ROBOT FUNCTION -o {folder}'."
-            ) from None
+            raise ManifestError(_no_build(Path(folder))) from None
         except (OSError, ValueError) as error:
             raise _unreadable(path, error) from None
         return cls.parse(data, path=path)
@@ -305,6 +302,26 @@ def read_file(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise ValueError(f"it has more than {most} bytes")
     return data
+
+
+def _no_build(folder: Path) -> str:
+    """What is wrong with a folder without a manifest, and what to give in its place."""
+    wrong = f"'{folder}' is not a build folder"
+    make = "'pinion build ROBOT FUNCTION -o {}'"
+    if not os.path.lexists(folder):
+        return f"{wrong}: it does not exist. Make one with {make.format(folder)}."
+    if not folder.is_dir():
+        return f"{wrong}: it is a file. Give the folder that {make.format('DIR')} made."
+    try:
+        found = sorted(folder.iterdir())
+    except OSError as error:
+        return f"{wrong} that can be read ({error.strerror}): see that you may read it."
+    wrong += f": it has no {MANIFEST}"
+    if inner := next((path for path in found if (path / MANIFEST).is_file()), None):
+        return f"{wrong}, and '{inner}' in it has one: give that."
+    if found:
+        return f"{wrong}. Give the folder that {make.format('DIR')} made."
+    return f"{wrong}. Make one with {make.format(folder)}."
 
 
 def _unreadable(path: Path, error: Exception) -> ManifestError:

@@ -15,6 +15,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from pinion import installation
+from pinion.link.places import check_place
 
 from .builds import columns_of_builds
 from .html import element, html_table, script_json, text
@@ -97,6 +98,7 @@ def check_page_path(path: Path, *, force: bool = False) -> None:
         raise ReportError(f"'{path}' exists: give another file, or replace it with --force.")
     if not path.parent.is_dir():
         raise ReportError(f"There is no folder '{path.parent}' for the page: make it first.")
+    check_place(path, "page", ReportError)
 
 
 def write_page(path: Path, page: str, *, force: bool = False) -> None:

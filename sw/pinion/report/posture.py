@@ -10,6 +10,10 @@ from pinion.robot.model import Joint, JointKind
 BENDS = (0.5, 0.7, 0.6, -0.9, 0.6, 0.8, 0.5)
 """Angles [rad] of the joints on the way from the base to a tip, again and again."""
 
+BRANCHED = 0.4
+"""The share of the angles that a robot with several limbs bends by: they lie apart at zero, and
+bent further they would lie across each other."""
+
 SHIFT = 0.15
 """How far a joint without limits slides [m]."""
 
@@ -21,13 +25,15 @@ def posture(robot: Model) -> list[float]:
 
     Joints of several coordinates are at their neutral position, and so are helical ones.
     """
+    branched = len(set(robot.parents)) < len(robot.parents)
+    share = BRANCHED if branched else 1.0
     depth: list[int] = []
     found = []
     for body in robot.bodies:
         turns = body.joint.kind is JointKind.REVOLUTE
         before = depth[body.parent] if body.parent >= 0 else 0
         depth.append(before + turns)
-        found.append(_position(body.joint, BENDS[before % len(BENDS)]))
+        found.append(_position(body.joint, share * BENDS[before % len(BENDS)]))
     return found
 
 

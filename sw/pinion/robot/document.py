@@ -64,7 +64,9 @@ def _unreadable(shown: str, error: Exception) -> RobotError:
     if isinstance(error, FileNotFoundError):
         return RobotError(f"There is no file {shown!r}; give the path of a URDF file.")
     reason = getattr(error, "strerror", None) or str(error)
-    return RobotError(f"The file {shown!r} cannot be read: {reason}.")
+    return RobotError(
+        f"The file {shown!r} cannot be read ({reason}); give a URDF file that you may read."
+    )
 
 
 def robot_element(text: str | bytes, *, source: str) -> ElementTree.Element:
@@ -82,7 +84,8 @@ def robot_element(text: str | bytes, *, source: str) -> ElementTree.Element:
         if "unbound prefix" in str(error) and b"<xacro:" in raw:
             raise _unexpanded(source, "elements with the prefix 'xacro:'") from None
         raise RobotError(
-            f"{source!r} is not XML ({error}); a URDF is an XML file whose root is <robot>."
+            f"{source!r} is not XML, or not all of it ({error}); correct it there: a URDF is an "
+            "XML file whose root is <robot>."
         ) from None
     if root.tag != "robot":
         raise RobotError(

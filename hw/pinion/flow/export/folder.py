@@ -15,6 +15,7 @@ from pinion.gateware.dsp48e2 import explicit_text
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.imported import CORE
+from pinion.link.places import check_place
 from pinion.robot.escaping import comment
 
 from ..build import Build
@@ -182,6 +183,7 @@ def _check_hash(folder: Path, build: Build, rtlil: str) -> None:
 
 
 def _refuse(out: Path) -> None:
+    check_place(out, "export", ExportError)
     if out.exists() and not out.is_dir():
         raise ExportError(f"'{out}' is a file: give a folder for the export.")
     if out.exists() and any(out.iterdir()):

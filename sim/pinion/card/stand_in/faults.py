@@ -154,7 +154,11 @@ class FaultPlan:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise FaultPlanError(f"The fault plan '{path}' cannot be read ({error}).") from None
+            why = getattr(error, "strerror", None) or error
+            raise FaultPlanError(
+                f"The fault plan '{path}' cannot be read ({why}): give a TOML file as "
+                "docs/faults.md has it."
+            ) from None
         return cls.parse(text, name=str(path))
 
     @classmethod

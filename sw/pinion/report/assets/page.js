@@ -216,8 +216,8 @@ class Chart {
     const out = (s.outputs[node] || []).join(", "), text = s.texts[line];
     return `operation %${node}${out ? " = " + out : ""}\n${s.names[name]}: ${said}\nunit ${s.kinds[kind]} ${unit}\n`
       + `cycle ${start}, result in cycle ${start + latency} (place ${start % s.ii} of ${s.ii})\n`
-      + `region ${s.regions[region] || "none"}\nsource ${s.lines[line] || "unknown"}\n`
-      + (text ? `    ${text}\n` : "") + `format: ${width} bits, ${width - frac} integer, ${frac} fraction`;
+      + `region ${s.regions[region] || "none"}\nsource ${s.lines[line] || "unknown"}${text && ": " + text}\n`
+      + `format: ${width} bits, ${width - frac} integer, ${frac} fraction`;
   }
   show(op, x, y) {
     if (op !== this.on) { this.on = op; this.draw(); }

@@ -1,0 +1,48 @@
+"""Whether a file or a folder can be made at a place: asked before minutes of work go into it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+def check_place(path: Path, what: str, error: Callable[[str], Exception]) -> None:
+    """Refuse a place where nothing can be made.
+
+    Parameters
+    ----------
+    path : of the file or the folder; folders above it that are missing would be made.
+    what : what shall be written there, to begin a sentence: ``build``.
+    error : makes the error of a sentence.
+    """
+    if why := obstacle(path):
+        raise error(refusal(path, what, why))
+
+
+def refusal(path: Path, what: str, why: str) -> str:
+    """The sentence about a place where nothing can be made."""
+    return (
+        f"No {what} can be written to '{path}' ({why}): see that the folder around it can be "
+        "written and has room, or give another place."
+    )
+
+
+def obstacle(path: Path) -> str:
+    """Why nothing can be made at a path, in a few words; empty where nothing speaks against it.
+
+    An empty folder is made and removed in the nearest folder that is there: rights alone do not say
+    what a file system takes.
+    """
+    near = Path(os.path.abspath(path)).parent
+    # Not Path.exists, which raises where a folder above may not be searched.
+    while not os.path.lexists(near):
+        near = near.parent
+    if not near.is_dir():
+        return f"'{near}' is no folder"
+    try:
+        os.rmdir(tempfile.mkdtemp(dir=near, prefix=".pinion-"))
+    except OSError as error:
+        return f"{error.strerror} in '{near}'"
+    return ""

@@ -1,0 +1,65 @@
+"""Places where nothing can be made, and folders that are no build: a sentence before any work."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from pinion.link import Manifest, ManifestError
+from pinion.link.places import check_place, obstacle
+
+
+def test_a_place_that_can_be_had_is_left_as_it_was(tmp_path: Path) -> None:
+    for path in (tmp_path / "new", tmp_path / "a" / "b" / "new", tmp_path):
+        assert obstacle(path) == ""
+        check_place(path, "build", ValueError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file" / "new", tmp_path / "file" / "a" / "new"):
+        with pytest.raises(
+            ValueError, match=r"^No build can be written to '.*new' \('.*file' is no"
+        ):
+            check_place(path, "build", ValueError)
+
+
+def test_what_a_file_system_refuses_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(dir: Path, prefix: str) -> str:
+        raise OSError(errno.EROFS, "Read-only file system", str(dir / f"{prefix}x"))
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuses)
+    assert obstacle(tmp_path / "a" / "new") == f"Read-only file system in '{tmp_path}'"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("none", "it does not exist. Make one with 'pinion build ROBOT FUNCTION -o {}'."),
+        ("empty", "it has no manifest.json. Make one with 'pinion build ROBOT FUNCTION -o {}'."),
+        # Nothing is built into a folder that holds something else.
+        (
+            "other",
+            "it has no manifest.json. Give the folder that 'pinion build ROBOT FUNCTION -o DIR'",
+        ),
+        ("file", "it is a file. Give the folder that 'pinion build ROBOT FUNCTION -o DIR' made."),
+        ("above", "it has no manifest.json, and '{}/inner' in it has one: give that."),
+    ],
+)
+def test_what_is_no_build_folder_is_told_with_what_to_give(
+    tmp_path: Path, name: str, sentence: str
+) -> None:
+    for folder in ("empty", "other", "above/inner"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("file", "other/readme", "above/inner/manifest.json"):
+        (tmp_path / file).write_text("{}")
+    with pytest.raises(ManifestError) as caught:
+        Manifest.read(tmp_path / name)
+    said = str(caught.value)
+    assert said.startswith(f"'{tmp_path / name}' is not a build folder: ")
+    assert sentence.format(tmp_path / name) in said
