@@ -214,6 +214,7 @@ def test_registers(fresh: CompiledTop) -> None:
 
 
 @needs_verilator
+@pytest.mark.slow
 def test_one_clock_and_a_card_that_breaks_its_offers(tmp_path: Path) -> None:
     card = stand_in(tmp_path, crossing=False, fault="unstable")
     assert not card.crossing

@@ -162,7 +162,7 @@ def test_a_wrong_unit_is_found(folder: Path, tmp_path: Path, field: str, value: 
     assert figures["mismatches"] > 0 and "on unit dot1_" in figures["first_divergence"]
 
 
-@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
+@pytest.mark.parametrize("simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.slow)])
 def test_cocotb_agrees(folder: Path, simulator: str) -> None:
     figures = verify(
         folder,

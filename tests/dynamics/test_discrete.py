@@ -149,7 +149,7 @@ def energy_along(name: str, method: StepMethod, dt: float, steps: int) -> Array:
     return np.stack([kinetic, dynamics.potential_energy(model, qs)], axis=1)
 
 
-@pytest.mark.parametrize("name", ["two_link", "iiwa14"])
+@pytest.mark.parametrize("name", ["two_link", pytest.param("iiwa14", marks=pytest.mark.slow)])
 def test_energy_is_kept_along_a_trajectory(name: str) -> None:
     energy = energy_along(name, "rk4", 1e-4, 1000)
     exchanged = float(np.ptp(energy[:, 0]))

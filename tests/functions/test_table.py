@@ -91,8 +91,23 @@ def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
             assert np.array_equal(values, np.swapaxes(values, 1, 2))
 
 
-@pytest.mark.parametrize("name", ["two_link", "hyq", "tree"])
-@pytest.mark.parametrize("row", VARIANTS, ids=label)
+# A small arm has every function; of the robots with branches one gradient stays in the fast tests.
+_FAST = ("tree-fd_derivatives", "tree-minv", "hyq-rnea")
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        pytest.param(
+            row,
+            name,
+            id=f"{label(row)}-{name}",
+            marks=() if name == "two_link" or f"{name}-{label(row)}" in _FAST else pytest.mark.slow,
+        )
+        for name in ("two_link", "hyq", "tree")
+        for row in VARIANTS
+    ],
+)
 def test_what_travels_and_the_constants_make_the_whole_result(row: Function, name: str) -> None:
     """As a host sees it: requests gathered, a core without its constants, results scattered."""
     model, count, seed = robot(name), 12, 9

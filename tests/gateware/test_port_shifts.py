@@ -215,6 +215,7 @@ def test_a_port_that_says_nothing_is_found(fixed: Graph, tmp_path: Path) -> None
     assert missed.any() and not (flags & ~want_flags).any()
 
 
+@pytest.mark.slow
 def test_flags_follow_their_requests_when_every_other_one_is_past_an_end(
     fixed: Graph, tmp_path: Path
 ) -> None:

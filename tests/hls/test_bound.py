@@ -145,7 +145,7 @@ def test_no_state_that_is_found_exceeds_the_bound(
     ("robot", "name", "numbers", "median", "largest"),
     [
         ("iiwa14", "rnea", "auto", 30, 60),
-        ("hyq", "rnea", "q16.16", 8, 15),
+        pytest.param("hyq", "rnea", "q16.16", 8, 15, marks=pytest.mark.slow),
         pytest.param("iiwa14", "rnea_derivatives", "q16.16", 30, 400, marks=pytest.mark.slow),
     ],
 )

@@ -34,7 +34,13 @@ def errors(
 
 
 @pytest.mark.parametrize("formats", ["q16.16", "q12.20"])
-@pytest.mark.parametrize("robot", ["pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter"])
+@pytest.mark.parametrize(
+    "robot",
+    [
+        *("pendulum", "two_link", "chain_3", "iiwa14", "hyq"),
+        pytest.param("baxter", marks=pytest.mark.slow),
+    ],
+)
 def test_every_state_stays_inside_its_own_budget(robot: str, formats: str) -> None:
     graph = designed(robot, 8, formats).fixed
     budgets = state_budgets(graph, states(robot, 300, seed=SEED))

@@ -76,8 +76,20 @@ def table_row(robot: str, ii: int, made: Design) -> str:
     )
 
 
-@pytest.mark.parametrize("ii", INTERVALS)
-@pytest.mark.parametrize("robot", SCHEDULED)
+# Of the large robots, whose designs take seconds each.
+_FAST = {"baxter": (8,), "hyq": (3, 8)}
+
+
+@pytest.mark.parametrize(
+    ("robot", "ii"),
+    [
+        pytest.param(
+            *(robot, ii), marks=() if ii in _FAST.get(robot, INTERVALS) else pytest.mark.slow
+        )
+        for robot in SCHEDULED
+        for ii in INTERVALS
+    ],
+)
 def test_units_are_as_few_as_the_interval_allows(robot: str, ii: int) -> None:
     made = designed(robot, ii)
     plan = made.binding.schedule

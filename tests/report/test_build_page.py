@@ -460,10 +460,12 @@ def test_builds_side_by_side(made: Build, facts: dict[str, Any], tmp_path: Path)
         **{"part": "a part", "note": "", "tool": "a tool"},
     }  # fmt: skip
     counted["resources"]["capacity"] |= dict.fromkeys(("ff", "bram"), 100)
+    own = {name: counted["resources"][name] for name in ("dsp", "lut", "ff", "bram")}
+    counted["row"] = {**counted["row"], "counted": {**own, "levels": 9, "mhz": 123.4}}
     page = Page(build_page([build_data(made.folder, facts), counted]))
-    for name, value in (("DSP", "11"), ("LUT", "22"), ("FF", "33"), ("BRAM", "4.5")):
+    for name, value in (("DSP", "11"), ("LUT", "22"), ("FF", "33"), ("RAM", "4.5")):
         assert [f"{name}, counted by Yosys", "-", value] in page.rows
-    assert ["clock, estimated", "-", "123 MHz"] in page.rows
+    assert ["MHz, estimated", "-", "123.4"] in page.rows
 
 
 def test_a_changed_file_makes_no_page(made: Build, tmp_path: Path) -> None:

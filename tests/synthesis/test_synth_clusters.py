@@ -61,6 +61,7 @@ def test_units_stand_below_their_links_and_share_their_text(folder: Path) -> Non
     assert all(re.fullmatch(r"\w+_link[12]", name) for name in kinds)
 
 
+@pytest.mark.slow
 def test_clusters_add_up_to_the_whole(folder: Path, result: dict[str, Any]) -> None:
     rows = result["by_cluster"]
     assert list(rows) == ["link1", "link2", "outside"]

@@ -125,7 +125,7 @@ def test_threads_compute_each_partition(tmp_path: Path, partition: str) -> None:
     same_as_processor("iiwa14", row, source, tmp_path, signed_zeros=partition != "split")
 
 
-@pytest.mark.parametrize("layout", ["aos", "soa"])
+@pytest.mark.parametrize("layout", ["aos", pytest.param("soa", marks=pytest.mark.slow)])
 def test_values_that_do_not_fit_into_registers(tmp_path: Path, layout: str) -> None:
     row = function("fd_derivatives")
     source = printed("iiwa14", row, "float64", layout)
@@ -133,7 +133,9 @@ def test_values_that_do_not_fit_into_registers(tmp_path: Path, layout: str) -> N
     same_as_processor("iiwa14", row, source, tmp_path)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "layout", [pytest.param(x, marks=() if x == "blocks" else pytest.mark.slow) for x in LAYOUTS]
+)
 def test_several_kernels_share_the_work(tmp_path: Path, layout: str) -> None:
     # So little room that the columns of the gradient go to kernels of their own, and so little
     # shared memory that a few values are left for local memory.

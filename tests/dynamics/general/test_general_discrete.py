@@ -133,7 +133,10 @@ def simulated(model: Model, steps: int, method: StepMethod) -> tuple[Array, Arra
     return q, qd
 
 
-@pytest.mark.parametrize("name", ["iiwa14", "hyq", *map(str, range(4))])
+@pytest.mark.parametrize(
+    "name",
+    ["iiwa14", "0", *(pytest.param(n, marks=pytest.mark.slow) for n in ("hyq", "1", "2", "3"))],
+)
 def test_error_falls_with_the_order_of_the_method(name: str) -> None:
     print(f"seed {name}")
     if name.isdigit():
