@@ -27,7 +27,7 @@ _FIGURE = re.compile(rf"(?<![\w.`^-])\d[\d,.]*(?:e[+-]?\d+)? ?(?:{_UNITS})(?!\w)
 
 _COMMAND = re.compile(
     r"(?:`|^ *(?:\$ )?)(?:\.venv/bin/)?"
-    r"(?:pinion [a-z]|make [a-z]|python (?:-m )?(?:benchmarks|examples|tests|pinion)\b)",
+    r"(?:pinion [a-z]|make [a-z]|python (?:-m )?(?:benchmarks|examples|tests|pinion|pytest)\b)",
     re.MULTILINE,
 )
 _SOURCE = re.compile(
