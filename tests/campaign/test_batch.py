@@ -55,16 +55,21 @@ def test_states_that_are_drawn_are_the_same_whatever_was_lost(
 ) -> None:
     options: dict[str, Any] = {"states": 500, "chunk": 100, "device": "float", "client": threads}
     batch(ARM, "rnea", tmp_path / "whole", **options)
-    whole = _read(tmp_path / "whole")["tau"]
+    kept = _read(tmp_path / "whole")
+    whole = kept["tau"]
+    # With the requests, without which nobody knew what they are of.
+    with api.backend(ARM, "rnea", device="float") as backend:
+        again = backend(q=kept["q"], qd=kept["qd"], qdd=kept["qdd"])
+    assert kept.keys() == {"q", "qd", "qdd", "tau"} and np.array_equal(again.tau, whole)
     assert len(np.unique(whole, axis=0)) == 500  # no chunk is another one's
     batch(ARM, "rnea", tmp_path / "lost", **options)
     with closing(sqlite3.connect(tmp_path / "lost")) as database, database:
         database.execute("DELETE FROM chunks WHERE number IN (0, 3)")
     seen: list[int] = []
-    again = batch(
+    done = batch(
         ARM, "rnea", tmp_path / "lost", progress=lambda now: seen.append(now.done), **options
     )
-    assert again["run"]["resumed_chunks"] == 3 and seen == [400, 500]
+    assert done["run"]["resumed_chunks"] == 3 and seen == [400, 500]
     assert np.array_equal(_read(tmp_path / "lost")["tau"], whole)
     batch(ARM, "rnea", tmp_path / "other", **{**options, "seed": 1})
     assert not np.array_equal(_read(tmp_path / "other")["tau"], whole)
@@ -116,6 +121,7 @@ def twice(q: Any) -> Any:
         ({"states": 0}, "at least 1 state"),
         ({"distribution": "given"}, "There is no distribution 'given'"),
         ({"function": twice}, "is one of your own"),
+        ({"robot": load("hyq"), "function": "frame_jacobian"}, "tip"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -123,5 +129,6 @@ def test_what_does_not_go_together_is_refused(
 ) -> None:
     given = {"function": "aba", "states": 100, "device": "float", "client": threads, **options}
     with pytest.raises((ValueError, RuntimeError)) as refused:
-        batch(ARM, given.pop("function"), tmp_path / "b", **given)
+        batch(given.pop("robot", ARM), given.pop("function"), tmp_path / "b", **given)
     assert needle in str(refused.value)
+    assert "chunk" not in str(refused.value)  # before any worker was asked

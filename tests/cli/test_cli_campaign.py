@@ -96,7 +96,7 @@ def test_progress_is_in_words() -> None:
     now = Progress(states=1_000, done=250, fresh=100, seconds=4.0, workers=2, failed=0)
     assert progress_words(now) == "250 of 1,000 states (25%), 25/s, 30 s left, 2 workers"
     begun = Progress(states=10, done=5, fresh=0, seconds=0.0, workers=0, failed=1)
-    assert progress_words(begun) == "5 of 10 states (50%), 0/s, 0 workers, 1 chunks failed"
+    assert progress_words(begun) == "5 of 10 states (50%), 0/s, 0 workers, 1 chunk failed"
     assert [duration(t) for t in (0.4, 59.6, 185.0, 7800.0)] == [
         *("0 s", "1:00 min", "3:05 min", "2:10 h")
     ]

@@ -77,7 +77,8 @@ def batch(
     """Compute a function for many requests, on many workers, and keep the results.
 
     Called again with the same arguments, it goes on where it was interrupted.
-    :func:`.store.read_results` reads what came.
+    :func:`.store.read_results` reads what came: results by name, and the requests where they were
+    drawn.
 
     Parameters
     ----------
@@ -199,8 +200,10 @@ class FunctionParcel:
             )
         if dtype not in DTYPES:
             raise CampaignError(f"There is no dtype '{dtype}'; choose one of {', '.join(DTYPES)}.")
-        row.check(model)
         table_row(row.name, row.options)
+        # What only shows when it is computed, such as a tip that is not named, shows here.
+        one = sample(model, row, 1, distribution="reference", seed=0)
+        row.evaluate(model, {name: values.astype(np.float64) for name, values in one.items()})
         data = {
             "model": model_to_dict(model),
             "function": row.name,
@@ -255,13 +258,14 @@ class _Computed:
             reset()
         results = dict(self._backend.run(**requests))
         results.pop("saturated", None)  # nothing can be, in floats
+        drawn = requests if given is None else {}
         good = np.ones(stop - start, dtype=np.bool_)
         for values in results.values():
             good &= np.isfinite(values).reshape(stop - start, -1).all(axis=1)
         tally = Tally()
         tally.count("requests", np.ones_like(good), start)
         tally.count("wrong", ~good, start)
-        return tally, packed(results)
+        return tally, packed({**drawn, **results})
 
     def close(self) -> None:
         """Give back what the backend holds."""

@@ -384,8 +384,9 @@ class _Run:
         self.failed += 1
         self._tell()
         if self.failed >= min(MOST_FAILURES, self.plan.chunks):
+            chunks = "1 chunk" if self.failed == 1 else f"{self.failed} chunks"
             raise CampaignError(
-                f"{self.failed} chunks failed, so the campaign was given up; "
+                f"{chunks} failed, so the campaign was given up; "
                 f"{self.done:,} of {self.plan.states:,} states are kept in '{self.store.path}'. "
                 f"The last one: {sentence}"
             )

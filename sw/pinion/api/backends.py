@@ -171,7 +171,7 @@ def backend(
     robot: str | os.PathLike[str] | Model | None,
     function: str | Function,
     *,
-    device: str = "sim",
+    device: str = "cpu",
     **options: Unpack[BackendOptions],
 ) -> Backend:
     """Pick a way to compute a function by name.

@@ -133,7 +133,7 @@ def progress_words(now: Progress) -> str:
         words.append(f"{duration(now.remaining)} left")
     words.append(f"{now.workers} workers")
     if now.failed:
-        words.append(f"{now.failed} chunks failed")
+        words.append(f"{now.failed} chunk{'s' * (now.failed != 1)} failed")
     return ", ".join(words)
 
 

@@ -161,7 +161,7 @@ def _show(summary: Summary) -> None:
                 )
                 for link, joint in zip(summary["links"], summary["joints"], strict=True)
             ],
-            title="Links (kg; centre of mass in m, joint frames)",
+            title="Links (kg; centre of mass in m, in frames whose z is the joint's axis)",
             left=3,
         )
     )
