@@ -172,7 +172,7 @@ def test_verify_agrees(process: Pinion, built: Built) -> None:
 def test_verify_prints_a_verdict(pinion: Pinion, built: Built) -> None:
     done = pinion("verify", built.folder, "--samples", 20)
     assert done.code == 0 and done.err == ""
-    assert "mismatches" in done.out and "Every bit agrees" in done.out
+    assert "requests with a wrong bit" in done.out and "Every bit agrees" in done.out
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
@@ -302,3 +302,10 @@ def test_errors_without_a_build_are_those_of_a_build(pinion: Pinion, built: Buil
     ratios = [figures["budget"][word] / figures["error_max"][word] for word in made.budget]
     assert found["budget_over_largest"]["min"] == pytest.approx(min(ratios), rel=1e-5)
     assert found["budget_over_largest"]["max"] == pytest.approx(max(ratios), rel=1e-5)
+
+
+def test_a_build_that_is_replaced_is_said(pinion: Pinion, tmp_path: Path) -> None:
+    first = pinion("build", "pendulum", "gravity", "-o", tmp_path / "b")
+    assert first.code == 0 and "is replaced" not in first.out
+    again = pinion("build", "pendulum", "gravity", "-o", tmp_path / "b")
+    assert again.code == 0 and "The build that was there is replaced" in again.out

@@ -20,7 +20,10 @@ def test_every_slow_suite_has_a_row_and_a_target_that_writes_it() -> None:
     for suite in SUITES:
         assert len(re.findall(rf"^\| `make {suite}` \|", page, re.MULTILINE)) == 1, suite
         target = re.search(rf"^{suite}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
-        assert target is not None and f"$(RECORD) {suite} -- " in target[1], suite
+        assert target is not None, suite
+        # What is handed to the suite makes a part of it, of which nothing is noted.
+        part = "--part '$(subst ','\\'',$(ARGS))' " if "$(ARGS)" in target[1] else ""
+        assert f"$(RECORD) {suite} {part}-- " in target[1], suite
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -35,6 +38,9 @@ def test_a_run_is_recorded_whatever_comes_of_it(
     (line,) = re.findall(r"^\| `make soak` \|.*$", page.read_text(), re.MULTILINE)
     assert ("| passed |" if code == 0 else "| failed (exit status 3) |") in line
     assert re.search(r"\| 20\d\d-\d\d-\d\d \| \S+", line)
+    noted = page.read_text()
+    assert main(["--page", str(page), "soak", "--part", "-k it's", "--", *command]) == code
+    assert "a part alone" in capfd.readouterr().out and page.read_text() == noted
     kept = re.sub(r"^\| `make soak` .*$", "", page.read_text(), flags=re.MULTILINE)
     assert kept == re.sub(r"^\| `make soak` .*$", "", PAGE.read_text(), flags=re.MULTILINE)
 

@@ -66,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.record")
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument(
+        "--part", default="", help="not empty: of a part of it, which no record is of"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="behind --")
     given = parser.parse_args(arguments)
     command = given.command[1:] if given.command[:1] == ["--"] else given.command
@@ -80,6 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result="passed" if code == 0 else f"failed (exit status {code})",
         seconds=seconds,
     )
+    if given.part:
+        print(f"{given.suite}: a part alone, which is not noted: {line}", flush=True)
+        return code
     given.page.write_text(written(given.page.read_text(), given.suite, line))
     print(f"{given.suite}: {line}", flush=True)
     return code

@@ -138,9 +138,11 @@ def command(
     from pinion.functions import FUNCTIONS, savings
     from pinion.functions import function as row
     from pinion.hls.costs import DatapathCosts
+    from pinion.link.manifest import MANIFEST
 
     terms: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     cycles_apart, made = interval(ii), row(function, **terms)
+    there = (folder / MANIFEST).is_file()
     with steps() as progress:
         core = api.build(
             robot,
@@ -196,6 +198,8 @@ def command(
             say(text)
     if manifest.task:
         say(task_sentence(manifest))
+    if there:
+        say("The build that was there is replaced, with what verify and synth had found of it.")
     console.print(f"Written to {folder}. Next: pinion verify {folder}")
 
 
@@ -229,7 +233,8 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ),
         (
             "schedule",
-            f"{manifest.schedule_cycles} cycles from sine and cosine to the last result",
+            f"{manifest.schedule_cycles} cycles from sines and cosines (or the request) to the "
+            "last result",
         ),
         (
             "records",
@@ -245,7 +250,7 @@ def _promised(manifest: Manifest) -> str:
     home = manifest.budget_distribution
     own = f"at most {manifest.max_error:g} on {home} states"
     others = (f"{name} {end:g}" for name, end in manifest.promises.items() if name != home)
-    return f"{own}; {', '.join(others)}"
+    return f"{own}; on others, of results without a flag: {', '.join(others)}"
 
 
 def cycles(count: int) -> str:

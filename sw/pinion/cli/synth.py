@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pinion.report import resource_tables, resource_totals
+from pinion.report.timing import timing_blocks
 
 from .options import Folder, Json
 from .terminal import out, pairs, put_json, say, show, steps
+
+WIDE = 110
+"""Columns that the table of paths takes before it cuts its figures."""
 
 
 def command(folder: Folder, *, json: Json = False) -> None:
@@ -18,6 +22,11 @@ def command(folder: Folder, *, json: Json = False) -> None:
         put_json(result)
         return
     out().print(pairs(resource_totals(result), title=f"Of a {result['part']}"))
-    for made in resource_tables(result):
+    *counts, paths = resource_tables(result)
+    for made in counts:
         show(made)
+    if out().width < WIDE:
+        say(timing_blocks(result["timing"]))
+    else:
+        show(paths)
     say(result["note"])

@@ -180,13 +180,26 @@ def _every_distribution(folder: Path, samples: int | None, *, seed: int, json: b
         raise typer.Exit(CHECK_FAILED)
 
 
+_ROWS = {
+    "dsp48e2": "explicit DSP48E2 blocks",
+    "mismatches": "requests with a wrong bit",
+    "accuracy_held": "errors as promised",
+    "budget_held": "errors inside their budgets",
+    "wrong_unflagged": "wrong and not flagged",
+    "flags_held": "hardly a request flagged",
+    "latency_cycles": "latency seen, cycles",
+    "rate_held": "a result every interval",
+}
+"""What rows say; the keys of ``--json`` are the names that scripts use."""
+
+
 def _show(result: Mapping[str, Any]) -> None:
     from pinion.functions import snapped_errors_sentence
 
     console = out()
     hidden = ("ok", "first_divergence", "wrong_above", "task_broken")
     rows = [
-        (name.replace("_", " "), value)
+        (_ROWS.get(name, name.replace("_", " ")), value)
         for name, value in result.items()
         if isinstance(value, int | float | str) and name not in hidden
     ]

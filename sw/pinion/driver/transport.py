@@ -134,8 +134,8 @@ def find_transport(device: str) -> EntryPoint:
     if name not in installed:
         known = f"installed: {', '.join(sorted(installed)) or 'none'}"
         raise DriverError(
-            f"There is no transport '{name}' for the device '{device}' ({known}): give the name of "
-            f"a transport, with an address behind a colon if it needs one."
+            f"There is no card '{device}' ({known}): give one of these, with an address behind a "
+            "colon if it needs one."
         )
     return installed[name]
 

@@ -55,6 +55,20 @@ def timing_table(timing: Mapping[str, Any]) -> Table:
     )
 
 
+def timing_blocks(timing: Mapping[str, Any]) -> str:
+    """The same paths a few short lines each, for what is too narrow for the table."""
+    lines = [f"Slowest path of each class, {timing['table']}, typical nets:"]
+    for path in timing["paths"]:
+        alike = "" if path["endpoints"] == 1 else f"; {path['endpoints']} paths alike"
+        lines += [
+            f"{path['ns']:.2f} ns: {path['logic_ns']:.2f} of logic, {path['nets_ns']:.2f} of nets, "
+            f"{path['levels']} levels{alike}",
+            f"    from {place_in_words(path['from'])}",
+            f"    to {place_in_words(path['to'])}",
+        ]
+    return "\n".join([*lines, timing["note"]])
+
+
 def path_in_words(path: Mapping[str, Any]) -> str:
     """From where to where a path goes."""
     return f"from {place_in_words(path['from'])} to {place_in_words(path['to'])}"

@@ -49,7 +49,10 @@ def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[st
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+    return "\n".join(
+        f"| {' | '.join(cell.replace(' | ', ' or ').replace('|', '/') for cell in line)} |"
+        for line in lines
+    )
 
 
 def _record(arrays: Sequence[Array]) -> str:
