@@ -62,12 +62,12 @@ test: setup
 
 test-slow: setup
 	@echo 'test-slow: every function on real robots through RTL, whole boards: minutes each'
-	$(RECORD) test-slow --part '$(subst ','\'',$(ARGS))' -- $(BIN)/python -m pytest -p tests.support.progress $(SPREAD) -m slow $(ARGS)
+	$(RECORD) --part='$(subst ','\'',$(ARGS))' test-slow -- $(BIN)/python -m pytest -p tests.support.progress $(SPREAD) -m slow $(ARGS)
 
 # Of their own because PyTorch and JAX are a gigabyte that nothing else needs.
 test-frameworks: setup
 	@echo 'test-frameworks: the gradients of PyTorch and JAX, and the examples that use them'
-	$(RECORD) test-frameworks --part '$(subst ','\'',$(ARGS))' -- bash .ci/frameworks $(ARGS)
+	$(RECORD) --part='$(subst ','\'',$(ARGS))' test-frameworks -- bash .ci/frameworks $(ARGS)
 
 test-gpu: setup
 	$(RECORD) test-gpu -- bash .ci/gpu
@@ -89,7 +89,7 @@ ulx3s: setup
 
 # At most two processes, so that a machine that is used stays usable.
 mutants: setup
-	$(RECORD) mutants --part '$(subst ','\'',$(ARGS))' -- $(BIN)/python -m tests.support.mutation --jobs 2 --floor 0.85 $(ARGS)
+	$(RECORD) --part='$(subst ','\'',$(ARGS))' mutants -- $(BIN)/python -m tests.support.mutation --jobs 2 --floor 0.85 $(ARGS)
 
 # All of them speak, also after one of them has failed.
 lint: setup

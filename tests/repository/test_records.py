@@ -22,8 +22,8 @@ def test_every_slow_suite_has_a_row_and_a_target_that_writes_it() -> None:
         target = re.search(rf"^{suite}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
         assert target is not None, suite
         # What is handed to the suite makes a part of it, of which nothing is noted.
-        part = "--part '$(subst ','\\'',$(ARGS))' " if "$(ARGS)" in target[1] else ""
-        assert f"$(RECORD) {suite} {part}-- " in target[1], suite
+        part = "--part='$(subst ','\\'',$(ARGS))' " if "$(ARGS)" in target[1] else ""
+        assert f"$(RECORD) {part}{suite} -- " in target[1], suite
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -39,7 +39,7 @@ def test_a_run_is_recorded_whatever_comes_of_it(
     assert ("| passed |" if code == 0 else "| failed (exit status 3) |") in line
     assert re.search(r"\| 20\d\d-\d\d-\d\d \| \S+", line)
     noted = page.read_text()
-    assert main(["--page", str(page), "soak", "--part", "-k it's", "--", *command]) == code
+    assert main(["--page", str(page), "--part=-k it's", "soak", "--", *command]) == code
     assert "a part alone" in capfd.readouterr().out and page.read_text() == noted
     kept = re.sub(r"^\| `make soak` .*$", "", page.read_text(), flags=re.MULTILINE)
     assert kept == re.sub(r"^\| `make soak` .*$", "", PAGE.read_text(), flags=re.MULTILINE)
