@@ -14,6 +14,7 @@ WIDE = 110
 
 def command(folder: Folder, *, json: Json = False) -> None:
     """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
+    from pinion.link import Manifest
     from pinion.synthesis.synth import synth
 
     with steps() as report:
@@ -21,7 +22,10 @@ def command(folder: Folder, *, json: Json = False) -> None:
     if json:
         put_json(result)
         return
-    out().print(pairs(resource_totals(result), title=f"Of a {result['part']}"))
+    title = f"Of a {result['part']}"
+    if Manifest.read(folder).target == "sim":
+        title += ", the VCU118's part; the build is for no board"
+    out().print(pairs(resource_totals(result), title=title))
     *counts, paths = resource_tables(result)
     for made in counts:
         show(made)

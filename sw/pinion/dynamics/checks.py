@@ -265,6 +265,11 @@ def as_numbers(name: str, argument: ArrayLike) -> Array:
         array = np.asarray(argument)
     except ValueError as problem:
         raise DynamicsError(f"{name} is not a rectangular array of numbers: {problem}.") from None
+    if array.dtype.kind == "O":
+        raise DynamicsError(
+            f"{name} has dtype object, pass real numbers (float64); a function of your own that is "
+            "traced calls the function of the same name that ends in _scalars."
+        )
     if array.dtype.kind not in "fiu":
         raise DynamicsError(f"{name} has dtype {array.dtype}, pass real numbers (float64).")
     return np.asarray(array, dtype=np.float64)

@@ -100,7 +100,9 @@ def schedule_section(one: Data, k: int) -> str:
         "two fingers) to zoom, a double click to zoom in. With keys, once the chart is clicked or "
         "reached with Tab: the arrows go from operation to operation, + and - zoom, 0 shows all, "
         f"Escape lets go. Every {schedule['ii']} cycles, at the vertical lines, the same units "
-        "begin anew with the next request."
+        "begin anew with the next request. 'Schedule', among the figures of a build, is "
+        f"{one['manifest']['schedule_cycles']} of these cycles: from the first sines and cosines, "
+        "or the request where there are none, to the last result."
     )
     return (
         chart
