@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .again import again
-from .campaign import progress_words
-from .errors import CHECK_FAILED, UsageError, complain
+from .campaign import Distribution, Seed, Source, States, check_requests, progress_words
+from .errors import CHECK_FAILED, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -45,14 +45,8 @@ def command(
         Path,
         typer.Option("-o", "--output", metavar="FILE", help="Where the results go (SQLite)."),
     ],
-    source: Annotated[
-        Path | None,
-        typer.Option("--input", metavar="IN.npz", help="Request arrays, by name."),
-    ] = None,
-    states: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="How many states to draw in their place."),
-    ] = None,
+    states: States = None,
+    source: Source = None,
     device: Annotated[
         str,
         typer.Option(
@@ -62,11 +56,8 @@ def command(
     dtype: Annotated[
         str, typer.Option(metavar="NAME", help="float32 or float64, of the arithmetic.")
     ] = "float64",
-    distribution: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="States: reference, slow, rest, stress or beyond."),
-    ] = "reference",
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")] = 0,
+    distribution: Distribution = "reference",
+    seed: Seed = 0,
     chunk: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests that a worker computes at a time.")
     ] = 10_000,
@@ -92,16 +83,7 @@ def command(
     No build is needed. The same command goes on where it was interrupted. Exit code 1 when a chunk
     failed or a result is no finite number.
     """
-    if (states is None) == (source is None):
-        raise UsageError("Give either requests by --input, or how many states to draw, --states.")
-    if scheduler is not None and workers is not None:
-        raise UsageError(
-            f"The workers are those of the scheduler {scheduler}: leave --workers out."
-        )
-    if source is not None and (distribution, seed) != ("reference", 0):
-        raise UsageError(
-            f"The requests are those of {source}: leave --distribution and --seed out."
-        )
+    check_requests(states, source, distribution, seed, scheduler, workers)
     from pinion.campaign import batch
 
     row: RowOptions = {}

@@ -20,6 +20,19 @@ if TYPE_CHECKING:
     from pinion.campaign import Progress
 
 
+States = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many states to draw.")]
+Source = Annotated[
+    Path | None,
+    typer.Option(
+        "--input", metavar="IN.npz", help="Request arrays, by name, in place of random ones."
+    ),
+]
+Distribution = Annotated[
+    str, typer.Option(metavar="NAME", help="States: reference, slow, rest, stress or beyond.")
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")]
+
+
 def command(
     context: typer.Context,
     folder: Folder,
@@ -30,15 +43,8 @@ def command(
             "-o", "--output", metavar="FILE", help="Where every finished chunk is kept (SQLite)."
         ),
     ],
-    states: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many states to draw.")
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option(
-            "--input", metavar="IN.npz", help="Request arrays, by name, in place of random ones."
-        ),
-    ] = None,
+    states: States = None,
+    source: Source = None,
     device: Annotated[
         str,
         typer.Option(
@@ -46,11 +52,8 @@ def command(
             help="rtl, integers, cpu, cuda, float or a card; cuda:0,cuda:1 is a worker each.",
         ),
     ] = "rtl",
-    distribution: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="States: reference, slow, rest, stress or beyond."),
-    ] = "reference",
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")] = 0,
+    distribution: Distribution = "reference",
+    seed: Seed = 0,
     chunk: Annotated[
         int, typer.Option(min=1, metavar="N", help="States that a worker computes at a time.")
     ] = 10_000,
@@ -72,16 +75,7 @@ def command(
     The same command goes on where it was interrupted. Whatever was killed meanwhile, the figures
     are those of an undisturbed run. Exit code 1 when a check fails.
     """
-    if (states is None) == (source is None):
-        raise UsageError("Give either how many states to draw, --states, or requests by --input.")
-    if scheduler is not None and workers is not None:
-        raise UsageError(
-            f"The workers are those of the scheduler {scheduler}: leave --workers out."
-        )
-    if source is not None and (distribution, seed) != ("reference", 0):
-        raise UsageError(
-            f"The requests are those of {source}: leave --distribution and --seed out."
-        )
+    check_requests(states, source, distribution, seed, scheduler, workers)
     from pinion.campaign import campaign
 
     with steps() as report:
@@ -121,6 +115,33 @@ def command(
         _show(result, file)
     if not result["ok"]:
         raise typer.Exit(CHECK_FAILED)
+
+
+def check_requests(
+    states: int | None,
+    source: Path | None,
+    distribution: str,
+    seed: int,
+    scheduler: str | None,
+    workers: int | None,
+) -> None:
+    """See that requests are drawn or given, and workers started or found, not both.
+
+    Raises
+    ------
+    UsageError
+        They are not.
+    """
+    if (states is None) == (source is None):
+        raise UsageError("Give either how many states to draw, --states, or requests by --input.")
+    if scheduler is not None and workers is not None:
+        raise UsageError(
+            f"The workers are those of the scheduler {scheduler}: leave --workers out."
+        )
+    if source is not None and (distribution, seed) != ("reference", 0):
+        raise UsageError(
+            f"The requests are those of {source}: leave --distribution and --seed out."
+        )
 
 
 def progress_words(now: Progress) -> str:
