@@ -154,6 +154,8 @@ def test_values_are_numbers_where_they_look_like_numbers() -> None:
     }
     with pytest.raises(UsageError, match="'objective' is swept twice"):
         explore.axes_of("1", "q16.16", "latency", None, ["objective=area"])
+    with pytest.raises(UsageError, match="The interval is 0 cycles: give 1 or more"):
+        explore.axes_of("8,0", "q16.16", None, None, None)
 
 
 def test_a_failed_check_has_exit_code_1(

@@ -230,6 +230,8 @@ def axes_of(
                 f"The interval '{number}' is neither a whole number of cycles nor auto; "
                 "see 'pinion explore --help'."
             )
+        if number is not None and number < 1:
+            raise UsageError(f"The interval is {number} cycles: give 1 or more, or auto.")
     return axes
 
 

@@ -30,7 +30,9 @@ def v_permutation(model: Model, pin_model: Any) -> NDArray[np.intp]:
     RobotError : the two do not have the same moving joints.
     """
     order = [
-        int(joint.idx_v) + k for joint in _matched(model, pin_model) for k in range(int(joint.nv))
+        int(joint.idx_v) + k
+        for _, joint in _matched(model, pin_model)
+        for k in range(int(joint.nv))
     ]
     return np.array(order, dtype=np.intp)
 
@@ -52,7 +54,7 @@ def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.flo
     """
     own = _checked(q, model.nq, "q", model.name)
     result = np.zeros((*own.shape[:-1], int(pin_model.nq)))
-    for place, joint in zip(model.q_slices, _matched(model, pin_model), strict=True):
+    for place, joint in _matched(model, pin_model):
         at, width = int(joint.idx_q), int(joint.nq)
         value = own[..., place]
         if width != value.shape[-1]:  # a continuous joint, see _matched
@@ -78,7 +80,7 @@ def q_from_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.f
     """
     theirs = _checked(q, int(pin_model.nq), "Pinocchio q", model.name)
     result = np.zeros((*theirs.shape[:-1], model.nq))
-    for place, joint in zip(model.q_slices, _matched(model, pin_model), strict=True):
+    for place, joint in _matched(model, pin_model):
         at, width = int(joint.idx_q), int(joint.nq)
         value = theirs[..., at : at + width]
         if width != place.stop - place.start:  # a continuous joint, see _matched
@@ -87,8 +89,10 @@ def q_from_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.f
     return result
 
 
-def _matched(model: Model, pin_model: Any) -> list[Any]:
-    """Pinocchio's joint of each of the model's joints, in the model's order."""
+def _matched(model: Model, pin_model: Any) -> list[tuple[slice, Any]]:
+    """Where each free joint of the model has its positions, and Pinocchio's joint, in the model's
+    order; a joint that follows another in both has none in either.
+    """
     numbers = {str(name): k for k, name in enumerate(pin_model.names) if k > 0}
     ours, theirs = set(model.joint_names), set(numbers)
     if ours != theirs:
@@ -98,16 +102,32 @@ def _matched(model: Model, pin_model: Any) -> list[Any]:
             f"The joint {alone[0]!r} is in the {side} {model.name!r} alone; "
             "the model and the Pinocchio model must have the same moving joints."
         )
-    joints = [pin_model.joints[numbers[name]] for name in model.joint_names]
-    for body, joint in zip(model.bodies, joints, strict=True):
+    matched = []
+    for body, place in zip(model.bodies, model.q_slices, strict=True):
+        joint = pin_model.joints[numbers[body.joint.name]]
         own, found = body.joint.kind, (int(joint.nq), int(joint.nv))
+        follows = found == (0, 0)
+        if follows != model.follows(body):
+            raise RobotError(
+                f"The joint {body.joint.name!r} follows another "
+                + (
+                    "in Pinocchio, and is one of its own in the model: give "
+                    "pinion.robot.coupled(model), or build Pinocchio's without mimic=True."
+                    if follows
+                    else "in the model, and is one of its own in Pinocchio: build Pinocchio's with "
+                    "mimic=True, or give pinion.robot.uncoupled(model)."
+                )
+            )
+        if follows:
+            continue
         if found not in ((own.nq, own.nv), (own.nq + 1, own.nv)) or found[0] > max(2, own.nq):
             raise RobotError(
                 f"The joint {body.joint.name!r} is {own.value} in the model, but {found[0]} "
                 f"positions and {found[1]} velocities in Pinocchio; "
                 "the two must be the same robot."
             )
-    return joints
+        matched.append((place, joint))
+    return matched
 
 
 def _checked(q: ArrayLike, width: int, what: str, robot: str) -> NDArray[np.float64]:
