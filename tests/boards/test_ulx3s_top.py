@@ -267,7 +267,7 @@ def build_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Manifest:
     write_digests(folder)
     for name in (flow.NETLIST, flow.MAPPED):
         (target / name).write_text("{}")
-    monkeypatch.setattr(flow, "synthesise", lambda target: dict.fromkeys(flow.CELLS, 1))
+    monkeypatch.setattr(flow, "synthesise", lambda target, **_: dict.fromkeys(flow.CELLS, 1))
     return made
 
 

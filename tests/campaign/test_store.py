@@ -14,6 +14,7 @@ from pinion.campaign import CampaignError, Plan, Record, Store, Tally, read_resu
 from pinion.campaign.store import packed
 
 PLAN = Plan(
+    what="two_link rnea",
     build="0" * 16,
     folder="f",
     device="rtl",

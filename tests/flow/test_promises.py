@@ -146,7 +146,7 @@ def test_a_uniform_format_that_misses_the_gate_is_told_and_fails(
     assert figures["mismatches"] == 0 and figures["budget_held"], figures
     assert figures["accuracy_held"] is False and not figures["ok"]
     assert figures["wrong_unflagged"] > 0 and figures["wrong_above"] == GATE
-    broken = mutant(verify, 'and figures["accuracy_held"]', "")
+    broken = mutant(verify, 'accuracy=figures["accuracy_held"]', "accuracy=True")
     assert broken(coarse, samples=2000, seed=3)["ok"]
     # Followed as it stands, the advice passes.
     accepted = build(

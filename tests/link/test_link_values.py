@@ -49,8 +49,9 @@ FILES: list[tuple[Any, str, int, dict[str, Any]]] = [
     ),
     (*(NETLIST_CHECK, "netlist.json", 1), {"requests": int, "mismatches": int, "sha256": str}),
     (
-        *(ERRORS, "errors.json", 1),
+        *(ERRORS, "errors.json", 2),
         {
+            "verdict": {"mismatches": int, "failed": (str,)},
             **{"build": str, "distribution": str, "simulator": str},
             **{"requests": int, "seed": int, "flagged": int},
             "blocks": (
