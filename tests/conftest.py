@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 from hypothesis import HealthCheck, settings
@@ -23,9 +24,12 @@ settings.load_profile("repeated")
 
 
 def pytest_configure() -> None:
-    """Ctrl-C as in a terminal: a shell starts its background jobs with it ignored.
+    """Ctrl-C as in a terminal, and tables as wide as in a file.
 
-    Children inherit that, and tests that interrupt one would wait for ever.
+    A shell starts its background jobs with Ctrl-C ignored; children inherit that, and tests that
+    interrupt one would wait for ever. GNU readline, which pytest imports, sets COLUMNS in the
+    environment of all that is started from then on, though nobody asked for a width.
     """
+    os.environ.pop("COLUMNS", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -144,5 +144,5 @@ def test_results_that_were_not_kept_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="There is no file"):
         next(read_results(path))
     Store.open(path, PLAN).close()
-    with pytest.raises(CampaignError, match="--keep"):
+    with pytest.raises(CampaignError, match=r"keep=True \(--keep\)"):
         next(read_results(path))

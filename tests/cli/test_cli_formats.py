@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pinion.cli.terminal import PIPE_WIDTH
 from pinion.hls.planfile import PLAN, read_plan
 from pinion.link import Manifest
 from pinion.robot import urdf_text
@@ -101,7 +103,9 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
     limits, gate = told.err.splitlines()[:-1], told.err.splitlines()[-1]
     assert len(limits) == 2 and all("1000 rad/s, which is a placeholder" in one for one in limits)
     assert gate.startswith("The largest relative error of q12.6 is ") and "--max-error" in gate
-    assert "With --formats auto it would take about " in " ".join(told.out.split())
+    assert "With formats by signal (--formats auto) it would take about " in " ".join(
+        told.out.split()
+    )
     figures = pinion(*given, "--json").json
     assert figures["gate_missed"] == gate
     assert figures["alternative"]["blocks_estimated"] > 0
@@ -111,7 +115,7 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
     shown = pinion("verify", core, "--promises", "--samples", 500)
     assert shown.code == 1 and "The check failed: results are wrong and not flagged." in shown.out
     # As the sentence says.
-    (error,) = re.findall(r"--max-error ([\d.e-]*\d)", gate)
+    (error,) = re.findall(r"max_error=([\d.e-]*\d) \(--max-error\)", gate)
     accepted = pinion(*given, "--max-error", error)
     assert accepted.code == 0 and accepted.err.splitlines() == limits
     held = pinion("verify", core, "--promises", "--samples", 500)
@@ -125,7 +129,7 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
         ("max_error = ", "max_errors = ", ["is not whole", "'max_error'"]),
         ("angle = [27,", "angle = [99,", ["Signal angle of", "[bits, fraction bits]"]),
         ("value = [27,", "value = (27,", ["cannot be read"]),
-        ("", "", ["another core", "--formats auto"]),  # whole, but of the two-link arm
+        ("", "", ["another core", "formats auto"]),  # whole, but of the two-link arm
     ],
 )
 def test_build_refuses_a_plan_with_one_sentence(
@@ -171,6 +175,31 @@ def test_info_has_what_each_step_saves(pinion: Pinion) -> None:
 def test_info_shows_what_each_step_saves(pinion: Pinion) -> None:
     done = pinion("info", "two_link", "--function", "rnea")
     assert done.code == 0 and done.err == ""
-    for words in ("Operations of rnea after each step", *STEPS):
+    for words in ("rnea for two_link", "Operations of rnea after each step", *STEPS):
         assert words in done.out
+    # The robot has its own call.
+    assert "Inertias" not in done.out and "Inertias" in pinion("info", "two_link").out
+    assert "reciprocals" not in done.out and "sin/cos" in done.out
+
+
+def test_info_has_room_for_every_figure_on_a_narrow_terminal(
+    pinion: Pinion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = pinion("info", "two_link", "--function", "aba")
+    assert done.code == 0 and max(map(len, done.out.splitlines())) <= 80
+    rows = json.loads(pinion("info", "two_link", "--function", "aba", "--json").out)["savings"]
+    for row in rows:
+        assert re.search(rf"^ {row['step']} +{row['mul']} +{row['mul_const']} ", done.out, re.M)
+        assert f"{row['step']}: {row['doc']}" in done.out
+
+
+def test_tables_in_a_file_have_a_width_and_no_blanks_at_ends(
+    pinion: Pinion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = pinion("info", "iiwa14").out.splitlines()
+    monkeypatch.setenv("COLUMNS", "64")
+    narrow = pinion("info", "iiwa14").out.splitlines()
+    assert max(map(len, narrow)) <= 64 < max(map(len, wide)) <= PIPE_WIDTH
+    assert not [line for line in (*wide, *narrow) if line != line.rstrip()]
     pinion("info", "two_link", "--function", "rnae").refused("'rnae'", "rnea")

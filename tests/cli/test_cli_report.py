@@ -184,7 +184,7 @@ def test_a_page_beside_the_table(pinion: Any, folder: Path, tmp_path: Path) -> N
     pinion("report", folder, "-o", path).refused("page.html' exists", "--force")
     page = pinion("report", folder, "-o", path, "--force", "--states", 0, "--json").json["page"]
     assert page == {"path": str(path), "bytes": path.stat().st_size}
-    assert "leave out --states 0" in path.read_text()
+    assert "leave out states=0 (--states 0)" in path.read_text()
 
 
 def test_a_page_needs_a_file_and_sound_options(pinion: Any, folder: Path, tmp_path: Path) -> None:

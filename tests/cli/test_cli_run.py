@@ -178,6 +178,17 @@ def test_a_single_array_is_no_npz(pinion: Pinion, built: Built, tmp_path: Path) 
     done.refused("in.npy", "numpy.savez")
 
 
+def test_everything_that_a_run_lacks_is_named_at_once(
+    pinion: Pinion, built: Built, tmp_path: Path
+) -> None:
+    arrays, out = "q (n, 2), qd (n, 2), qdd (n, 2)", tmp_path / "out.npz"
+    pinion("run", built.folder).refused("--input IN.npz", arrays, "--output OUT.npz")
+    pinion("run", built.folder, "--output", out).refused("--input IN.npz", arrays)
+    done = pinion("run", built.folder, "--input", tmp_path / "in.npz")
+    done.refused("rnea", "--output OUT.npz")
+    assert "--input" not in done.err and not out.exists()
+
+
 def test_wrong_places_are_refused(pinion: Pinion, built: Built, tmp_path: Path) -> None:
     source, out = tmp_path / "in.npz", tmp_path / "out.npz"
     pinion("run", built.folder, "--input", source, "--output", out).refused(

@@ -47,7 +47,7 @@ def test_info_tells_what_is_snapped_and_what_it_saves(pinion: Pinion, path: Path
     told = words(pinion("info", path).out)
     assert "Took 2 rounded angles (1.5708 rad) for right angles" in told
     exact, rounded = saved(told)
-    assert exact < 0.8 * rounded and "unless with --no-snap" in told
+    assert exact < 0.8 * rounded and "unless with snap=False (--no-snap)" in told
     summary = pinion("info", path, "--function", "aba", "--json").json
     assert set(summary["snapping"]) == {*FIGURES - {"result_tau"}, "result_qdd"}
     assert summary["joints"][1]["tree"]["E"][1] == [0.0, 0.0, 1.0]

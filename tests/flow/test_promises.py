@@ -136,8 +136,8 @@ def test_a_uniform_format_that_misses_the_gate_is_told_and_fails(
     said = gate_sentence(manifest)
     match = re.search(
         r"The largest relative error of q12\.6 is (\S+) on reference states, above the largest "
-        r"allowed, 0\.01: give --formats auto, .* or accept it with --max-error (\S+)\. "
-        r"It is built all the same; .*\.$",
+        r"allowed, 0\.01: give formats auto, .* or accept it with max_error=(\S+) "
+        r"\(--max-error\)\. It is built all the same; .*\.$",
         said,
     )
     assert match, said
@@ -164,8 +164,8 @@ def test_the_sentence_knows_near_and_hopeless() -> None:
         (0.0074, "q16.16", ""),
         (0.0076, "q16.16", "is 0.0076 on reference states, near the largest allowed"),
         (0.0076, "auto", ""),
-        (0.5, "q8.8", "above the largest allowed, 0.01: give --formats auto, or a format of more"),
-        (0.02, "plan.toml", "give a smaller --max-error to choose the formats for"),
+        (0.5, "q8.8", "above the largest allowed, 0.01: give formats auto, or a format of more"),
+        (0.02, "plan.toml", "give a smaller max_error (--max-error) to choose the formats for"),
     ):
         manifest = Manifest(**base | {"formats": formats, "measured": {"reference": measured}})
         said = gate_sentence(manifest)
@@ -200,7 +200,7 @@ def test_an_error_that_a_refusal_says_to_ask_for_is_had(
     folder = tmp_path / "core"
     with pytest.raises(PrecisionError) as caught:
         build("two_link", "aba", folder, ii=4, formats=formats, max_error=finest)
-    match = re.search(r"Ask for (\S+) with --max-error, or", str(caught.value))
+    match = re.search(r"Ask for max_error=(\S+) \(--max-error\), or", str(caught.value))
     assert match, caught.value
     manifest = build("two_link", "aba", folder, ii=4, formats=formats, max_error=float(match[1]))
     assert manifest.max_error == float(match[1])
@@ -253,4 +253,5 @@ def test_an_alternative_that_cannot_be_had_says_so(monkeypatch: pytest.MonkeyPat
     found = alternative(load("two_link"), function("rnea"), made)
     assert found.blocks is found.max_error is None and found.blocks_now > 0
     said = found.sentence("q16.16")
-    assert said == "--formats auto cannot be had in its place: No error of this kind can be had."
+    assert said.startswith("Formats by signal (--formats auto) cannot be had instead: ")
+    assert said.endswith(": No error of this kind can be had.")

@@ -240,7 +240,9 @@ def test_a_robot_of_several_tips_is_asked_which(row: str) -> None:
     model = load("hyq")
     arrays = sample(model, FUNCTIONS[row], 1, distribution="reference", seed=SEED)
     for attempt in (FUNCTIONS[row].trace, lambda m: FUNCTIONS[row].evaluate(m, arrays)):
-        with pytest.raises(RobotError, match=r"tips, 'lf_lowerleg', .* 'rh_lowerleg': .* --tip"):
+        with pytest.raises(
+            RobotError, match=r"tips, 'lf_lowerleg', .* 'rh_lowerleg': .* tip='lf_lowerleg'"
+        ):
             attempt(model)
 
 

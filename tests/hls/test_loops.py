@@ -45,7 +45,8 @@ def test_an_interval_below_a_loop_is_refused_and_the_one_named_works() -> None:
         made(INTEGRATOR, 3)
     sentence = str(refused.value)
     assert sentence.startswith("A result every 3 cycles is out of reach: the loop through 'turn' ")
-    assert sentence.endswith(f"cycles. Ask for --ii {refused.value.ii} or more, or for --ii auto.")
+    ask = f"Ask for ii={refused.value.ii} (--ii) or more, or for ii=None (--ii auto)."
+    assert sentence.endswith(f"cycles. {ask}")
     chosen = made(INTEGRATOR, refused.value.ii)
     assert chosen.binding.schedule.ii == refused.value.ii
     with pytest.raises(LoopError):

@@ -481,7 +481,7 @@ def test_a_page_is_written_whole_or_not_at_all(
 ) -> None:
     path = tmp_path / "page.html"
     write_page(path, "one")
-    with pytest.raises(ReportError, match="--force"):
+    with pytest.raises(ReportError, match="force=True"):
         write_page(path, "two")
     assert path.read_text() == "one"
 

@@ -47,11 +47,11 @@ class Alternative:
     def sentence(self, formats: str) -> str:
         """What it says, for a design in a uniform format."""
         if self.refused:
-            return f"--formats {AUTO} cannot be had in its place: {self.refused}"
+            return f"Formats by signal (--formats {AUTO}) cannot be had instead: {self.refused}"
         return (
-            f"With --formats {AUTO} it would take about {self.blocks} DSP48E2 instead of "
-            f"{self.blocks_now} in {formats} (estimates), with a largest relative error of "
-            f"{self.max_error:.2g}."
+            f"With formats by signal (--formats {AUTO}) it would take about {self.blocks} DSP48E2 "
+            f"instead of {self.blocks_now} in {formats} (estimates), with a largest relative error "
+            f"of {self.max_error:.2g}."
         )
 
 

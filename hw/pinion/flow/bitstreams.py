@@ -86,8 +86,8 @@ def maker_for(target: str) -> Maker:
     if target not in MAKERS:
         boards = ", ".join(sorted(MAKERS))
         raise BuildError(
-            f"A build for the target '{target}' has no bitstream: build it again with --target and "
-            f"one of {boards}."
+            f"A build for the target '{target}' has no bitstream: build it again for one of "
+            f"{boards} (--target)."
         )
     return MAKERS[target]
 
@@ -97,7 +97,7 @@ def _vivado(request: Request) -> Mapping[str, Any]:
     from pinion.boards.xilinx.run import VivadoError, board_folder, missing, run_vivado
 
     if request.seed is not None:
-        raise BuildError("Vivado places without a seed: leave --seed out.")
+        raise BuildError("Vivado places without a seed: leave seed (--seed) out.")
     board_folder(request.folder, request.manifest)
     board = load_board(request.manifest.target)
     program = shutil.which(request.vivado or "vivado")
@@ -113,7 +113,9 @@ def _open_tools(request: Request) -> Mapping[str, Any]:
     from pinion.boards.ecp5.bitstream import bitstream
 
     if request.vivado is not None:
-        raise BuildError(f"A {request.manifest.target} is built by open tools: leave --vivado out.")
+        raise BuildError(
+            f"A {request.manifest.target} is built by open tools: leave vivado (--vivado) out."
+        )
     return bitstream(request.folder, seed=request.seed, report=request.report)
 
 

@@ -418,7 +418,7 @@ def build(
 def _check_goal(formats: str, max_error: float | None) -> None:
     if formats != AUTO:
         raise BuildError(
-            f"A task chooses formats by signal, and the formats are {formats}: give --formats "
+            f"A task chooses formats by signal, and the formats are {formats}: give formats "
             f"{AUTO}, or leave the task out."
         )
     if max_error is not None:

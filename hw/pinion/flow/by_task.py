@@ -197,7 +197,7 @@ class TaskSearch:
         if row.states:
             raise TaskError(
                 f"The function '{row.name}' has states, and a task judges requests one by one: "
-                "choose its formats with --max-error."
+                "choose its formats with max_error (--max-error)."
             )
         self.model = model
         self.row = row

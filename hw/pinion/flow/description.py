@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion import installation
-from pinion.functions import Block, BuiltFunction, Function, Snapping
+from pinion.functions import Block, BuiltFunction, Function, Snapping, unit_for
 from pinion.gateware.core import Core
 from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
@@ -113,7 +113,7 @@ def array_of(block: Block, model: Model, sent: set[str], constants: Mapping[str,
     return Array(
         name=block.name,
         shape=dims,
-        unit=block.unit,
+        unit=unit_for(block.unit, model),
         sent=None if whole else travels,
         constants=tuple((positions[w], v) for w, v in constants.items() if w in positions),
         symmetric=block.symmetric,

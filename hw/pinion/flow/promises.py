@@ -46,8 +46,8 @@ _UNIFORM = r"q\d+\.\d+"
 
 # What a build may be given that is finer: one with formats by signal, one without.
 _FINER = {
-    True: "a smaller --max-error to choose the formats for",
-    False: "--formats auto, or a format of more fraction bits",
+    True: "a smaller max_error (--max-error) to choose the formats for",
+    False: "formats auto, or a format of more fraction bits",
 }
 
 
@@ -139,7 +139,7 @@ def gate_sentence(manifest: Manifest) -> str:
     if home not in manifest.measured:
         return (
             f"None of the {home} states that were tried has a result in {manifest.formats} to be "
-            "judged, most likely since values leave its range: give --formats auto, or a format of "
+            "judged, most likely since values leave its range: give formats auto, or a format of "
             "more integer bits."
         )
     found = manifest.measured[home]
@@ -151,7 +151,7 @@ def gate_sentence(manifest: Manifest) -> str:
         + f" the largest allowed, {gate:g}: "
     )
     higher = rounded_up(MARGIN * found)
-    accept = f", or accept it with --max-error {higher:g}" if higher < 1.0 else ""
+    accept = f", or accept it with max_error={higher:g} (--max-error)" if higher < 1.0 else ""
     fails = (
         " It is built all the same; pinion verify will most likely fail." if found > gate else ""
     )

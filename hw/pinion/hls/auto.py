@@ -229,7 +229,7 @@ class AutoFormats:
         """
         wanted = rounded_up(found * (1.0 + 1e-9) / _HEADROOM, _ADVISED_DIGITS)
         if wanted < 1.0:
-            return f"Ask for {wanted:g} with --max-error, or give the formats '{finer}'."
+            return f"Ask for max_error={wanted:g} (--max-error), or give the formats '{finer}'."
         return (
             "No error below 1 can be had in them, so that no digit of a result would be sure: give "
             f"the formats '{finer}'."

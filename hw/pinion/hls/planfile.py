@@ -27,7 +27,7 @@ VERSION = 1
 _HEAD = """\
 # Formats of a core's signals. [27, 18] is a word of 27 bits, 18 of them behind the binary point.
 # `value` is what is stored; `ports` are the operands as the unit reads them, in the operation's
-# order. Edit and build again with --formats {name}. What must stay: the ports of one
+# order. Edit and build again with it (--formats {name}). What must stay: the ports of one
 # product are 27 bits and 18 or 27 bits; all products of one operation have the same number of
 # fraction bits, ports added; a result drops 17 of them (26 with two ports of 27 bits); an
 # addition's ports, and the last one of an odd number of ports, have the value's fraction bits.
@@ -78,7 +78,7 @@ class SavedPlan:
         if graph_digest(graph) != self.digest:
             raise PlanError(
                 "The plan belongs to another core: robot, function, interval, objective and "
-                "version of Pinion must be those it was written for. Make a new one with --formats "
+                "version of Pinion must be those it was written for. Make a new one with formats "
                 "auto."
             )
         negated = graph.negated_results()
@@ -242,7 +242,7 @@ def read_plan(path: Path) -> SavedPlan:
     if data and version != VERSION:
         raise PlanError(
             f"The plan '{path}' is of version {version}, and this Pinion reads version {VERSION}: "
-            "make a new one with --formats auto."
+            "make a new one with formats auto."
         )
     try:
         values, ports = {}, {}

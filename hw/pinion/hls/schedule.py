@@ -85,8 +85,8 @@ class LoopError(ScheduleError):
         self.words, self.asked, self.ii = tuple(words), asked, ii
         super().__init__(
             f"A result every {asked} cycle{'s' if asked > 1 else ''} is out of reach: the loop "
-            f"through {self.through} takes {ii} cycles. Ask for --ii {ii} or more, or for "
-            "--ii auto."
+            f"through {self.through} takes {ii} cycles. Ask for ii={ii} (--ii) or more, or for "
+            "ii=None (--ii auto)."
         )
 
     @property

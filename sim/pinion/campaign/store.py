@@ -218,7 +218,8 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
             plan = _plan(database, path)
             if not plan["keep"]:
                 raise CampaignError(
-                    f"'{path}' holds figures and no results: begin another campaign with --keep."
+                    f"'{path}' holds figures and no results: begin another campaign with keep=True "
+                    "(--keep)."
                 )
             rows = database.execute("SELECT number, results FROM chunks ORDER BY number")
             for number, data in rows:

@@ -33,7 +33,7 @@ def on(client: Client) -> Runner:
             if point.function not in FUNCTIONS:
                 raise ClusterError(
                     f"The function '{point.function}' is one of your own, whose code is not on "
-                    "the workers: explore it on this machine, without --scheduler."
+                    "the workers: explore it on this machine, without a scheduler."
                 )
         if not points:
             return

@@ -33,13 +33,17 @@ FunctionOption = Annotated[
     typer.Option(
         "--function",
         metavar="FUNCTION",
-        help="Also what this function costs after each step of its reduction.",
+        help="Instead of the robot: what this function takes and gives for it, and its operations "
+        "after each step of the reduction.",
     ),
 ]
 
 
 _SHOWN = 12
 """Links that a line lists at most."""
+
+_WIDE = 110
+"""Columns from which on a table has room for figures and for what a step does."""
 
 MEASURED = "rnea"
 """What right angles save is counted in this function where none is named."""
@@ -58,7 +62,7 @@ def command(
     friction_width: FrictionWidth = FRICTION_WIDTH,
     json: Json = False,
 ) -> None:
-    """Show a robot as cores have it: joints, limits, inertias, notes."""
+    """Show a robot as cores have it: joints, limits, inertias, notes. Or a function of it."""
     from pinion.functions import function as row
     from pinion.functions import opportunity_sentences, savings, snapping, snapping_sentence
     from pinion.robot import summarise
@@ -88,14 +92,15 @@ def command(
             extra["snapping"] = changed.figures()
         put_json({**summary, **extra})
         return
-    _show(summary)
+    if wanted is None:
+        _show(summary)
+    else:
+        _show_arrays(wanted, model)
+        _show_savings(wanted.name, steps)
     for text in opportunity_sentences(model, measured)[1:]:
         say(f"- {text}")
     if changed:
         say(f"- {snapping_sentence(measured.name, changed.figures())}")
-    if wanted is not None:
-        _show_arrays(wanted, model)
-        _show_savings(wanted.name, steps)
 
 
 def _show(summary: Summary) -> None:
@@ -210,9 +215,11 @@ def _show_terms(summary: Summary) -> None:
 
 def _arrays(function: Function, model: Model) -> dict[str, Any]:
     """Name, doc and arrays of a function for a robot."""
+    from pinion.functions import unit_for
 
     def described(block: Block) -> dict[str, Any]:
-        return {"name": block.name, "shape": list(block.dims(model)), "unit": block.unit}
+        unit = unit_for(block.unit, model)
+        return {"name": block.name, "shape": list(block.dims(model)), "unit": unit}
 
     states = function.states
     return {
@@ -247,6 +254,8 @@ def _sampling(block: Block) -> str:
 
 def _show_arrays(function: Function, model: Model) -> None:
     """What a function takes and gives."""
+    from pinion.functions import arrays_of, mixed_units_sentence
+
     said = _arrays(function, model)
     rows = [
         (kind, a["name"], tuple(a["shape"]), a["unit"], a.get("sampling", ""))
@@ -257,14 +266,24 @@ def _show_arrays(function: Function, model: Model) -> None:
         )
         for a in arrays
     ]
+    say(_title(function, model), style="bold")
     out().print(
         table(
             *("array", "name", "shape", "unit", "drawn"),
             rows=rows,
-            title=f"{function.name}: {function.doc}",
             left=5,
         )
     )
+    if sentence := mixed_units_sentence(arrays_of((*function.inputs, *function.results), model)):
+        say(f"{sentence}\n")
+
+
+def _title(function: Function, model: Model) -> str:
+    """What a function is, and for which robot."""
+    if not model.bodies:
+        return f"{function.name}: {function.doc}"
+    sizes = f"nq {model.nq}, nv {model.nv}"
+    return f"{function.name} for {model.name} ({sizes}): {function.doc}"
 
 
 def _show_savings(function: str, steps: Sequence[Saving]) -> None:
@@ -276,16 +295,23 @@ def _show_savings(function: str, steps: Sequence[Saving]) -> None:
         "trig": "sin/cos",
     }
     titles |= {name: name for step in steps for name in step.ops if name not in titles}
-    out().print(
+    titles = {n: title for n, title in titles.items() if any(x.ops.get(n) for x in steps)}
+    console = out()
+    wide = console.width >= _WIDE
+    console.print(
         table(
-            "step",
-            "what it does",
+            *(("step", "what it does") if wide else ("step",)),
             *titles.values(),
-            rows=[(x.step, x.doc, *(x.ops.get(name, 0) for name in titles)) for x in steps],
+            rows=[
+                (x.step, *([x.doc] * wide), *(x.ops.get(name, 0) for name in titles)) for x in steps
+            ],
             title=f"Operations of {function} after each step",
-            left=2,
+            left=1 + wide,
         )
     )
+    if not wide:
+        for step in steps:
+            say(f"{step.step}: {step.doc}")
 
 
 def _tidy(value: float) -> float:

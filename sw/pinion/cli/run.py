@@ -22,16 +22,20 @@ from .terminal import out, put_json, steps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pinion.link import Manifest
+
 
 def command(
     folder: Folder,
     *,
     source: Annotated[
-        Path, typer.Option("--input", metavar="IN.npz", help="Request arrays, by name.")
-    ],
+        Path | None,
+        typer.Option("--input", metavar="IN.npz", help="Request arrays, by name.  [required]"),
+    ] = None,
     target: Annotated[
-        Path, typer.Option("--output", metavar="OUT.npz", help="Where the results go.")
-    ],
+        Path | None,
+        typer.Option("--output", metavar="OUT.npz", help="Where the results go.  [required]"),
+    ] = None,
     device: Annotated[
         str,
         typer.Option(
@@ -52,6 +56,8 @@ def command(
     from pinion.link import Manifest
 
     manifest = Manifest.read(folder)
+    if source is None or target is None:
+        raise UsageError(_missing(manifest, source, target))
     _check_target(target)
     arrays = read_arrays(source)
     # Again in the driver, but here before minutes may go into opening the device, and for every
@@ -96,6 +102,20 @@ def command(
     if flagged:
         console.print(f"Saturated, their values not to be used: {flagged:,} of the results.")
     console.print(f"Written to {target}: {names}.")
+
+
+def _missing(manifest: Manifest, source: Path | None, target: Path | None) -> str:
+    """Everything that a call lacks, with the arrays that the requests are made of."""
+    arrays = ", ".join(
+        f"{a.name} ({', '.join(map(str, ('n', *a.shape)))})" for a in manifest.inputs
+    )
+    wanted = []
+    if source is None:
+        wanted.append(f"--input IN.npz, written with numpy.savez, of {arrays}")
+    if target is None:
+        wanted.append("--output OUT.npz, where the results go")
+    lacks = "requests" if source is None else "a file for its results"
+    return f"A run of {manifest.function} needs {lacks}: give {'; and '.join(wanted)}."
 
 
 def tell_of_compiling(folder: Path, device: str) -> None:

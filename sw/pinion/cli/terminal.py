@@ -6,6 +6,8 @@ Results go to standard output, progress to standard error (:mod:`.progress`).
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,18 +24,36 @@ from .progress import counted as counted
 from .progress import steps as steps
 
 PIPE_WIDTH = 160
-"""Columns of a table that nobody looks at in a terminal: wide enough that no cell is folded."""
+"""Columns of a table that goes into a file or a pipe, unless `COLUMNS` says otherwise: wide enough
+that hardly a cell is folded."""
 
 PROSE_WIDTH = 100
 """Columns of running text, where the terminal has as many."""
 
+_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+
 Report = Callable[[str], None]
 
 
+class _Trimmed(Console):
+    """A console for files: without the blanks that fill the last column of a table."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, as a console does."""
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        self.file.write(_TRAILING.sub("", captured.get()))
+
+
 def out() -> Console:
-    """Standard output, for tables and text. (Made anew each time: tests replace the stream.)"""
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(width=width, highlight=False, emoji=False, markup=False)
+    """Standard output, for tables and text. (Made anew each time: tests replace the stream.)
+
+    On a terminal as wide as that is; Rich takes the width from `COLUMNS` where it is set.
+    """
+    if sys.stdout.isatty():
+        return Console(highlight=False, emoji=False, markup=False)
+    width = None if os.environ.get("COLUMNS", "").isdigit() else PIPE_WIDTH
+    return _Trimmed(width=width, highlight=False, emoji=False, markup=False)
 
 
 def say(text: str, *, style: str | None = None) -> None:

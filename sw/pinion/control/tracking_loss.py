@@ -108,7 +108,8 @@ class TrackingLoss:
         if row.joint_terms:
             raise ControlError(
                 f"A task's controller knows no joint terms, and '{row.name}' has "
-                f"{', '.join(row.joint_terms)}: leave them out, or choose formats with --max-error."
+                f"{', '.join(row.joint_terms)}: leave them out, or choose formats with "
+                "max_error (--max-error)."
             )
         self.model = coupled(model)
         self.row = row

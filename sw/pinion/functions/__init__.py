@@ -27,6 +27,7 @@ from .snapping import (
     snapping_sentence,
 )
 from .table import FUNCTIONS
+from .units import mixed_units_sentence, unit_for
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -59,6 +60,7 @@ __all__ = [
     "function",
     "independent_states",
     "installed",
+    "mixed_units_sentence",
     "opportunity_sentences",
     "pose_change",
     "position_limits",
@@ -72,5 +74,6 @@ __all__ = [
     "snapping_sentence",
     "state",
     "uniform",
+    "unit_for",
     "velocity_limits",
 ]

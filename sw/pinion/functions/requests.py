@@ -14,6 +14,7 @@ from pinion.robot import Model
 
 from .blocks import Block
 from .errors import InputError
+from .units import unit_for
 
 BLOCK = 1 << 15
 """Elements that are checked together."""
@@ -38,7 +39,9 @@ class RequestArrays:
 
 def arrays_of(blocks: Sequence[Block], model: Model) -> tuple[Array, ...]:
     """The arrays of a function's inputs or results for a robot, every element travelling."""
-    return tuple(Array(name=b.name, shape=b.dims(model), unit=b.unit) for b in blocks)
+    return tuple(
+        Array(name=b.name, shape=b.dims(model), unit=unit_for(b.unit, model)) for b in blocks
+    )
 
 
 def by_name(

@@ -87,7 +87,8 @@ def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
         f"Snapping {saved}; at {STATES} states a link's pose moves by at most "
         f"{figures['pose_angle']:.2g} rad and {figures['pose_distance']:.2g} m, and a result by "
         f"{moved:.2g} of its block's largest word ({worst}). Cores are built so, "
-        "unless with --no-snap; code for processors and GPUs takes the angles as written."
+        "unless with snap=False (--no-snap); code for processors and GPUs takes the "
+        "angles as written."
     )
 
 

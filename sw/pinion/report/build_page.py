@@ -95,7 +95,9 @@ def check_page_path(path: Path, *, force: bool = False) -> None:
     if path.is_dir():
         raise ReportError(f"'{path}' is a folder: give a file for the page.")
     if path.exists() and not force:
-        raise ReportError(f"'{path}' exists: give another file, or replace it with --force.")
+        raise ReportError(
+            f"'{path}' exists: give another file, or replace it with force=True (--force)."
+        )
     if not path.parent.is_dir():
         raise ReportError(f"There is no folder '{path.parent}' for the page: make it first.")
     check_place(path, "page", ReportError)

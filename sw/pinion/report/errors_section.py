@@ -23,7 +23,8 @@ def errors_section(one: Mapping[str, Any], k: int) -> str:
     made = ""
     if found is None:
         line = (
-            "No states were run for this page: leave out --states 0 to have the errors of every "
+            "No states were run for this page: leave out states=0 (--states 0) to have the "
+            "errors of every "
             "distribution."
         )
         made += element("p", {"class": "missing"}, text(line))

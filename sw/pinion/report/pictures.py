@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests
-from pinion.robot import JointKind, Model, model_from_dict
+from pinion.robot import Model, model_from_dict
 from pinion.robot.escaping import one_line
 
 
@@ -62,18 +61,15 @@ def draw_errors_of(folder: Path, path: Path) -> None:
     """Draw the distribution of a build's errors beside its budgets."""
     from .errors_picture import draw_errors
 
-    manifest, model = Manifest.read(folder), _model(folder)
+    manifest = Manifest.read(folder)
     errors = ErrorDistribution.find(folder)
     if errors is None or errors.build != f"{manifest.hash:016x}":
         raise ReportError(
             f"'{folder}' holds no errors of this build: measure them with "
             f"'pinion verify {folder}' on the {manifest.budget_distribution} distribution."
         )
-    blocks = errors.blocks
-    if all(body.joint.kind is JointKind.REVOLUTE for body in model.bodies):
-        # Units of a block name that of a joint that turns first.
-        blocks = tuple(replace(b, unit=b.unit.partition(" | ")[0]) for b in blocks)
-    draw_errors(path, title=f"{_title(manifest)}, {errors.requests:,} requests", blocks=blocks)
+    title = f"{_title(manifest)}, {errors.requests:,} requests"
+    draw_errors(path, title=title, blocks=errors.blocks)
 
 
 def _title(manifest: Manifest) -> str:

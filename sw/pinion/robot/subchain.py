@@ -59,7 +59,7 @@ def tip_of(model: Model) -> str:
         shown = ", ".join(map(repr, leaves[:_SHOWN])) + (", ..." if len(leaves) > _SHOWN else "")
         raise RobotError(
             f"The robot {model.name!r} has several tips, {shown}: say which link is meant with "
-            "--tip (tip=... of pinion.robot.load), which keeps the chain from the base to it."
+            f"tip={leaves[0]!r} or the like (--tip), which keeps the chain from the base to it."
         )
     return leaves[0]
 

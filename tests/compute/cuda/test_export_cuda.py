@@ -330,7 +330,7 @@ def test_regenerating_changes_nothing_and_edits_are_refused(tmp_path: Path) -> N
             continue
         (out / path).write_bytes(first[path] + b"// mine\n")
         before = contents(out)
-        with pytest.raises(ComputeError, match=rf"{re.escape(path)}' is not as .*hook.*--force"):
+        with pytest.raises(ComputeError, match=rf"{re.escape(path)}' is not as .*hook.*force=True"):
             export()
         with pytest.raises(ComputeError, match=re.escape(path)):
             export(dtype="float64")

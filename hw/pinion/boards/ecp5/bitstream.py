@@ -173,8 +173,8 @@ def bitstream(
             raise ValueError("it is of another build")
     except (OSError, ValueError, KeyError) as error:
         raise ManifestError(
-            f"'{folder}' holds no design for the ULX3S ({error}): build it again with "
-            f"'--target {target.name}'."
+            f"'{folder}' holds no design for the ULX3S ({error}): build it again for "
+            f"the target {target.name} (--target)."
         ) from None
     check_digests(Path(folder))
     use = synthesise(target, report=report)
@@ -183,7 +183,7 @@ def bitstream(
         needs = ", ".join(f"{use[name]} of {CAPACITY[name]} {CELLS[name]}" for name in over)
         raise BitstreamError(
             f"The build does not fit into the {PART}, it needs {needs}: build it with a larger "
-            f"--ii, or with --formats auto18."
+            f"ii (--ii), or with formats auto18."
         )
     netlist = NETLIST
     if is_crowded(use):

@@ -33,8 +33,8 @@ def board_folder(folder: Path, manifest: Manifest) -> Path:
     target = folder / manifest.target
     if not (target / BUILD_TCL).is_file():
         raise ManifestError(
-            f"'{folder}' has no script '{manifest.target}/{BUILD_TCL}': build it again with "
-            f"'--target {manifest.target}'."
+            f"'{folder}' has no script '{manifest.target}/{BUILD_TCL}': build it again for "
+            f"the target {manifest.target} (--target)."
         )
     return target
 
@@ -43,8 +43,8 @@ def missing(folder: Path, manifest: Manifest, part: str) -> str:
     """The error message for a user without Vivado."""
     return (
         f"Vivado is missing: no program 'vivado' is on the PATH; install AMD Vivado with a licence "
-        f"for {part} and source its settings64.sh, or name the program with --vivado, or take "
-        f"'{folder / manifest.target}' to a machine that has it (its README.md says how)."
+        f"for {part} and source its settings64.sh, or name the program with vivado (--vivado), "
+        f"or take '{folder / manifest.target}' to a machine that has it (its README.md says how)."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from pinion.functions import mixed_units_sentence
 from pinion.link import Array, Manifest
 from pinion.robot.escaping import comment, markdown
 
@@ -40,6 +41,7 @@ def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[st
         ),
         "request": _record(m.inputs),
         "result": _record(m.outputs),
+        "units": mixed_units_sentence((*m.inputs, *m.outputs)),
         "budget": _table(
             ("result", "unit", "bound of the error", "largest at word"), _budget_rows(build)
         ),

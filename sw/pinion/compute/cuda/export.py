@@ -118,7 +118,8 @@ def export_header(
     if body is None:
         raise ComputeError(
             f"One thread cannot hold {function.name} of {model.name} in {dtype}, which takes "
-            "several kernels: export it with --cpu, or call it through pinion.compute.cuda."
+            "several kernels: export it for processors (pinion export --cpu), or call "
+            "it through pinion.compute.cuda."
         )
     words = [
         *("pinion", "export", "--cuda", robot or model.name, function.name),
@@ -175,8 +176,8 @@ def _refuse_changed(folder: Path, name: str, made: Mapping[str, str]) -> None:
                 raise TypeError
     except (ValueError, TypeError, KeyError, RecursionError, OSError):
         raise ComputeError(
-            f"'{record}' is no record of what Pinion wrote: restore it, or pass --force to replace "
-            "every generated file."
+            f"'{record}' is no record of what Pinion wrote: restore it, or replace every generated "
+            "file with force=True (--force)."
         ) from None
     for path, text in made.items():
         there = folder / path
@@ -192,7 +193,7 @@ def _refuse_changed(folder: Path, name: str, made: Mapping[str, str]) -> None:
         if found not in (known.get(path), _digest(text.encode())):
             raise ComputeError(
                 f"'{there}' is not as Pinion wrote it: move the change to a hook, in a file of "
-                f"your own that includes {name}.cuh, or pass --force to replace the file."
+                f"your own that includes {name}.cuh, or replace the file with force=True (--force)."
             )
 
 

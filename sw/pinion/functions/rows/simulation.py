@@ -19,7 +19,7 @@ ROWS = (
             Block(name="q_next", shape=("nq",), unit="rad | m"),
             Block(name="qd_next", shape=("nv",), unit="rad/s | m/s"),
             Block(name="A", shape=("nx", "nx"), unit="1, s; 1/s, 1"),
-            Block(name="B", shape=("nx", "nv"), unit="rad/(N m); rad/(N m s)"),
+            Block(name="B", shape=("nx", "nv"), unit="rad/(N m), rad/(N m s) | m/N, m/(N s)"),
         ),
         scalars=lambda model, q, qd, tau, dt, *, region, **terms: dynamics.euler_step_scalars(
             model, q, qd, tau, dt, region, **terms
