@@ -272,6 +272,15 @@ def test_a_built_in_row_is_found_compiled_without_being_traced(
         cpu.compile("two_link", "rnea", derivatives="composite", cache=kept / "other")
 
 
+def test_compiling_is_told_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    for device, lines in (("cpu", 1), ("cpu", 1), ("float", 1)):
+        options: dict[str, Any] = {} if device == "float" else {"cache": tmp_path}
+        backend("two_link", "gravity", device=device, report=told.append, **options)
+        assert len(told) == lines
+    assert told[0].startswith("Compiling gravity of two_link for ")
+
+
 def test_threads_share_a_kernel_and_a_fork_goes_on(kept: Path) -> None:
     kernel = cpu.compile("two_link", "rnea", dtype="float32", cache=kept)
     given = states("two_link", kernel.function, 20_000, "float32")

@@ -50,6 +50,17 @@ def test_the_text_gives_shapes_and_flags(result: Result) -> None:
     assert repr(result) == "Result(tau=(3, 2), qdd=(3, 2), saturated: 1 of 3, cycles=42)"
 
 
+def test_results_of_floats_speak_of_nothing_that_only_cards_have() -> None:
+    result = Result(arrays={"tau": TAU}, saturated=np.zeros(3, np.bool_), cycles=None)
+    assert repr(result) == "Result(tau=(3, 2))"
+    shown = result._repr_html_()
+    assert "3 results" in shown and "saturated" not in shown and "cycles" not in shown
+    # What is flagged is said, whoever computed it.
+    flagged = Result(arrays={"tau": TAU}, saturated=FLAGS, cycles=None)
+    assert repr(flagged) == "Result(tau=(3, 2), saturated: 1 of 3)"
+    assert "saturated: 1 of 3" in flagged._repr_html_()
+
+
 def test_equality_is_identity(result: Result) -> None:
     other = Result(arrays={"tau": TAU}, saturated=FLAGS, cycles=42)
     assert result == result and result != other and len({result, other}) == 2

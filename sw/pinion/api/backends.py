@@ -45,7 +45,6 @@ class CardOptions(TypedDict, total=False):
     ii, formats, max_error, ranges, objective, clusters, clock_mhz : as of :func:`pinion.api.build`.
     folder : used again when it holds just this build, else built anew; by default a temporary one
         that goes when the backend is closed.
-    report : called with a short line at each step of a build.
     """
 
     ii: int | None
@@ -56,7 +55,6 @@ class CardOptions(TypedDict, total=False):
     clusters: str
     clock_mhz: float | None
     folder: str | Path | None
-    report: Callable[[str], None]
 
 
 class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
@@ -67,6 +65,8 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
     dtype, layout, threads, isa, compiler, cache : of ``cpu``
         (:func:`pinion.compute.backend.open_backend`).
     dtype, layout, graphs, cache : of ``cuda`` (:func:`pinion.compute.cuda.backend.open_backend`).
+    report : called with a short line at each step of what takes its time before the first batch,
+        compiling or building; ``report=print`` shows them.
     """
 
     dtype: str
@@ -76,6 +76,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
     compiler: str | None
     graphs: bool
     cache: Path | None
+    report: Callable[[str], None]
 
 
 class FloatBackend(Closing):
@@ -190,7 +191,8 @@ def backend(
         (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
         ``accept_inertia``, ``snap`` (:class:`pinion.robot.RobotOptions`; cards snap unless that is
         False, the others only where it is True); of the device: `CardOptions` of cards, the others
-        as in `BackendOptions`.
+        as in `BackendOptions`. What is compiled or built before the first batch says so with
+        ``report=print``.
 
     Raises
     ------
@@ -260,8 +262,10 @@ def _check_options(device: str, opener: Callable[..., Any], options: dict[str, A
             )
 
 
-def open_float(model: Model, function: Function, address: str) -> FloatBackend:
-    """Open the float model: the entry point ``float``.
+def open_float(
+    model: Model, function: Function, address: str, *, report: Callable[[str], None] = _quiet
+) -> FloatBackend:
+    """Open the float model: the entry point ``float``; it has nothing to report.
 
     Raises
     ------
@@ -272,6 +276,7 @@ def open_float(model: Model, function: Function, address: str) -> FloatBackend:
         raise InputError(
             f"The device 'float' has no address, and '{address}' stands behind the colon."
         )
+    del report
     return FloatBackend(model=model, function=function)
 
 

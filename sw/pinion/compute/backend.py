@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from numpy.typing import ArrayLike
@@ -62,6 +63,7 @@ def open_backend(
     isa: str | None = None,
     compiler: str | None = None,
     cache: Path | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> CpuBackend:
     """Compile a function for this machine; the options are those of :func:`cpu.compile`.
 
@@ -86,5 +88,6 @@ def open_backend(
             isa=isa,
             compiler=compiler,
             cache=cache,
+            report=report,
         )
     )

@@ -92,6 +92,7 @@ def compile(
     compiler: str | None = None,
     cache: Path | None = None,
     vector: bool = True,
+    report: Callable[[str], None] | None = None,
     **options: Unpack[RowOptions],
 ) -> Kernel:
     """Compile a function of a robot, or find it compiled.
@@ -112,6 +113,8 @@ def compile(
     compiler : a command; by default ``c++``, ``g++``, ``clang++`` or the package ``ziglang``.
     cache : where compiled kernels are kept; by default the user's cache.
     vector : computes many samples at once; False is for seeing what that gives.
+    report : called with a short line where something must be compiled, which takes seconds, for
+        large robots minutes; the next time it is there already.
 
     Raises
     ------
@@ -154,6 +157,8 @@ def compile(
         key["source"] = text
 
     def make(path: Path) -> None:
+        if report is not None:
+            report(f"Compiling {row.name} of {model.name} for {machine.name}; it is kept for later")
         made = print_kernel() if text is None else text
         compile_library(
             {"kernel.cpp": made}, out=path, compiler=command, isa=machine, include=(HEADERS,)

@@ -21,7 +21,7 @@ class Result(Mapping[str, NDArray[Any]]):
     (each output of the function) : (n, ...), or (...) when the request was a single one; float32
         from a card.
     saturated : (n,) bool, or one bool: some value of this result left its format's range, so the
-        numbers beside it are wrong.
+        numbers beside it are wrong. Processors and GPUs compute in floats, where none is.
     cycles : clock cycles that the card took for the batch, or None where they are not counted.
 
     A result cannot be changed; as a mapping it has the outputs and ``saturated``.
@@ -100,12 +100,8 @@ class Result(Mapping[str, NDArray[Any]]):
         return sorted({*super().__dir__(), *self._arrays})
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name}={self._arrays[name].shape}" for name in self.names)
-        flagged = int(np.count_nonzero(self.saturated))
-        return (
-            f"Result({shapes}, saturated: {flagged} of {self.saturated.size}, "
-            f"cycles={self._cycles})"
-        )
+        said = [f"{name}={self._arrays[name].shape}" for name in self.names]
+        return f"Result({', '.join([*said, *self._of_a_card()])})"
 
     def _repr_html_(self) -> str:
         rows = []
@@ -115,13 +111,18 @@ class Result(Mapping[str, NDArray[Any]]):
             size = f"{np.abs(good).max():.4g}" if good.size else "-"
             shape = " x ".join(map(str, values.shape)) or "1"
             rows.append((name, shape, values.dtype.name, size))
-        flagged = int(np.count_nonzero(self.saturated))
-        cycles = "" if self._cycles is None else f", {self._cycles} cycles"
         return html_table(
-            f"{flagged} of {self.saturated.size} saturated{cycles}",
+            ", ".join(self._of_a_card()) or f"{self.saturated.size} results",
             rows,
             heads=("result", "shape", "dtype", "largest size"),
         )
+
+    def _of_a_card(self) -> list[str]:
+        """What only cards have; empty where floats were computed and nothing can be flagged."""
+        flagged = int(np.count_nonzero(self.saturated))
+        counted = self._cycles is not None
+        said = [f"saturated: {flagged} of {self.saturated.size}"] if counted or flagged else []
+        return said + ([f"cycles={self._cycles}"] if counted else [])
 
     def _unknown(self, name: str) -> str:
         return f"This result has no '{name}'; it has {', '.join(self._arrays)} and cycles."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pinion.compute import cpu
-from pinion.compute.cuda import cooperative
+from pinion.compute.cache import Cache
+from pinion.compute.cuda import Kept, cooperative
 from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
 from pinion.compute.cuda.threads import ThreadSource, thread_source
 from pinion.compute.errors import ComputeError
@@ -104,6 +106,15 @@ def test_steps_of_a_solver_compile(robot: str, step: str) -> None:
         assert cubin.code[:4] == b"\x7fELF" and usage.registers <= 255
         # A kernel of many products with a long life may spill a little.
         assert usage.spill_stores <= 256 and usage.spill_loads <= 256
+
+
+def test_compiling_is_told_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    text = 'extern "C" __global__ void here() {}'
+    for _ in range(2):
+        compiled = Kept(Cache(tmp_path), told.append)("here", text, "sm_90")
+        assert compiled[:4] == b"\x7fELF"
+    assert told == ["Compiling here for sm_90; it is kept for later"]
 
 
 @pytest.mark.parametrize("architecture", [pytest.param("sm_75", marks=pytest.mark.slow), "sm_90"])

@@ -83,6 +83,7 @@ def compile(
     graphs: bool = True,
     device: int | Device = 0,
     cache: Path | None = None,
+    report: Callable[[str], None] | None = None,
     **options: Unpack[RowOptions],
 ) -> CudaKernel:
     """Compile a function of a robot for a GPU, or find it compiled.
@@ -100,6 +101,9 @@ def compile(
     graphs : whether small batches of the host are queued as CUDA graphs (:class:`CudaKernel`).
     device : the number of a GPU, or a device.
     cache : where compiled kernels are kept; by default the user's cache.
+    report : called with a short line where a kernel must be compiled, which takes seconds, for
+        large robots minutes; the next time it is there already. A device of one's own compiles as
+        it was opened.
 
     Raises
     ------
@@ -113,7 +117,7 @@ def compile(
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
         raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")
-    there = open_gpu(device, cache) if isinstance(device, int) else device
+    there = open_gpu(device, cache, report) if isinstance(device, int) else device
     made = source(model, row, dtype=dtype, layout=layout)
     small = small_batches(model, row, dtype)
 
@@ -139,20 +143,24 @@ def compile(
     )
 
 
-def open_gpu(index: int, cache: Path | None = None) -> Device:
+def open_gpu(
+    index: int, cache: Path | None = None, report: Callable[[str], None] | None = None
+) -> Device:
     """Open a GPU of this machine.
 
     Parameters
     ----------
     index : among its GPUs, as the driver counts.
     cache : where compiled kernels are kept; by default the user's cache.
+    report : called with a short line where a kernel must be compiled.
 
     Raises
     ------
     InputError
         When cuda-core, a driver or the device is missing, or the device is too old.
     """
-    return Gpu(index, _Kept(Cache(default_folder(os.environ) if cache is None else cache)))
+    store = Cache(default_folder(os.environ) if cache is None else cache)
+    return Gpu(index, Kept(store, report))
 
 
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
@@ -164,11 +172,12 @@ def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource 
     return made if made.shared_bytes <= SHARED_BYTES else None
 
 
-class _Kept:
+class Kept:
     """Compiles kernels, each once: what is compiled is in the user's cache."""
 
-    def __init__(self, store: Cache) -> None:
+    def __init__(self, store: Cache, report: Callable[[str], None] | None) -> None:
         self._store = store
+        self._report = report
 
     def __call__(self, name: str, text: str, architecture: str) -> bytes:
         key = {
@@ -178,7 +187,10 @@ class _Kept:
             "compiler": compiler_version(),
             "architecture": architecture,
         }
-        return self._store.data(
-            key,
-            lambda: compile_cubin(text, architecture=architecture, names=[name]).code,
-        )
+
+        def make() -> bytes:
+            if self._report is not None:
+                self._report(f"Compiling {name} for {architecture}; it is kept for later")
+            return compile_cubin(text, architecture=architecture, names=[name]).code
+
+        return self._store.data(key, make)

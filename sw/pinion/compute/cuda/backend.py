@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def open_backend(
     layout: str = "aos",
     graphs: bool = True,
     cache: Path | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> CudaBackend:
     """Compile a function for a GPU; the options are those of :func:`pinion.compute.cuda.compile`.
 
@@ -82,5 +84,6 @@ def open_backend(
             graphs=graphs,
             device=int(address or 0),
             cache=cache,
+            report=report,
         )
     )
