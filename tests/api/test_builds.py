@@ -298,6 +298,7 @@ def hostile_objects(core: pinion.BuiltCore) -> list[Any]:
         ExportedCore(name=HOSTILE, folder=Path("x"), files=(HOSTILE,), figures={}),
         Bitstream.of({"target": HOSTILE, "met": False, "bitstream": None}),
         BuildReport(figures={"folder": HOSTILE, HOSTILE: HOSTILE}),
+        pinion.backend(replace(pinion.load("two_link"), name=HOSTILE), "gravity", device="float"),
     ]
 
 
@@ -320,5 +321,9 @@ def test_representations_say_what_it_is(core: pinion.BuiltCore) -> None:
     assert repr(core).startswith("<BuiltCore two_link rnea q16.16 ii=4, ")
     floats = pinion.backend("two_link", "rnea", device="float")
     assert repr(floats).startswith("<FloatBackend <Function rnea")
+    for backend in (floats, pinion.backend("two_link", "rnea", device="cpu"), core.open()):
+        with backend:
+            shown = Page(backend._repr_html_()).text
+            assert "rnea of two_link" in shown and "n x 2" in shown and "N m" in shown
     assert f"{core.manifest.latency_cycles} cycles" in core._repr_html_()
     assert json.loads(json.dumps(dict(core.report().figures)))["robot"] == "two_link"

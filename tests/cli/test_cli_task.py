@@ -60,7 +60,7 @@ def test_verify_needs_no_robot_in_motion(pinion: Pinion, made: Built) -> None:
 @pytest.mark.parametrize(
     ("function", "options", "needles"),
     [
-        ("minv", (), ["the formats are q16.16", "give --formats auto"]),
+        ("minv", (), ["the formats are q16.16", "give formats auto"]),
         ("minv", ("--formats", "q12.20"), ["the formats are q12.20"]),
         ("minv", ("--formats", "auto14"), ["the formats are auto14"]),
         ("minv", ("--formats", "auto", "--max-error", "1e-3"), ["0.001 cannot be asked for"]),

@@ -72,7 +72,7 @@ def test_version(pinion: Pinion) -> None:
         (["build", "two_link", "rnea", "-o", f"{__file__}/x"], ["/x'", "is no folder", "written"]),
         (["build", "two_link", "rnea", "-o", "x", "--formats", "a.toml"], ["'a.toml'", "give the"]),
         (["verify"], ["DIR"]),
-        (["run", "x", "--input", "a.npz"], ["--output"]),
+        (["run", "x", "--input", "a.npz"], ["'x'", "not a build folder"]),
         (["robots", "more"], ["more"]),
         (["bench", "speed"], ["'speed'", "core", "functions"]),
         (["bench", "scaling", "iiwa14"], ["takes no 'iiwa14'", "scaling"]),

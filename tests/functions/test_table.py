@@ -21,6 +21,7 @@ from pinion.functions import (
     function,
     row_of,
     sample,
+    unit_for,
 )
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
@@ -277,6 +278,6 @@ def test_arrays_of_blocks_have_a_robots_shapes() -> None:
     for blocks in (row.inputs, row.results):
         arrays = arrays_of(blocks, model)
         assert [(a.name, a.shape, a.unit) for a in arrays] == [
-            (b.name, b.dims(model), b.unit) for b in blocks
+            (b.name, b.dims(model), unit_for(b.unit, model)) for b in blocks
         ]
         assert all(a.sent is None and a.constants == () for a in arrays)

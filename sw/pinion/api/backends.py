@@ -30,6 +30,7 @@ from pinion.functions import (
     check_arrays,
     row_of,
 )
+from pinion.functions.backend import backend_table
 from pinion.link import ManifestError
 from pinion.robot import Model, RobotOptions, asked_robot, coupled, model_to_dict
 
@@ -127,6 +128,10 @@ class FloatBackend(Closing):
     def __repr__(self) -> str:
         return f"<FloatBackend {self.function!r} of {self.model!r}>"
 
+    def _repr_html_(self) -> str:
+        title = f"{self.function.name} of {self.model.name}, the float model"
+        return backend_table(title, self._inputs, arrays_of(self.function.results, self.model))
+
 
 class CardBackend(Closing):
     """A card, simulated or real, that holds a build.
@@ -156,6 +161,9 @@ class CardBackend(Closing):
 
     def __repr__(self) -> str:
         return f"<CardBackend {self.device!r} in {str(self.folder)!r}>"
+
+    def _repr_html_(self) -> str:
+        return self.device._repr_html_()
 
     def close(self) -> None:
         """Close the device; a build folder that the backend made for itself goes too."""

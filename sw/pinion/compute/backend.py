@@ -8,7 +8,7 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from pinion.functions import Function, InputError, Result
-from pinion.functions.backend import Closing
+from pinion.functions.backend import Closing, backend_table
 from pinion.robot import Model
 
 from . import cpu
@@ -50,6 +50,11 @@ class CpuBackend(Closing):
 
     def __repr__(self) -> str:
         return f"<CpuBackend {self.kernel!r}>"
+
+    def _repr_html_(self) -> str:
+        k = self.kernel
+        title = f"{k.title} on the processor: {k.dtype.name}, {k.layout}, {k.isa.name}"
+        return backend_table(title, k.inputs, k.results)
 
 
 def open_backend(

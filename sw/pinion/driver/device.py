@@ -16,6 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pinion.functions.backend import backend_table
 from pinion.functions.errors import InputError
 from pinion.functions.requests import RequestArrays, by_name, validate_arrays
 from pinion.functions.result import Result
@@ -353,6 +354,11 @@ class Device:
         m = self._manifest
         state = "closed" if self._closed else "open"
         return f"<Device {m.robot} {m.function} {m.formats} ii={m.ii}, {m.hash:016x}, {state}>"
+
+    def _repr_html_(self) -> str:
+        m = self._manifest
+        title = f"{m.function} of {m.robot} on a card: {m.formats}, a result every {m.ii} cycles"
+        return backend_table(title, m.inputs, m.outputs)
 
     def _check_open(self) -> None:
         self._owner.check()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
 from numpy.typing import ArrayLike
+
+from pinion.link import Array
+from pinion.robot.html import html_table
 
 from .result import Result
 
@@ -33,6 +37,22 @@ class Backend(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+def backend_table(title: str, inputs: Sequence[Array], results: Sequence[Array]) -> str:
+    """What a backend takes and gives, as a table for notebooks.
+
+    Parameters
+    ----------
+    title : of what robot and function it is, and where they are computed.
+    inputs, results : with shapes of one sample.
+    """
+    rows = [
+        (way, a.name, " x ".join(map(str, ("n", *a.shape))), a.unit)
+        for way, arrays in (("in", inputs), ("out", results))
+        for a in arrays
+    ]
+    return html_table(title, rows, heads=("", "array", "shape", "unit"))
 
 
 class Closing:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pinion.functions import Function, InputError, Result
-from pinion.functions.backend import Closing
+from pinion.functions import Function, InputError, Result, arrays_of
+from pinion.functions.backend import Closing, backend_table
 from pinion.robot import Model
 
 from . import compile as compile_kernel
@@ -44,6 +44,12 @@ class CudaBackend(Closing):
 
     def __repr__(self) -> str:
         return f"<CudaBackend {self.kernel!r}>"
+
+    def _repr_html_(self) -> str:
+        row, model = self.function, self.model
+        place = f"{self.kernel.device.name}: {self.kernel.dtype.name}"
+        title = f"{row.name} of {model.name} on {place}"
+        return backend_table(title, arrays_of(row.inputs, model), arrays_of(row.results, model))
 
     def close(self) -> None:
         """Give the GPU's memory back."""
