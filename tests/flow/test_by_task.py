@@ -206,8 +206,8 @@ def test_words_in_which_a_pivot_becomes_zero_are_refused_and_others_are_tried() 
 
 def test_formats_that_go_with_no_task(tmp_path: Path) -> None:
     for options, message in (
-        ({"formats": "q16.16"}, "the formats are q16.16: give --formats auto"),
-        ({"formats": "auto14"}, "the formats are auto14: give --formats auto"),
+        ({"formats": "q16.16"}, "the formats are q16.16: give formats auto"),
+        ({"formats": "auto14"}, "the formats are auto14: give formats auto"),
         ({"formats": "auto", "max_error": 1e-3}, "error of 0.001 cannot be asked for beside it"),
     ):
         with pytest.raises(BuildError, match=message):

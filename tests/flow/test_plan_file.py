@@ -172,7 +172,7 @@ def test_a_plan_of_another_core_is_refused(
     folder = tmp_path / "deep" / "b"
     refused(
         PlanError,
-        r"belongs to another core: .*--formats auto",
+        r"belongs to another core: .*formats auto",
         folder,
         lambda: build(robot, function, folder, ii=ii, formats=str(made / PLAN)),
     )
