@@ -236,6 +236,6 @@ def test_what_the_sentence_asks_for_is_reached() -> None:
         auto = auto_formats(graph, random_inputs(graph, 60, seed=seed))
         with pytest.raises(PrecisionError) as caught:
             replace(auto, max_error=1e-15).refine(graph, II)
-        match = re.search(r"Ask for (\S+) with", str(caught.value))
+        match = re.search(r"Ask for max_error=(\S+) ", str(caught.value))
         assert match is not None
         replace(auto, max_error=float(match[1])).refine(graph, II)
