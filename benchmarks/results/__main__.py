@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .first_page import with_headline, with_slowest
+from .first_page import with_critical_paths, with_headline
 from .page import page
 from .picture import drawn
 from .records import FOLDER, RECORDS, ROOT, RecordError, chosen
@@ -25,7 +25,7 @@ def made() -> Mapping[Path, str]:
         ROOT / "docs" / "results.md": page(),
         FOLDER / "overview.svg": drawn(cores, batches),
         readme: with_headline(readme.read_text(encoding="utf-8"), cores, batches),
-        timing: with_slowest(timing.read_text(encoding="utf-8"), cores),
+        timing: with_critical_paths(timing.read_text(encoding="utf-8"), cores),
     }
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pinion.report.comparison import slowest_table
+from pinion.report.comparison import critical_table
 from pinion.report.table import cell
 
 from .page import GRADIENT, error, grid, ours
@@ -65,17 +65,17 @@ def with_headline(text: str, cores: Mapping[str, Any], batches: Mapping[str, Any
     return _marked(text, "headline", headline(cores, batches), page="README.md")
 
 
-def with_slowest(text: str, cores: Mapping[str, Any]) -> str:
-    """docs/timing.md with the slowest path of each core.
+def with_critical_paths(text: str, cores: Mapping[str, Any]) -> str:
+    """docs/timing.md with the critical path of each core.
 
     Raises
     ------
     ValueError
         It has not exactly one place for them.
     """
-    rows = [(f"`{row[0]}`", *row[1:]) for row in slowest_table(cores["measured"]).rows]
-    table = grid(("function", "robot", "formats", "for", "ns", "slowest path"), rows)
-    return _marked(text, "slowest", table, page="docs/timing.md")
+    rows = [(f"`{row[0]}`", *row[1:]) for row in critical_table(cores["measured"]).rows]
+    table = grid(("function", "robot", "formats", "for", "ns", "critical path"), rows)
+    return _marked(text, "critical paths", table, page="docs/timing.md")
 
 
 def _marked(text: str, name: str, table: str, *, page: str) -> str:

@@ -282,7 +282,7 @@ def hostile_objects(core: pinion.BuiltCore) -> list[Any]:
         "rel_err_median": {HOSTILE: 1.0}, "rel_err_p99": {HOSTILE: 1.0},
         "rel_err_max": {HOSTILE: None}, "first_divergence": HOSTILE, "distribution": HOSTILE,
     }  # fmt: skip
-    counted = {**dict.fromkeys(("dsp", "lut", "ff", "bram", "lutram", "srl", "max_levels"), 1)}
+    counted = {**dict.fromkeys(("dsp", "lut", "ff", "bram", "lutram", "srl", "levels"), 1)}
     return [
         replace(model, bodies=(body, *model.bodies[1:])),
         row,

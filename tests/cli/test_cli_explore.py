@@ -298,7 +298,7 @@ def test_bench_core_keeps_measured_published_and_assumed_apart(
     measured, _, assumed = rest.partition("Side by side")
     assert "1,000 f" in published and "30 d" in published and "assumed" not in measured
     assert row["mhz_estimated"] > 0 and f"{row['mhz_estimated']:.0f}" in measured
-    assert "slowest path, estimated" in measured and "from " in measured
+    assert "critical path, estimated" in measured and "from " in measured
     assert f" {row['dsp']} " in measured and "0.60" in assumed and "no vendor tool" in assumed
     assert "not measured" not in shown.out
 

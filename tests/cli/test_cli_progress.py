@@ -76,6 +76,47 @@ def test_too_little_is_known_for_an_estimate(clock: Clock, seconds: float, share
     assert work.left() is None and "left" not in work.words()
 
 
+def test_a_line_of_the_same_step_keeps_its_share_and_its_beginning(clock: Clock) -> None:
+    work = progress.Work(clock.monotonic)
+    work.begin("Mapping")
+    clock.at(20.0)
+    work.advance(0.5)
+    clock.at(30.0)
+    work.begin("Mapping: flip-flops")
+    assert work.words() == "Mapping: flip-flops: 50%, about 10 s left in this step"
+    work.begin("Mapping: LUTs")
+    assert work.words() == "Mapping: LUTs: 50%, about 10 s left in this step"
+    # A step of another name is another one, and the same name alone begins anew.
+    work.begin("Mapping LUTs: some")
+    assert work.share is None
+    work.advance(0.5)
+    work.begin("Mapping LUTs")
+    assert work.share is None
+
+
+def test_time_left_runs_down_between_two_shares_and_ends_unsaid(clock: Clock) -> None:
+    work = progress.Work(clock.monotonic)
+    work.begin("Mapping")
+    clock.at(40.0)
+    work.advance(0.5)
+    clock.at(60.0)
+    assert work.left() == pytest.approx(20.0)
+    clock.at(80.0)  # it should be over: what was thought of it is wrong
+    assert work.left() is None and work.words() == "Mapping: 50%"
+
+
+def test_a_step_that_knows_no_share_says_how_long_it_has_taken(clock: Clock) -> None:
+    work = progress.Work(clock.monotonic)
+    work.begin("Tracing")
+    clock.at(30.0)
+    assert work.words() == "Tracing"  # as long as all of the work
+    work.begin("Scheduling")
+    clock.at(39.0)
+    assert work.words() == "Scheduling"
+    clock.at(45.0)
+    assert work.words() == "Scheduling, for 15 s"
+
+
 def test_a_share_stays_between_none_and_all(clock: Clock) -> None:
     work = progress.Work(clock.monotonic, whole=True)
     work.advance(1.5)
@@ -162,6 +203,18 @@ def test_a_terminal_gets_step_percent_and_time_left(tmp_path: Path) -> None:
     code, printed = on_a_terminal(before=f"exec(open({str(script)!r}).read()); raise SystemExit")
     assert code == 0, printed
     assert "Scheduling [bold]: 25%, about 3 min left in this step" in printed
+
+
+def test_a_terminal_is_told_anew_without_an_event(clock: Clock) -> None:
+    work = progress.Work(clock.monotonic)
+    words = progress._Words(work)
+    work.begin("Mapping [bold]")
+    clock.at(20.0)
+    work.advance(0.5)
+    task: Any = None
+    assert words.render(task).plain == "Mapping [bold]: 50%, about 20 s left in this step"
+    clock.at(30.0)
+    assert words.render(task).plain == "Mapping [bold]: 50%, about 10 s left in this step"
 
 
 # -- every verb

@@ -35,7 +35,6 @@ CONSTANTS = {
     ("docs/driver.md", "When something is wrong"): "a default of the vendor's kernel module",
     ("docs/joint-terms.md", "Dry friction"): "the largest slope of the polynomial beside it",
     ("docs/link.md", "An example, byte for byte"): "a number in the packet that is shown",
-    ("docs/timing.md", "How"): "how a slice of the part is made",
     ("docs/vcu118.md", "Several dies"): "the share from which on the script takes several dies",
 }
 

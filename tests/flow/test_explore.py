@@ -28,7 +28,13 @@ from pinion.flow.explore import (
 )
 from pinion.functions import FunctionError
 from pinion.robot import load
-from pinion.synthesis.estimate import EstimateError, dsp_of_product, estimate_dsp
+from pinion.synthesis.estimate import (
+    EstimateError,
+    dsp_of_product,
+    estimate_dsp,
+    in_words,
+    multipliers_of,
+)
 
 MEASURE = Measurements(samples=200, seed=5)
 
@@ -112,6 +118,36 @@ def test_dsp_blocks_are_counted_through_the_hierarchy() -> None:
     assert estimate_dsp(text, top="top") == 2 * (1 + 2 + 4) + 4
     with pytest.raises(EstimateError, match="'moon'"):
         estimate_dsp(text, top="moon")
+
+
+def test_multipliers_say_why_they_are_so_many_blocks() -> None:
+    product = "  cell $mul $1\n    parameter \\A_WIDTH {}\n    parameter \\B_WIDTH {}\n  end\n"
+    text = (
+        "module \\top\n"
+        + "".join(f"  cell \\pinion_dot1x27 \\x{k}\n  end\n" for k in range(2))
+        + "  cell \\pinion_dot2x18 \\y\n  end\n  cell \\pinion_sincos \\z\n  end\nend\n"
+        + f"module \\pinion_dot1x27\n{product.format(27, 27)}end\n"
+        + "module \\pinion_dot2x18\n  cell \\pinion_dot2x18.mac0 \\m\n  end\n"
+        + "  cell \\pinion_dot2x18.mac0 \\n\n  end\nend\n"
+        + f"module \\pinion_dot2x18.mac0\n{product.format(18, 27)}end\n"
+        + f"module \\pinion_sincos\n{product.format(13, 13)}{product.format(28, 16)}end\n"
+    )
+    rows = multipliers_of(text, top="top")
+    assert [(row.use, row.bits, row.number, row.blocks) for row in rows] == [
+        *(("products", (27, 18), 2, 1), ("products", (27, 27), 2, 2)),
+        *(("tables", (13, 13), 1, 1), ("tables", (28, 16), 1, 2)),
+    ]
+    start = "6 multipliers, 4 of products and 2 in sine and reciprocal units, take "
+    end = (
+        "2 of 27 x 18 bits and 1 in sine and reciprocal units one each, 2 of 27 x 27 bits and 1 in "
+        "sine and reciprocal units two each (a DSP48E2 multiplies 27 x 18 bits)."
+    )
+    assert in_words(rows) == in_words(rows, 9) == f"{start}9 DSP blocks: {end}"
+    assert in_words(rows, 8) == f"{start}8 DSP blocks as Yosys counts, 9 by their widths: {end}"
+    assert in_words(rows[:1]) == (
+        "2 multipliers take 2 DSP blocks, one each (a DSP48E2 multiplies 27 x 18 bits)."
+    )
+    assert in_words([]) == ""
 
 
 # -- the best

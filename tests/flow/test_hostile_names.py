@@ -316,7 +316,7 @@ def test_pages_show_names_and_do_nothing_else(made: Build) -> None:
     for name in HOSTILE:
         manifest = named(made.manifest, name)
         pages = {
-            "board": readme.readme(board, manifest, core_clock(board, 200.0), dsp=1),
+            "board": readme.readme(board, manifest, core_clock(board, 200.0), multipliers=()),
             "ulx3s": bitstream.page(manifest, result),
             "library": library(name).readme(),
             "table": "\n".join(escaped_table(Table(columns=(name,), rows=[[name]]))),

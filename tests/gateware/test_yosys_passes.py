@@ -1,38 +1,108 @@
-"""Which pass of Yosys runs, read from a log that grows."""
+"""Which pass of Yosys runs, and how far it is, read from a log that grows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from pinion.gateware.yosys import PassReader
+import pytest
+
+from pinion.gateware.yosys import PassReader, YosysError, run_yosys
 
 
-def test_passes_are_told_as_they_begin(tmp_path: Path) -> None:
-    log, said = tmp_path / "x.log", list[str]()
-    log.write_text("")
-    look = PassReader(log, "Mapping", said.append)
-    look()
-    assert said == []
+@pytest.fixture
+def reading(tmp_path: Path) -> Callable[..., Callable[[str], str | None]]:
+    """Makes what lets a log grow and gives what is said of it then, None where nothing is."""
 
-    def grows(text: str) -> str | None:
-        with log.open("a") as file:
-            file.write(text)
-        before = len(said)
-        look()
-        return said[-1] if len(said) > before else None
+    def made(**known: Any) -> Callable[[str], str | None]:
+        log, said = tmp_path / "x.log", list[str]()
+        log.write_text("")
+        look = PassReader(log, "Mapping", said.append, **known)
 
+        def grows(text: str) -> str | None:
+            with log.open("a") as file:
+                file.write(text)
+            before = len(said)
+            look()
+            return said[-1] if len(said) > before else None
+
+        return grows
+
+    return made
+
+
+def test_passes_are_told_as_they_begin(
+    reading: Callable[..., Callable[[str], str | None]],
+) -> None:
+    grows = reading()
+    assert grows("") is None
     # Half a line is none, and what is inside of a pass of a pass is not told.
     assert grows("-- Executing script file `x.ys' --\n\n1. Executing RTL") is None
-    assert grows("IL frontend.\n") == "Mapping: Yosys is at pass 1, RTLIL"
+    assert grows("IL frontend.\n") == "Mapping: reading the design (Yosys pass 1, RTLIL)"
     assert grows("4.40. Executing TECHMAP pass (map to technology primitives).\n") == (
-        "Mapping: Yosys is at pass 4.40, TECHMAP"
+        "Mapping: replacing operators by simpler cells (Yosys pass 4.40, TECHMAP)"
     )
     assert grows("\n4.40.12. Executing OPT_EXPR pass (perform const folding).\n") is None
     assert grows("4.41. Executing OPT pass\n5. Executing Verilog-2005 frontend: a.v\n") == (
-        "Mapping: Yosys is at pass 5, Verilog-2005"
+        "Mapping: reading Verilog (Yosys pass 5, Verilog-2005)"
     )
     assert grows("Parsed 3.5. Executing nothing.\n") is None
-    # Nothing comes behind that one, and whoever reads it is told so.
-    assert grows("6. Executing ABC pass (technology mapping using ABC).\n") == (
-        "Mapping: Yosys is at pass 6, ABC, the last one that it tells of"
+    # A pass that nobody has words for is told by its name.
+    assert grows("6. Executing NEWEST pass.\n") == "Mapping: Yosys pass 6, NEWEST"
+    assert grows("7. Executing OPT_LUT_INS pass (discard unused LUT inputs).\n") == (
+        "Mapping: simplifying LUTs (Yosys pass 7, OPT_LUT_INS)"
     )
+    assert grows("8. Executing JSON backend.\n") == (
+        "Mapping: writing the netlist (Yosys pass 8, JSON)"
+    )
+
+
+def test_a_pass_tells_of_its_modules_and_of_its_share(
+    reading: Callable[..., Callable[[str], str | None]],
+) -> None:
+    shares = list[float]()
+    grows = reading(advance=shares.append, shares={"OPT": 0.1, "ABC": 0.4, "JSON": 0.8}, modules=4)
+    grows("1. Executing OPT pass.\n")
+    grows("2. Executing OPT pass.\n")  # one more of the name: how far that is nobody knows
+    assert shares == [0.1]
+    grows("3. Executing ABC pass (technology mapping using ABC).\n")
+    words = "Mapping: mapping logic to LUTs (Yosys pass 3, ABC), module"
+    for number, share in ((1, 0.4), (2, 0.5), (3, 0.6), (4, 0.7)):
+        line = f"3.{2 * number}. Extracting gate netlist of module `\\m{number}' to `x'..\n"
+        assert grows(line) == f"{words} {number} of 4"
+        assert shares[-1] == pytest.approx(share)
+    grows("4. Executing JSON backend.\n")
+    assert shares[-1] == 0.8 and shares == sorted(shares)
+
+
+def test_modules_that_nobody_counted_are_told_without_a_share(
+    reading: Callable[..., Callable[[str], str | None]],
+) -> None:
+    shares = list[float]()
+    grows = reading(advance=shares.append)
+    said = grows("3. Executing ABC pass.\n3.2. Extracting gate netlist of module `\\m' to `x'..\n")
+    assert said == "Mapping: mapping logic to LUTs (Yosys pass 3, ABC), module 1" and shares == []
+
+
+def test_the_log_has_what_comes_behind_abc(tmp_path: Path) -> None:
+    """The standard output of the WebAssembly build is over when ABC has run."""
+    commands = ["design -reset", "read_verilog a.v", "synth -top a", "log the end", "stat"]
+    (tmp_path / "a.v").write_text("module a(input x, y, output z); assign z = x & y; endmodule\n")
+    text = run_yosys(commands, folder=tmp_path, name="mine")
+    assert text == (tmp_path / "mine.log").read_text()
+    behind = text.partition("Executing ABC pass")[2].partition("the end")[2]
+    assert "$_AND_" in behind
+    with pytest.raises(YosysError, match=r"ERROR: No such command: nonsense.*mine\.log"):
+        run_yosys([*commands, "nonsense"], folder=tmp_path, name="mine")
+
+
+def test_a_yosys_that_never_began_leaves_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "pinion.gateware.yosys.tool_command", lambda *_: ["sh", "-c", "echo no room; exit 3"]
+    )
+    with pytest.raises(YosysError, match="exit status 3, no error line"):
+        run_yosys(["log x"], folder=tmp_path, name="mine")
+    assert (tmp_path / "mine.log").read_text() == "no room\n"

@@ -30,12 +30,12 @@ FILES: list[tuple[Any, str, int, dict[str, Any]]] = [
         },
     ),
     (
-        *(RESOURCES, "synth.json", 2),
+        *(RESOURCES, "synth.json", 3),
         {
-            **{"dsp": int, "lut": int, "ff": int, "srl": int, "lutram": int, "max_levels": int},
+            **{"dsp": int, "lut": int, "ff": int, "srl": int, "lutram": int, "levels": int},
             **{"bram": Number, "dsp_use": dict, "capacity": dict, "share": dict, "by_kind": dict},
             "by_cluster": dict,
-            "longest_path": {"cells": dict, "start": str, "end": str},
+            **{"dies": int, "multipliers": (dict,), "dsp_note": str},
             "timing": {"table": str, "note": str, "ns": dict, "mhz": dict, "paths": (dict,)},
             **{"tool": str, "part": str, "note": str},
         },

@@ -457,15 +457,19 @@ def test_builds_side_by_side(made: Build, facts: dict[str, Any], tmp_path: Path)
         **{"by_kind": {}, "by_cluster": {}, "capacity": dict.fromkeys(("dsp", "lut"), 100)},
         "timing": {"mhz": {"typical": 123.4, "short": 1, "long": 1}, "paths": [], "table": "",
                    "note": "", "ns": {"typical": 1.0}},
-        **{"part": "a part", "note": "", "tool": "a tool"},
+        **{"part": "a part", "note": "", "tool": "a tool", "dies": 3, "dsp_note": "Why so many."},
     }  # fmt: skip
     counted["resources"]["capacity"] |= dict.fromkeys(("ff", "bram"), 100)
     own = {name: counted["resources"][name] for name in ("dsp", "lut", "ff", "bram")}
     counted["row"] = {**counted["row"], "counted": {**own, "levels": 9, "mhz": 123.4}}
     page = Page(build_page([build_data(made.folder, facts), counted]))
-    for name, value in (("DSP", "11"), ("LUT", "22"), ("FF", "33"), ("RAM", "4.5")):
+    for name, value in (("DSP", "11"), ("LUT as logic", "22"), ("FF", "33"), ("RAM", "4.5")):
         assert [f"{name}, counted by Yosys", "-", value] in page.rows
     assert ["MHz, estimated", "-", "123.4"] in page.rows
+    assert ["levels, critical path", "-", "9"] in page.rows
+    words = " ".join(page.words)
+    assert "Why so many." in words and "Of one of its 3 dies (SLRs)" in words
+    assert "11 of 100: 11.00 %" in words and "11 of 33: 33.33 %" in words
 
 
 def test_a_changed_file_makes_no_page(made: Build, tmp_path: Path) -> None:

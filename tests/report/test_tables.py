@@ -13,6 +13,7 @@ from pinion.report import (
     resource_tables,
     resource_totals,
 )
+from pinion.report.timing import timing_totals
 
 COUNTS: dict[str, Any] = {"dsp": 8, "lut": 1472, "ff": 577, "srl": 1, "lutram": 2, "bram": 0.5}
 
@@ -46,9 +47,10 @@ RESOURCES: dict[str, Any] = {
     **COUNTS,
     "dsp_use": {"products": 6, "tables": 2},
     "capacity": dict.fromkeys(COUNTS, 6840),
-    "share": dict.fromkeys(COUNTS, 1.25),
-    "max_levels": 18,
-    "longest_path": {"cells": {"CARRY4": 17}, "start": "dot2_0.unit.$auto$7", "end": ""},
+    "dies": 3,
+    "part": "a part",
+    "dsp_note": "Why.",
+    "levels": 4,
     "timing": TIMING,
     "tool": "Yosys",
     "by_kind": {"core": unit(1, 9000), "add": unit(2, 30), "dot2": unit(1, 472)},
@@ -69,20 +71,27 @@ def test_a_table_in_markdown() -> None:
 
 
 def test_resources_are_summed_up() -> None:
-    totals = dict(resource_totals(RESOURCES))
-    assert totals["DSP blocks"] == "8 (6 of products, 2 of tables): 1.25 % of 6,840"
-    assert totals["LUTs"] == "1,472 and 3 as memory: 1.25 % of 6,840"
-    assert totals["block RAMs"].startswith("0.5: ")  # type: ignore[attr-defined]
-    assert totals["longest path"] == "18 levels: 17 CARRY4"
-    assert totals["from, to"] == "dot2_0.unit, nowhere"
+    totals = resource_totals(RESOURCES)
+    assert totals.title == "Taken of a part" and totals.note == "Why."
+    assert totals.columns[1:] == ("number", "of the part", "of one of its 3 dies (SLRs)")
+    rows = {str(name).strip(): values for name, *values in totals.rows}
+    assert rows["DSP blocks"] == [8, "0.12 % of 6,840", "0.35 % of 2,280"]
+    assert (rows["of products"][0], rows["in sine and reciprocal units"][0]) == (6, 2)
+    assert rows["LUTs"] == [1475, "21.56 % of 6,840", "64.69 % of 2,280"]
+    assert (rows["as logic"][0], rows["as memory"][0]) == (1472, 3)
+    assert rows["block RAMs"][0] == 0.5
+    # Of a part of one die there is one share.
+    whole = resource_totals({**RESOURCES, "dies": 1})
+    assert whole.columns[1:] == ("number", "of the part")
+    assert all(len(row) == 3 for row in whole.rows)
 
 
 def test_estimated_delays_are_told_in_words() -> None:
-    totals = dict(resource_totals(RESOURCES))
+    totals = dict(timing_totals(TIMING))
     assert totals["clock, estimated"] == (
         "248 MHz (4.04 ns) with typical nets, 302 with short, 200 with long ones"
     )
-    assert totals["slowest, estimated"] == (
+    assert totals["critical path, estimated"] == (
         "from slot[1] of the core's control to a_sel[0] (enable) of unit dot2_0 in forward[1], "
         "forward[2] and 1 more: 4 levels (1 LUT3, 3 LUT6), 1.11 ns of logic and 2.93 ns of nets "
         "with up to 1,325 loads"
@@ -90,11 +99,13 @@ def test_estimated_delays_are_told_in_words() -> None:
     made = resource_tables(RESOURCES)[-1]
     assert made.note == "An estimate." and made.rows[0][2:] == [4.04, 1.11, 2.93, 3.31, 4, 1325, 52]
     port = {**PATH, "from": {**PATH["from"], "cell": "port"}, "cells": {}, "levels": 0}
-    words = dict(resource_totals({**RESOURCES, "timing": {**TIMING, "paths": [port]}}))
-    assert str(words["slowest, estimated"]).startswith("from a port to ")
-    assert "no logic" in str(words["slowest, estimated"])
-    none = dict(resource_totals({**RESOURCES, "timing": {**TIMING, "paths": []}}))
-    assert "slowest, estimated" not in none
+    words = dict(timing_totals({**TIMING, "paths": [port]}))
+    assert str(words["critical path, estimated"]).startswith("from a port to ")
+    assert "no logic" in str(words["critical path, estimated"])
+    one = dict(timing_totals({**TIMING, "paths": [{**PATH, "levels": 1}]}))
+    assert ": 1 level (" in str(one["critical path, estimated"])
+    none = dict(timing_totals({**TIMING, "paths": []}))
+    assert "critical path, estimated" not in none
 
 
 def test_units_come_before_what_is_none_the_largest_first() -> None:

@@ -65,12 +65,12 @@ def test_a_record_that_was_changed_by_hand_is_noticed(
     assert "docs/results.md is not what the records give" in said and "README.md" in said
 
 
-def test_a_slowest_path_that_was_changed_is_noticed(
+def test_a_critical_path_that_was_changed_is_noticed(
     kept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = kept / "cores.json"
     spoiled = json.loads(file.read_text())
-    spoiled["figures"]["measured"][0]["slowest_path"]["ns"] += 1.0
+    spoiled["figures"]["measured"][0]["critical_path"]["ns"] += 1.0
     file.write_text(json.dumps(spoiled))
     assert results.main(["--check"]) == 1
     assert "docs/timing.md is not what the records give" in capsys.readouterr().out
@@ -101,7 +101,7 @@ def test_a_page_without_its_place_is_refused(figures: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"README\.md has not exactly one"):
         first_page.with_headline("no marks", figures["cores"], figures["batches"])
     with pytest.raises(ValueError, match=r"docs/timing\.md has not exactly one"):
-        first_page.with_slowest("no marks", figures["cores"])
+        first_page.with_critical_paths("no marks", figures["cores"])
 
 
 def test_the_picture_misses_nobody_in_silence(figures: dict[str, Any]) -> None:

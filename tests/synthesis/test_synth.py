@@ -1,4 +1,4 @@
-"""Counts of Yosys on a small build, and the longest path on netlists made by hand."""
+"""Counts of Yosys on a small build, and how far it is meanwhile."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
+from pinion.boards.xilinx import load_board
 from pinion.flow.build import build
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import RESOURCES
-from pinion.synthesis.arrivals import LoopError
-from pinion.synthesis.delays import load_delays
-from pinion.synthesis.levels import LongestPath
-from pinion.synthesis.levels import longest_path as levels_of
-from pinion.synthesis.netlist import flatten
-from pinion.synthesis.synth import synth
+from pinion.synthesis.synth import SHARES, synth
 
 # A 32 x 32 product is four 27 x 18 blocks; the narrower ones of the sine unit fit one each.
 DSP_OF_PRODUCT = 4
@@ -30,8 +26,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def result(folder: Path) -> dict[str, Any]:
-    return synth(folder)
+def told() -> tuple[list[str], list[float]]:
+    """Steps, and shares of them, that `result` was told of."""
+    return [], []
+
+
+@pytest.fixture(scope="module")
+def result(folder: Path, told: tuple[list[str], list[float]]) -> dict[str, Any]:
+    steps, shares = told
+    return synth(folder, report=steps.append, advance=shares.append)
+
+
+def test_yosys_is_heard_to_its_end(
+    folder: Path, result: dict[str, Any], told: tuple[list[str], list[float]]
+) -> None:
+    steps, shares = told
+    first, *inside, last = steps
+    assert first == "Synthesising for UltraScale+" and last == "Estimating delays"
+    assert all(step.startswith(f"{first}: ") for step in inside)
+    assert shares == sorted(shares) and shares[0] > 0.0 and shares[-1] < 1.0
+    # Every pass whose share is known begins, and ABC is over all of the modules: else the estimate
+    # is of another script than this one.
+    log = (folder / "synth.log").read_text()
+    for name in SHARES:
+        assert re.search(rf"^[\d.]+\. Executing {name} (pass|backend)", log, re.MULTILINE), name
+    modules = len(re.findall(r"^module ", (folder / "core.il").read_text(), re.MULTILINE))
+    assert log.count("Extracting gate netlist of module") == modules > 3
 
 
 def test_dsp_blocks_are_those_of_the_manifests_multipliers(
@@ -79,11 +99,19 @@ def test_dsp_blocks_by_use(folder: Path, result: dict[str, Any]) -> None:
     m = Manifest.read(folder)
     products, tables = DSP_OF_PRODUCT * m.multipliers, m.table_multipliers
     assert result["dsp_use"] == {"products": products, "tables": tables}
+    numbers = {"products": 0, "tables": 0}
+    for row in result["multipliers"]:
+        numbers[row["use"]] += row["number"]
+    assert numbers == {"products": m.multipliers, "tables": m.table_multipliers}
+    assert f"take {products + tables} DSP blocks: {tables} in sine" in result["dsp_note"]
+    assert f"{m.multipliers} of 32 x 32 bits four each" in result["dsp_note"]
 
 
 def test_share_of_the_part(result: dict[str, Any]) -> None:
     assert result["part"] == "xcvu9p-flga2104-2L-e"
-    assert result["capacity"] == {"dsp": 6840, "lut": 1182240, "ff": 2364480, "bram": 2160}
+    board = load_board("vcu118")
+    assert result["part"] == board.part and result["capacity"] == board.device
+    assert result["dies"] == board.floorplan.slrs == 3
     assert result["share"]["dsp"] == pytest.approx(result["dsp"] / 68.40, abs=6e-4)
     luts = result["lut"] + result["srl"] + result["lutram"]
     assert result["share"]["lut"] == pytest.approx(luts / 11822.40, abs=6e-4)
@@ -93,8 +121,9 @@ def test_share_of_the_part(result: dict[str, Any]) -> None:
 def test_figures_are_plausible_and_complete(result: dict[str, Any]) -> None:
     assert 300 < result["lut"] < 5000 and 300 < result["ff"] < 5000
     assert 0 <= result["bram"] <= 2 and result["carry"] > 8
-    assert 5 <= result["max_levels"] <= 30
-    assert result["max_levels"] == sum(result["longest_path"]["cells"].values())
+    critical, *others = result["timing"]["paths"]
+    assert critical["ns"] == result["timing"]["ns"]["typical"] >= max(p["ns"] for p in others)
+    assert 5 <= result["levels"] == critical["levels"] == sum(critical["cells"].values()) <= 30
     assert result["tool"].startswith("Yosys") and "synth_xilinx -family xcup" in result["tool"]
     assert "no vendor tool" in result["note"]
 
@@ -109,71 +138,3 @@ def test_the_file_says_the_same_and_nothing_else_is_left(
 def test_a_folder_without_a_core_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"no manifest\.json"):
         synth(tmp_path)
-
-
-def cell(kind: str, inputs: dict[str, list[Any]], outputs: dict[str, list[Any]]) -> dict[str, Any]:
-    return {
-        "type": kind,
-        "parameters": {},
-        "port_directions": {p: "input" for p in inputs} | {p: "output" for p in outputs},
-        "connections": inputs | outputs,
-    }
-
-
-def lut(a: Any, o: int) -> dict[str, Any]:
-    return cell("LUT1", {"I0": [a]}, {"O": [o]})
-
-
-def module(ports: dict[str, list[int]], **cells: dict[str, Any]) -> dict[str, Any]:
-    return {"ports": {name: {"bits": bits} for name, bits in ports.items()}, "cells": cells}
-
-
-def longest_path(modules: dict[str, Any], top: str) -> LongestPath:
-    return levels_of(flatten(modules, top, load_delays("xcup")))
-
-
-def test_a_path_crosses_modules_and_ends_at_registers() -> None:
-    inner = module({"i": [2], "o": [4]}, a=lut(2, 3), b=lut(3, 4))
-    top = module(
-        {},
-        start=cell("FDRE", {"D": [20]}, {"Q": [10]}),
-        first=cell("inner", {"i": [10]}, {"o": [11]}),
-        invert=cell("INV", {"I": [11]}, {"O": [12]}),
-        second=cell("inner", {"i": [12]}, {"o": [13]}),
-        end=cell("FDRE", {"D": [13]}, {"Q": [14]}),
-        behind=lut(14, 20),
-    )
-    path = longest_path({"top": top, "inner": inner}, "top")
-    assert path.levels == 4 and path.cells == {"LUT1": 4}
-    assert (path.start, path.end) == ("first.a", "second.b")
-
-
-def test_memories_of_luts_count_from_address_to_output_alone() -> None:
-    def shift_register(address: list[Any]) -> dict[str, Any]:
-        return module(
-            {},
-            before=lut(1, 2),
-            srl=cell("SRL16E", {"D": [2], "A0": address}, {"Q": [3]}),
-            after=lut(3, 4),
-        )
-
-    assert longest_path({"top": shift_register(["1"])}, "top").levels == 1
-    assert longest_path({"top": shift_register([2])}, "top").levels == 3
-
-
-@pytest.mark.parametrize(("stage", "levels"), [("0", 3), ("1", 1)])
-def test_a_dsp_block_is_logic_unless_it_has_registers(stage: str, levels: int) -> None:
-    dsp = cell("DSP48E2", {"A": [2], "B": ["0"]}, {"P": [3]})
-    dsp["parameters"] = {"AREG": "0", "MREG": f"0000{stage}"}
-    top = module({}, before=lut(1, 2), dsp=dsp, after=lut(3, 4))
-    assert longest_path({"top": top}, "top").levels == levels
-
-
-def test_a_loop_is_an_error_with_a_name() -> None:
-    top = module({}, one=lut(1, 2), two=lut(2, 1))
-    with pytest.raises(LoopError, match=r"loop through or before (one|two)"):
-        longest_path({"top": top}, "top")
-
-
-def test_a_design_without_logic_has_no_levels() -> None:
-    assert longest_path({"top": module({})}, "top").levels == 0

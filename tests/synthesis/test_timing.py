@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pinion.synthesis.arrivals import LoopError
 from pinion.synthesis.delays import DelayError, DelayTable, load_delays
 from pinion.synthesis.netlist import flatten
 from pinion.synthesis.roles import place_of, regions_of
@@ -228,3 +229,47 @@ def test_tables_are_in_order(family: str) -> None:
     assert table.scale["short"] < table.scale["typical"] == 1.0 < table.scale["long"]
     slow: DelayTable = replace(table, nets=2 * table.nets)
     assert slow.net(table.loads) == pytest.approx(2 * table.net(table.loads))
+
+
+def test_a_path_crosses_modules_and_ends_at_registers() -> None:
+    inner = module({"i": [2]}, {"o": [4]}, a=lut(3, 2), b=lut(4, 3))
+    top = module(
+        start=ff(20, 10),
+        first=cell("inner", {"i": [10]}, {"o": [11]}),
+        invert=cell("INV", {"I": [11]}, {"O": [12]}),
+        second=cell("inner", {"i": [12]}, {"o": [13]}),
+        end=ff(13, 14),
+        behind=lut(20, 14),
+    )
+    path = worst({"top": top, "inner": inner})
+    assert path["levels"] == 4 and path["cells"] == {"LUT1": 4}
+    assert (path["from"]["cell"], path["to"]["cell"]) == ("FDRE", "FDRE")
+
+
+@pytest.mark.parametrize(("address", "levels"), [("1", 1), (11, 3)])
+def test_memories_of_luts_are_logic_from_address_to_output_alone(
+    address: int | str, levels: int
+) -> None:
+    srl = cell("SRL16E", {"A0": [address], "CLK": [1], "D": [11]}, {"Q": [12]})
+    top = module(start=ff("0", 10), before=lut(11, 10), srl=srl, after=lut(13, 12), end=ff(13, 14))
+    assert worst({"top": top})["levels"] == levels
+
+
+@pytest.mark.parametrize(("stage", "levels"), [("0", 3), ("1", 1)])
+def test_a_dsp_block_is_logic_unless_it_has_registers(stage: str, levels: int) -> None:
+    block = cell("DSP48E2", {"A": [11], "B": ["0"]}, {"P": [12]}, AREG="0", MREG=f"0000{stage}")
+    logic = {"before": lut(11, 10), "after": lut(13, 12)}
+    top = module(start=ff("0", 10), dsp=block, end=ff(13, 14), **logic)
+    assert worst({"top": top})["levels"] == levels
+
+
+def test_a_loop_is_an_error_with_a_name() -> None:
+    top = module(one=lut(2, 1), two=lut(1, 2))
+    with pytest.raises(LoopError, match=r"loop through or before (one|two)"):
+        worst({"top": top})
+
+
+def test_a_design_without_registers_has_no_path() -> None:
+    table = load_delays("xcup")
+    result = estimate_timing(flatten({"top": module()}, "top", table), table, regions={})
+    assert result["paths"] == [] and result["ns"]["typical"] == 0.0 == result["mhz"]["typical"]

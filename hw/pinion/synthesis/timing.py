@@ -1,4 +1,4 @@
-"""An estimate of a netlist's longest paths in nanoseconds. Nothing is placed or routed for it.
+"""An estimate of a netlist's slowest paths in nanoseconds. Nothing is placed or routed for it.
 
 Static timing analysis of a mapped netlist: every register, memory and clocked block starts and ends
 paths, cells and nets in between take what a delay table says (:mod:`pinion.synthesis.delays`), a
@@ -210,7 +210,7 @@ class Graph:
 
 
 class Timing:
-    """Longest paths of a design with nets of one length.
+    """Slowest paths of a design with nets of one length.
 
     Parameters
     ----------
@@ -348,7 +348,8 @@ def estimate_timing(
     -------
     ``table`` (its title), ``sources``, ``note``; ``ns`` and ``mhz`` of the slowest path by case of
     the nets (`SCALES`); ``registers_in_blocks``: flip-flops that count as a DSP block's own;
-    ``paths``: with typical nets the slowest of each class of paths, the slowest class first, as
+    ``paths``: with typical nets the slowest of each class of paths, the slowest class first, so
+    that the first is the critical path, as
     ``ns, logic_ns, nets_ns, levels, cells`` (levels by type), ``loads`` (the most of its nets),
     ``endpoints`` (of the class), ``from`` and ``to`` (see :class:`pinion.synthesis.roles.Place`),
     and ``short_ns``, the same path with short nets.

@@ -81,8 +81,8 @@ def explore(
     ``ii, formats, multipliers, table_multipliers, adders, registers, schedule_cycles,
     latency_cycles, clock_mhz`` (assumed), ``results_per_second`` (at that clock);
     ``dsp`` with ``dsp_source`` (``synth`` or ``estimate``), ``lut, memory_lut`` (LUTs as memory),
-    ``ff, max_levels``; ``mhz_estimated`` with typical nets and ``slowest_path``, as in the
-    ``timing`` of :func:`pinion.synthesis.synth.synth`;
+    ``ff``; ``mhz_estimated`` with typical nets and the ``critical_path`` that it is of, as in the
+    ``timing`` of :func:`pinion.synthesis.synth.synth`, with its ``levels``;
     ``error_max, error_median`` of the worst block of results, ``error_block``, ``rel_err_max,
     rel_err_median`` by block, ``flagged``, ``samples``, ``seed``; ``mismatches``, ``verified``;
     ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a sentence where a
@@ -181,8 +181,8 @@ def _row(
 _FIGURES = (
     *("ii", "formats", "multipliers", "table_multipliers", "adders", "registers"),
     *("schedule_cycles", "latency_cycles", "clock_mhz", "results_per_second"),
-    *("dsp", "dsp_source", "dsp_estimate", "lut", "memory_lut", "ff", "max_levels"),
-    *("mhz_estimated", "slowest_path"),
+    *("dsp", "dsp_source", "dsp_estimate", "lut", "memory_lut", "ff", "levels"),
+    *("mhz_estimated", "critical_path"),
     *("error_max", "error_median", "error_block", "rel_err_max", "rel_err_median", "flagged"),
     *("mismatches", "verified"),
 )
@@ -382,11 +382,11 @@ def _build(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
 def _synth(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
     counted = synth(folder)
     timing = counted["timing"]
-    return {key: counted[key] for key in ("dsp", "lut", "ff", "bram", "max_levels", "tool")} | {
+    return {key: counted[key] for key in ("dsp", "lut", "ff", "bram", "levels", "tool")} | {
         "dsp_source": "synth",
         "memory_lut": counted["srl"] + counted["lutram"],
         "mhz_estimated": timing["mhz"]["typical"],
-        "slowest_path": timing["paths"][0] if timing["paths"] else None,
+        "critical_path": timing["paths"][0] if timing["paths"] else None,
     }
 
 

@@ -176,7 +176,7 @@ class Synthesis:
     part, tool : for what, by what.
     dsp, lut, ff, bram : DSP blocks, LUTs, flip-flops, block RAMs of 36 Kb.
     lutram, srl : LUTs that are memory, not in ``lut``.
-    max_levels : longest path in cells.
+    levels : cells on the critical path, the slowest by the estimate.
     timing : the estimate (:func:`pinion.synthesis.timing.estimate_timing`).
     figures : all of :func:`pinion.synthesis.synth.synth`.
     """
@@ -189,7 +189,7 @@ class Synthesis:
     bram: float
     lutram: int
     srl: int
-    max_levels: int
+    levels: int
     timing: Mapping[str, Any] = field(repr=False)
     figures: Mapping[str, Any] = field(repr=False)
 
@@ -201,7 +201,7 @@ class Synthesis:
         return cls(**{name: kept[name] for name in names}, figures=kept)
 
     def _repr_html_(self) -> str:
-        names = ("dsp", "lut", "lutram", "srl", "ff", "bram", "max_levels")
+        names = ("dsp", "lut", "lutram", "srl", "ff", "bram", "levels")
         rows = [(name, short(getattr(self, name))) for name in names]
         return html_table(f"Of a {self.part}", rows, note=str(self.figures["note"]))
 

@@ -72,7 +72,7 @@ def write_report(
     found: list[Any] = []
     for folder in map(Path, folders):
         if synth and builds.resources_of(folder, Manifest.read(folder)) is None:
-            import_module("pinion.synthesis.synth").synth(folder, report=report)
+            import_module("pinion.synthesis.synth").synth(folder, report=report, advance=advance)
         report(f"Running {folder.name} on states")
         number = facts.STATES if states is None else states
         build = flow.Build.read(folder)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pinion.report.comparison import (
     compared_table,
+    critical_table,
     measured_table,
     published_table,
-    slowest_table,
 )
 
 from .options import load_robot
@@ -134,7 +134,7 @@ def measured(
 
 _MEASURED = (
     *("multipliers", "schedule_cycles", "latency_cycles", "registers"),
-    *("dsp", "dsp_source", "lut", "memory_lut", "ff", "mhz_estimated", "slowest_path"),
+    *("dsp", "dsp_source", "lut", "memory_lut", "ff", "mhz_estimated", "critical_path"),
     *("rel_err_max", "rel_err_median", "error_max", "error_median", "flagged", "samples"),
     *("mismatches", "verified", "failure", "folder"),
 )
@@ -144,7 +144,7 @@ def show_comparison(data: Mapping[str, Any]) -> None:
     """The four tables, each with what its figures are worth."""
     show(published_table(data["published"]))
     show(measured_table(data["measured"], samples=SAMPLES))
-    show(slowest_table(data["measured"]))
+    show(critical_table(data["measured"]))
     for row in data["measured"]:
         sentence = row["failure"]
         if row["verified"] is False:

@@ -217,7 +217,8 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ("operations", ops),
         (
             "multipliers",
-            f"{manifest.multipliers} (and {manifest.table_multipliers} in table units)",
+            f"{manifest.multipliers} (and {manifest.table_multipliers} in sine and reciprocal "
+            "units)",
         ),
         ("adders", manifest.adders),
         ("units", units),

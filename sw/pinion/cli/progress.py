@@ -14,15 +14,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from threading import Event, Lock, Thread
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
 from rich.progress import TimeElapsedColumn as Elapsed
+from rich.text import Text
 
 EVERY = 10.0
 """Seconds between lines in a pipe, and for which a job stays silent there."""
@@ -41,6 +42,9 @@ _QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 @dataclass(frozen=True)
 class Steps:
     """Takes the steps of a job; called with a line where one begins.
+
+    A line that is the step's own, a colon and more begins none: it says where in the step the work
+    is.
 
     Members
     -------
@@ -70,7 +74,7 @@ class Work:
         self._whole = whole
         self._started = clock()
         # In one piece, since one thread writes it and another reads it.
-        self._now: tuple[str, float, float | None] = ("Starting", self._started, None)
+        self._now = _Now("Starting", self._started)
 
     @property
     def seconds(self) -> float:
@@ -80,33 +84,60 @@ class Work:
     @property
     def share(self) -> float | None:
         """Of the step that is done, None where nobody knows."""
-        return self._now[2]
+        return self._now.share
 
     def begin(self, text: str) -> None:
-        """A step begins."""
-        self._now = (text, self._clock(), None)
+        """A step begins, or the same one is elsewhere: see `Steps`."""
+        before = self._now
+        if text.startswith(f"{before.text.partition(': ')[0]}: "):
+            self._now = replace(before, text=text)
+        else:
+            self._now = _Now(text, self._clock())
 
     def advance(self, share: float, text: str | None = None) -> None:
         """So much of the step is done; perhaps it is called something else by now."""
-        before, began, _ = self._now
-        self._now = (before if text is None else text, began, min(1.0, max(0.0, share)))
+        before = self._now
+        self._now = _Now(
+            before.text if text is None else text,
+            before.began,
+            min(1.0, max(0.0, share)),
+            self._clock(),
+        )
 
     def left(self) -> float | None:
-        """An estimate of the seconds that the step still takes, as fast as it went until now."""
-        _, began, share = self._now
-        taken = self._clock() - began
-        if share is None or not LEAST_SHARE <= share < 1.0 or taken < LEAST_SECONDS:
+        """An estimate of the seconds that the step still takes, as fast as it went until now.
+
+        None where too little is known for one, and where the time is over that it gave.
+        """
+        now = self._now
+        taken = now.told - now.began
+        if now.share is None or not LEAST_SHARE <= now.share < 1.0 or taken < LEAST_SECONDS:
             return None
-        return taken * (1.0 - share) / share
+        left = taken / now.share - (self._clock() - now.began)
+        return left if left > 0.0 else None
 
     def words(self) -> str:
-        """The step, percent, and the time left as an estimate."""
-        text, _, share = self._now
-        percent = "" if share is None else f": {share:.0%}"
+        """The step, percent, and the time left as an estimate, or the time that the step took."""
+        now = self._now
+        said = now.text if now.share is None else f"{now.text}: {now.share:.0%}"
         left = self.left()
-        if left is None:
-            return f"{text}{percent}"
-        return f"{text}{percent}, {about(left)} left{'' if self._whole else ' in this step'}"
+        if left is not None:
+            return f"{said}, {about(left)} left{'' if self._whole else ' in this step'}"
+        taken = self._clock() - now.began
+        # Of the first step the time of the work says as much.
+        if taken < EVERY or now.began - self._started < 1.0:
+            return said
+        return f"{said}, for {taken:.0f} s"
+
+
+@dataclass(frozen=True)
+class _Now:
+    """A step under way: since when, the share that is done, and when that was told."""
+
+    text: str
+    began: float
+    share: float | None = None
+    told: float = 0.0
 
 
 def about(seconds: float) -> str:
@@ -205,10 +236,21 @@ def _nothing() -> None:
     """For work that nobody watches."""
 
 
+class _Words(ProgressColumn):
+    """What work says of itself whenever it is drawn, since times change without an event."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self._work = work
+
+    def render(self, task: Task) -> Text:
+        """As it stands: a step may hold a file's name, so that nothing in it is markup."""
+        return Text(self._work.words())
+
+
 @contextmanager
 def _terminal(work: Work, bar: bool) -> Iterator[Callable[[], None]]:
-    # Without markup: a step may hold a file's name.
-    columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
+    columns: list[Any] = [SpinnerColumn(), _Words(work)]
     columns += [BarColumn()] * bar
     with Progress(
         *columns,
@@ -216,10 +258,10 @@ def _terminal(work: Work, bar: bool) -> Iterator[Callable[[], None]]:
         console=Console(stderr=True, highlight=False, emoji=False),
         transient=True,
     ) as progress:
-        task = progress.add_task(work.words(), total=1.0 if bar else None)
+        task = progress.add_task("", total=1.0 if bar else None)
 
         def changed() -> None:
-            progress.update(task, description=work.words(), completed=work.share or 0.0)
+            progress.update(task, completed=work.share or 0.0)
 
         yield changed
 

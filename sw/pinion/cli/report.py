@@ -104,4 +104,4 @@ def count_missing(rows: Sequence[Mapping[str, Any]]) -> None:
     with steps() as progress:
         for row in rows:
             if row["counted"] is None:
-                synth(Path(row["folder"]), report=progress)
+                synth(Path(row["folder"]), report=progress, advance=progress.advance)

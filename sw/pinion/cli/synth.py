@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pinion.report import resource_tables, resource_totals
-from pinion.report.timing import timing_blocks
+from pinion.report.timing import timing_blocks, timing_totals
 
 from .options import Folder, Json
 from .terminal import out, pairs, put_json, say, show, steps
@@ -18,14 +20,16 @@ def command(folder: Folder, *, json: Json = False) -> None:
     from pinion.synthesis.synth import synth
 
     with steps() as report:
-        result = synth(folder, report=report)
+        result = synth(folder, report=report, advance=report.advance)
     if json:
         put_json(result)
         return
-    title = f"Of a {result['part']}"
+    totals = resource_totals(result)
     if Manifest.read(folder).target == "sim":
-        title += ", the VCU118's part; the build is for no board"
-    out().print(pairs(resource_totals(result), title=title))
+        totals = replace(totals, title=f"{totals.title}, the VCU118's part; built for no board")
+    show(totals)
+    timing = [*timing_totals(result["timing"]), ("counted by", result["tool"])]
+    out().print(pairs(timing))
     *counts, paths = resource_tables(result)
     for made in counts:
         show(made)

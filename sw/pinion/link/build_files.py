@@ -183,14 +183,14 @@ SCHEDULE = BuildFile(
 
 RESOURCES = BuildFile(
     name="synth.json",
-    version=2,
+    version=3,
     fields={
-        **dict.fromkeys(("dsp", "lut", "ff", "srl", "lutram", "max_levels"), int),
+        **dict.fromkeys(("dsp", "lut", "ff", "srl", "lutram", "levels", "dies"), int),
         "bram": Number,
         **dict.fromkeys(("dsp_use", "capacity", "share", "by_kind", "by_cluster"), dict),
-        "longest_path": {"cells": dict, "start": str, "end": str},
+        "multipliers": (dict,),
         "timing": {"table": str, "note": str, "ns": dict, "mhz": dict, "paths": (dict,)},
-        **dict.fromkeys(("tool", "part", "note"), str),
+        **dict.fromkeys(("tool", "part", "note", "dsp_note"), str),
     },
     remedy="run `pinion synth` on the build again",
 )

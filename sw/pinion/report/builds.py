@@ -15,11 +15,11 @@ from .table import Table, cell
 
 _COUNTED = {
     "dsp": "DSP, counted by Yosys",
-    "lut": "LUT, counted by Yosys",
+    "lut": "LUT as logic, counted by Yosys",
     "ff": "FF, counted by Yosys",
     "bram": "RAM, counted by Yosys",
-    "levels": "levels, longest path",
     "mhz": "MHz, estimated",
+    "levels": "levels, critical path",
 }
 _HEADS = {
     "robot": "robot",
@@ -54,8 +54,8 @@ def build_figures(folder: Path) -> dict[str, Any]:
     -------
     ``folder`` and a value for each column, None where there is none. ``netlist`` is text: how many
     of how many requests came back wrong. ``counted`` is what ``pinion synth`` kept in the folder,
-    None where it never ran: ``dsp, lut, ff, bram``, ``levels`` of the longest path and ``mhz``, the
-    estimated clock with typical nets.
+    None where it never ran: ``dsp, lut, ff, bram``, ``mhz``, the estimated clock with typical nets,
+    and ``levels`` of the critical path, which that clock is of.
 
     Raises
     ------
@@ -78,8 +78,8 @@ def build_figures(folder: Path) -> dict[str, Any]:
     counts = resources_of(folder, manifest)
     if counts is not None:
         own = {name: counts[name] for name in ("dsp", "lut", "ff", "bram")}
-        timing = counts["timing"]["mhz"]["typical"]
-        row["counted"] = {**own, "levels": counts["max_levels"], "mhz": timing}
+        mhz = counts["timing"]["mhz"]["typical"]
+        row["counted"] = {**own, "mhz": mhz, "levels": counts["levels"]}
     board = folder / manifest.target
     found = BOARD_REPORT.find(board)
     if found is None or found["build"] != f"{manifest.hash:016x}":

@@ -87,21 +87,21 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
     )
 
 
-def slowest_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The slowest path of each core in words, an estimate; rows as of `measured_table`."""
+def critical_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The critical path of each core in words, an estimate; rows as of `measured_table`."""
     return Table(
-        columns=("function", "robot", "formats", "for", "ns", "slowest path, estimated"),
+        columns=("function", "robot", "formats", "for", "ns", "critical path, estimated"),
         rows=[
             (
                 row["function"],
                 row["robot"],
                 row["formats"],
                 row["objective"],
-                f"{row['slowest_path']['ns']:.2f}",
-                path_in_words(row["slowest_path"]),
+                f"{row['critical_path']['ns']:.2f}",
+                path_in_words(row["critical_path"]),
             )
             for row in rows
-            if row["slowest_path"] is not None
+            if row["critical_path"] is not None
         ],
         title="Where the clock is lost",
         left=6,

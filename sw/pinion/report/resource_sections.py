@@ -35,8 +35,9 @@ def resources_section(one: Data, k: int) -> str:
         counts["lut"] += found["srl"] + found["lutram"]
         fitting = {n: p for n, p in parts.items() if set(_BARS) <= set(p["capacity"])}
         if not fitting:
-            fitting = {found["part"]: {"part": found["part"], "capacity": found["capacity"]}}
+            fitting = {found["part"]: {k: found[k] for k in ("part", "capacity", "dies")}}
         made += _parts(fitting, counts, target, f"r{k}")
+        made += element("p", {}, text(found["dsp_note"])) if found["dsp_note"] else ""
         made += note(found["note"])
         tables = "".join(
             html_table(t) for t in resource_tables({**found, "timing": _NO_PATHS})[:-1]
@@ -79,18 +80,25 @@ def _parts(parts: Data, counts: Data, target: str, place: str) -> str:
     made = element("label", {"for": place}, "Against the part ")
     made += element("select", {"id": place, "class": "parts"}, options)
     for name, part in parts.items():
-        used = [
-            (
-                *(_WORDS[key], counts[key], part["capacity"][key]),
-                f"{counts[key]:,} of {part['capacity'][key]:,}: "
-                f"{100 * counts[key] / part['capacity'][key]:.2f} %",
-            )
-            for key in _BARS
-        ]
         kind = "part" if name == chosen else "part other"
-        drawn = bars(used, f"Of {part['part']}")
+        dies = part["dies"]
+        drawn = _taken(counts, part["capacity"], f"Of {part['part']}")
+        if dies > 1:
+            one = {key: size // dies for key, size in part["capacity"].items()}
+            drawn += _taken(counts, one, f"Of one of its {dies} dies (SLRs)")
         made += element("div", {"class": kind, "data-part": name, "data-of": place}, drawn)
     return made
+
+
+def _taken(counts: Data, capacity: Data, title: str) -> str:
+    used = [
+        (
+            *(_WORDS[key], counts[key], capacity[key]),
+            f"{counts[key]:,} of {capacity[key]:,}: {100 * counts[key] / capacity[key]:.2f} %",
+        )
+        for key in _BARS
+    ]
+    return bars(used, title)
 
 
 def timing_section(one: Data, k: int) -> str:

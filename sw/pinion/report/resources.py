@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .table import Table
-from .timing import timing_table, timing_totals
+from .timing import timing_table
 
 _RESOURCES = {"dsp": "DSP blocks", "lut": "LUTs", "ff": "flip-flops", "bram": "block RAMs"}
 
@@ -22,25 +22,34 @@ _ROWS = {
 }
 
 
-def resource_totals(result: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """Totals with their share of the part, and the longest paths, as names and values."""
-    rows: list[tuple[str, object]] = []
+def resource_totals(result: Mapping[str, Any]) -> Table:
+    """Totals, of the whole part and of one of its dies where it has several."""
+    rows: list[Sequence[object]] = []
     for name, words in _RESOURCES.items():
-        text = f"{result[name]:,}"
+        number, capacity = result[name], result["capacity"][name]
+        if name == "lut":
+            number += result["srl"] + result["lutram"]
+        one = capacity // result["dies"]
+        rows.append((words, number, _share(number, capacity), _share(number, one)))
         if name == "dsp":
             use = result["dsp_use"]
-            text += f" ({use['products']} of products, {use['tables']} of tables)"
+            rows.append(("  of products", use["products"], "", ""))
+            rows.append(("  in sine and reciprocal units", use["tables"], "", ""))
         elif name == "lut":
-            text += f" and {result['srl'] + result['lutram']:,} as memory"
-        size = f"{result['capacity'][name]:,}"
-        rows.append((words, f"{text}: {result['share'][name]:.2f} % of {size}"))
-    path = result["longest_path"]
-    made_of = ", ".join(f"{number} {kind}" for kind, number in path["cells"].items())
-    rows.append(("longest path", f"{result['max_levels']} levels: {made_of or 'no logic'}"))
-    rows.append(("from, to", f"{_place(path['start'])}, {_place(path['end'])}"))
-    rows += timing_totals(result["timing"])
-    rows.append(("counted by", result["tool"]))
-    return rows
+            rows.append(("  as logic", result["lut"], "", ""))
+            rows.append(("  as memory", result["srl"] + result["lutram"], "", ""))
+    columns = ("", "number", "of the part", f"of one of its {result['dies']} dies (SLRs)")
+    taken = 4 if result["dies"] > 1 else 3
+    return Table(
+        columns=columns[:taken],
+        rows=[row[:taken] for row in rows],
+        title=f"Taken of {result['part']}",
+        note=result["dsp_note"],
+    )
+
+
+def _share(number: float, size: int) -> str:
+    return f"{100 * number / size:.2f} % of {size:,}"
 
 
 def resource_tables(result: Mapping[str, Any]) -> list[Table]:
@@ -84,8 +93,3 @@ def _by_cluster(rows: Mapping[str, Any]) -> Table:
             for name, row in rows.items()
         ],
     )
-
-
-def _place(cell: str) -> str:
-    """Where a cell is, without the tool's own name of it."""
-    return cell.partition(".$")[0] or "nowhere"

@@ -30,7 +30,7 @@ SWEEP = BuildFile(
 # Columns of the CSV behind the axes; what has several figures (by block) is in the JSON alone.
 _COLUMNS = (
     *("multipliers", "table_multipliers", "adders", "registers", "dsp", "dsp_source", "lut"),
-    *("memory_lut", "ff", "max_levels", "mhz_estimated"),
+    *("memory_lut", "ff", "levels", "mhz_estimated"),
     *("schedule_cycles", "latency_cycles", "clock_mhz_assumed"),
     *("results_per_second", "error_median", "error_max", "error_block", "flagged", "samples"),
     *(

@@ -19,7 +19,7 @@ _REGIONS = 2
 
 
 def timing_totals(timing: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """The clock and the worst path, as names and values."""
+    """The clock and the critical path, which bounds it, as names and values."""
     ns, mhz = timing["ns"], timing["mhz"]
     rows: list[tuple[str, object]] = [
         (
@@ -30,12 +30,12 @@ def timing_totals(timing: Mapping[str, Any]) -> list[tuple[str, object]]:
     ]
     if timing["paths"]:
         path = timing["paths"][0]
-        rows.append(("slowest, estimated", f"{path_in_words(path)}: {_delays(path)}"))
+        rows.append(("critical path, estimated", f"{path_in_words(path)}: {_delays(path)}"))
     return rows
 
 
 def timing_table(timing: Mapping[str, Any]) -> Table:
-    """The slowest path of each class."""
+    """The slowest path of each class, the critical path first."""
     return Table(
         columns=(
             *("estimated path, from", "to", "ns", "of logic", "of nets", "short nets", "levels"),
@@ -50,23 +50,27 @@ def timing_table(timing: Mapping[str, Any]) -> Table:
             ]
             for path in timing["paths"]
         ],
-        title=f"Slowest path of each class, {timing['table']}, typical nets",
+        title=_title(timing),
         note=timing["note"],
     )
 
 
 def timing_blocks(timing: Mapping[str, Any]) -> str:
     """The same paths a few short lines each, for what is too narrow for the table."""
-    lines = [f"Slowest path of each class, {timing['table']}, typical nets:"]
+    lines = [f"{_title(timing)}:"]
     for path in timing["paths"]:
         alike = "" if path["endpoints"] == 1 else f"; {path['endpoints']} paths alike"
         lines += [
             f"{path['ns']:.2f} ns: {path['logic_ns']:.2f} of logic, {path['nets_ns']:.2f} of nets, "
-            f"{path['levels']} levels{alike}",
+            f"{_levels(path)}{alike}",
             f"    from {place_in_words(path['from'])}",
             f"    to {place_in_words(path['to'])}",
         ]
     return "\n".join([*lines, timing["note"]])
+
+
+def _title(timing: Mapping[str, Any]) -> str:
+    return f"Slowest path of each class, the critical path first ({timing['table']}, typical nets)"
 
 
 def path_in_words(path: Mapping[str, Any]) -> str:
@@ -91,9 +95,13 @@ def place_in_words(place: Mapping[str, Any]) -> str:
     return f"{what} of {_PARTS.get(inside, inside)}"
 
 
+def _levels(path: Mapping[str, Any]) -> str:
+    return f"{path['levels']} level{'' if path['levels'] == 1 else 's'}"
+
+
 def _delays(path: Mapping[str, Any]) -> str:
     made_of = ", ".join(f"{number} {kind}" for kind, number in path["cells"].items())
     return (
-        f"{path['levels']} levels ({made_of or 'no logic'}), {path['logic_ns']:.2f} ns of logic "
+        f"{_levels(path)} ({made_of or 'no logic'}), {path['logic_ns']:.2f} ns of logic "
         f"and {path['nets_ns']:.2f} ns of nets with up to {path['loads']:,} loads"
     )

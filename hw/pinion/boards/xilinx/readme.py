@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pinion.link import Manifest
 from pinion.robot.escaping import markdown
+from pinion.synthesis.estimate import Multipliers, in_words
 
 from .board import Board
 from .clocking import Mmcm
@@ -24,8 +26,10 @@ _TEXT = "readme.md"
 """The text, beside this file, with places for what depends on board and build."""
 
 
-def readme(board: Board, manifest: Manifest, core_clock: Mmcm | None, *, dsp: int) -> str:
-    """The README of a board's folder; ``dsp`` is an estimate of the core's DSP blocks."""
+def readme(
+    board: Board, manifest: Manifest, core_clock: Mmcm | None, *, multipliers: Sequence[Multipliers]
+) -> str:
+    """The README of a board's folder; ``multipliers`` are the core's."""
     core_mhz = board.link.clock_mhz if core_clock is None else core_clock.mhz
     rate = core_mhz * 1e6 / manifest.ii
     die = board.die()
@@ -73,7 +77,8 @@ def readme(board: Board, manifest: Manifest, core_clock: Mmcm | None, *, dsp: in
         gbytes_out=manifest.words_out * 4 * rate / 1e9,
         multipliers=manifest.multipliers,
         tables=manifest.table_multipliers,
-        dsp=dsp,
+        dsp=sum(row.number * row.blocks for row in multipliers),
+        why=in_words(multipliers),
         die_dsp=die["dsp"],
         die_lut=die["lut"],
         die_ff=die["ff"],

@@ -15,7 +15,7 @@ from pinion.gateware.verilog import mark_registers
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import Manifest, ManifestError
 from pinion.robot.escaping import comment
-from pinion.synthesis.estimate import estimate_dsp
+from pinion.synthesis.estimate import multipliers_of
 from pinion.synthesis.synth import TOP as CORE
 
 from .board import Board, BoardError
@@ -89,7 +89,7 @@ def write_board(
     )
     texts = {
         **_scripts(board, manifest, clock, core, synchronisers),
-        README: readme(board, manifest, clock, dsp=estimate_dsp(core, top=CORE)),
+        README: readme(board, manifest, clock, multipliers=multipliers_of(core, top=CORE)),
     }
     for name, text in texts.items():
         (target / name).write_text(text)

@@ -96,6 +96,6 @@ def _budget_rows(build: Build) -> Iterator[tuple[str, ...]]:
 def _resources(m: Manifest) -> str:
     units = ", ".join(f"{count} {kind}" for kind, count in m.units.items())
     return (
-        f"{m.multipliers} multipliers ({m.table_multipliers} more inside tables), {m.adders} "
-        f"adders, {m.registers} words of storage; units: {units}"
+        f"{m.multipliers} multipliers (and {m.table_multipliers} in sine and reciprocal "
+        f"units), {m.adders} adders, {m.registers} words of storage; units: {units}"
     )
