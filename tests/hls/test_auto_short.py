@@ -52,7 +52,9 @@ def test_a_plan_of_18_bits_builds_the_same_core_again(folder: Path, tmp_path: Pa
 def test_an_error_out_of_reach_says_what_is_in_reach(tmp_path: Path) -> None:
     with pytest.raises(PrecisionError) as caught:
         build("two_link", "aba", tmp_path / "fine", ii=4, formats="auto18", max_error=1e-7)
-    match = re.search(r"words of 18 bits: it is (\S+)\. Ask for max_error=(\S+) ", str(caught.value))
+    match = re.search(
+        r"words of 18 bits: it is (\S+)\. Ask for max_error=(\S+) ", str(caught.value)
+    )
     assert match, caught.value
     assert not (tmp_path / "fine").exists()
     build("two_link", "aba", tmp_path / "ok", ii=4, formats="auto18", max_error=float(match[2]))
