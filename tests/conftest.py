@@ -47,7 +47,7 @@ def pytest_xdist_setupnodes() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker that nobody listens to any more has ended: xdist would warn that it cannot say so."""
+    """A worker that nobody listens to ends here: xdist would warn that it cannot say so."""
     if not hasattr(session.config, "workerinput"):
         return
     (channel,) = (
