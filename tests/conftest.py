@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Property tests draw the same examples on every run and every machine, and have all the time they
@@ -33,3 +34,34 @@ def pytest_configure() -> None:
     os.environ.pop("COLUMNS", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """A run in several processes that is killed ends as by Ctrl-C: it takes its workers along."""
+
+    def interrupt(*_: object) -> None:
+        # Another one, as from `timeout`, would break the end off.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker that nobody listens to ends here: xdist would warn that it cannot say so."""
+    if not hasattr(session.config, "workerinput"):
+        return
+    (channel,) = (
+        plugin.channel
+        for plugin in session.config.pluginmanager.get_plugins()
+        if hasattr(plugin, "channel")
+    )
+    try:
+        channel.waitclose(timeout=0)
+    except channel.TimeoutError:
+        return
+    except EOFError:  # what is at the other end was killed
+        pass
+    os._exit(pytest.ExitCode.INTERRUPTED)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.campaign import CampaignError, Plan, Record, Store, Tally, read_results
+from pinion.campaign import CampaignError, Plan, Record, Store, Tally, read_results, store
 from pinion.campaign.store import packed
 
 PLAN = Plan(
@@ -86,6 +89,74 @@ def test_a_second_writer_is_refused_until_the_first_one_is_gone(tmp_path: Path) 
     with Store.open(path, PLAN), pytest.raises(CampaignError, match="Another process works on"):
         Store.open(path, PLAN)
     Store.open(path, PLAN).close()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from pinion.campaign import Store
+from tests.campaign.test_store import PLAN
+
+with Store.open(Path(sys.argv[1]), PLAN):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+"""A process that works on a campaign until its standard input ends."""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_file_is_of_one_process_at_a_time_and_its_lock_goes(tmp_path: Path, killed: bool) -> None:
+    path = tmp_path / "c.sqlite"
+    other = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with other:
+        assert other.stdout is not None and other.stdout.readline() == "open\n"
+        with pytest.raises(CampaignError, match="Another process works on"):
+            Store.open(path, PLAN)
+        if killed:
+            other.kill()
+        else:
+            other.communicate("")
+    left = {found.name for found in tmp_path.iterdir()} & {"c.sqlite", "c.sqlite.lock"}
+    assert left == ({"c.sqlite", "c.sqlite.lock"} if killed else {"c.sqlite"})
+    Store.open(path, PLAN).close()
+    assert [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
+
+
+def test_a_refusal_leaves_no_lock_and_takes_none(tmp_path: Path) -> None:
+    path, lock = tmp_path / "c.sqlite", tmp_path / "c.sqlite.lock"
+    with Store.open(path, PLAN):
+        with pytest.raises(CampaignError, match="Another process works on"):
+            Store.open(path, PLAN)
+        assert lock.exists()
+    with pytest.raises(CampaignError, match="is of another campaign"):
+        Store.open(path, replace(PLAN, seed=1))
+    assert not lock.exists()
+
+
+def test_a_lock_is_of_the_file_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first writer ends, and takes its lock's file away, after the second has opened that."""
+    path = tmp_path / "c.sqlite"
+    first = [Store.open(path, PLAN)]
+
+    def flock(handle: int, operation: int) -> None:
+        if first:
+            first.pop().close()
+        fcntl.flock(handle, operation)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "fcntl", type("", (), {**vars(fcntl), "flock": staticmethod(flock)}))
+        second = Store.open(path, PLAN)
+    with second, pytest.raises(CampaignError, match="Another process works on"):
+        Store.open(path, PLAN)
+    assert not first and [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_it_may_be_read_while_it_is_written(tmp_path: Path) -> None:

@@ -53,7 +53,8 @@ def test_explore_puts_one_object_on_standard_output(sweep: Done, folder: Path) -
     ]
     assert json.loads((folder / "explore.json").read_text())["version"] == 1
     kept = SWEEP.read(folder)
-    assert kept == {key: value for key, value in found.items() if key != "files"}
+    assert found["kept"] == []
+    assert kept == {key: value for key, value in found.items() if key not in ("files", "kept")}
     wide, narrow, impossible = found["points"][:3]
     assert wide["pareto"] and wide["failure"] is None and wide["flagged"] == 0
     assert narrow["flagged"] > 0 and not narrow["usable"] and not narrow["pareto"]
@@ -211,6 +212,34 @@ def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
     assert code == 0 and "Exploring" in printed
     done = process(*arguments)
     assert done.code == 0 and done.err == "" and "Exploring" not in done.out
+
+
+def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) -> None:
+    def kept(*options: object) -> list[str]:
+        done = pinion("explore", "pendulum", "rnea", *options, "-j", 1, "-o", tmp_path, "--json")
+        assert done.code == 0 and done.err == ""
+        return [str(Path(name).relative_to(tmp_path)) for name in done.json["kept"]]
+
+    def intervals(name: str) -> list[str]:
+        with (tmp_path / name).open(newline="") as text:
+            return [line["ii"] for line in csv.DictReader(text)]
+
+    few = ("--samples", 20)
+    assert kept("--ii", "1", *few) == []
+    assert kept("--ii", "1,2", "--formats", "q16.16,q40.40", *few) == []  # which has all of it
+    assert kept("--ii", "1,2", "--formats", "q16.16,q40.40", *few) == []
+    before = (tmp_path / "explore.json").read_bytes()
+    first = ["explore-1.csv", "explore-1.json", "pareto-1.png", "pareto-1.svg"]
+    assert kept("--ii", "4", *few) == first
+    assert (tmp_path / "explore-1.json").read_bytes() == before
+    assert intervals("explore-1.csv") == ["1", "1", "2", "2"] and intervals("explore.csv") == ["4"]
+    assert kept("--ii", "4", "--verify", *few) == []
+    second = [name.replace("1", "2") for name in first]
+    assert kept("--ii", "4", *few) == second  # without what was verified
+    assert kept("--ii", "4", "--samples", 30) == [name.replace("1", "3") for name in first]
+    (tmp_path / "explore.json").write_text("{}")
+    done = pinion("explore", "pendulum", "rnea", "--ii", "4", *few, "-j", 1, "-o", tmp_path)
+    assert "kept as " in done.out and (tmp_path / "explore-4.json").read_text() == "{}"
 
 
 def test_the_place_is_named_by_robot_and_function(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ X = array(sampling=uniform(-1, 1))
 V = array(3, sampling=uniform(-1, 1))
 ONE = {"inputs": {"x": X}, "outputs": {"y": array()}}
 VECTOR = {"inputs": {"v": V}, "outputs": {"y": array()}}
+HEAD = True
+keep = lambda f: f
 """
 
 
@@ -38,6 +41,12 @@ def described(inputs: str, outputs: str = '{"y": array()}', parameters: str = "x
         + f"@function(inputs={inputs}, outputs={outputs})  #!\ndef f({parameters}):\n"
         + ("    return 2.0 * x\n")
     )
+
+
+def taking(parameters: str, inputs: str = '{"x": X}') -> str:
+    """A file whose function takes something else than is described."""
+    text = described(inputs, parameters=parameters).replace("  #!", "")
+    return text.replace(f"({parameters}):", f"({parameters}):  #!")
 
 
 # Name, the file with a mark behind the line that is wrong, what the sentence must say.
@@ -65,7 +74,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("condition is no number", "select(condition, 1.0, 0.0)"),
     ),
     "condition returned": (
-        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return x > 0.5\n",
+        of("return x > 0.5  #!"),
         ("a Condition", "select(condition, 1.0, 0.0)"),
     ),
     "index": (of("return [1.0, 2.0][x]  #!"), ("index with numbers of Python's own", "look_up()")),
@@ -116,62 +125,79 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     # What is returned.
     "asymmetric": (
-        HEAD + '@function(inputs={"v": V}, outputs={"y": array(2, 2, symmetric=True)})  #!\n'
-        "def f(v):\n    return [[v[0], v[1]], [v[2], v[0]]]\n",
+        HEAD + '@function(inputs={"v": V}, outputs={"y": array(2, 2, symmetric=True)})\n'
+        "def f(v):\n    return [[v[0], v[1]], [v[2], v[0]]]  #!\n",
         ("'y' of 'f' is described as symmetric", "is not"),
     ),
     "nothing": (
-        HEAD + "@function(**ONE)  #!\ndef f(x):\n    y = x\n",
+        HEAD + "@function(**ONE)\ndef f(x):  #!\n    y = x\n",
         ("returns nothing", "return of its outputs, y"),
     ),
     "word": (
-        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return 'y'\n",
+        HEAD + "@function(**ONE)\ndef f(x):\n    return 'y'  #!\n",
         ("holds 'y', a str", "return numbers"),
     ),
     "shape": (
-        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return [x, x]\n",
+        HEAD + "@function(**ONE)\ndef f(x):\n    return [x, x]  #!\n",
         ("shape ()", "has (2,)"),
     ),
+    "shape, behind functions that return": (
+        of("def g(y):\n    return y\nw = list(map(lambda y: y, [x]))\nreturn [g(w[0]), x]  #!"),
+        ("has (2,)",),
+    ),
+    "shape in one of several places": (
+        HEAD + "@function(**ONE)\n@keep\ndef f(x):  #!\n    if HEAD:\n        return [x, x]\n"
+        "    return x\n",
+        ("has (2,)",),
+    ),
+    "shape over lines": (
+        of("return [  #!\n    x,\n    x,\n]"),
+        ("has (2,)",),
+    ),
+    "shape of a lambda": (
+        HEAD + "f = function(**ONE, name='f')(lambda x: [x, x])  #!\n",
+        ("has (2,)",),
+    ),
     "unequal rows": (
-        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return [[x, x], [x]]\n",
+        HEAD + "@function(**ONE)\ndef f(x):\n    return [[x, x], [x]]  #!\n",
         ("rows of unequal lengths",),
     ),
     "unknown output": (
-        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return {'y': x, 'z': x}\n",
+        HEAD + "@function(**ONE)\ndef f(x):\n    return {'y': x, 'z': x}  #!\n",
         ("'z'", "none of its outputs"),
     ),
     "missing output": (
-        HEAD + "@function(**ONE)  #!\ndef f(x):\n    return {}\n",
+        HEAD + "@function(**ONE)\ndef f(x):\n    return {}  #!\n",
         ("returns no 'y'",),
     ),
     "too few": (
-        HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})  #!\n'
-        "def f(x):\n    return (x,)\n",
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})\n'
+        "def f(x):\n    return (x,)  #!\n",
         ("returns 1 values", "2 outputs y, z"),
     ),
     "constant output": (
-        HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})  #!\n'
-        "def f(x):\n    return x, 3.0\n",
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})\n'
+        "def f(x):\n    return x, 3.0  #!\n",
         ("'z' of 'f' is constant",),
     ),
     "input without effect": (
-        HEAD + '@function(inputs={"x": X, "z": X}, outputs={"y": array()})  #!\n'
-        "def f(x, z):\n    z = z * 2.0\n    return x * 2.0\n",
+        HEAD + '@function(inputs={"x": X, "z": X}, outputs={"y": array()})\n'
+        "def f(x, z):  #!\n    z = z * 2.0\n    return x * 2.0\n",
         ("'z' of 'f' changes no output",),
     ),
     "division by zero": (
-        of("return 1.0 / (x - x)", head="@function(**ONE)  #!\ndef f(x):\n"),
+        of("return 1.0 / (x - x)  #!"),
         ("'y' of 'f' is inf", "clamp()"),
     ),
     "memory": (
-        HEAD + "seen = []\n@function(**ONE)  #!\ndef f(x):\n    seen.append(x)\n"
-        "    return x * len(seen)\n",
+        HEAD + "seen = []\n@function(**ONE)\ndef f(x):\n    seen.append(x)\n"
+        "    return x * len(seen)  #!\n",
         ("another called with numbers than traced", "earlier calls"),
     ),
     # What is described.
-    "unused input": (described('{"x": X, "z": X}'), ("no parameter for its input 'z'",)),
-    "unknown input": (described('{"x": X}', parameters="x, gain"), ("'gain' of 'f' is no input",)),
-    "starred": (described('{"x": X}', parameters="x, *rest"), ("'rest'", "by its name")),
+    "unused input": (taking("x", '{"x": X, "z": X}'), ("no parameter for its input 'z'",)),
+    "unknown input": (taking("x, gain"), ("'gain' of 'f' is no input",)),
+    "starred": (taking("x, *rest"), ("'rest'", "by its name")),
     "no sampling": (described('{"x": array()}'), ("'x' of 'f' does not say how it is drawn",)),
     "no inputs": (described("{}", parameters=""), ("'f' has no input",)),
     "no outputs": (described('{"x": X}', "{}"), ("'f' has no output",)),
@@ -195,8 +221,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("'s' of 'f' has 3 elements and 2 initial values",),
     ),
     "growing state": (
-        HEAD + '@function(inputs={"x": X}, outputs={"y": array()},  #!\n'
-        '    states={"s": state(initial=2)})\ndef f(x, s):\n    return x + s, s * s + x * x\n',
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array()},\n'
+        '    states={"s": state(initial=2)})\ndef f(x, s):\n    return x + s, s * s + x * x  #!\n',
         ("'y' of 'f' is inf", "a state that grows without end"),
     ),
     "drawn output": (described('{"x": X}', '{"y": X}'), ("outputs are computed",)),
@@ -213,7 +239,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("two functions for hardware are called 'f'",),
     ),
     "drawn shape": (
-        HEAD + "def draw(rng, count):  #!\n    return rng.uniform(size=(count, 2))\n"
+        HEAD + "def draw(rng, count):\n    return rng.uniform(size=(count, 2))  #!\n"
         '@function(inputs={"x": array(3, sampling=draw)}, outputs={"y": array()})\n'
         "def f(x):\n    return x[0]\n",
         ("sampling of 'x' draws an array", ", 2)", "must return"),
@@ -225,7 +251,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("sampling of 'x' raises NameError",),
     ),
     "reference": (
-        HEAD + "def r(x):  #!\n    return x + 1.0\n@function(**ONE, reference=r)\n"
+        HEAD + "def r(x):\n    return x + 1.0  #!\n@function(**ONE, reference=r)\n"
         "def f(x):\n    return x * 2.0\n",
         ("another in its reference than traced",),
     ),
@@ -247,4 +273,18 @@ def test_a_mistake_is_a_sentence_with_file_and_line(
     lines = [k for k, line in enumerate(text.splitlines(), start=1) if "#!" in line]
     assert len(lines) == 1, lines
     Path("own.py").write_text(text)
-    pinion("info", "none", "--function", "own.py:f").refused(f"'own.py:{lines[0]}'", *needles)
+    done = pinion("info", "none", "--function", "own.py:f")
+    done.refused(*needles)
+    # Without quotes, so that it can be opened where it is read.
+    assert re.match(rf"own\.py:{lines[0]}[:,] ", done.err), done.err
+
+
+def test_a_file_elsewhere_is_named_so_that_it_can_be_opened(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.py").write_text(described('{"x": array()}'))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    done = pinion("info", "none", "--function", "../own.py:f")
+    done.refused("does not say how it is drawn")
+    assert Path(done.err.partition(":")[0]).is_file()

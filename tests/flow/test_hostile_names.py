@@ -35,7 +35,7 @@ from pinion.flow.export import export
 from pinion.flow.export.interface import core_ports
 from pinion.flow.export.ipxact import component_xml
 from pinion.flow.export.records import records_header
-from pinion.functions import function
+from pinion.functions import UserError, function
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
 from pinion.report.build_data import build_data
@@ -163,6 +163,24 @@ def test_a_robot_with_such_a_joint_is_no_intact_build(made: Build, tmp_path: Pat
     write_digests(folder)
     with pytest.raises(ManifestError, match=r"not intact .*joint name .* holds the control"):
         Build.read(folder)
+
+
+def test_a_mistake_in_code_shows_no_control_characters(tmp_path: Path) -> None:
+    """Its file may be called anything, and what stands there is quoted."""
+    path = tmp_path / "own\x1b[2J\u202e.py"
+    path.write_text(
+        "from pinion.api import array, function, uniform\n"
+        "@function(inputs={'x': array(sampling=uniform(0, 1))}, outputs={'y': array()})\n"
+        "def f(x):\n"
+        "    return x + '\x1b[2J\u202e'\n"
+    )
+    with pytest.raises(UserError, match=r"own \[2J \.py:4, `x \+ ' \[2J '`: ") as error:
+        function(f"{path}:f").check(load(None))
+    assert not escaping.control_in(str(error.value))
+    path.write_text("raise ValueError('\x1b[2J')\n")
+    with pytest.raises(UserError, match=r"raises ValueError \( ?\[2J\)") as error:
+        function(f"{path}:f")
+    assert not escaping.control_in(str(error.value))
 
 
 # ---- Tcl ----

@@ -2,7 +2,7 @@
 
 A record is committed as a whole when it comes, so that whatever is killed leaves finished chunks
 and nothing else. Only the client writes. It holds a lock while it does, on a file beside the
-database: SQLite's own locks last no longer than a transaction.
+database that goes with it: SQLite's own locks last no longer than a transaction.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -67,7 +68,7 @@ class Record:
 class Store:
     """An open campaign's file; a context manager that lets go of it."""
 
-    def __init__(self, database: sqlite3.Connection, lock: IO[bytes], path: Path) -> None:
+    def __init__(self, database: sqlite3.Connection, lock: ExitStack, path: Path) -> None:
         self._database = database
         self._lock = lock
         self.path = path
@@ -258,11 +259,11 @@ def _damaged(path: Path, error: object) -> CampaignError:
     )
 
 
-def _locked(path: Path) -> IO[bytes]:
-    """A lock that lasts as long as this process: the system takes it from a process that dies.
+def _locked(path: Path) -> ExitStack:
+    """A lock that lasts until it is closed, and no longer than this process, whatever ends it.
 
-    Of a file of its own, which stays: closing any other handle of the database would give up
-    SQLite's own locks.
+    Of a file of its own: closing any other handle of the database would give up SQLite's own locks.
+    That file goes with the lock; one that a killed process left is locked again.
     """
     if path.is_dir():
         raise CampaignError(f"'{path}' is a folder: name a file for the campaign with -o.")
@@ -271,12 +272,31 @@ def _locked(path: Path) -> IO[bytes]:
             f"There is no folder '{path.parent}' to keep '{path.name}' in: make it first."
         )
     check_place(path, "campaign", CampaignError)
-    handle = open(path.with_name(f"{path.name}.lock"), "a+b")  # noqa: SIM115  # lives with the store
+    beside = path.with_name(f"{path.name}.lock")
+    while True:
+        with ExitStack() as lock:
+            handle = lock.enter_context(open(beside, "a+b"))
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CampaignError(
+                    f"Another process works on '{path}': wait for it, or name another file with -o."
+                ) from None
+            # Another process may have taken the file away, lock and all, since it was opened here.
+            if _is(handle, beside):
+                # While it is locked, so that nobody who locks it later has a file without a name.
+                lock.callback(_remove, beside)
+                return lock.pop_all()
+
+
+def _is(handle: IO[bytes], path: Path) -> bool:
+    """Whether an open file is the one at a path."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        handle.close()
-        raise CampaignError(
-            f"Another process works on '{path}': wait for it, or name another file with -o."
-        ) from None
-    return handle
+        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # a folder that may not be written to any more keeps it
+        path.unlink()

@@ -173,16 +173,17 @@ def command(
     if changed := snapping(as_read, model, made):
         result["snapping"] = changed.figures()
         complain(snapping_sentence(made.name, changed.figures()))
-    written = write_sweep(place, result)
+    written, kept = write_sweep(place, result)
     if len({row["version"] for row in rows if row["version"]}) > 1:
         complain(
             "Pinion's sources changed during the sweep, so points are of different ones; the same "
             "command measures again what is not of the present sources."
         )
     if json:
-        put_json({**result, "files": [str(path) for path in written]})
+        files = {"files": written, "kept": kept}
+        put_json({**result, **{name: list(map(str, paths)) for name, paths in files.items()}})
     else:
-        _show(result, written)
+        _show(result, written, kept)
     if any(row["verified"] is False for row in rows):
         raise typer.Exit(CHECK_FAILED)
 
@@ -255,10 +256,15 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-def _show(result: Mapping[str, Any], written: Sequence[Path]) -> None:
+def _show(result: Mapping[str, Any], written: Sequence[Path], kept: Sequence[Path]) -> None:
     made = sweep_table(result)
     if made is not None:
         show(made)
     for sentence, points in sweep_failures(result["points"]).items():
         complain(f"{', '.join(points)}: {sentence}")
     out().print(f"Written to {', '.join(str(path) for path in written)}.")
+    if kept:
+        out().print(
+            "What stood there has figures that these have not: it is kept as "
+            f"{', '.join(str(path) for path in kept)}."
+        )

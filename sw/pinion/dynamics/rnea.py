@@ -90,8 +90,8 @@ Region = Callable[[str, int], AbstractContextManager[object]]
 for the first, such as ``region("forward", 3)``."""
 
 
-def no_region(pass_name: str, body: int) -> AbstractContextManager[object]:
-    """Accept a pass and a body and do nothing with them."""
+def no_region(pass_name: str, body: int | None = None) -> AbstractContextManager[object]:
+    """Accept a pass and perhaps a body, as a tracer does, and do nothing with them."""
     return nullcontext((pass_name, body))
 
 

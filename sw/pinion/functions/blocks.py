@@ -16,7 +16,7 @@ from pinion.graph import Word
 from pinion.robot import Model, coupled
 
 from .errors import FunctionError
-from .mistakes import UserError, place_of, said
+from .mistakes import UserError, place_of, return_of, said
 
 # Names of axes, and their lengths for a robot: of the joints that follow no other.
 DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
@@ -97,20 +97,19 @@ class Drawn:
         """
         words = max(1, math.prod(dims))
         count = max(LEAST_ROWS, min(MOST_ROWS, TABLE_WORDS // words))
-        place = place_of(self.draw)
-        with said(f"The sampling of '{name}'", place):
+        with said(f"The sampling of '{name}'", place_of(self.draw)):
             drawn = np.asarray(self.draw(np.random.default_rng(TABLE_SEED), count))
         if drawn.shape != (count, *dims) or drawn.dtype.kind not in "fiu":
             raise UserError(
-                f"{place}: the sampling of '{name}' draws an array {drawn.shape} of {drawn.dtype}: "
-                f"called with a random generator and the count {count}, it must return "
-                f"{(count, *dims)} numbers."
+                f"{return_of(self.draw)}: the sampling of '{name}' draws an array {drawn.shape} of "
+                f"{drawn.dtype}: called with a random generator and the count {count}, it must "
+                f"return {(count, *dims)} numbers."
             )
         rows = drawn.reshape(count, -1).astype(np.float32)
         if not np.isfinite(rows).all():
             raise UserError(
-                f"{place}: the sampling of '{name}' draws numbers that are not finite in float32: "
-                "draw such as a request can hold."
+                f"{return_of(self.draw)}: the sampling of '{name}' draws numbers that are not "
+                "finite in float32: draw such as a request can hold."
             )
         return Table(words=rows.shape[1], rows=rows.astype("<f4").tobytes())
 

@@ -13,7 +13,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType, MappingProxyType, TracebackType
@@ -23,6 +23,7 @@ import numpy as np
 
 import pinion
 from pinion.graph import TraceError
+from pinion.robot.escaping import one_line
 
 from .errors import FunctionError
 
@@ -58,19 +59,20 @@ class Place:
     column: int = -1
 
     def __str__(self) -> str:
-        where = f"'{shown_path(self.path)}:{self.line}'"
+        # Without quotes: terminals and editors open what is written as path:line.
+        where = f"{shown_path(self.path)}:{self.line}"
         if not self.code:
             return where
-        short = self.code if len(self.code) <= LONGEST else f"{self.code[:LONGEST]}..."
+        code = one_line(self.code)
+        short = code if len(code) <= LONGEST else f"{code[:LONGEST]}..."
         return f"{where}, `{short}`"
 
 
 def shown_path(path: str) -> str:
-    """A path as a reader knows it: from the present folder, where it lies below."""
-    try:
-        return str(Path(path).resolve().relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return path
+    """A path as a reader can open it: from the present folder, where it lies below; on one line."""
+    with suppress(ValueError, OSError):
+        path = str(Path(path).resolve().relative_to(Path.cwd()))
+    return one_line(path)
 
 
 def caller() -> Place:
@@ -84,11 +86,54 @@ def caller() -> Place:
 
 
 def place_of(function: Callable[..., Any]) -> Place:
-    """Where a function is defined."""
+    """Where a function is defined: the line of its ``def``, not that of a decorator above it."""
     code = getattr(function, "__code__", None)
     if code is None:
         return caller()
-    return Place(code.co_filename, code.co_firstlineno)
+    node = _definition(code)
+    return Place(code.co_filename, code.co_firstlineno if node is None else node.lineno)
+
+
+def return_of(function: Callable[..., Any]) -> Place:
+    """Where a function's results come from: its ``return``, or its ``def`` if it has not just one.
+
+    Which of several a call went through is not known when it is over.
+    """
+    code = getattr(function, "__code__", None)
+    node = None if code is None else _definition(code)
+    if code is None or node is None:
+        return place_of(function)
+    found: list[ast.Return] = []
+    inside: list[ast.AST] = [*node.body]
+    while inside:
+        part = inside.pop()
+        if isinstance(part, ast.Return):
+            found.append(part)
+        # What functions and classes in it return is not returned by it.
+        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            inside += ast.iter_child_nodes(part)
+    if len(found) != 1:
+        return place_of(function)
+    return Place(code.co_filename, found[0].lineno)
+
+
+def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The ``def`` that code was made of, where its source is at hand: a lambda has none."""
+    for node in ast.walk(_parsed(code.co_filename)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
+            first = node.decorator_list[0] if node.decorator_list else node
+            if first.lineno == code.co_firstlineno:
+                return node
+    return None
+
+
+def _parsed(path: str) -> ast.Module:
+    """A file's syntax, empty where it is not at hand."""
+    linecache.checkcache(path)
+    try:
+        return ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return ast.Module(body=[], type_ignores=[])
 
 
 @contextmanager
@@ -117,7 +162,7 @@ def sentence(error: BaseException, name: str, default: Place) -> str:
     text = _advice(error, place)
     if text is None:
         text = f"{name} raises {type(error).__name__}"
-        message = " ".join(str(error).split()).rstrip(".")
+        message = one_line(error).rstrip(".")
         text += f" ({message})." if message else "."
     if text.startswith(("A ", "The ")):
         text = text[0].lower() + text[1:]
@@ -126,7 +171,7 @@ def sentence(error: BaseException, name: str, default: Place) -> str:
 
 def _advice(error: BaseException, place: Place) -> str | None:
     """What is wrong, where the language is what was misunderstood."""
-    text = " ".join(str(error).split())
+    text = one_line(error)
     if isinstance(error, RecursionError):
         return (
             "A function that calls itself did not come to an end: let it stop after a number of "
@@ -158,12 +203,7 @@ def _about(place: Place) -> str:
     """What the syntax around a place asks for."""
     if place.code.startswith("math."):
         return f"; in place of {place.code.partition('(')[0]}, what pinion.api has works here"
-    source = "".join(linecache.getlines(place.path))
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return ""
-    inside = [node for node in ast.walk(tree) if _covers(node, place)]
+    inside = [node for node in ast.walk(_parsed(place.path)) if _covers(node, place)]
     for node in reversed(inside):
         kind = _kind(node)
         if kind in _SYNTAX:

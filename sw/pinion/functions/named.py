@@ -24,7 +24,7 @@ from pinion.dynamics.joint_terms import FRICTION_WIDTH
 
 from . import table
 from .errors import FunctionError
-from .mistakes import Place, UserError, said, shown_path
+from .mistakes import Place, UserError, place_of, said, shown_path
 from .options import RowOptions
 from .own import OwnFunction
 from .row import Function
@@ -194,11 +194,10 @@ def _from_code(text: str) -> Function:
         raise FunctionError(
             f"'{shown_path(of)}' has no '{name}': the functions for hardware in it are {listed}."
         )
-    code = getattr(found, "__code__", None)
-    line = f":{code.co_firstlineno}" if code is not None else ""
+    where = place_of(found) if hasattr(found, "__code__") else f"'{shown_path(of)}'"
     raise FunctionError(
-        f"'{shown_path(of)}{line}': '{name}' is a plain {type(found).__name__} (functions for "
-        f"hardware there are {listed}): put @pinion.api.function(...) above it."
+        f"{where}: '{name}' is a plain {type(found).__name__} (functions for hardware there are "
+        f"{listed}): put @pinion.api.function(...) above it."
     )
 
 
@@ -262,14 +261,14 @@ def _check_twice(module: ModuleType, path: str, name: str) -> None:
     seen: dict[str, OwnFunction] = {}
     for value in vars(module).values():
         if isinstance(value, OwnFunction) and seen.setdefault(value.name, value) is not value:
-            raise UserError(_twice(path, value.name, value.python.__code__.co_firstlineno))
+            raise UserError(_twice(place_of(value.python), value.name))
     try:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):
         return
     lines = [node.lineno for node in tree.body if _is_decorated(node, name)]
     if len(lines) > 1:
-        raise UserError(_twice(path, name, lines[1]))
+        raise UserError(_twice(Place(path, lines[1]), name))
 
 
 def _is_decorated(node: ast.AST, name: str) -> bool:
@@ -279,8 +278,8 @@ def _is_decorated(node: ast.AST, name: str) -> bool:
     return any(getattr(f, "attr", getattr(f, "id", "")) == "function" for f in called)
 
 
-def _twice(path: str, name: str, line: int) -> str:
+def _twice(place: Place, name: str) -> str:
     return (
-        f"'{shown_path(path)}:{line}': two functions for hardware are called '{name}' here: give "
-        "one of them another name."
+        f"{place}: two functions for hardware are called '{name}' here: give one of them another "
+        "name."
     )

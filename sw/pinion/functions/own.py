@@ -34,7 +34,7 @@ from .described import (
     of_robot,
     parameters_of,
 )
-from .mistakes import Place, UserError, caller, place_of, said
+from .mistakes import Place, UserError, caller, place_of, return_of, said
 from .returned import boxed, elements, ordered
 from .row import Function, columns_of
 from .samples import sample
@@ -91,8 +91,8 @@ class OwnFunction(Function):
         super().check(model)
         model = coupled(model)
         built = BuiltFunction.of(self, model)
-        place = place_of(self.python)
-        _check_reach(self, built.graph, place)
+        _check_reach(self, built.graph)
+        place = return_of(self.python)
         drawn = sample(model, self, CHECKED, distribution="reference", seed=SEED)
         states = {name: values.astype(np.float64) for name, values in drawn.items()}
         with np.errstate(all="ignore"):
@@ -103,7 +103,7 @@ class OwnFunction(Function):
             self._compare(traced, plain, SAME, "called with numbers", place)
             if self.reference is not None:
                 other = self.evaluate(model, states)
-                at = place_of(self.reference)
+                at = return_of(self.reference)
                 self._compare(traced, other, SAME_AS_REFERENCE, "in its reference", at)
 
     def _on_arrays(self, model: Model, given: Sequence[Floats]) -> list[Floats]:
@@ -138,7 +138,7 @@ class OwnFunction(Function):
                 found = np.array(flat, np.float64).reshape(block.dims(model))
                 if block.symmetric and not _is_symmetric(found):
                     raise UserError(
-                        f"{place_of(self.python)}: the output '{block.name}' of '{self.name}' is "
+                        f"{return_of(self.python)}: the output '{block.name}' of '{self.name}' is "
                         "described as symmetric, and what is returned for it is not: return a "
                         "symmetric matrix, or leave symmetric=True out."
                     )
@@ -229,7 +229,7 @@ def function(
         check_name(known, f"the function {known!r}", here)
         if known in FUNCTIONS:
             raise UserError(
-                f"{place}: Pinion has a function '{known}' of its own: give yours another name, "
+                f"{here}: Pinion has a function '{known}' of its own: give yours another name, "
                 "with name='...'."
             )
         sizes = dimensions(dims or {}, here)
@@ -275,14 +275,16 @@ def _algorithm(
 ) -> Callable[..., list[list[Any]]]:
     """The Python function as a row's algorithm: elements of each output, row by row."""
 
+    ends = return_of(python)
+
     def scalars(model: Model, *values: Any, region: Any) -> list[list[Any]]:
         arguments = {b.name: boxed(x) for b, x in zip(inputs, values, strict=True)}
         arguments |= {k: v for k, v in ((MODEL, model), (REGION, region)) if k in extra}
         with said(f"The function '{name}'", place):
             returned = python(**arguments)
-        found = ordered(returned, outputs, name, place)
+        found = ordered(returned, outputs, name, ends)
         return [
-            elements(value, block.dims(model), block.name, name, place)
+            elements(value, block.dims(model), block.name, name, ends)
             for block, value in zip(outputs, found, strict=True)
         ]
 
@@ -293,7 +295,7 @@ def _batches(
     reference: Callable[..., Any], name: str, inputs: Sequence[Block], outputs: Sequence[Block]
 ) -> Callable[..., list[Floats]]:
     """A reference as a row's float model, its results of the right shapes."""
-    place = place_of(reference)
+    place, ends = place_of(reference), return_of(reference)
     extra = parameters_of(reference, [block.name for block in inputs], name, place)
 
     def floats(model: Model, *values: Floats) -> list[Floats]:
@@ -303,12 +305,12 @@ def _batches(
         with said(f"The reference of '{name}'", place):
             returned = reference(**arguments, **({MODEL: model} if MODEL in extra else {}))
         results = []
-        in_order = ordered(returned, outputs, name, place)
+        in_order = ordered(returned, outputs, name, ends)
         for block, value in zip(outputs, in_order, strict=True):
             found, wanted = np.asarray(value), (count, *block.dims(model))
             if found.shape != wanted or found.dtype.kind not in "fiu":
                 raise UserError(
-                    f"{place}: the reference of '{name}' returns for '{block.name}' an array "
+                    f"{ends}: the reference of '{name}' returns for '{block.name}' an array "
                     f"{found.shape} of {found.dtype}: it must be {wanted} numbers."
                 )
             results.append(found.astype(np.float64))
@@ -328,7 +330,7 @@ def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[obje
     return nullcontext((name, body))
 
 
-def _check_reach(function: OwnFunction, graph: Graph, place: Place) -> None:
+def _check_reach(function: OwnFunction, graph: Graph) -> None:
     """Refuse inputs that change nothing, and outputs that nothing changes.
 
     For a robot both may follow from the robot: an input is refused that the code does not mention,
@@ -366,14 +368,14 @@ def _check_reach(function: OwnFunction, graph: Graph, place: Place) -> None:
         idle = not used & bit if function.robotless else code is not None and not _reads(code, name)
         if idle:
             raise UserError(
-                f"{place}: the {kinds[name]} '{name}' of '{function.name}' changes no output: use "
-                "it, or leave it out."
+                f"{place_of(function.python)}: the {kinds[name]} '{name}' of '{function.name}' "
+                "changes no output: use it, or leave it out."
             )
     fixed = [name for name, mask in by_output.items() if not mask]
     if fixed and (function.robotless or len(fixed) == len(by_output)):
         raise UserError(
-            f"{place}: the output '{fixed[0]}' of '{function.name}' is constant, the same for "
-            "every input: leave it out, or compute it from them."
+            f"{return_of(function.python)}: the output '{fixed[0]}' of '{function.name}' is "
+            "constant, the same for every input: leave it out, or compute it from them."
         )
 
 

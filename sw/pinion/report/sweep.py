@@ -1,7 +1,8 @@
 """What a sweep of builds found: its files, and its table.
 
 A sweep's folder has ``explore.json`` (everything), ``explore.csv`` (a line a point) and the picture
-of its front.
+of its front. Those of a sweep before that has figures which this one lacks stay beside them, as
+``explore-1.json`` and so on.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ import csv
 import os
 from collections.abc import Mapping, Sequence
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from pinion.link.build_files import BuildFile
+from pinion.link.manifest import ManifestError
 
 from .table import Table, short_error, whole
 
 TABLE, PICTURE = "explore.csv", "pareto"
+_KINDS = ("png", "svg")
 
 SWEEP = BuildFile(
     name="explore.json",
@@ -47,25 +51,58 @@ _COLUMNS = (
 )
 
 
-def write_sweep(folder: Path, result: Mapping[str, Any]) -> list[Path]:
-    """Write the table, the data and the pictures of a sweep; returns where they are.
+def write_sweep(folder: Path, result: Mapping[str, Any]) -> tuple[list[Path], list[Path]]:
+    """Write the table, the data and the pictures of a sweep.
 
     Parameters
     ----------
     folder : made where it is not there yet.
     result : robot, function, axes (values by option), samples, and points
         (:func:`pinion.cosim.explore.explore`).
+
+    Returns
+    -------
+    Where they are, and where those of the sweep before are now, if this one lacks a figure of it.
     """
     from .explore_picture import draw_front
 
     folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / TABLE, folder / SWEEP.name, *(folder / f"{PICTURE}.{k}" for k in _KINDS)]
+    there = [path for path in files if path.exists()]
+    kept = [] if not there or _covers(result, folder) else _set_aside(there)
     part = folder / f"{TABLE}.part"
     part.write_text(csv_text(result))
     os.replace(part, folder / TABLE)
     SWEEP.write(folder, result, indent=1)
-    pictures = [folder / f"{PICTURE}.{kind}" for kind in ("png", "svg")]
-    draw_front(pictures, result=result)
-    return [folder / TABLE, folder / SWEEP.name, *pictures]
+    draw_front(files[2:], result=result)
+    return files, kept
+
+
+def _covers(result: Mapping[str, Any], folder: Path) -> bool:
+    """Whether a sweep has every figure of the one that is in the folder, measured alike."""
+    try:
+        before = SWEEP.read(folder)
+    except ManifestError:
+        return False
+    if any(before.get(name) != result[name] for name in ("samples", "seed")):
+        return False
+    now = {row["point"]: row for row in result["points"]}
+    return all(
+        value is None or name == "failure" or now.get(row.get("point"), {}).get(name) is not None
+        for row in before["points"]
+        for name, value in row.items()
+    )
+
+
+def _set_aside(files: Sequence[Path]) -> list[Path]:
+    """Give files the first number that none of them has yet."""
+    for number in count(1):
+        kept = [path.with_stem(f"{path.stem}-{number}") for path in files]
+        if not any(path.exists() for path in kept):
+            break
+    for path, name in zip(files, kept, strict=True):
+        os.replace(path, name)
+    return kept
 
 
 def csv_text(result: Mapping[str, Any]) -> str:
