@@ -14,10 +14,14 @@ from typing import Any
 import dask
 import pytest
 from distributed import Client
+from distributed.client import ClosedClientError
+from distributed.comm import CommClosedError
 
 import pinion.campaign.run as running
 import pinion.campaign.sweep as sweeping
 from pinion.campaign import campaign, cluster, on
+from pinion.campaign.cluster import threads_of
+from pinion.campaign.errors import ClusterError
 from pinion.cosim.explore import explore
 from pinion.flow import build
 from pinion.flow.explore import Measurements, grid
@@ -156,6 +160,50 @@ def test_a_lost_scheduler_is_a_sentence_and_another_one_goes_on(
             again = Command(small, file, scheduler=address, **options).result()
     assert again["run"]["resumed_chunks"] >= len(found)
     assert _figures(again) == _figures(undisturbed)
+
+
+@pytest.mark.parametrize("answer", [{}, CommClosedError("gone")])
+def test_a_scheduler_that_does_not_answer_how_many_there_are_stops_nothing(
+    answer: Any, small: Path, threads: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is lost only where chunks are: between them the client may ask just after its end."""
+    monkeypatch.setattr(running, "_KNOWN", 0.0)
+    monkeypatch.setattr(running, "check_workers", lambda *_: None)
+    known = threads_of(threads)
+    assert known == 2
+    seen: list[int] = []
+
+    def ask(**_: object) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def watch(now: running.Progress) -> None:
+        seen.append(now.workers)
+        monkeypatch.setattr(threads, "scheduler_info", ask)
+
+    options: dict[str, Any] = {"states": 600, "chunk": 100, "device": "integers"}
+    result = campaign(small, tmp_path / "c", client=threads, progress=watch, **options)
+    assert result["ok"] and result["finished"] == 600
+    assert len(seen) >= 6 and set(seen) == {known}
+
+
+@pytest.mark.parametrize("error", [CommClosedError("gone"), ClosedClientError("gone")])
+def test_a_scheduler_that_is_lost_while_chunks_are_sent_is_a_sentence(
+    error: Exception,
+    small: Path,
+    threads: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(threads, "submit", lost)
+    monkeypatch.setattr(threads, "unregister_worker_plugin", lost)
+    options: dict[str, Any] = {"states": 600, "chunk": 100, "device": "integers"}
+    with pytest.raises(ClusterError, match=r"was lost; 0 of 600 states .* command goes on"):
+        campaign(small, tmp_path / "c", client=threads, **options)
 
 
 @pytest.mark.slow

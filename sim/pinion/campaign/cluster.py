@@ -77,9 +77,11 @@ def cluster(
 
 @contextmanager
 def _connected(address: str) -> Iterator[Client]:
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(_QUIET)
+    # What a client logs of a scheduler that is lost, with its traceback, is an error here anyway.
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(_QUIET)
     try:
         try:
             client = Client(address, timeout=PATIENCE, set_as_default=False)
@@ -93,7 +95,8 @@ def _connected(address: str) -> Iterator[Client]:
         finally:
             client.close(timeout=5)
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def resources_of(device: str) -> dict[str, float]:
@@ -139,7 +142,7 @@ def check_workers(client: Client, device: str = "") -> None:
             f"The scheduler '{client.scheduler.address}' has no worker: start one with "
             f"`dask worker {client.scheduler.address} --nthreads 1`."
         ) from None
-    workers: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
+    workers = _workers_of(client) or {}
     needed = wanted(device) if device else {}
     for name in needed:
         if not any(worker.get("resources", {}).get(name) for worker in workers.values()):
@@ -174,10 +177,20 @@ def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
             )
 
 
-def threads_of(client: Client) -> int:
-    """Threads of all workers, as the client knows at present."""
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return sum(worker["nthreads"] for worker in workers)
+def threads_of(client: Client) -> int | None:
+    """Threads of all workers, None where no scheduler answers."""
+    workers = _workers_of(client)
+    return None if workers is None else sum(worker["nthreads"] for worker in workers.values())
+
+
+def _workers_of(client: Client) -> Mapping[str, Mapping[str, Any]] | None:
+    """What the scheduler knows of each worker, None where none answers."""
+    try:
+        info = client.scheduler_info(n_workers=-1)
+    except OSError:
+        return None
+    workers: Mapping[str, Mapping[str, Any]] | None = info.get("workers")
+    return workers
 
 
 def _first_line(error: BaseException) -> str:

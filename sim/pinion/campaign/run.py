@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed
+from distributed.client import ClosedClientError
+from distributed.comm import CommClosedError
 
 from pinion.cosim.reference import Reference, Words, request_words
 from pinion.driver.transport import split_device
@@ -302,9 +305,13 @@ class _Run:
                         f"Chunk {guilty}, states {start} to {stop - 1}, ended every worker that "
                         "tried it: look for a crash or for want of memory, with a smaller chunk.",
                     )
+        except (CommClosedError, ClosedClientError):
+            raise self._lost() from None
         finally:
-            if self.client.status == "running":
-                self.client.unregister_worker_plugin(NAME)
+            # Where the scheduler is lost, the client may not know it yet.
+            with suppress(CommClosedError, ClosedClientError):
+                if self.client.status == "running":
+                    self.client.unregister_worker_plugin(NAME)
 
     def _missing(self) -> Iterator[int]:
         return (number for number in range(self.plan.chunks) if number not in self.there)
@@ -312,7 +319,10 @@ class _Run:
     def _workers(self) -> int:
         now = time.perf_counter()
         if now - self._asked > _KNOWN:
-            self._threads, self._asked = threads_of(self.client), now
+            threads = threads_of(self.client)
+            if threads is not None:  # else the chunks under way will tell that it is lost
+                self._threads = threads
+            self._asked = now
         return self._threads
 
     def _width(self) -> int:
@@ -363,11 +373,8 @@ class _Run:
             record = future.result()
         except KilledWorker:
             return True
-        except CancelledError:
-            raise ClusterError(
-                f"The scheduler was lost; {self.done:,} of {self.plan.states:,} states are kept in "
-                f"'{self.store.path}': the same command goes on."
-            ) from None
+        except (CancelledError, CommClosedError):
+            raise self._lost() from None
         except ClusterError:
             raise
         except Exception as error:
@@ -378,6 +385,12 @@ class _Run:
         self.fresh += self._states(number)
         self._tell()
         return False
+
+    def _lost(self) -> ClusterError:
+        return ClusterError(
+            f"The scheduler was lost; {self.done:,} of {self.plan.states:,} states are kept in "
+            f"'{self.store.path}': the same command goes on."
+        )
 
     def _fail(self, number: int, sentence: str) -> None:
         self.store.fail(number, sentence)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Client, KilledWorker, as_completed, get_worker
+from distributed.comm import CommClosedError
 
 from pinion.cosim.explore import POINTS, Outcomes, Runner, measure_point, place_of, task_of
 from pinion.flow.explore import Measurements, Point
@@ -59,7 +60,7 @@ def on(client: Client) -> Runner:
             except KilledWorker:
                 yield point, "Every worker that tried it ended, perhaps for want of memory."
                 continue
-            except CancelledError:
+            except (CancelledError, CommClosedError):
                 raise ClusterError(
                     f"The scheduler was lost; {len(points) - len(waiting) - 1} points are finished "
                     f"and kept in '{folder}': the same command goes on."
