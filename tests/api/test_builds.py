@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 from collections.abc import Iterator
@@ -93,8 +94,11 @@ def test_a_backend_takes_what_its_parts_take() -> None:
 
 
 def test_an_option_that_a_device_has_not_is_named() -> None:
-    with pytest.raises(pinion.InputError, match="'float' has no option 'ii'"):
+    with pytest.raises(pinion.InputError, match="'float' has no option 'ii'; it has report, and"):
         pinion.backend("two_link", "rnea", device="float", ii=4)
+    # Those of rows and robots are every device's.
+    with pytest.raises(pinion.InputError, match=r"'tipp', perhaps tip; .* every .*outputs.* tip,"):
+        pinion.backend("two_link", "rnea", tipp="link_2")  # type: ignore[call-arg]  # a mistake
     with pytest.raises(TypeError, match="no option 'output'"):
         pinion.row_of("rnea", output=["tau"])  # type: ignore[call-arg]  # a mistake
 
@@ -112,12 +116,30 @@ def test_a_robot_is_locked_and_cut_wherever_it_is_named() -> None:
     assert both(arm, {})[1] is None
 
 
+def test_a_folder_that_nobody_named_goes_with_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    def opened(folder: Path, device: str, report: Any) -> Closing:
+        told.append(report)
+        return Closing()
+
+    monkeypatch.setattr("pinion.driver.open", opened)
+    card: Any = pinion.backend("pendulum", "rnea", device="sim", ii=2, report=told.append)
+    folder = card.folder
+    assert (folder / "manifest.json").is_file()
+    # What takes its time in the driver speaks to the same ear.
+    assert told[-1] == told.append
+    del card
+    gc.collect()
+    assert not folder.exists() and not folder.parent.exists()
+
+
 def test_a_card_backend_builds_anew_when_an_option_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
     # A card is not needed, and would be compiled for each.
-    monkeypatch.setattr("pinion.driver.open", lambda folder, device: Closing())
+    monkeypatch.setattr("pinion.driver.open", lambda folder, device, report: Closing())
     options: dict[str, Any] = {"folder": tmp_path / "core", "ii": 2, "report": steps.append}
 
     def built(**more: Any) -> bool:

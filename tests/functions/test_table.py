@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from itertools import product
 
@@ -234,9 +235,9 @@ def test_the_rows_have_their_names() -> None:
 
 def test_an_unknown_function_is_a_sentence() -> None:
     with pytest.raises(
-        FunctionError, match=r"no function .newton.; choose one of rnea, .*fd_second.*, or write"
+        FunctionError, match=r"no function .dance.; choose one of rnea, .*fd_second.*, or write"
     ):
-        function("newton")
+        function("dance")
     with pytest.raises(
         FunctionError, match=r"no function .rnae.; the nearest is rnea \(.*or write"
     ):
@@ -271,6 +272,28 @@ def test_a_row_is_taken_by_its_name_or_as_it_is() -> None:
     assert row_of(column, derivatives="composite", outputs=("minv",)) == with_minv
     with pytest.raises(FunctionError, match="'fly'"):
         row_of("fly")
+
+
+def test_results_are_asked_for_by_a_list_or_a_text() -> None:
+    asked = row_of("frame_jacobian", outputs=["R", "p"])
+    assert row_of("frame_jacobian", outputs="R, p").results == asked.results
+    assert row_of("fd_derivatives", outputs="minv").added == ("minv",)
+    with pytest.raises(FunctionError, match="has no result 'inv'; its results are"):
+        row_of("fd_derivatives", outputs="inv")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ("rnea_gradient", "are rnea_derivatives, rnea_fext ("),
+        ("gradient", "are rnea_derivatives, fd_derivatives, fd_derivatives_from_minv ("),
+        ("rnae", "is rnea ("),
+        ("frame_jacobain", "frame_jacobian"),
+    ],
+)
+def test_an_unknown_name_has_near_ones(wrong: str, near: str) -> None:
+    with pytest.raises(FunctionError, match=re.escape(near)):
+        row_of(wrong)
 
 
 def test_arrays_of_blocks_have_a_robots_shapes() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pinion import dynamics
 from pinion.functions import FUNCTIONS, arrays_of, function, mixed_units_sentence, sample, unit_for
+from pinion.functions.units import BETWEEN
 from pinion.robot import Model, load, load_text, model_from_dict, model_to_dict
 
 _LINK = """<link name="{0}"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/><inertia ixx="1"
@@ -51,19 +51,35 @@ def test_no_unit_of_a_row_has_more_than_two_kinds() -> None:
     assert len(units) > 20 and all(unit.count(" | ") <= 1 for unit in units)
 
 
+def sentence(name: str, model: Model) -> str:
+    row = function(name)
+    return mixed_units_sentence(arrays_of((*row.inputs, *row.results), model))
+
+
 def test_two_units_are_explained_where_there_are_two(mixed: Model) -> None:
-    row = function("rnea_derivatives")
-    assert "N/rad" in mixed_units_sentence(arrays_of(row.results, mixed))
-    # Vectors have no elements between two joints.
-    vectors = mixed_units_sentence(arrays_of(row.inputs, mixed))
-    assert vectors.startswith("Of two units") and "matrix" not in vectors
-    assert mixed_units_sentence(arrays_of(row.results, load("iiwa14"))) == ""
+    assert sentence("rnea_derivatives", load("iiwa14")) == ""
+    assert sentence("rnea", mixed).endswith("the second of joints that slide.")
+    assert sentence("rnea_derivatives", mixed).endswith(
+        "An element of dtau_dq between the two kinds is in N/rad where its row slides and in N m/m "
+        "where its column does. An element of dtau_dqd between the two kinds is in N s/rad where "
+        "its row slides and in N m s/m where its column does."
+    )
+    assert sentence("crba", mixed).endswith("An element of M between the two kinds is in kg m.")
+    # Its matrices have one unit within each kind, and another one between them.
+    assert "dqdd_dq between the two kinds is in m/(rad s^2)" in sentence("fd_derivatives", mixed)
+    assert "element of J" not in sentence("frame_jacobian", mixed)
 
 
-def test_an_element_between_two_kinds_scales_as_is_said(mixed: Model) -> None:
-    """In another unit of length, the same kilograms and seconds.
+def test_every_unit_between_kinds_is_one_of_a_row() -> None:
+    units = {b.unit for row in FUNCTIONS.values() for b in row.outputs if len(b.shape) == 2}
+    assert units >= BETWEEN.keys()
 
-    N m/rad goes with its square, N/rad and N m/m with it, and N/m not at all.
+
+@pytest.mark.parametrize("name", ["rnea_derivatives", "crba", "minv", "fd_derivatives"])
+def test_elements_between_kinds_have_the_units_that_are_said(name: str, mixed: Model) -> None:
+    """In another unit of length, the same kilograms, seconds and radians.
+
+    A unit in which metres have the power p makes its number change by the length to the p.
     """
     length = 100.0
     data = model_to_dict(mixed)
@@ -73,13 +89,36 @@ def test_an_element_between_two_kinds_scales_as_is_said(mixed: Model) -> None:
         tree["r"] = [length * value for value in tree["r"]]
         inertia["h"] = [length * value for value in inertia["h"]]
         inertia["I"] = [length**2 * value for value in inertia["I"]]
-    other = model_from_dict(data)
-    slides = np.array([False, True])
-    states = sample(mixed, function("rnea"), 5, distribution="reference", seed=1)
-    q, qd, qdd = (states[name].astype(float) for name in ("q", "qd", "qdd"))
-    scale = np.where(slides, length, 1.0)
-    before = dynamics.rnea_derivatives(mixed, q, qd, qdd)[0]
-    after = dynamics.rnea_derivatives(other, scale * q, scale * qd, scale * qdd)[0]
-    effort = np.where(slides, length, length**2)
-    assert (np.abs(before[:, :, 0]) > 1e-6).all()  # of a slide along itself there is no effort
-    np.testing.assert_allclose(after, effort[:, None] / scale * before, rtol=1e-9, atol=1e-9)
+    other, row = model_from_dict(data), function(name)
+    drawn = sample(mixed, row, 5, distribution="reference", seed=1)
+    given = {name: values.astype(float) for name, values in drawn.items()}
+    scaled = {
+        b.name: given[b.name] * np.array([length ** metres(u) for u in b.unit.split(" | ")])
+        for b in row.inputs
+    }
+    before, after = row.evaluate(mixed, given), row.evaluate(other, scaled)
+    checked = 0
+    for block in row.results:
+        if len(block.shape) != 2:
+            continue
+        inside = [*block.unit.split(" | ")] * 2
+        sliding_row, turning_row = BETWEEN[block.unit]
+        units = [[inside[0], turning_row], [sliding_row, inside[1]]]
+        scale = np.array([[length ** metres(u) for u in line] for line in units])
+        assert (np.abs(before[block.name][:, :, 0]) > 1e-9).all()
+        np.testing.assert_allclose(
+            after[block.name], scale * before[block.name], rtol=1e-9, atol=1e-12
+        )
+        checked += 1
+    assert checked
+
+
+def metres(unit: str) -> int:
+    """The power of metres in a unit, N being kg m/s^2."""
+    above, _, below = unit.partition("/")
+    total = 0
+    for sign, text in ((1, above), (-1, below.strip("()"))):
+        for factor in text.split():
+            base, _, power = factor.partition("^")
+            total += sign * int(power or 1) * (base in ("m", "N"))
+    return total

@@ -6,7 +6,9 @@ import inspect
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
@@ -145,7 +147,12 @@ class CardBackend(Closing):
     def __init__(self, *, device: Device, folder: Path, temporary: bool) -> None:
         self.device = device
         self.folder = folder
-        self._temporary = temporary
+        # Also where nobody closes it, at the latest when Python ends.
+        self._remove = (
+            weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
+            if temporary
+            else None
+        )
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as :meth:`pinion.driver.Device.run` does."""
@@ -168,8 +175,8 @@ class CardBackend(Closing):
     def close(self) -> None:
         """Close the device; a build folder that the backend made for itself goes too."""
         self.device.close()
-        if self._temporary:
-            shutil.rmtree(self.folder.parent, ignore_errors=True)
+        if self._remove is not None:
+            self._remove()
 
 
 def _quiet(message: str) -> None:
@@ -262,11 +269,15 @@ def _check_options(device: str, opener: Callable[..., Any], options: dict[str, A
         for name, parameter in inspect.signature(opener).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     ]
+    every = (*RowOptions.__annotations__, *RobotOptions.__annotations__)
     for name in options:
         if name not in known:
+            near = get_close_matches(name, (*every, *known), n=1)
             raise InputError(
-                f"The device '{device}' has no option '{name}'; "
-                + (f"it has {', '.join(known)}." if known else "it has none.")
+                f"The device '{device}' has no option '{name}'"
+                + (f", perhaps {near[0]}; it has " if near else "; it has ")
+                + (", ".join(known) or "none")
+                + f", and every device has {', '.join(every)}."
             )
 
 
@@ -318,7 +329,7 @@ def _card(
         model, as_read = both(robot, asked)
         if not _holds(path, model=model, row=row, wanted=wanted):
             build(model, row, path, as_read=as_read, **cast(Any, wanted), report=report)
-        opened = driver.open(path, device=device)
+        opened = driver.open(path, device=device, report=report)
     except BaseException:
         if folder is None:
             shutil.rmtree(path.parent, ignore_errors=True)

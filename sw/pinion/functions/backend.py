@@ -12,6 +12,7 @@ from pinion.link import Array
 from pinion.robot.html import html_table
 
 from .result import Result
+from .units import mixed_units_sentence
 
 
 class Backend(Protocol):
@@ -52,7 +53,8 @@ def backend_table(title: str, inputs: Sequence[Array], results: Sequence[Array])
         for way, arrays in (("in", inputs), ("out", results))
         for a in arrays
     ]
-    return html_table(title, rows, heads=("", "array", "shape", "unit"))
+    note = mixed_units_sentence((*inputs, *results))
+    return html_table(title, rows, heads=("", "array", "shape", "unit"), note=note)
 
 
 class Closing:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ from .options import RowOptions
 from .own import OwnFunction
 from .row import Function
 from .table import DERIVATIVES, FUNCTIONS
+
+_WORD = 4
+"""Letters of a word that says something of a function."""
 
 GROUP = "pinion.functions"
 """Entry points that are functions: ``name = "module:function"``."""
@@ -164,15 +168,26 @@ def _unknown(name: str, points: Sequence[EntryPoint]) -> str:
     more = ""
     if hidden:
         more = f" ({', '.join(hidden)} cannot be had by name, which is the table's)"
-    near = get_close_matches(name, known, n=3)
+    near = list(dict.fromkeys((*_of_its_words(name), *get_close_matches(name, known, n=3))))[:3]
     choice = f"choose one of {', '.join(known)}"
     if near and not more:
-        choice = f"the nearest are {', '.join(near)} ('pinion build --help' lists all)"
-        choice = choice if len(near) > 1 else choice.replace("nearest are", "nearest is")
+        choice = (
+            f"the nearest {'is' if len(near) == 1 else 'are'} {', '.join(near)} "
+            "(pinion.functions.FUNCTIONS, or 'pinion build --help', lists all)"
+        )
     return (
         f"There is no function '{name}'; {choice}{more}, or write MODULE:FUNCTION or "
         "FILE.py:FUNCTION for one of your own."
     )
+
+
+def _of_its_words(name: str) -> list[str]:
+    """Rows whose names and descriptions have most of the words of a name: gradient, inverse."""
+    words = {word for word in re.split(r"[^a-z0-9]+", name.lower()) if len(word) >= _WORD}
+    texts = {row.name: f"{row.name} {row.doc}".lower() for row in FUNCTIONS.values()}
+    found = {row: sum(word in text for word in words) for row, text in texts.items()}
+    most = max(found.values())
+    return [row for row, count in found.items() if count == most] if most else []
 
 
 def _from_code(text: str) -> Function:

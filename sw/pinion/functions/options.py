@@ -12,7 +12,7 @@ class RowOptions(TypedDict, total=False):
     Members
     -------
     derivatives : ``composite`` or ``column``, for functions that contain a gradient.
-    outputs : results that come only when they are asked for.
+    outputs : results that come only when they are asked for: names, or one text with commas.
     joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
     friction_width : rate within which friction changes sign smoothly [rad/s | m/s].
     """

@@ -80,7 +80,10 @@ class Result(Mapping[str, NDArray[Any]]):
         try:
             return self._arrays[name]
         except KeyError:
-            raise KeyError(self._unknown(name)) from None
+            wrong = self._unknown(name)
+            if name == "cycles":
+                wrong = "The cycles of a result are no array: write result.cycles."
+            raise KeyError(wrong) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)

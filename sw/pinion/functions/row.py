@@ -180,13 +180,15 @@ class Function:
         )
 
     def asked(self, outputs: Sequence[str]) -> Function:
-        """The same function with the optional results of these names.
+        """The same function with the optional results of these names, or of a text with commas.
 
         Raises
         ------
         FunctionError
             When it has no such result.
         """
+        if isinstance(outputs, str):
+            outputs = [name.strip() for name in outputs.split(",") if name.strip()]
         known = {block.name for block in self.outputs}
         for output in outputs:
             if output not in known:

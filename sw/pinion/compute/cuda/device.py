@@ -231,17 +231,17 @@ class Gpu:
         except ImportError:
             raise InputError(
                 f"The device 'cuda' needs the package cuda-core: {install_hint('cuda')}, or take "
-                'device="cpu".'
+                'device="cpu" (--device cpu).'
             ) from None
         try:
             devices = core.Device.get_all_devices()
         except Exception as error:
             raise InputError(
                 f"The driver of an NVIDIA GPU does not answer ({_line(error)}): install it, or "
-                'take device="cpu".'
+                'take device="cpu" (--device cpu).'
             ) from None
         if not devices:
-            raise InputError('This machine has no NVIDIA GPU: take device="cpu".')
+            raise InputError('This machine has no NVIDIA GPU: take device="cpu" (--device cpu).')
         if not 0 <= index < len(devices):
             raise InputError(
                 f"There is no GPU {index}: this machine has {len(devices)}, numbered from 0."
