@@ -6,7 +6,7 @@ import sys
 
 from pinion.installation import missing_module
 
-_BAD_ENVIRONMENT = 2
+_BAD_ENVIRONMENT, _INTERRUPTED = 2, 130
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -19,6 +19,8 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         print(text, file=sys.stderr)
         sys.exit(_BAD_ENVIRONMENT)
+    except KeyboardInterrupt:  # while it is read, for a second; later the command has its own way
+        sys.exit(_INTERRUPTED)
     command(arguments)
 
 

@@ -55,6 +55,23 @@ def _without(
     )
 
 
+def test_an_interrupt_while_the_command_is_read_is_no_traceback() -> None:
+    stopping = """
+import sys
+
+class Stopping:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pinion.cli.app":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Stopping())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", stopping + SCRIPT, "robots"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def _one_sentence(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert done.stdout == ""
