@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 
@@ -108,6 +109,21 @@ def test_an_interrupt_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as left:
         main(["robots", "--json"])
     assert left.value.code == 130
+
+
+def test_a_full_disk_is_a_sentence_whatever_came_of_it() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert "There is no room for what is made (No space" in str(errors.sentence(full))
+    try:
+        try:
+            raise full
+        finally:
+            raise ValueError("Can't close the ZIP file")
+    except ValueError as error:
+        said = errors.sentence(error)
+    assert said is not None and said.startswith("There is no room") and said.endswith("place.")
+    # Any other error of a system call without a file is a defect.
+    assert errors.sentence(OSError(errno.EBADF, "Bad file descriptor")) is None
 
 
 def test_which_errors_are_the_users() -> None:

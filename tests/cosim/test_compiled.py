@@ -189,6 +189,22 @@ def test_missing_tools_and_files_are_sentences(
         CompiledCore.build(rtlil=standin.rtlil(), folder=tmp_path / "fresh")
 
 
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), SystemExit(143), OSError(28, "full")])
+def test_what_ends_a_compilation_leaves_nothing(
+    end: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines.tempfile, "tempdir", str(tmp_path))
+
+    def ended(rtlil: Path, *_: object, **__: object) -> None:
+        assert rtlil.read_bytes() == b"x"
+        raise end
+
+    monkeypatch.setattr(engines, "_build_cxxrtl", ended)
+    with pytest.raises(type(end)):
+        engines.compile_library(b"x", tmp_path / "x.so", engine="cxxrtl")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_share_of_results_is_read_while_it_runs(
     standin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -238,6 +238,10 @@ def test_bad_input_is_refused_and_nothing_is_written(built: Path, tmp_path: Path
     for name in ("", "1a", "A", "a b", "a__b", "a_", "pin-ion"):
         with pytest.raises(ExportError, match="cannot name a module"):
             make(built, out, name=name)
+    for name, language in (("module", "Verilog"), ("logic", "SystemVerilog"), ("signal", "VHDL")):
+        said = f"'{name}' cannot name a module, it is a keyword of {language}: .* {name}_core"
+        with pytest.raises(ExportError, match=said):
+            make(built, out, name=name)
     full = tmp_path / "full"
     full.mkdir()
     (full / "mine").write_text("x")

@@ -37,6 +37,18 @@ def test_the_seal_fits() -> None:
     assert changed.ii == 5 and changed.hash != sample().hash
 
 
+def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
+    whole = json.loads(sealed({}))
+    older = {name: value for name, value in whole.items() if name != "objective"}
+    for text, said in (
+        (older, "it is of another version of Pinion, without objective"),
+        ({**whole, "total_latency_cycles": 3}, "of another version of Pinion, with 'total_latency"),
+        ([], "it is no manifest"),
+    ):
+        with pytest.raises(ManifestError, match=said):
+            Manifest.parse(json.dumps(text).encode(), path=PLACE)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -14,7 +14,7 @@ from pinion.gateware.copies import KEEP
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text, module_names
 from pinion.gateware.foreign import check_rtlil, check_verilog
-from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.gateware.yosys import YosysError, run_yosys, yosys_path
 from pinion.graph.progress import Advance, unheard
 from pinion.link import Manifest
 from pinion.link.build_files import RESOURCES, SCHEDULE
@@ -73,6 +73,18 @@ _MODULE = re.compile(r"^module ", re.MULTILINE)
 
 def _quiet(message: str) -> None:
     del message
+
+
+def _whole(path: Path) -> dict[str, Any]:
+    """What Yosys wrote; it says nothing where the disk was full."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise YosysError(
+            f"Yosys left '{path}' unfinished ({error}): make room if the disk is full, and "
+            "synthesise again."
+        ) from None
+    return found
 
 
 def synth(
@@ -147,10 +159,10 @@ def synth(
             shares=SHARES,
             modules=len(_MODULE.findall(text)),
         )
-        cells = _cells_by_module(json.loads(stat.read_text()))
+        cells = _cells_by_module(_whole(stat))
         report("Estimating delays")
         delays = load_delays(FAMILY)
-        flat = flatten(json.loads(netlist.read_text())["modules"], TOP, delays)
+        flat = flatten(_whole(netlist)["modules"], TOP, delays)
     finally:
         stat.unlink(missing_ok=True)
         netlist.unlink(missing_ok=True)

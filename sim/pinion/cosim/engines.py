@@ -24,7 +24,7 @@ from typing import Any, Literal
 from pinion.compute.cache import Cache, default_folder
 from pinion.compute.errors import ComputeError
 from pinion.gateware.foreign import check_rtlil
-from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.gateware.yosys import YosysError, run_yosys, yosys_path
 from pinion.graph.progress import Advance, unheard
 from pinion.installation import install_hint
 
@@ -289,12 +289,18 @@ def compile_library(
     # core at once. Absolute: compilers run in that folder and are handed paths of files in it.
     work = Path(tempfile.mkdtemp(prefix="pinion-compile-")).resolve()
     rtlil = work / "design.il"
-    rtlil.write_bytes(content)
-    if engine == "cxxrtl":
-        _build_cxxrtl(rtlil, work, debug=debug, report=report)
-    else:
-        _build_verilator(rtlil, work, harness=harness, report=report, advance=advance)
-    shutil.move(work / "design.so", library)
+    try:
+        rtlil.write_bytes(content)
+        if engine == "cxxrtl":
+            _build_cxxrtl(rtlil, work, debug=debug, report=report)
+        else:
+            _build_verilator(rtlil, work, harness=harness, report=report, advance=advance)
+        shutil.move(work / "design.so", library)
+    except (CompileError, YosysError):
+        raise  # with a log in that folder, which the message names
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
     shutil.rmtree(work)
 
 

@@ -8,9 +8,13 @@ and keeps its traceback.
 
 from __future__ import annotations
 
+import errno
 import sys
+import tempfile
 
 from ..installation import missing_module
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 BAD_INPUT = 2
 """Exit code: the input or the environment is wrong."""
@@ -38,8 +42,22 @@ def sentence(error: BaseException) -> str | None:
     elif isinstance(error, FileNotFoundError | PermissionError):
         text = str(error)  # raised by hand, with a sentence
     else:
-        text = None
+        text = _no_room(error)
     return None if text is None else " ".join(text.split())
+
+
+def _no_room(error: BaseException) -> str | None:
+    """A sentence where a full disk began it, whatever came of that."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, OSError) and found.errno in _FULL:
+            named = f"'{found.filename}'" if found.filename is not None else "what is made"
+            return (
+                f"There is no room for {named} ({found.strerror}): make room where it goes, and in "
+                f"'{tempfile.gettempdir()}' for temporary files, or name another place."
+            )
+        found = found.__cause__ or found.__context__
+    return None
 
 
 def complain(text: str) -> None:

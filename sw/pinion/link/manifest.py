@@ -11,7 +11,8 @@ import json
 import math
 import os
 import stat
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -251,6 +252,7 @@ class Manifest:
         """
         try:
             found = json.loads(data.decode("utf-8"))
+            _check_members(found, fields(cls))
             stated, words = found.pop("hash"), (found.pop("words_in"), found.pop("words_out"))
             arrays: dict[str, Any] = {
                 key: tuple(_array(a) for a in found.pop(key)) for key in ("inputs", "outputs")
@@ -326,6 +328,18 @@ def _no_build(folder: Path) -> str:
 
 def _unreadable(path: Path, error: Exception) -> ManifestError:
     return ManifestError(f"'{path}' cannot be read ({_short(error)}): build the folder again.")
+
+
+def _check_members(found: Any, members: Sequence[Field[Any]]) -> None:
+    """See that a manifest has what manifests have; else another Pinion wrote it, or none."""
+    if not isinstance(found, dict):
+        raise TypeError("it is no manifest")
+    wanted = {member.name for member in members} | {"hash", "words_in", "words_out"}
+    optional = {m.name for m in members if (m.default, m.default_factory) != (MISSING, MISSING)}
+    if missing := wanted - optional - found.keys():
+        raise ValueError(f"it is of another version of Pinion, without {sorted(missing)[0]}")
+    if strange := found.keys() - wanted:
+        raise ValueError(f"it is of another version of Pinion, with {_short(sorted(strange)[0])}")
 
 
 def _array(data: dict[str, Any]) -> Array:

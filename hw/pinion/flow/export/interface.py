@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pinion.link import Manifest
 from pinion.robot.escaping import comment
 
+from .reserved import RESERVED
+
 WORD = 32
 
 # Nets of the core behind the wrapper, by port, for those that it has; what is left out, the wrapper
@@ -110,11 +112,17 @@ def check_name(name: str) -> str:
 
     Raises
     ------
-    ExportError : it is no identifier everywhere, or could meet the names of inner modules.
+    ExportError : it is no identifier everywhere, is a word of a language, or could meet the names
+        of inner modules.
     """
     if not _NAME.fullmatch(name):
         raise ExportError(
             f"'{name}' cannot name a module: take small letters and digits, a letter first, with "
             "single underscores between."
+        )
+    if name in RESERVED:
+        raise ExportError(
+            f"'{name}' cannot name a module, it is a keyword of {RESERVED[name]}: take another "
+            f"name, such as {name}_core."
         )
     return name
