@@ -17,10 +17,12 @@ import pytest
 
 from pinion.cli import bench, bench_core, explore
 from pinion.cli.errors import UsageError
+from pinion.cli.terminal import fits
 from pinion.functions import FUNCTIONS
+from pinion.report import cell
 from pinion.report.comparison import compared
 from pinion.report.published import published_designs
-from pinion.report.sweep import SWEEP
+from pinion.report.sweep import SWEEP, sweep_blocks, sweep_table
 from pinion.robot import load
 from tests.cli.conftest import Done, Pinion
 from tests.cli.test_cli_demo import on_a_terminal
@@ -85,6 +87,24 @@ def test_the_pictures_show_something(sweep: Done, folder: Path) -> None:
     assert sweep.code == 0
     assert is_a_picture(folder / "pareto.png")
     assert "<svg" in (folder / "pareto.svg").read_text()
+
+
+def test_a_narrow_terminal_gets_every_figure_in_short_lines(
+    pinion: Pinion, monkeypatch: pytest.MonkeyPatch, sweep: Done, folder: Path
+) -> None:
+    result = json.loads((folder / "explore.json").read_text())
+    made = sweep_table(result)
+    assert made is not None
+    monkeypatch.setenv("COLUMNS", "60")
+    assert not fits(made)
+    said = sweep_blocks(made)
+    assert said.splitlines()[0] == f"{made.title}:"
+    for row in made.rows:
+        for value in row[1:]:
+            assert value is None or str(cell(value)) in said
+    assert len(said.splitlines()) == 1 + 2 * len(made.rows)
+    monkeypatch.setenv("COLUMNS", "300")
+    assert fits(made)
 
 
 def test_the_table_reads_what_is_there(sweep: Done, pinion: Pinion, folder: Path) -> None:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pinion.report.sweep import option_word, sweep_failures, sweep_table, write_sweep
+from pinion.report.sweep import (
+    option_word,
+    sweep_blocks,
+    sweep_failures,
+    sweep_table,
+    write_sweep,
+)
 from pinion.robot.escaping import identifier
 
 from .again import again
@@ -30,7 +36,7 @@ from .options import (
     load_both,
     names,
 )
-from .terminal import counted, out, put_json, show
+from .terminal import counted, fits, out, put_json, say, show
 
 if TYPE_CHECKING:
     from pinion.cosim.explore import Runner
@@ -258,8 +264,11 @@ def _value(text: str) -> int | float | str:
 
 def _show(result: Mapping[str, Any], written: Sequence[Path], kept: Sequence[Path]) -> None:
     made = sweep_table(result)
-    if made is not None:
+    if made is not None and fits(made):
         show(made)
+    elif made is not None:
+        say(sweep_blocks(made))
+        say(made.note)
     for sentence, points in sweep_failures(result["points"]).items():
         complain(f"{', '.join(points)}: {sentence}")
     out().print(f"Written to {', '.join(str(path) for path in written)}.")

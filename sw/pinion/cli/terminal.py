@@ -27,6 +27,8 @@ PIPE_WIDTH = 160
 """Columns of a table that goes into a file or a pipe, unless `COLUMNS` says otherwise: wide enough
 that hardly a cell is folded."""
 
+_ANY_WIDTH = 10_000
+
 PROSE_WIDTH = 100
 """Columns of running text, where the terminal has as many."""
 
@@ -107,9 +109,20 @@ def pairs(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> Ta
     return made
 
 
+def fits(made: report.Table) -> bool:
+    """Whether there is room for a table without breaking a cell."""
+    console = out()
+    anywhere = console.options.update(width=_ANY_WIDTH)
+    return console.measure(_drawn(made), options=anywhere).maximum <= console.width
+
+
+def _drawn(made: report.Table) -> Table:
+    return table(*made.columns, rows=made.rows, title=made.title, left=made.left)
+
+
 def show(made: report.Table) -> None:
     """A table on standard output, its note below it."""
-    out().print(table(*made.columns, rows=made.rows, title=made.title, left=made.left))
+    out().print(_drawn(made))
     if made.note:
         say(made.note)
 

@@ -18,7 +18,7 @@ from typing import Any
 from pinion.link.build_files import BuildFile
 from pinion.link.manifest import ManifestError
 
-from .table import Table, short_error, whole
+from .table import Table, cell, short_error, whole
 
 TABLE, PICTURE = "explore.csv", "pareto"
 _KINDS = ("png", "svg")
@@ -144,6 +144,27 @@ def sweep_table(result: Mapping[str, Any]) -> Table | None:
         left=2 + len(axes),
         note=_legend(good, result),
     )
+
+
+def sweep_blocks(made: Table) -> str:
+    """The same points a few short lines each, for what is too narrow for the table.
+
+    Parameters
+    ----------
+    made : of `sweep_table`; its first column marks the best points.
+    """
+    _, *names = made.columns
+    lines = [f"{made.title}:"]
+    for best, *cells in made.rows:
+        said = [
+            f"{name} {cell(value)}"
+            for name, value in zip(names, cells, strict=True)
+            if value is not None
+        ]
+        of_point, figures = said[: made.left], said[made.left :]
+        lines.append(f"{best or ' '} {', '.join(of_point)}")
+        lines.append(f"    {', '.join(figures)}")
+    return "\n".join(lines)
 
 
 def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
