@@ -230,7 +230,7 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
             )
         numbers = [row[0] for row in database.execute("SELECT number FROM chunks ORDER BY number")]
     for number in numbers:
-        # Nothing is open while a caller has a chunk, so that nothing is left if he goes no further.
+        # Nothing is open while a caller has a chunk, so that nothing is left if it goes no further.
         with _reading(path) as database:
             row = database.execute(
                 "SELECT results FROM chunks WHERE number = ?", (number,)
@@ -245,7 +245,8 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     """A file that is there, open for reading.
 
-    Nothing is written; but who may not write cannot take away the log when closing as the last.
+    With the right to write, where there is one: SQLite takes its log away as the last connection
+    closes, which one for reading alone cannot.
     """
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as database:
