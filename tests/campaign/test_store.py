@@ -65,23 +65,43 @@ def test_what_was_added_is_there_when_it_is_opened_again(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changed", "needle"),
     [
-        ({"seed": 1}, "seed 1 instead of 0"),
-        ({"build": "1" * 16}, "build"),
-        ({"states": 40}, "states 40 instead of 30"),
+        ({"seed": 1}, "seed 0 instead of 1"),
+        ({"build": "1" * 16}, "hash of the robot's numbers and all options '0000"),
+        ({"states": 40}, "states 30 instead of 40"),
         ({"chunk": 5}, "chunk"),
-        ({"sources": "0.2.0"}, "sources '0.2.0'"),
+        ({"sources": "0.2.0"}, "sources '0.1.0+0' instead of '0.2.0'"),
         ({"max_error": 0.1}, "max_error"),
+        (
+            {"what": "two_link aba", "build": "1" * 16, "folder": "g"},
+            "(robot and function 'two_link rnea' instead of 'two_link aba'): name",
+        ),
     ],
 )
 def test_another_campaign_is_refused(tmp_path: Path, changed: dict, needle: str) -> None:
     path = tmp_path / "c.sqlite"
     with Store.open(path, PLAN) as store:
         store.add(_record(0))
-    with pytest.raises(CampaignError, match="is of another campaign") as refused:
+    with pytest.raises(CampaignError, match="holds other results") as refused:
         Store.open(path, replace(PLAN, **changed))
     assert needle in str(refused.value)
     with Store.open(path, PLAN) as store:  # which left it as it was, and unlocked
         assert store.finished() == {0}
+
+
+def test_what_finished_no_chunk_is_begun_anew(tmp_path: Path) -> None:
+    path, other = tmp_path / "c.sqlite", replace(PLAN, what="two_link aba")
+    with Store.open(path, PLAN) as store:
+        store.fail(0, "It broke.")
+    with Store.open(path, other) as store:
+        assert store.failures() == {}  # those were of the other plan
+        with pytest.raises(CampaignError, match="Another process works on"):
+            Store.open(path, PLAN)
+        store.add(_record(0))
+    with pytest.raises(CampaignError, match="instead of 'two_link rnea'"):
+        Store.open(path, PLAN)
+    with Store.open(path, other) as store:
+        assert store.finished() == {0}
+    assert [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_a_second_writer_is_refused_until_the_first_one_is_gone(tmp_path: Path) -> None:
@@ -130,11 +150,12 @@ def test_a_file_is_of_one_process_at_a_time_and_its_lock_goes(tmp_path: Path, ki
 
 def test_a_refusal_leaves_no_lock_and_takes_none(tmp_path: Path) -> None:
     path, lock = tmp_path / "c.sqlite", tmp_path / "c.sqlite.lock"
-    with Store.open(path, PLAN):
+    with Store.open(path, PLAN) as store:
+        store.add(_record(0))
         with pytest.raises(CampaignError, match="Another process works on"):
             Store.open(path, PLAN)
         assert lock.exists()
-    with pytest.raises(CampaignError, match="is of another campaign"):
+    with pytest.raises(CampaignError, match="holds other results"):
         Store.open(path, replace(PLAN, seed=1))
     assert not lock.exists()
 
@@ -208,6 +229,30 @@ def test_results_come_back_in_order(tmp_path: Path) -> None:
     found = list(read_results(path))
     assert [start for start, _ in found] == [0, 10]
     assert [arrays["tau"][0] for _, arrays in found] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("wholly", [True, False])
+def test_reading_results_leaves_nothing_beside_them(tmp_path: Path, wholly: bool) -> None:
+    path = tmp_path / "c.sqlite"
+    with Store.open(path, replace(PLAN, keep=True)) as store:
+        for number in (0, 1):
+            store.add(_record(number, results=packed({"tau": np.zeros(10)})))
+    reading = read_results(path)
+    found = list(reading) if wholly else [next(reading)]  # as one that Ctrl-C ended has it
+    assert len(found) == 1 + wholly
+    assert [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
+
+
+def test_results_may_be_read_while_more_come(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    with Store.open(path, replace(PLAN, keep=True)) as store:
+        store.add(_record(0, results=packed({"tau": np.zeros(10)})))
+        reading = read_results(path)
+        assert next(reading)[0] == 0
+        store.add(_record(1, results=packed({"tau": np.zeros(10)})))
+        assert [start for start, _ in read_results(path)] == [0, 10]
+        assert list(reading) == []  # it gives what was there when it began
+    assert [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_results_that_were_not_kept_are_not_there(tmp_path: Path) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
+import click
 import numpy as np
 import pytest
+import typer
 
 from pinion.campaign import Progress, read_results
+from pinion.cli.again import interrupted
 from pinion.cli.campaign import duration, progress_words
 from tests.cli.conftest import Built, Pinion
 
@@ -26,7 +30,7 @@ def test_a_campaign_says_what_it_found_and_goes_on(
     assert f"Digest of these figures: {first.json['digest'][:16]}" in again.out
     assert "Everything holds." in again.out
     assert max(map(len, again.out.splitlines())) <= 160
-    pinion("campaign", built.folder, *options, "--chunk", 2).refused("chunk 2 instead of 10000")
+    pinion("campaign", built.folder, *options, "--chunk", 2).refused("chunk 10000 instead of 2")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,9 @@ def test_a_batch_keeps_results_and_goes_on(pinion: Pinion, tmp_path: Path) -> No
     again = pinion("batch", "two_link", "rnea", *options)
     assert again.code == 0 and "All results are there." in again.out
     another = pinion("batch", "two_link", "gravity", *options[2:], "--states", 5)
-    another.refused("what 'two_link gravity' instead of 'two_link rnea'")
+    another.refused(
+        "holds other results (robot and function 'two_link rnea' instead of 'two_link gravity', "
+    )
     assert "folder" not in another.err
 
 
@@ -99,4 +105,18 @@ def test_progress_is_in_words() -> None:
     assert progress_words(begun) == "5 of 10 states (50%), 0/s, 0 workers, 1 chunk failed"
     assert [duration(t) for t in (0.4, 59.6, 185.0, 7800.0)] == [
         *("0 s", "1:00 min", "3:05 min", "2:10 h")
+    ]
+
+
+def test_an_interruption_says_what_is_kept() -> None:
+    context = click.Context(click.Command("batch"), info_name="batch")
+    kept = [
+        interrupted(count, "request", Path("b.sqlite"), cast(typer.Context, context))
+        for count in (0, 1, 2_000)
+    ]
+    assert kept == [
+        "Interrupted before a chunk was finished. To go on: pinion batch",
+        "Interrupted with 1 request finished, which is kept in b.sqlite. To go on: pinion batch",
+        "Interrupted with 2,000 requests finished, which are kept in b.sqlite. To go on: pinion "
+        "batch",
     ]

@@ -164,7 +164,7 @@ def test_a_file_that_is_no_npz_is_refused(
 ) -> None:
     (tmp_path / "in.npz").write_bytes(content)
     out = tmp_path / "out.npz"
-    done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out)
+    done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "-o", out)
     done.refused("in.npz", "write it with numpy.savez")
     # What NumPy says of how to run a stranger's objects is no advice.
     assert "allow_pickle" not in done.err and not out.exists()

@@ -50,6 +50,13 @@ def test_info_tells_what_is_snapped_and_what_it_saves(pinion: Pinion, path: Path
     assert exact < 0.8 * rounded and "unless with snap=False (--no-snap)" in told
     summary = pinion("info", path, "--function", "aba", "--json").json
     assert set(summary["snapping"]) == {*FIGURES - {"result_tau"}, "result_qdd"}
+    # The table above the sentence has its count in the row that the sentence names.
+    assert "products, those by constants too, before equal values" in told
+    for name in ("aba", "frame_jacobian"):
+        counted = pinion("info", path, "--function", name, "--json").json
+        steps = [row["step"] for row in counted["savings"]]
+        before = counted["savings"][steps.index("numbered") - 1]
+        assert before["mul"] + before["mul_const"] == counted["snapping"]["products"]
     assert summary["joints"][1]["tree"]["E"][1] == [0.0, 0.0, 1.0]
     kept = pinion("info", path, "--no-snap", "--json").json
     assert "snapping" not in kept and kept["joints"][1]["tree"]["E"][1][1] != 0.0

@@ -9,10 +9,11 @@ import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from pinion.api import backend
 from pinion.compute import cpu, isa
@@ -212,10 +213,24 @@ def test_wrong_outputs_are_named(arm: Kernel) -> None:
         ({"tau": given["q"]}, "overlaps an input"),
         ({"tau": np.zeros((3, 7)), "qdd": np.zeros((3, 7))}, "no result 'qdd'"),
         ({}, "no array for the result 'tau'"),
+        (np.zeros((3, 7)), "'out' is a mapping .* such as {\"tau\": ...}, and not of .* ndarray"),
     ]
     for out, message in wrong:
         with pytest.raises(InputError, match=message):
             arm(out=out, **given)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.dtype("float32"), "f4"])
+def test_a_dtype_is_whatever_numpy_takes_for_one(dtype: DTypeLike, kept: Path) -> None:
+    kernel = cpu.compile("two_link", "rnea", dtype=dtype, threads=np.int64(1), cache=kept)  # type: ignore[arg-type]  # a whole number all the same
+    assert kernel.dtype == np.float32
+    single = cpu.compile("two_link", "rnea", dtype="float32", cache=kept)
+    given = {name: np.full((3, 2), 0.5) for name in ("q", "qd", "qdd")}
+    assert kernel(**given).tau.dtype == np.float32
+    assert np.array_equal(kernel(**given).tau, single(**given).tau)
+    assert cpu.source("two_link", "rnea", dtype=dtype) == cpu.source(
+        "two_link", "rnea", dtype="float32"
+    )
 
 
 def test_what_cannot_be_compiled_is_said_in_a_sentence(kept: Path) -> None:
@@ -225,8 +240,12 @@ def test_what_cannot_be_compiled_is_said_in_a_sentence(kept: Path) -> None:
         cpu.compile("iiwa14", "rnea", layout="rows", cache=kept)
     with pytest.raises(ComputeError, match="no instruction set 'sse9'"):
         cpu.compile("iiwa14", "rnea", isa="sse9", cache=kept)
-    with pytest.raises(ComputeError, match="-1 threads"):
-        cpu.compile("iiwa14", "rnea", threads=-1, cache=kept)
+    nothing: Any = None
+    with pytest.raises(ComputeError, match="no dtype 'None'"):
+        cpu.compile("iiwa14", "rnea", dtype=nothing, cache=kept)
+    for threads in (-1, "two", 1.5, None):
+        with pytest.raises(ComputeError, match=f"cannot use {threads!r} threads: give 0 for all"):
+            cpu.compile("iiwa14", "rnea", threads=cast(Any, threads), cache=kept)
     with pytest.raises(InputError, match="no function 'dance'"):
         cpu.compile("iiwa14", "dance", cache=kept)
 

@@ -83,7 +83,7 @@ def test_the_torque_is_that_of_the_sum(robot: Model) -> None:
 
 def test_the_filter_is_joseph_formed_by_numpy() -> None:
     """Against the textbook's gain by a solver and Joseph's form, which shares no step."""
-    x, y = floats(load(None), "kalman")
+    x, y = floats(load("none"), "kalman")
     F = np.eye(4)
     F[0, 2] = F[1, 3] = 0.1
     H, R, Q = np.eye(2, 4), 0.04 * np.eye(2), np.diag([1e-3, 1e-3, 1e-2, 1e-2])
@@ -127,7 +127,7 @@ def test_a_folder_needs_no_code_and_runs_none(tmp_path: Path) -> None:
     assert without == verify(folder, samples=200)
     assert without["ok"] and without["float_model"] == "the float graph in the folder"
     assert without["error_max"] == before["error_max"]
-    assert Build.read(folder).function.inputs[1].dims(load(None)) == ()
+    assert Build.read(folder).function.inputs[1].dims(load("none")) == ()
 
 
 def test_a_reference_that_differs_is_noticed(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_reference_that_differs_is_noticed(tmp_path: Path) -> None:
 
 def test_backends_agree_on_a_function_without_a_robot(tmp_path: Path) -> None:
     own = function(named("kalman"))
-    drawn = sample(load(None), own, 20, distribution="reference", seed=5)
+    drawn = sample(load("none"), own, 20, distribution="reference", seed=5)
     with backend(None, own, device="float") as exact, backend(None, own, device="cpu") as fast:
         want, found = exact.run(**drawn), fast.run(**drawn)
     assert np.allclose(found.x_next, want.x_next, rtol=1e-6, atol=1e-6)

@@ -23,7 +23,7 @@ from pinion.functions import (
 )
 from pinion.functions import function as named
 from pinion.graph import evaluate_floats
-from pinion.robot import NO_ROBOT, RobotError, load
+from pinion.robot import NO_ROBOT, RobotError, asked_robot, load
 
 
 def covariances(rng: np.random.Generator, count: int) -> Any:
@@ -135,7 +135,12 @@ def test_a_word_that_is_never_drawn_but_zero_is_no_constant() -> None:
 
 
 def test_a_robot_is_asked_for_where_one_is_needed() -> None:
-    assert load("none") is load(None) is NO_ROBOT
+    assert load("none") is asked_robot(None) is NO_ROBOT
+    with pytest.raises(RobotError, match="'none' has no joints"):
+        asked_robot(None, lock=["j"])
+    forgotten: Any = None
+    with pytest.raises(RobotError, match="The robot is None, as of a path that was not set"):
+        load(forgotten)
     with pytest.raises(RobotError, match="'none' has no joints"):
         load("none", tip="link_2")
     with pytest.raises(FunctionError, match=r"'mix' takes no robot, and 'two_link' is given"):

@@ -263,3 +263,10 @@ def test_mimic_joints_are_kept_and_noted() -> None:
     model = load("baxter")
     assert model.nq == 19
     assert sum("mimics" in note for note in model.notes) == 2
+
+
+def test_a_notebook_shows_the_kinds_that_the_command_line_shows() -> None:
+    text = robot(A, B, C, joint(kind="continuous"), joint("k", "b", "c", "prismatic"))
+    shown = load_text(text)._repr_html_()
+    assert "<td>continuous</td>" in shown and "<td>prismatic</td>" in shown
+    assert "revolute" not in shown

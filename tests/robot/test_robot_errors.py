@@ -19,7 +19,14 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
     "not XML": ("solid cube", ("not XML", "bad.urdf")),
     "unclosed": ('<robot name="r"><link', ("not XML", "bad.urdf")),
     "not a robot": ("<mujoco/>", ("<mujoco>", "<robot>")),
-    "xacro": ('<robot xmlns:xacro="http://x/xacro"><xacro:include/></robot>', ("xacro",)),
+    "xacro": (
+        '<robot xmlns:xacro="http://x/xacro"><xacro:include/></robot>',
+        ("the xacro element <xacro:include>; expand", "'xacro FILE > OUT.urdf'"),
+    ),
+    "decimal comma": (
+        robot(A, link("b", "0,3"), joint()),
+        ("'0,3'", "'b'", "a decimal number with a point, not a comma"),
+    ),
     "nested xacro": (
         '<robot name="r" xmlns:xacro="http://x/xacro"><link name="a"><inertial><xacro:box m="1"/>'
         "</inertial></link></robot>",
@@ -341,3 +348,15 @@ def test_bad_gravity(gravity: object) -> None:
     with pytest.raises(RobotError) as error:
         load("pendulum", gravity=gravity)  # type: ignore[arg-type]
     check(error, repr(gravity), "gravity")
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", "\n "])
+def test_a_text_in_a_paths_place_is_not_repeated(start: str) -> None:
+    text = start + robot(A, B, joint())
+    with pytest.raises(RobotError) as error:
+        load(text)
+    check(error, "<robot", "pinion.robot.load_text")
+    assert len(str(error.value)) < 200
+    with pytest.raises(RobotError) as error:
+        load(text.encode())  # type: ignore[arg-type]  # as of a file that was opened for bytes
+    assert len(str(error.value)) < 200

@@ -188,7 +188,8 @@ def test_a_joint_must_move_some_inertia(parts: Iterable[str], names: tuple[str, 
         return
     with pytest.raises(RobotError) as error:
         load_text(text)
-    check(error, *map(repr, names), "no inertia", "'b'", "armature")
+    remedy = "the link 'b' an <inertial>" if "floating" in text else "or the joint an armature"
+    check(error, *map(repr, names), "no inertia", "'b'", remedy)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -263,6 +264,14 @@ def test_mimic_joints_follow_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(RobotError) as error:
         load_text(robot(*parts, joint("l", "c", "d", extra=Z + '<mimic joint="y"/>')))
     check(error, "2 faults", "'k' mimics 'z'", "'l' mimics 'y'", "lock")
+    # What is offered could be followed: neither the joint itself nor one that follows it.
+    following = joint("l", "c", "d", extra=Z + '<mimic joint="k"/>')
+    with pytest.raises(RobotError) as error:
+        load_text(robot(*parts, following))
+    check(error, "'k' mimics 'z'", "(use one of 'j')")
+    with pytest.raises(RobotError) as error:
+        load_text(robot(A, B, joint(extra=loose)))
+    check(error, "'j' mimics 'z'", "(there is no other)")
     path = write(tmp_path, *parts, joint("l", "c", "d"))
     assert load(path, lock={"k": 0.0}).joint_names == ("j", "l")
     assert load(path, tip="b").joint_names == ("j",)

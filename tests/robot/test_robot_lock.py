@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pinocchio as pin
@@ -16,6 +15,7 @@ from pinion.robot import (
     Mimic,
     Model,
     RobotError,
+    asked_robot,
     load,
     load_text,
     lock,
@@ -171,22 +171,35 @@ def test_bad_locks_give_one_sentence() -> None:
         ({"zzz": 0.0}, ("'zzz'", "'iiwa_joint_1'", "use one of")),
         ({"iiwa_joint_1": 90.0}, ("90.0", "'iiwa_joint_1'", "-2.96", "outside")),
         ({"iiwa_joint_1": math.nan}, ("nan", "'iiwa_joint_1'", "finite")),
+        ({"iiwa_joint_1": "x"}, ("'x'", "'iiwa_joint_1'", "no number")),
+        ({"iiwa_joint_1": [1.0]}, ("[1.0]", "'iiwa_joint_1'", "no number")),
+        (["iiwa_joint_1=90"], ("90.0", "'iiwa_joint_1'", "outside")),
+        (["iiwa_joint_1", "iiwa_joint_1=1"], ("'iiwa_joint_1'", "locked twice")),
+        (7, ("given as 7", '{"elbow": 0.3}', '["elbow=0.3"]')),
+        ([7], ("given as [7]", '["elbow=0.3"]')),
         (dict.fromkeys(load("iiwa14").joint_names), ("All 7", "'iiwa14'")),
     ):
         with pytest.raises(RobotError) as error:
             load("iiwa14", lock=positions)
         check(error, *needles)
-    names: Any = ["iiwa_joint_1"]
-    with pytest.raises(RobotError) as error:
-        load("iiwa14", lock=names)
-    check(error, "mapping", "list", '{"elbow": 0.3}')
+
+
+@pytest.mark.parametrize("texts", [["iiwa_joint_1=0.3", "iiwa_joint_2"], "iiwa_joint_1=0.3"])
+def test_locks_are_names_with_positions_or_texts_everywhere(texts: list[str] | str) -> None:
+    positions = {"iiwa_joint_1": 0.3} | ({} if isinstance(texts, str) else {"iiwa_joint_2": None})
+    held = load("iiwa14", lock=positions)
+    assert len(held.bodies) == 7 - len(positions)
+    assert load("iiwa14", lock=texts) == asked_robot("iiwa14", lock=texts) == held
+    arm = load("iiwa14")
+    assert lock(arm, texts) == asked_robot(arm, lock=texts) == lock(arm, positions)
 
 
 def test_locks_are_read_from_text() -> None:
     assert parse_lock("a") == ("a", None)
     assert parse_lock(" a = -1.5e-1 ") == ("a", -0.15)
     for text, needle in (("=1", "names no joint"), ("", "names no joint"), ("a=", "''"),
-                         ("a=up", "'up'"), ("a=nan", "'nan'"), ("a=1_0", "'1_0'")):  # fmt: skip
+                         ("a=up", "'up'"), ("a=nan", "'nan'"), ("a=1_0", "'1_0'"),
+                         ("a=0,3", "metres, and a point instead of the comma")):  # fmt: skip
         with pytest.raises(RobotError) as error:
             parse_lock(text)
         check(error, repr(text), needle)

@@ -198,8 +198,24 @@ def identity() -> dict[str, str]:
 
 
 def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """What differs between two plans in their dictionary form, for a sentence."""
+    """What differs between two plans in their dictionary form, for a sentence on theirs."""
     names = [name for name in ours if ours.get(name) != theirs.get(name)]
-    # Of another robot or function the hashes are others in any case.
-    shown = [name for name in names if "what" not in names or name not in ("build", "folder")]
-    return ", ".join(f"{n} {theirs.get(n)!r} instead of {ours.get(n)!r}" for n in shown)
+    # Of another robot or function the hashes are others in any case, and of a build its folder's.
+    if "what" in names:
+        names = [name for name in names if name not in ("build", "folder")]
+    elif "build" in names:
+        names = [name for name in names if name != "folder"]
+    words = {
+        "what": "robot and function",
+        "build": "hash of the robot's numbers and all options",
+        "folder": "hash of the build's files",
+        "requests": "hash of the requests",
+    }
+    pairs = [(name, theirs.get(name), ours.get(name)) for name in names]
+    return ", ".join(
+        # The beginning of a hash tells it from another.
+        f"{words[name]} {str(held)[:16]!r} instead of {str(asked)[:16]!r}"
+        if words.get(name, "").startswith("hash")
+        else f"{words.get(name, name)} {held!r} instead of {asked!r}"
+        for name, held, asked in pairs
+    )

@@ -399,7 +399,7 @@ class _Run:
         if self.failed >= min(MOST_FAILURES, self.plan.chunks):
             chunks = "1 chunk" if self.failed == 1 else f"{self.failed} chunks"
             raise CampaignError(
-                f"{chunks} failed, so the campaign was given up; "
+                f"{chunks} failed, so no more were tried; "
                 f"{self.done:,} of {self.plan.states:,} states are kept in '{self.store.path}'. "
                 f"The last one: {sentence}"
             )

@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -77,10 +77,12 @@ class Store:
     def open(cls, path: Path, plan: Plan) -> Self:
         """Make the file of a campaign, or go on with it.
 
+        One of another plan is begun anew where no chunk of it was finished: nothing is lost.
+
         Raises
         ------
         CampaignError
-            The file is of another campaign, is none, or somebody works on it.
+            The file holds results of another plan, is none, or somebody works on it.
         """
         lock = _locked(path)
         try:
@@ -104,12 +106,17 @@ class Store:
                     database.execute(statement)
                 database.execute("INSERT INTO campaign VALUES (?)", (json.dumps(plan.to_dict()),))
                 database.execute("COMMIT")
-            held = _plan(database, path)
-            if held != plan.to_dict():
+            held, wanted = _plan(database, path), plan.to_dict()
+            if held != wanted and database.execute("SELECT 1 FROM chunks LIMIT 1").fetchone():
                 raise CampaignError(
-                    f"'{path}' is of another campaign ({difference(held, plan.to_dict())}): name "
-                    "another file with -o, or give what it was begun with."
+                    f"'{path}' holds other results ({difference(wanted, held)}): name another file "
+                    "with -o, or give what it was begun with."
                 )
+            if held != wanted:
+                database.execute("BEGIN IMMEDIATE")
+                database.execute("DELETE FROM failures")
+                database.execute("UPDATE campaign SET plan = ?", (json.dumps(wanted),))
+                database.execute("COMMIT")
         except sqlite3.Error as error:
             database.close()
             lock.close()
@@ -214,18 +221,36 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
     path = Path(path)
     if not path.is_file():
         raise CampaignError(f"There is no file '{path}': give that of a campaign with results.")
+    with _reading(path) as database:
+        plan = _plan(database, path)
+        if not plan["keep"]:
+            raise CampaignError(
+                f"'{path}' holds figures and no results: begin another campaign with keep=True "
+                "(--keep)."
+            )
+        numbers = [row[0] for row in database.execute("SELECT number FROM chunks ORDER BY number")]
+    for number in numbers:
+        # Nothing is open while a caller has a chunk, so that nothing is left if it goes no further.
+        with _reading(path) as database:
+            row = database.execute(
+                "SELECT results FROM chunks WHERE number = ?", (number,)
+            ).fetchone()
+        if row is None:
+            raise _damaged(path, f"chunk {number} is gone")
+        with np.load(io.BytesIO(row[0]), allow_pickle=False) as arrays:
+            yield number * plan["chunk"], dict(arrays)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A file that is there, open for reading.
+
+    With the right to write, where there is one: SQLite takes its log away as the last connection
+    closes, which one for reading alone cannot.
+    """
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            plan = _plan(database, path)
-            if not plan["keep"]:
-                raise CampaignError(
-                    f"'{path}' holds figures and no results: begin another campaign with keep=True "
-                    "(--keep)."
-                )
-            rows = database.execute("SELECT number, results FROM chunks ORDER BY number")
-            for number, data in rows:
-                with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                    yield number * plan["chunk"], dict(arrays)
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as database:
+            yield database
     except sqlite3.Error as error:
         raise _damaged(path, error) from None
 

@@ -44,7 +44,7 @@ from pinion.functions import (
     uniform,
 )
 from pinion.functions.own import function
-from pinion.robot import Model, RobotError, RobotOptions, builtin_names, load
+from pinion.robot import Model, RobotError, RobotOptions, builtin_names, load, load_text
 
 from .backends import BackendOptions, CardBackend, CardOptions, FloatBackend, backend, open_float
 from .builds import BuildNotes, BuiltCore, build, open_build
@@ -106,6 +106,7 @@ __all__ = [
     "hypot2",
     "less",
     "load",
+    "load_text",
     "look_up",
     "maximum",
     "minimum",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import typer
+
+from .terminal import amount
 
 
 def again(context: typer.Context) -> str:
@@ -25,3 +28,14 @@ def again(context: typer.Context) -> str:
             for item in many:
                 words += [parameter.opts[-1], str(item)]
     return shlex.join(words)
+
+
+def interrupted(finished: int, what: str, file: Path, context: typer.Context) -> str:
+    """What Ctrl-C left of a job whose chunks are kept in a file, and how to go on."""
+    left = (
+        f"with {amount(finished, what)} finished, which {'is' if finished == 1 else 'are'} kept in "
+        f"{file}"
+        if finished
+        else "before a chunk was finished"  # by this command: the file may hold some
+    )
+    return f"Interrupted {left}. To go on: {again(context)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .again import again
+from .again import interrupted
 from .campaign import Distribution, Seed, Source, States, check_requests, progress_words
 from .errors import CHECK_FAILED, complain
 from .options import (
@@ -123,10 +123,7 @@ def command(
                 report=report,
             )
         except KeyboardInterrupt:
-            complain(
-                f"Interrupted with {finished:,} requests finished; they are kept in {file}. To go "
-                f"on: {again(context)}"
-            )
+            complain(interrupted(finished, "request", file, context))
             raise
     if json:
         put_json(result)

@@ -10,7 +10,7 @@ import typer
 
 from pinion.report import Table
 
-from .again import again
+from .again import interrupted
 from .errors import CHECK_FAILED, UsageError, complain
 from .options import Folder, Json, Scheduler, Workers
 from .run import read_arrays
@@ -104,10 +104,7 @@ def command(
                 report=report,
             )
         except KeyboardInterrupt:
-            complain(
-                f"Interrupted with {finished:,} states finished; they are kept in {file}. To go "
-                f"on: {again(context)}"
-            )
+            complain(interrupted(finished, "state", file, context))
             raise
     if json:
         put_json(result)

@@ -17,7 +17,7 @@ from pinion.link.places import check_place
 from .errors import UsageError
 from .options import Folder, Json
 from .progress import about, notice
-from .terminal import out, put_json, steps
+from .terminal import amount, out, put_json, steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ def command(
     ] = None,
     target: Annotated[
         Path | None,
-        typer.Option("--output", metavar="OUT.npz", help="Where the results go.  [required]"),
+        typer.Option("-o", "--output", metavar="OUT.npz", help="Where the results go.  [required]"),
     ] = None,
     device: Annotated[
         str,
@@ -98,7 +98,9 @@ def command(
         return
     names = ", ".join(f"{name} {values.shape}" for name, values in results.items())
     console = out()
-    console.print(f"{manifest.function} for {manifest.robot} on {device}: {count:,} requests.")
+    console.print(
+        f"{manifest.function} for {manifest.robot} on {device}: {amount(count, 'request')}."
+    )
     if flagged:
         console.print(f"Saturated, their values not to be used: {flagged:,} of the results.")
     console.print(f"Written to {target}: {names}.")

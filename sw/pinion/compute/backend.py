@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from pinion.functions import Function, InputError, Result
 from pinion.functions.backend import Closing, backend_table
@@ -62,7 +62,7 @@ def open_backend(
     function: Function,
     address: str,
     *,
-    dtype: str = "float64",
+    dtype: DTypeLike = "float64",
     layout: str = "aos",
     threads: int = 0,
     isa: str | None = None,

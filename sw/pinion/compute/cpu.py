@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pinion.functions import (
     Function,
@@ -39,9 +39,9 @@ from pinion.link import Array
 from pinion.robot import Model, load, model_to_dict
 
 from . import isa as isas
+from .arguments import check_out, check_threads, dtype_name
 from .cache import Cache, default_folder
 from .costs import ProcessorCosts
-from .errors import ComputeError
 from .isa import InstructionSet
 from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
 from .native import HEADERS, ONE, Runtime, View, called_by, load_kernel, load_runtime
@@ -62,7 +62,7 @@ def source(
     model: Model | str,
     function: str | Function,
     *,
-    dtype: str = "float64",
+    dtype: DTypeLike = "float64",
     isa: str | None = None,
     comments: bool = False,
     **options: Unpack[RowOptions],
@@ -74,7 +74,7 @@ def source(
         model,
         row,
         graph_of(model, row),
-        dtype=dtype,
+        dtype=dtype_name(dtype),
         machine=isas.named(isa) if isa else isas.best(),
         comments=comments,
     )
@@ -84,7 +84,7 @@ def compile(
     model: Model | str,
     function: str | Function,
     *,
-    dtype: str = "float64",
+    dtype: DTypeLike = "float64",
     layout: str = "aos",
     finite: bool = False,
     threads: int = 0,
@@ -102,7 +102,7 @@ def compile(
     model : a robot, or the name or path of one.
     function : a row of the table of functions by its name, or a row of your own, which is always
         traced anew.
-    dtype : of the numbers it computes with, ``float32`` or ``float64``.
+    dtype : of the numbers it computes with, ``float32`` or ``float64``, or as NumPy takes them.
     layout : of inputs and results, one of `LAYOUTS` (:mod:`pinion.compute.layouts`).
     options : of the row, derivatives, outputs, joint_terms and friction_width
         (:class:`pinion.functions.RowOptions`).
@@ -123,10 +123,7 @@ def compile(
         compiler is there; one sentence.
     """
     check_layout(layout)
-    if dtype not in SCALARS:
-        raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(DTYPES)}.")
-    if threads < 0:
-        raise ComputeError(f"A kernel cannot use {threads} threads: give 0 for all, or a number.")
+    dtype, threads = dtype_name(dtype), check_threads(threads)
     model = load(model) if isinstance(model, str) else model
     row = row_of(function, **options)
     machine = isas.named(isa) if isa else isas.best()
@@ -357,6 +354,7 @@ class Compiled:
         }
         if out is None:
             return {name: _aligned(shape, self.dtype) for name, shape in shapes.items()}
+        check_out(out, self.results)
         for name in out:
             if name not in shapes:
                 raise InputError(

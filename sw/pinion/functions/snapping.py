@@ -24,6 +24,9 @@ STATES = 200
 
 SEED = 1_701
 
+_COUNTED = ", those by constants too, before equal values are made once (the step 'numbered')"
+"""Which products `Snapping` has, by what :func:`.reduced.savings` counts beside it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Snapping:
@@ -79,9 +82,9 @@ def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
     before, after = figures["products_as_read"], figures["products"]
     worst, moved = _worst(figures)
     saved = (
-        f"leaves {function} {after:,.0f} of {before:,.0f} products"
+        f"leaves {function} {after:,.0f} of {before:,.0f} products{_COUNTED}"
         if after < before
-        else f"saves none of the {before:,.0f} products of {function}"
+        else f"saves none of the {before:,.0f} products of {function}{_COUNTED}"
     )
     return (
         f"Snapping {saved}; at {STATES} states a link's pose moves by at most "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pinion.robot.asked import Lock, RobotOptions, asked_robot
+from pinion.robot.asked import RobotOptions, asked_robot
 from pinion.robot.coupling import Tie, coupled, ties, uncoupled
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import accepted_inertias
 from pinion.robot.generated import GENERATED, random_tree
 from pinion.robot.library import NO_ROBOT, builtin_names, load, load_text, urdf_text
-from pinion.robot.locked import lock, parse_lock
+from pinion.robot.locked import Lock, lock, parse_lock
 from pinion.robot.lookup import opportunity
 from pinion.robot.mjcf import from_mjcf
 from pinion.robot.model import (

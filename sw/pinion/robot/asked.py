@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
 from pinion.robot import locked, subchain
 from pinion.robot.errors import RobotError
-from pinion.robot.library import load
-from pinion.robot.locked import parse_lock
+from pinion.robot.library import NO_ROBOT, load
+from pinion.robot.locked import Lock
 from pinion.robot.model import Model
-
-Lock = Mapping[str, float | None] | Sequence[str]
-"""Joints to hold still: positions by name [rad | m], or texts ``NAME`` and ``NAME=VALUE``."""
 
 
 class RobotOptions(TypedDict, total=False):
@@ -35,25 +31,6 @@ class RobotOptions(TypedDict, total=False):
     snap: bool
 
 
-def held_positions(lock: Lock) -> dict[str, float | None]:
-    """The positions of joints to hold still, None for a joint's own choice.
-
-    Raises
-    ------
-    RobotError : a text names no joint or no number, or a joint twice.
-    """
-    if isinstance(lock, Mapping):
-        return dict(lock)
-    texts = [lock] if isinstance(lock, str) else lock
-    positions: dict[str, float | None] = {}
-    for text in texts:
-        name, position = parse_lock(text)
-        if name in positions:
-            raise RobotError(f"The joint '{name}' is locked twice, again by '{text}'.")
-        positions[name] = position
-    return positions
-
-
 def asked_robot(
     robot: str | os.PathLike[str] | Model | None, **options: Unpack[RobotOptions]
 ) -> Model:
@@ -61,7 +38,7 @@ def asked_robot(
 
     Parameters
     ----------
-    robot : as of :func:`pinion.robot.load`, or a model.
+    robot : as of :func:`pinion.robot.load`, a model, or None for functions that need no robot.
     options : as of `RobotOptions`; what is left out is as :func:`pinion.robot.load` has it.
 
     Raises
@@ -70,12 +47,12 @@ def asked_robot(
         As from `load`, and where a model's file would have to be read again: for its base, its
         inertias or its angles.
     """
-    held = held_positions(options.get("lock", ()))
+    held = options.get("lock", ())
     tip = options.get("tip")
     if not isinstance(robot, Model):
         return load(
-            robot,
-            lock=held or None,
+            NO_ROBOT.name if robot is None else robot,
+            lock=held,
             tip=tip,
             floating_base=options.get("floating_base", False),
             accept_inertia=options.get("accept_inertia", False),

@@ -115,7 +115,8 @@ def _check_expanded(root: ElementTree.Element, source: str) -> None:
     for element in root.iter():
         tag = str(element.tag)
         if "xacro" in tag:
-            raise _unexpanded(source, f"the xacro element {tag!r}")
+            plain = tag.rpartition("}")[2].removeprefix("xacro:")  # without its namespace's address
+            raise _unexpanded(source, f"the xacro element <xacro:{plain}>")
         found = [value for value in element.attrib.values() if "${" in value]
         if element.text and "${" in element.text:
             found.append(" ".join(element.text.split()))
@@ -124,7 +125,10 @@ def _check_expanded(root: ElementTree.Element, source: str) -> None:
 
 
 def _unexpanded(source: str, what: str) -> RobotError:
-    return RobotError(f"{source!r} holds {what}; expand the file with xacro first.")
+    return RobotError(
+        f"{source!r} holds {what}; expand the file first, with 'xacro FILE > OUT.urdf', and "
+        "give what that writes."
+    )
 
 
 def _check_single(root: ElementTree.Element) -> None:

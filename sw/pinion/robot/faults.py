@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from typing import NamedTuple
 
 from pinion.robot.errors import RobotError
 from pinion.robot.inertia import LIGHTEST, TRIANGLE, Tensor, about_com, physical_problem
@@ -83,7 +83,7 @@ class Draft:
                 problem = _problem(one)
                 accepted = one.accepted or ("as accept_inertia asks" if accept_inertia else "")
                 if one.mass <= -LIGHTEST:
-                    faults.append(_Fault(what=problem, remedy=_Remedy.MASS))
+                    faults.append(_Fault(what=problem, remedy=_MASS))
                 elif not whole:
                     notes.append(
                         f"{_sentence(problem)}; the body {body.name!r}, of which it is a part, is "
@@ -92,8 +92,8 @@ class Draft:
                 elif accepted:
                     notes.append(f"{_sentence(problem)}{_KEPT}{accepted}.")
                 else:
-                    faults.append(_Fault(what=problem, remedy=_Remedy.INERTIA))
-        faults += [_Fault(what=what, remedy=_Remedy.TIE) for what in loose_ties(self.model)]
+                    faults.append(_Fault(what=problem, remedy=_INERTIA))
+        faults += [_Fault(what=what, remedy=_TIE) for what in loose_ties(self.model)]
         idle = _idle(self.model, idle_joints(self.model))
         if accept_inertia:
             notes += [f"{_sentence(one.what)}{_KEPT}{_NO_INVERSE}." for one in idle]
@@ -130,19 +130,23 @@ def accepted_inertias(model: Model) -> tuple[str, ...]:
     return tuple(note for note in model.notes if _KEPT in note)
 
 
-class _Remedy(Enum):
+class _Remedy(NamedTuple):
     """What to do about a fault, and about several of its kind."""
 
-    MASS = ("correct it", "correct the negative masses")
-    INERTIA = (f"correct it, or {_ACCEPT}", f"correct the inertias, or {_ACCEPT}")
-    IDLE = (
-        "give a link behind it an <inertial>, or the joint an armature",
-        "give links behind such a joint an <inertial>, or the joint an armature",
-    )
-    TIE = (
-        "let it follow a joint that moves by itself, or hold it still by lock",
-        "let mimic joints follow joints that move by themselves, or hold them still by lock",
-    )
+    one: str
+    several: str
+
+
+_MASS = _Remedy("correct it", "correct the negative masses")
+_INERTIA = _Remedy(f"correct it, or {_ACCEPT}", f"correct the inertias, or {_ACCEPT}")
+_IDLE = _Remedy(
+    "give a link behind it an <inertial>, or the joint an armature",
+    "give links behind such a joint an <inertial>, or the joint an armature",
+)
+_TIE = _Remedy(
+    "let it follow a joint that moves by itself, or hold it still by lock",
+    "let mimic joints follow joints that move by themselves, or hold them still by lock",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +184,18 @@ def _whole(body: Body) -> str:
 
 
 def _idle(model: Model, joints: Iterable[Idle]) -> list[_Fault]:
-    return [_Fault(what=_idle_text(model, one), remedy=_Remedy.IDLE) for one in joints]
+    return [
+        _Fault(what=_idle_text(model, one), remedy=_idle_remedy(model.bodies[one.joint]))
+        for one in joints
+    ]
+
+
+def _idle_remedy(body: Body) -> _Remedy:
+    """A body that floats has to have mass itself: the joints behind it give way."""
+    if body.joint.kind is not JointKind.FREE_FLYER:
+        return _IDLE
+    text = f"give the link {body.name!r} an <inertial> with mass and inertia"
+    return _Remedy(text, text)
 
 
 def _idle_text(model: Model, idle: Idle) -> str:
@@ -220,12 +235,12 @@ def _raise(model: Model, faults: Sequence[_Fault]) -> None:
     if not faults:
         return
     if len(faults) == 1:
-        raise RobotError(f"{_sentence(faults[0].what)}; {faults[0].remedy.value[0]}.")
+        raise RobotError(f"{_sentence(faults[0].what)}; {faults[0].remedy.one}.")
     texts = [fault.what for fault in faults[:_SHOWN]]
     # Once is enough to say what a triangle is.
     texts[1:] = [text.replace(TRIANGLE, "") for text in texts[1:]]
     shown = "; ".join(f"({k + 1}) {text}" for k, text in enumerate(texts))
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     kinds = list(dict.fromkeys(fault.remedy for fault in faults))
-    advice = "; ".join(kind.value[1] for kind in kinds)
+    advice = "; ".join(kind.several for kind in kinds)
     raise RobotError(f"The robot {model.name!r} has {len(faults)} faults: {shown}{more}; {advice}.")

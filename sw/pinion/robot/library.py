@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +13,7 @@ from pinion.robot.canonical import canonicalise
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
 from pinion.robot.generated import GENERATED, generated_text, is_generated
+from pinion.robot.locked import Lock
 from pinion.robot.mjcf import read_mjcf
 from pinion.robot.model import Model, Vec3
 from pinion.robot.pinocchio_import import is_pinocchio, read_pinocchio
@@ -35,6 +35,9 @@ class PinocchioModel(Protocol):
 
 NO_ROBOT = Model(name="none", source="none", bodies=())
 """What a function without a robot is built for: it has no joints."""
+
+_SHOWN = 60
+"""Characters that a message repeats of what is no robot at most."""
 
 _FOLDER = Path(__file__).parent / "builtin"
 
@@ -59,10 +62,10 @@ def urdf_text(name: str) -> str:
 
 
 def load(
-    name_or_path: str | os.PathLike[str] | PinocchioModel | None,
+    name_or_path: str | os.PathLike[str] | PinocchioModel,
     *,
     gravity: Vec3 | None = None,
-    lock: Mapping[str, float | None] | None = None,
+    lock: Lock | None = None,
     tip: str | None = None,
     floating_base: bool = False,
     accept_inertia: bool = False,
@@ -75,10 +78,11 @@ def load(
     name_or_path : a built-in or generated robot's name, the path of a URDF file or of an MJCF file
         (``.xml``, through the ``mujoco`` library), or a ``pinocchio.Model``. A name with a suffix
         or a folder is a path; of others the robot's name wins: write ``./iiwa14`` for a file.
-        ``none`` or None is no robot, for functions that need none.
+        ``none`` is no robot, for functions that need none.
     gravity : (3,) acceleration of gravity, base coordinates [m/s^2]; when None (0, 0, -9.81), or
         what the MJCF file or the Pinocchio model says.
-    lock : joints to hold still, with their positions [rad | m]; see ``pinion.robot.lock``.
+    lock : joints to hold still, with their positions [rad | m], by name, such as
+        ``{"elbow": 0.3}``, or as texts, such as ``["elbow=0.3"]``; see ``pinion.robot.lock``.
     tip : a link; only the chain from the base to it is kept, after locking; see
         ``pinion.robot.tip``.
     floating_base : put a free-flyer between the base and the root link, whose inertia is kept.
@@ -93,7 +97,7 @@ def load(
     RobotError : unknown robot, or anything wrong with the file; the message is one sentence.
         Inertias are judged for what is left to move after locking and cutting, all at once.
     """
-    if name_or_path is None or name_or_path == NO_ROBOT.name:
+    if name_or_path == NO_ROBOT.name:
         if lock or tip is not None or floating_base:
             raise RobotError(
                 "The robot 'none' has no joints, links or base: leave lock, tip and floating_base "
@@ -101,7 +105,7 @@ def load(
             )
         return NO_ROBOT
     draft = _load(name_or_path, gravity, floating_base, snap)
-    model = locked.held_still(draft.model, lock or {}, snap=snap)
+    model = locked.held_still(draft.model, lock or (), snap=snap)
     if tip is not None:
         model = subchain.cut_down(model, tip)
     return replace(draft, model=model).finished(accept_inertia=accept_inertia)
@@ -114,10 +118,15 @@ def _load(
     snap: bool,
 ) -> Draft:
     own = None if gravity is None else _gravity(gravity)
+    if source is None:
+        raise RobotError(
+            "The robot is None, as of a path that was not set; give a name, the path of a file or "
+            f"a pinocchio.Model, or {NO_ROBOT.name!r} for functions that take no robot."
+        )
     if not isinstance(source, str | os.PathLike):
         if not is_pinocchio(source):
             raise RobotError(
-                f"The object {source!r} is no robot; "
+                f"The object {_cut(repr(source))} is no robot; "
                 "give a name, the path of a file or a pinocchio.Model."
             )
         _refuse_floating(floating_base, "pinocchio.Model", "pinocchio.JointModelFreeFlyer()")
@@ -133,6 +142,11 @@ def _load(
     return canonicalise(urdf, gravity=_gravity(gravity), floating_base=floating_base, snap=snap)
 
 
+def _cut(shown: str) -> str:
+    """The beginning of what may be as long as a file."""
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+
+
 def _looks_like_path(name: str) -> bool:
     """Whether a name has a folder or a suffix; the 5 of chain_1.5 is meant as a number's."""
     path = Path(name)
@@ -142,6 +156,11 @@ def _looks_like_path(name: str) -> bool:
 
 def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool) -> Draft:
     path = Path(name)
+    if name.lstrip("\ufeff \t\r\n").startswith("<") and not os.path.lexists(name):
+        raise RobotError(
+            f"The text {_cut(repr(name))} is of a robot and no path; give the path of its file, or "
+            "a URDF's text to pinion.robot.load_text."
+        )
     if not _looks_like_path(name) and not os.path.lexists(name):
         raise RobotError(
             f"There is no robot {name!r}; {_choices()}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pinion.robot.coupling import uncoupled
@@ -23,6 +23,9 @@ from pinion.robot.rotation import (
 )
 from pinion.robot.snapping import right_position
 
+Lock = Mapping[str, float | None] | Sequence[str]
+"""Joints to hold still: positions by name [rad | m], or texts ``NAME`` and ``NAME=VALUE``."""
+
 
 def parse_lock(text: str) -> tuple[str, float | None]:
     """Read ``NAME`` or ``NAME=VALUE``: a joint and its position [rad | m], None when not given.
@@ -41,21 +44,51 @@ def parse_lock(text: str) -> tuple[str, float | None]:
     except ValueError:
         position = math.nan
     if not math.isfinite(position) or "_" in value:
+        point = ", and a point instead of the comma" if "," in value else ""
         raise RobotError(
             f"The position {value!r} in the lock {text!r} is not a finite number; "
-            "write NAME=VALUE with radians or metres."
+            f"write NAME=VALUE with radians or metres{point}."
         )
     return name, position
 
 
-def lock(model: Model, positions: Mapping[str, float | None], *, snap: bool = False) -> Model:
+def held_positions(lock: Lock) -> dict[str, float | None]:
+    """The positions of joints to hold still, None for a joint's own choice.
+
+    Raises
+    ------
+    RobotError : a text names no joint or no number, or a joint twice, or it is nothing of `Lock`.
+    """
+    if isinstance(lock, Mapping):
+        return dict(lock)
+    if not _are_texts(lock):
+        raise RobotError(
+            f"The joints to lock are given as {lock!r}: give positions by name, such as "
+            '{"elbow": 0.3} or {"elbow": None} where it stands by default, or texts, such as '
+            '["elbow=0.3"].'
+        )
+    positions: dict[str, float | None] = {}
+    for text in [lock] if isinstance(lock, str) else lock:
+        name, position = parse_lock(text)
+        if name in positions:
+            raise RobotError(f"The joint '{name}' is locked twice, again by '{text}'.")
+        positions[name] = position
+    return positions
+
+
+def _are_texts(lock: object) -> bool:
+    return isinstance(lock, Sequence) and all(isinstance(text, str) for text in lock)
+
+
+def lock(model: Model, positions: Lock, *, snap: bool = False) -> Model:
     """The robot with some of its joints held still.
 
     Parameters
     ----------
-    positions : for each joint to lock its position [rad | m]; None stands for 0, or for the limit
-        nearest to 0 where 0 is outside the joint's limits. Joints that mimic a locked joint are
-        locked with it, at the position that the tie gives, unless they have one of their own here.
+    positions : for each joint to lock its position [rad | m], by name or in texts (`Lock`); None
+        stands for 0, or for the limit nearest to 0 where 0 is outside the joint's limits. Joints
+        that mimic a locked joint are locked with it, at the position that the tie gives, unless
+        they have one of their own here.
     snap : a rounded right angle, such as 1.5708, locks at the right angle, and residues go as
         ``pinion.robot.load`` takes them away with ``snap``.
 
@@ -73,11 +106,12 @@ def lock(model: Model, positions: Mapping[str, float | None], *, snap: bool = Fa
     return check_joints(held_still(model, positions, snap=snap), before=model)
 
 
-def held_still(model: Model, positions: Mapping[str, float | None], *, snap: bool = False) -> Model:
+def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
     """The same, before its joints are judged."""
-    if not positions:
+    asked = held_positions(positions)
+    if not asked:
         return model
-    held, notes = _resolve(model, positions, snap)
+    held, notes = _resolve(model, asked, snap)
     if len(held) == len(model.bodies):
         raise RobotError(
             f"All {len(held)} joints of the robot {model.name!r} are locked; leave one to move."
@@ -116,20 +150,10 @@ def held_still(model: Model, positions: Mapping[str, float | None], *, snap: boo
     )
 
 
-def _check_mapping(positions: object) -> None:
-    if not isinstance(positions, Mapping):
-        raise RobotError(
-            "Joints to lock are a mapping from names to positions, not a "
-            f"{type(positions).__name__}: "
-            'give {"elbow": 0.3}, or {"elbow": None} where it stands by default.'
-        )
-
-
 def _resolve(
     model: Model, positions: Mapping[str, float | None], snap: bool
 ) -> tuple[dict[str, float], dict[str, str]]:
     """The position of every joint to lock, and the beginning of a note on each."""
-    _check_mapping(positions)
     joints = {body.joint.name: body.joint for body in model.bodies}
     held: dict[str, float] = {}
     notes: dict[str, str] = {}
@@ -168,7 +192,13 @@ def _default(joint: Joint) -> tuple[float, str]:
 
 def _inside(joint: Joint, asked: float) -> float:
     """Check a position that the caller gave: degrees for radians are the usual mistake."""
-    position = float(asked)
+    try:
+        position = float(asked)
+    except (TypeError, ValueError):
+        raise RobotError(
+            f"The position {asked!r} of joint {joint.name!r} is no number; "
+            f"give a number of {joint.kind.unit}, or None."
+        ) from None
     if not math.isfinite(position):
         raise RobotError(
             f"The position {asked!r} of joint {joint.name!r} is not finite; "

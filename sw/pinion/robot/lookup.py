@@ -27,11 +27,15 @@ def nearest(name: str, names: Iterable[str]) -> str:
     if near:
         return f"perhaps {' or '.join(map(repr, near))} is meant"
     listed = ", ".join(map(repr, known[:_SHOWN])) + (", ..." if len(known) > _SHOWN else "")
-    return f"use one of {listed or 'none'}"
+    return f"use one of {listed}" if listed else "there is no other"
 
 
-def find_link(model: Model, link: str) -> Frame:
+def find_link(model: Model, link: str, *, moving: bool = False) -> Frame:
     """The frame of a link; of a moving link without one, its body's frame.
+
+    Parameters
+    ----------
+    moving : where there is no such link, offer none of the fixed base in its place.
 
     Errors
     ------
@@ -43,9 +47,9 @@ def find_link(model: Model, link: str) -> Frame:
     for number, body in enumerate(model.bodies):
         if body.name == link:  # models that were put together by hand may list no frames
             return Frame(name=link, body=number, placement=IDENTITY_TRANSFORM)
-    names = {frame.name: None for frame in model.frames}
+    names = {frame.name: None for frame in model.frames if frame.body >= 0 or not moving}
     names |= {body.name: None for body in model.bodies}
-    raise unknown("link", link, names, model.name)
+    raise unknown("moving link" if moving else "link", link, names, model.name)
 
 
 def notes_without(notes: Iterable[str], joints: Collection[str]) -> tuple[str, ...]:

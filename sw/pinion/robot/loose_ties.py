@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pinion.robot.lookup import nearest
-from pinion.robot.model import Model
+from pinion.robot.model import Joint, Model
 
 
 def loose_ties(model: Model) -> list[str]:
@@ -25,12 +27,20 @@ def loose_ties(model: Model) -> list[str]:
             if tie.joint not in joints:
                 found.append(
                     f"the joint {name!r} mimics {tie.joint!r}, which the robot {model.name!r} does "
-                    f"not have ({nearest(tie.joint, joints)})"
+                    f"not have ({nearest(tie.joint, _others(joints, name))})"
                 )
                 break
             name = tie.joint
         safe.update(way)
     return found
+
+
+def _others(joints: Mapping[str, Joint], follower: str) -> list[str]:
+    """The joints that one may follow: neither itself nor one that follows it."""
+    led = {follower}
+    while more := {n for n, j in joints.items() if j.mimic and j.mimic.joint in led} - led:
+        led |= more
+    return [name for name in joints if name not in led]
 
 
 def _circle(way: list[str]) -> str:

@@ -155,6 +155,11 @@ class Joint:
     stiffness: float = 0.0
     rest: float = 0.0
 
+    @property
+    def shown_kind(self) -> str:
+        """The kind as people are shown it: that of a revolute joint without limits apart."""
+        return "continuous" if self.continuous else self.kind.value
+
 
 @dataclass(frozen=True, kw_only=True)
 class Body:
@@ -223,7 +228,7 @@ class Model:
             (
                 number,
                 body.joint.name,
-                body.joint.kind.value,
+                body.joint.shown_kind,
                 "base" if body.parent < 0 else self.bodies[body.parent].name,
                 body.name,
                 f"{body.inertia.mass:.4g}",

@@ -66,7 +66,7 @@ def tip_of(model: Model) -> str:
 
 def cut_down(model: Model, link: str) -> Model:
     """The same, before its joints are judged."""
-    last = find_link(model, link).body
+    last = find_link(model, link, moving=True).body
     if last < 0:
         raise RobotError(
             f"The link {link!r} is part of the fixed base, so no joint leads to it; "

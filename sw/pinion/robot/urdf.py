@@ -321,7 +321,10 @@ def _number(text: str, what: str, where: str) -> float:
     except ValueError:
         value = None
     if value is None or "_" in text:
-        raise RobotError(f"The {what} {text!r} of {where} is not a number; write a decimal number.")
+        point = " with a point, not a comma" if "," in text else ""
+        raise RobotError(
+            f"The {what} {text!r} of {where} is not a number; write a decimal number{point}."
+        )
     if not math.isfinite(value) or abs(value) > LARGEST:
         raise RobotError(
             f"The {what} {text!r} of {where} is not a finite number of physical size; "

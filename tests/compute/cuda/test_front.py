@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pinion.api import backend
@@ -35,6 +36,7 @@ def test_without_a_gpu_a_sentence_says_what_to_take(tmp_path: Path) -> None:
     [
         ("cuda:first", {}, "'cuda:first' has no number"),
         ("cuda", {"layout": "blocks"}, "no layout 'blocks' here; choose aos or soa"),
+        ("cuda", {"dtype": np.float16}, "no dtype 'float16' here; choose one of float32, float64"),
         ("cuda", {"threads": 2}, "no option 'threads'; it has dtype, layout, graphs, cache"),
     ],
 )
@@ -48,3 +50,5 @@ def test_sources_need_no_gpu() -> None:
     (kernel,) = made.kernels
     assert "rnea of iiwa14, float32, blocks" in kernel.text.splitlines()[0]
     assert ".py:" in kernel.text
+    wide = cuda.source("iiwa14", "rnea", dtype=np.dtype("float64"))  # as NumPy has it
+    assert wide == cuda.source("iiwa14", "rnea", dtype="float64") != cuda.source("iiwa14", "rnea")

@@ -72,6 +72,8 @@ def test_results_where_the_caller_wants_them(opened: Opened) -> None:
     one = np.zeros(7)
     compiled(out={"tau": one}, **{name: values[0] for name, values in given.items()})
     assert close(one, wanted(given)[0])
+    with pytest.raises(InputError, match=r"'out' is a mapping .* such as \{\"tau\": \.\.\.\}"):
+        compiled(out=out, **given)
 
 
 def test_little_memory_makes_smaller_chunks(opened: Opened) -> None:

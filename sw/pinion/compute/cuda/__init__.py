@@ -18,10 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Unpack
 
+from numpy.typing import DTypeLike
+
 from pinion.functions import Function, RowOptions, row_of
 from pinion.robot import Model, load
 
 from .. import cpu
+from ..arguments import dtype_name
 from ..cache import Cache, default_folder
 from ..errors import ComputeError
 from ..sources import package_digest
@@ -48,7 +51,7 @@ def source(
     model: Model | str,
     function: str | Function,
     *,
-    dtype: str = "float32",
+    dtype: DTypeLike = "float32",
     layout: str = "aos",
     comments: bool = False,
     **options: Unpack[RowOptions],
@@ -60,7 +63,7 @@ def source(
     comments : every line tells which line of the mechanics made it.
     """
     model = load(model) if isinstance(model, str) else model
-    row = row_of(function, **options)
+    row, dtype = row_of(function, **options), dtype_name(dtype)
     return thread_source(
         cpu.graph_of(model, row),
         inputs=[b.resolved(model) for b in row.inputs],
@@ -77,7 +80,7 @@ def compile(
     model: Model | str,
     function: str | Function,
     *,
-    dtype: str = "float32",
+    dtype: DTypeLike = "float32",
     layout: str = "aos",
     finite: bool = False,
     graphs: bool = True,
@@ -92,7 +95,7 @@ def compile(
     ----------
     model : a robot, or the name or path of one.
     function : a row of the table of functions by its name, or a row of your own.
-    dtype : of the numbers it computes with, ``float32`` or ``float64``.
+    dtype : of the numbers it computes with, ``float32`` or ``float64``, or as NumPy takes them.
     layout : ``aos``: elements of a sample follow each other; ``soa``: arrays of the device may have
         any strides (:class:`CudaKernel`).
     options : of the row, derivatives, outputs, joint_terms and friction_width
@@ -113,7 +116,7 @@ def compile(
         When a kernel does not compile or load.
     """
     model = load(model) if isinstance(model, str) else model
-    row = row_of(function, **options)
+    row, dtype = row_of(function, **options), dtype_name(dtype)
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
         raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")

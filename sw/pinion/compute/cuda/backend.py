@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import DTypeLike
+
 from pinion.functions import Function, InputError, Result, arrays_of
 from pinion.functions.backend import Closing, backend_table
 from pinion.robot import Model
@@ -61,7 +63,7 @@ def open_backend(
     function: Function,
     address: str,
     *,
-    dtype: str = "float32",
+    dtype: DTypeLike = "float32",
     layout: str = "aos",
     graphs: bool = True,
     cache: Path | None = None,

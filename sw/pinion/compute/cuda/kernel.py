@@ -18,6 +18,7 @@ from pinion.functions.requests import by_name, validate_arrays
 from pinion.link import Array
 from pinion.robot import Model
 
+from ..arguments import check_out
 from ..errors import ComputeError
 from .cooperative import CooperativeSource
 from .device import Device, Launch, Memory, Recorded, Stream
@@ -468,6 +469,7 @@ class CudaKernel:
         return _Lent(address, size)
 
     def _check_names(self, out: Mapping[str, Any]) -> None:
+        check_out(out, self.results)
         names = [a.name for a in self.results]
         for name in out:
             if name not in names:

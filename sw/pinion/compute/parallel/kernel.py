@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.compute import isa as isas
+from pinion.compute.arguments import check_threads
 from pinion.compute.cache import Cache, default_folder
 from pinion.compute.cpu import DTYPES, Compiled, Native
 from pinion.compute.errors import ComputeError
@@ -100,8 +101,7 @@ def compile(
         )
     if dtype not in DTYPES:
         raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(DTYPES)}.")
-    if threads < 0:
-        raise ComputeError(f"A kernel cannot use {threads} threads: give 0 for all, or a number.")
+    threads = check_threads(threads)
     if refine < 0:
         raise ComputeError(f"An answer cannot be refined {refine} times: give 0 or more.")
     data = _Data.of(chain, function, dtype, refine)

@@ -1,0 +1,66 @@
+"""What a caller may say besides the arrays of a batch, checked where it comes in."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pinion.functions import InputError
+from pinion.link import Array
+
+from .errors import ComputeError
+from .source import SCALARS
+
+
+def dtype_name(dtype: DTypeLike) -> str:
+    """The name of a kernel's numbers, which may be given as whatever NumPy takes for a dtype.
+
+    Raises
+    ------
+    ComputeError
+        Which lists those there are.
+    """
+    name = str(dtype)
+    if dtype is not None:  # which NumPy takes for float64
+        with suppress(TypeError, ValueError):  # else it is shown as it was given
+            name = np.dtype(dtype).name
+    if name not in SCALARS:
+        raise ComputeError(f"There is no dtype '{name}' here; choose one of {', '.join(SCALARS)}.")
+    return name
+
+
+def check_threads(threads: object) -> int:
+    """The number of threads that compute at most, 0 for all processors.
+
+    Raises
+    ------
+    ComputeError
+        It is no whole number, or a negative one.
+    """
+    try:
+        count = operator.index(threads)  # type: ignore[arg-type]  # what has none ends below
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise ComputeError(f"A kernel cannot use {threads!r} threads: give 0 for all, or a number.")
+    return count
+
+
+def check_out(out: object, results: Sequence[Array]) -> None:
+    """Refuse what results cannot be written to by name.
+
+    Raises
+    ------
+    InputError
+        It is no mapping.
+    """
+    if not isinstance(out, Mapping):
+        named = ", ".join(f'"{array.name}": ...' for array in results)
+        raise InputError(
+            f"'out' is a mapping from the names of the results to arrays, such as {{{named}}}, and "
+            f"not of the type {type(out).__name__}."
+        )
