@@ -101,14 +101,28 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["robots", "--json"])
 
 
-def test_an_interrupt_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        (KeyboardInterrupt(), "Interrupted: what was not finished is not kept, and the same"),
+        (errors.Interrupted("Interrupted with 3 of 4."), "Interrupted with 3 of 4.\n"),
+    ],
+)
+def test_an_interrupt_is_a_sentence(
+    stop: KeyboardInterrupt,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     def interrupted(data: object) -> None:
-        raise KeyboardInterrupt
+        raise stop
 
     monkeypatch.setattr(robots_verb, "put_json", interrupted)
     with pytest.raises(SystemExit) as left:
         main(["robots", "--json"])
     assert left.value.code == 130
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith(said) and err.count("\n") == 1
 
 
 def test_a_full_disk_is_a_sentence_whatever_came_of_it() -> None:

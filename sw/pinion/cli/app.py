@@ -29,7 +29,7 @@ from . import (
     synth,
     verify,
 )
-from .errors import BAD_INPUT, complain, sentence
+from .errors import BAD_INPUT, Interrupted, complain, sentence
 from .options import WithFunctions
 from .progress import speaking
 
@@ -82,6 +82,7 @@ for _name in (
     app.command(_name, cls=LISTED.get(_name, TyperCommand))(_verb)
 
 INTERRUPTED, ENDED = 130, 143
+_INTERRUPTED = "Interrupted: what was not finished is not kept, and the same command begins anew."
 """Exit codes after Ctrl-C and after SIGTERM, as shells have them."""
 
 # The base of every complaint about the command line itself. Typer does not export it, and where
@@ -121,7 +122,8 @@ def _run(arguments: list[str] | None) -> int:
     except _COMPLAINT as error:
         complain(_usage(error))
         return BAD_INPUT
-    except (typer.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt) as stop:
+        complain(str(stop) if isinstance(stop, Interrupted) else _INTERRUPTED)
         return INTERRUPTED
     except Exception as error:
         text = sentence(error)

@@ -10,7 +10,7 @@ import typer
 
 from .again import interrupted
 from .campaign import Distribution, Seed, Source, States, check_requests, progress_words
-from .errors import CHECK_FAILED, complain
+from .errors import CHECK_FAILED, Interrupted, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -123,8 +123,7 @@ def command(
                 report=report,
             )
         except KeyboardInterrupt:
-            complain(interrupted(finished, "request", file, context))
-            raise
+            raise Interrupted(interrupted(finished, "request", file, context)) from None
     if json:
         put_json(result)
     else:

@@ -14,7 +14,7 @@ from pinion.report.comparison import compared
 from pinion.report.published import published_designs
 
 from . import bench_core, bench_link
-from .errors import CHECK_FAILED, UsageError, complain
+from .errors import CHECK_FAILED, Interrupted, UsageError
 from .options import Json
 from .terminal import counted, margin_words, out, put_json, say, table
 
@@ -267,11 +267,10 @@ def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
         try:
             measured = bench_core.measured(cases, folder, measure=measure, jobs=jobs, done=one_more)
         except KeyboardInterrupt:
-            complain(
+            raise Interrupted(
                 f"Interrupted with {finished} of {len(cases)} cores finished; they are kept in "
                 f"{folder}, and the same command goes on from there."
-            )
-            raise
+            ) from None
     return {
         "published": published,
         "measured": measured,

@@ -27,6 +27,10 @@ class UsageError(ValueError):
     """The command line asks for something that does not go together; the message says what."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C where a verb knows what is finished and how to go on; the message says it."""
+
+
 def sentence(error: BaseException) -> str | None:
     """What to tell the user, on one line, or None where the error is a defect of Pinion."""
     if isinstance(error, ModuleNotFoundError):

@@ -20,7 +20,7 @@ from pinion.report.sweep import (
 from pinion.robot.escaping import identifier
 
 from .again import again
-from .errors import CHECK_FAILED, UsageError, complain
+from .errors import CHECK_FAILED, Interrupted, UsageError, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -159,11 +159,10 @@ def command(
                     elsewhere=elsewhere,
                 )
         except KeyboardInterrupt:
-            complain(
+            raise Interrupted(
                 f"Interrupted with {finished} of {len(points)} points finished; they are kept in "
                 f"{place}. To go on: {again(context)}"
-            )
-            raise
+            ) from None
     if all(row["dsp"] is None for row in rows):
         raise UsageError(f"No point could be built: {' '.join(sweep_failures(rows))}")
     result = {
