@@ -109,7 +109,7 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_interrupt_is_a_sentence(
-    stop: KeyboardInterrupt,
+    stop: BaseException,
     said: str,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],

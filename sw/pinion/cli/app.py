@@ -118,12 +118,17 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str] | None) -> int:
     try:
         code = app(args=arguments, prog_name="pinion", standalone_mode=False)
+        if code == INTERRUPTED:  # what Typer makes of Ctrl-C
+            complain(_INTERRUPTED)
         return code if isinstance(code, int) else 0
     except _COMPLAINT as error:
         complain(_usage(error))
         return BAD_INPUT
-    except (typer.Abort, KeyboardInterrupt) as stop:
-        complain(str(stop) if isinstance(stop, Interrupted) else _INTERRUPTED)
+    except Interrupted as stop:
+        complain(str(stop))
+        return INTERRUPTED
+    except (typer.Abort, KeyboardInterrupt):
+        complain(_INTERRUPTED)
         return INTERRUPTED
     except Exception as error:
         text = sentence(error)
