@@ -105,7 +105,7 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     ("stop", "said"),
     [
         (KeyboardInterrupt(), "Interrupted: what was not finished is not kept, and the same"),
-        (errors.Interrupted("Interrupted with 3 of 4."), "Interrupted with 3 of 4.\n"),
+        (errors.InterruptionError("Interrupted with 3 of 4."), "Interrupted with 3 of 4.\n"),
     ],
 )
 def test_an_interrupt_is_a_sentence(

@@ -29,7 +29,7 @@ from . import (
     synth,
     verify,
 )
-from .errors import BAD_INPUT, Interrupted, complain, sentence
+from .errors import BAD_INPUT, InterruptionError, complain, sentence
 from .options import WithFunctions
 from .progress import speaking
 
@@ -124,7 +124,7 @@ def _run(arguments: list[str] | None) -> int:
     except _COMPLAINT as error:
         complain(_usage(error))
         return BAD_INPUT
-    except Interrupted as stop:
+    except InterruptionError as stop:
         complain(str(stop))
         return INTERRUPTED
     except (typer.Abort, KeyboardInterrupt):

@@ -10,7 +10,7 @@ import typer
 
 from .again import interrupted
 from .campaign import Distribution, Seed, Source, States, check_requests, progress_words
-from .errors import CHECK_FAILED, Interrupted, complain
+from .errors import CHECK_FAILED, InterruptionError, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -123,7 +123,7 @@ def command(
                 report=report,
             )
         except KeyboardInterrupt:
-            raise Interrupted(interrupted(finished, "request", file, context)) from None
+            raise InterruptionError(interrupted(finished, "request", file, context)) from None
     if json:
         put_json(result)
     else:

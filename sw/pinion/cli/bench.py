@@ -14,7 +14,7 @@ from pinion.report.comparison import compared
 from pinion.report.published import published_designs
 
 from . import bench_core, bench_link
-from .errors import CHECK_FAILED, Interrupted, UsageError
+from .errors import CHECK_FAILED, InterruptionError, UsageError
 from .options import Json
 from .terminal import counted, margin_words, out, put_json, say, table
 
@@ -267,7 +267,7 @@ def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
         try:
             measured = bench_core.measured(cases, folder, measure=measure, jobs=jobs, done=one_more)
         except KeyboardInterrupt:
-            raise Interrupted(
+            raise InterruptionError(
                 f"Interrupted with {finished} of {len(cases)} cores finished; they are kept in "
                 f"{folder}, and the same command goes on from there."
             ) from None

@@ -11,7 +11,7 @@ import typer
 from pinion.report import Table
 
 from .again import interrupted
-from .errors import CHECK_FAILED, Interrupted, UsageError, complain
+from .errors import CHECK_FAILED, InterruptionError, UsageError, complain
 from .options import Folder, Json, Scheduler, Workers
 from .run import read_arrays
 from .terminal import out, pairs, put_json, say, show, steps
@@ -104,7 +104,7 @@ def command(
                 report=report,
             )
         except KeyboardInterrupt:
-            raise Interrupted(interrupted(finished, "state", file, context)) from None
+            raise InterruptionError(interrupted(finished, "state", file, context)) from None
     if json:
         put_json(result)
     else:

@@ -27,7 +27,7 @@ class UsageError(ValueError):
     """The command line asks for something that does not go together; the message says what."""
 
 
-class Interrupted(RuntimeError):
+class InterruptionError(RuntimeError):
     """Ctrl-C where a verb knows what is finished and how to go on; the message says it."""
 
 

@@ -20,7 +20,7 @@ from pinion.report.sweep import (
 from pinion.robot.escaping import identifier
 
 from .again import again
-from .errors import CHECK_FAILED, Interrupted, UsageError, complain
+from .errors import CHECK_FAILED, InterruptionError, UsageError, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -159,7 +159,7 @@ def command(
                     elsewhere=elsewhere,
                 )
         except KeyboardInterrupt:
-            raise Interrupted(
+            raise InterruptionError(
                 f"Interrupted with {finished} of {len(points)} points finished; they are kept in "
                 f"{place}. To go on: {again(context)}"
             ) from None
