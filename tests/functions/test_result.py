@@ -57,6 +57,8 @@ def test_results_of_floats_speak_of_nothing_that_only_cards_have() -> None:
     assert repr(result) == "Result(tau=(3, 2))"
     shown = result._repr_html_()
     assert "3 results" in shown and "saturated" not in shown and "cycles" not in shown
+    one = Result(arrays={"tau": TAU[0]}, saturated=np.zeros((), np.bool_), cycles=None)
+    assert "<b>1 result</b>" in one._repr_html_()
     # What is flagged is said, whoever computed it.
     flagged = Result(arrays={"tau": TAU}, saturated=FLAGS, cycles=None)
     assert repr(flagged) == "Result(tau=(3, 2), saturated: 1 of 3)"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from pinion import driver, installation
 from pinion.driver import Device, DriverError
@@ -72,7 +72,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
         compiling or building; ``report=print`` shows them.
     """
 
-    dtype: str
+    dtype: DTypeLike
     layout: str
     threads: int
     isa: str | None

@@ -114,8 +114,9 @@ class Result(Mapping[str, NDArray[Any]]):
             size = f"{np.abs(good).max():.4g}" if good.size else "-"
             shape = " x ".join(map(str, values.shape)) or "1"
             rows.append((name, shape, values.dtype.name, size))
+        count = self.saturated.size
         return html_table(
-            ", ".join(self._of_a_card()) or f"{self.saturated.size} results",
+            ", ".join(self._of_a_card()) or f"{count} result{'' if count == 1 else 's'}",
             rows,
             heads=("result", "shape", "dtype", "largest size"),
         )
