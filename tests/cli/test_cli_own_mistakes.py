@@ -195,6 +195,14 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("another called with numbers than traced", "earlier calls"),
     ),
     # What is described.
+    "times zero": (
+        taking("x, z", '{"x": X, "z": X}').replace("2.0 * x", "2.0 * x + 0.0 * z"),
+        ("input 'z' of 'f' changes no output",),
+    ),
+    "name of an input": (
+        described('{"x": X}', outputs='{"x": array()}'),
+        ("the output 'x' of 'f' has the name of an input", "x_next"),
+    ),
     "unused input": (taking("x", '{"x": X, "z": X}'), ("no parameter for its input 'z'",)),
     "unknown input": (taking("x, gain"), ("'gain' of 'f' is no input",)),
     "starred": (taking("x, *rest"), ("'rest'", "by its name")),
@@ -276,7 +284,7 @@ def test_a_mistake_is_a_sentence_with_file_and_line(
     done = pinion("info", "none", "--function", "own.py:f")
     done.refused(*needles)
     # Without quotes, so that it can be opened where it is read.
-    assert re.match(rf"own\.py:{lines[0]}[:,] ", done.err), done.err
+    assert re.match(rf"own\.py:{lines[0]}: ", done.err), done.err
 
 
 def test_a_file_elsewhere_is_named_so_that_it_can_be_opened(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 from pinion.cli import errors, main
 from pinion.cli import robots as robots_verb
 from pinion.functions import FUNCTIONS
+from pinion.functions.mistakes import Place, UserError, said
 from pinion.robot import RobotError
 from tests.cli.conftest import Pinion
 
@@ -123,6 +125,23 @@ def test_an_interrupt_is_a_sentence(
     assert left.value.code == 130
     out, err = capfd.readouterr()
     assert out == "" and err.startswith(said) and err.count("\n") == 1
+
+
+def test_an_ending_signal_is_no_mistake_of_a_users_code() -> None:
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit):
+            main(["--version"])
+        with pytest.raises(SystemExit) as left, said("The function 'f'", Place("f.py", 1)):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert left.value.code == 143
+    with (
+        pytest.raises(UserError, match=r"raises SystemExit \(3\)"),
+        said("The function 'f'", Place("f.py", 1)),
+    ):
+        sys.exit(3)
 
 
 def test_a_full_disk_is_a_sentence_whatever_came_of_it() -> None:

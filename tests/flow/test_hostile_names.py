@@ -174,7 +174,7 @@ def test_a_mistake_in_code_shows_no_control_characters(tmp_path: Path) -> None:
         "def f(x):\n"
         "    return x + '\x1b[2J\u202e'\n"
     )
-    with pytest.raises(UserError, match=r"own \[2J \.py:4, `x \+ ' \[2J '`: ") as error:
+    with pytest.raises(UserError, match=r"own \[2J \.py:4: `x \+ ' \[2J '`: ") as error:
         function(f"{path}:f").check(load("none"))
     assert not escaping.control_in(str(error.value))
     path.write_text("raise ValueError('\x1b[2J')\n")

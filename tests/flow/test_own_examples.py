@@ -19,7 +19,7 @@ from pinion.robot import Model, load
 EXAMPLES = Path(__file__).parents[2] / "examples" / "functions"
 
 ROBOTS = {
-    "kalman": None,
+    "kalman": "none",
     "tip_jacobian": "two_link",
     "energy_gradient": "two_link",
     "computed_torque": "two_link",

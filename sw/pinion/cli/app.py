@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
@@ -111,8 +111,16 @@ def _root(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0 good, 1 a check failed, 2 bad input."""
     # An exception, because tools are stopped and temporary folders removed on the way out.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(_run(arguments))
+
+
+class _Ended(SystemExit):
+    """What a signal to end raises: not a `SystemExit` of a user's code, wherever that runs."""
+
+
+def _end(*_: object) -> NoReturn:
+    raise _Ended(ENDED)
 
 
 def _run(arguments: list[str] | None) -> int:

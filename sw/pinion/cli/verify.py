@@ -272,11 +272,23 @@ def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
         "an error is outside its budget": result["budget_held"] is not False,
         f"a relative error is above {result['wrong_above']:g}, the largest promised on "
         f"{result['distribution']} states": result["accuracy_held"],
-        "too many states raise the flag": result["flags_held"],
+        _flags(result): result["flags_held"],
         "results do not come at the promised rate": result["rate_held"],
         "an error is above its bound, which must not be": result.get("bound_held", True),
         "what the build says of its task does not hold": not result.get("task_broken"),
     }
+
+
+def _flags(result: Mapping[str, Any]) -> str:
+    """How many requests raised their flag, what is allowed, and what to do."""
+    from pinion.cosim.verify import FLAGGED_SHARE
+
+    return (
+        f"{result['flagged']:,} of {result['samples']:,} requests raise the flag, at most "
+        f"{FLAGGED_SHARE:g} of all may: a value leaves its format, as behind a division by nearly "
+        "zero or a root of less than zero (do not draw such requests, clamp what is divided by, or "
+        "give a format of more integer bits)"
+    )
 
 
 def _task(task: Mapping[str, Any]) -> str:

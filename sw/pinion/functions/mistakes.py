@@ -65,7 +65,7 @@ class Place:
             return where
         code = one_line(self.code)
         short = code if len(code) <= LONGEST else f"{code[:LONGEST]}..."
-        return f"{where}, `{short}`"
+        return f"{where}: `{short}`"
 
 
 def shown_path(path: str) -> str:
@@ -150,6 +150,8 @@ def said(name: str, default: Place) -> Iterator[None]:
     except UserError:
         raise
     except (Exception, SystemExit) as error:
+        if type(error) is not SystemExit and isinstance(error, SystemExit):
+            raise  # a signal's, which is not the user's code's
         raise UserError(sentence(error, name, default)) from error
 
 

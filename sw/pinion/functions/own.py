@@ -12,7 +12,7 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.graph import Graph, Word, names
+from pinion.graph.passes import fold
 from pinion.robot import Model, coupled
 
 from .blocks import Block, State
@@ -236,6 +237,13 @@ def function(
         taken = blocks_of(inputs, "input", known, sizes, here)
         given = blocks_of(outputs, "output", known, sizes, here)
         kept = blocks_of(states, "state", known, sizes, here) if states else ()
+        names_taken = {block.name for block in taken}
+        for block in given:
+            if block.name in names_taken:
+                raise UserError(
+                    f"{here}: the output '{block.name}' of '{known}' has the name of an input: "
+                    f"give it another, such as {block.name}_next, or describe a state."
+                )
         for block in kept:
             if block.name in {other.name for other in (*taken, *given)}:
                 raise UserError(
@@ -336,6 +344,11 @@ def _check_reach(function: OwnFunction, graph: Graph) -> None:
     For a robot both may follow from the robot: an input is refused that the code does not mention,
     and outputs only if none depends on an input.
     """
+    if function.robotless:
+        # Without what cancels and what is multiplied by zero. Where constants divide by zero the
+        # comparison with numbers says it, and where.
+        with suppress(ZeroDivisionError):
+            graph = fold(graph)
     blocks = (*function.inputs, *function.states)
     number = {block.name: 1 << k for k, block in enumerate(blocks)}
     through = dict.fromkeys((state.word for state in graph.states), 0)
