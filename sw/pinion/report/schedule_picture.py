@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from pinion.link.unit_names import unit_name
+
 from .palette import DPI, FAINT, INK, NO_LINK, OTHERS, Colour, link_colours
-from .unit_names import unit_name
 
 # Top to bottom: in the order in which a request meets them first.
 _KINDS = ("sincos", "reciprocal", "dot1", "dot2", "dot3", "dot4", "align", "clamp", "add")
