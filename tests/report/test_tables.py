@@ -112,6 +112,7 @@ def test_units_come_before_what_is_none_the_largest_first() -> None:
     kinds, _ = resource_tables(RESOURCES)
     assert [row[0] for row in kinds.rows] == ["dot2", "add", "control"]
     assert all(len(row) == len(kinds.columns) for row in kinds.rows)
+    assert all(f"'{head}'" in kinds.note for head in kinds.columns if head[:2] in ("of", "as"))
     both = resource_tables({**RESOURCES, "by_cluster": {"link1": COUNTS, "none": COUNTS}})
     assert [row[0] for row in both[1].rows] == ["link1", "none"]
     assert both[1].rows[0][-1] == 3
