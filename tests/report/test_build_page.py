@@ -469,6 +469,8 @@ def test_builds_side_by_side(made: Build, facts: dict[str, Any], tmp_path: Path)
     assert ["levels, critical path", "-", "9"] in page.rows
     words = " ".join(page.words)
     assert "Why so many." in words and "Of one of its 3 dies (SLRs)" in words
+    assert "11 DSP blocks of UltraScale+, counted by Yosys" in words
+    assert words.count("DSP blocks of UltraScale+") == 1  # and not of the build without counts
     assert "11 of 100: 11.00 %" in words and "11 of 33: 33.33 %" in words
 
 

@@ -13,6 +13,7 @@ from pinion.report import (
     resource_tables,
     resource_totals,
 )
+from pinion.report.table import percent
 from pinion.report.timing import timing_totals
 
 COUNTS: dict[str, Any] = {"dsp": 8, "lut": 1472, "ff": 577, "srl": 1, "lutram": 2, "bram": 0.5}
@@ -68,6 +69,13 @@ def test_values_are_short() -> None:
 def test_a_table_in_markdown() -> None:
     made = Table(columns=("robot", "ii"), rows=[("hyq", 8), ("atlas", None)], title="x", note="y")
     assert markdown(made) == ["| robot | ii |", "| --- | --- |", "| hyq | 8 |", "| atlas | - |"]
+
+
+def test_only_a_whole_is_100_percent() -> None:
+    shares = (0.0, 0.1, 0.994, 247 / 248, 0.99999, 1.0, 1.0001, 1.2)
+    assert [percent(share) for share in shares] == [
+        *("0%", "10%", "99%", "99.6%", "99.9%", "100%", "100.1%", "120%")
+    ]
 
 
 def test_resources_are_summed_up() -> None:

@@ -24,7 +24,7 @@ _ROWS = {
 
 _KINDS_NOTE = (
     "LUT: as logic; those 'as memory' come on top. Of LUT, 'of units' are in the units themselves, "
-    "'of muxes' in the selectors of their operands; what is in neither stands beside them: control, "
+    "'of muxes' in the selectors of their operands; what is in neither is beside them: control, "
     "constants and stored results."
 )
 

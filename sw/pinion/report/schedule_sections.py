@@ -9,7 +9,7 @@ from pinion.link.unit_names import unit_name
 
 from .blocks import Data, bars, beside, folded, note, span
 from .html import element, html_table, text
-from .table import Table
+from .table import Table, percent
 
 _NAMES = {
     "mul": "products",
@@ -138,12 +138,12 @@ def utilisation_section(one: Data, k: int) -> str:
     for kind, own in kinds.items():
         used = sum(row["operations"] for row in own)
         share = used / (ii * len(own))
-        busy.append((f"{len(own)} {kind}", share, 1.0, f"{share:.0%}"))
+        busy.append((f"{len(own)} {kind}", share, 1.0, percent(share)))
         shares = [row["share"] for row in own]
         rows.append(
             (
-                *(kind, len(own), used, ii * len(own), f"{share:.0%}"),
-                *(f"{min(shares):.0%}", f"{max(shares):.0%}"),
+                *(kind, len(own), used, ii * len(own), percent(share)),
+                *(percent(min(shares)), percent(max(shares))),
             )
         )
     made = Table(
@@ -154,7 +154,7 @@ def utilisation_section(one: Data, k: int) -> str:
     each = Table(
         columns=("unit", "operations", "of places", "used"),
         rows=[
-            (f"{row['kind']} {row['unit']}", row["operations"], ii, f"{row['share']:.0%}")
+            (f"{row['kind']} {row['unit']}", row["operations"], ii, percent(row["share"]))
             for row in one["utilisation"]
         ],
     )
