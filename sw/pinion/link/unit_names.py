@@ -18,8 +18,6 @@ _WORDS = {
     "arctan2": "angle of y and x",
     "look_up": "function by table",
 }
-
-
 _KIND = re.compile(r"(?P<label>.+?)(_k\d+)?(_(?P<cluster>base|link\d+))?")
 _SHORT = re.compile(r"auto(\d+)")
 

@@ -15,10 +15,10 @@ from pinion.synthesis.estimate import in_words, multipliers_of
 from ..build import Build
 from .interface import CorePort
 
-# By the macro that only cores with multiplier blocks of their own know.
+# Of cores that have multiplier blocks of their own, and of all others.
 _EXPLICIT = f"""
-The Verilog has each product with its addition twice: as arithmetic, for any tool, and, where the
-macro `{MACRO}` is defined, as an explicit DSP48E2 of UltraScale or UltraScale+
+The Verilog has products of 27 x 18 bits with their additions twice: as arithmetic, for any tool, and,
+where the macro `{MACRO}` is defined, as an explicit DSP48E2 each of UltraScale or UltraScale+
 (`synth_design -verilog_define {MACRO}`). Both compute the same bits. Leave it undefined for
 other parts and for simulators without AMD's models; define it where Vivado reports more DSP blocks
 than multipliers, or adders beside them. Neither form has been through Vivado.
