@@ -17,8 +17,8 @@ from .interface import CorePort
 
 # Of cores that have multiplier blocks of their own, and of all others.
 _EXPLICIT = f"""
-The Verilog has products of 27 x 18 bits with their additions twice: as arithmetic, for any tool, and,
-where the macro `{MACRO}` is defined, as an explicit DSP48E2 each of UltraScale or UltraScale+
+The Verilog has products of 27 x 18 bits with their additions twice: as arithmetic, for any tool,
+and, where the macro `{MACRO}` is defined, as an explicit DSP48E2 each of UltraScale or UltraScale+
 (`synth_design -verilog_define {MACRO}`). Both compute the same bits. Leave it undefined for
 other parts and for simulators without AMD's models; define it where Vivado reports more DSP blocks
 than multipliers, or adders beside them. Neither form has been through Vivado.
