@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +16,7 @@ from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.flow.build import make_design
 from pinion.flow.measure import measure
 from pinion.functions import FUNCTIONS, function
+from pinion.functions.samples import DISTRIBUTIONS
 from pinion.link import Manifest
 from pinion.robot import load
 from tests.cli.conftest import Built, Done, Pinion
@@ -75,7 +77,7 @@ def test_a_clock_that_a_board_cannot_make_is_told(pinion: Pinion, tmp_path: Path
     [
         (["iiwa15", "rnea"], ["'iiwa15'"]),
         (["pendulum", "rnae"], ["'rnae'", "rnea"]),
-        (["pendulum", "rnea", "--ii", "0"], ["0", "interval"]),
+        (["pendulum", "rnea", "--ii", "0"], ["interval of 0 cycles", "--ii"]),
         (["pendulum", "rnea", "--derivatives", "rows"], ["'rows'", "column"]),
         (["pendulum", "rnea", "--outputs", "minv"], ["'minv'", "tau"]),
         (["pendulum", "rnea", "--lock", "elbow"], ["'elbow'"]),
@@ -137,6 +139,10 @@ def test_build_takes_joint_terms(pinion: Pinion, tmp_path: Path) -> None:
     pinion("build", "hyq", "rnea", "--joint-terms", "all", "-o", tmp_path / "c").refused(
         "No joint of the robot 'hyq' has damping or friction or stiffness"
     )
+
+
+def test_help_names_all_states_that_formats_can_be_made_for(pinion: Pinion) -> None:
+    assert set(DISTRIBUTIONS) <= set(re.findall(r"[a-z]+", pinion("build", "--help").out))
 
 
 def test_build_for_a_part_of_a_robot(pinion: Pinion, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ import pytest
 from pinion.flow.build import build
 from pinion.flow.targets import TARGETS
 from pinion.link import Manifest
+from pinion.link.accuracy import ErrorDistribution, Verdict
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES
 from pinion.report import build_figures
-from pinion.report.builds import ROUTED, uncounted
+from pinion.report.builds import _COUNTED_FOR, ROUTED, columns_of_builds, uncounted
 
 FIGURES = {"lut4": 20861, "ff": 16443, "mult18x18d": 34, "dp16kd": 15}
 
@@ -72,10 +73,10 @@ def test_only_rows_of_the_target_and_counts_where_they_are_kept(
     shutil.copytree(folder, alone)
     shutil.rmtree(alone / Manifest.read(folder).target, ignore_errors=True)
     bare = pinion("report", alone).out
-    assert "clock MHz" in bare and f"`pinion synth {alone}`" in " ".join(bare.split())
+    assert "MHz, asked for" in bare and f"`pinion synth {alone}`" in " ".join(bare.split())
     for head in ("LUT4", "18 x 18", "routed", "netlist", "Yosys", "estimated"):
         assert head not in bare.partition("Not counted")[0]
-    assert len(pinion("report", alone, "--markdown").out.splitlines()[0].split("|")) == 9
+    assert len(pinion("report", alone, "--markdown").out.splitlines()[0].split("|")) == 11
     count(alone)
     counted = " ".join(pinion("report", alone).out.split())
     for words in ("DSP, counted by Yosys 31", "7,412", "5,023", "1.5", "estimated", "247.5"):
@@ -83,10 +84,50 @@ def test_only_rows_of_the_target_and_counts_where_they_are_kept(
     assert "levels, critical path 18" in counted and "LUT as logic" in counted
     assert "pinion synth" not in counted and "LUT4" not in counted
     figures = pinion("report", alone, "--json").json["builds"][0]["counted"]
-    assert figures == {"dsp": 31, "lut": 7412, "ff": 5023, "bram": 1.5, "levels": 18, "mhz": 247.5}
+    assert figures == {
+        **{"dsp": 31, "lut": 7412, "ff": 5023, "bram": 1.5, "levels": 18, "mhz": 247.5},
+        "share": None,
+    }
     # What was counted of a core with other units is not this one's.
     count(alone, by_kind={"add": {"instances": 99}})
     assert pinion("report", alone, "--json").json["builds"][0]["counted"] is None
+
+
+def test_units_shares_and_the_last_verification(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    manifest = Manifest.read(copy)
+    assert manifest.target != _COUNTED_FOR
+    monkeypatch.setattr("pinion.report.builds._COUNTED_FOR", manifest.target)
+    share = {"dsp": 0.45, "lut": 1.5, "ff": 2.0, "bram": 0.1}
+    count(copy, share=share)
+
+    def rows() -> dict[object, object]:
+        return {line[0]: line[1] for line in columns_of_builds([build_figures(copy)])[1]}
+
+    found = rows()
+    assert found["interval, cycles"] == manifest.ii
+    assert found["latency, cycles"] == manifest.latency_cycles
+    assert found["multipliers in the core"] == manifest.multipliers
+    assert found["multipliers, sine and reciprocal"] == manifest.table_multipliers
+    assert found["% of part (die): DSP"] == "0.45 (1.35)"
+    assert found["% of part (die): LUT, memory too"] == "1.50 (4.50)"
+    wrong = "requests wrong, of verified ones"
+    assert wrong not in found
+    own = f"{manifest.hash:016x}"
+    for build_hash, failed, said in (
+        *((own, (), "0 of 1,234"), (own, ("flags",), "FAILED, 0 of 1,234")),
+        ("0" * 16, (), None),
+    ):
+        ErrorDistribution(
+            **{"build": build_hash, "distribution": "reference", "requests": 1234, "seed": 1},
+            **{"flagged": 0, "simulator": "compiled", "blocks": ()},
+            verdict=Verdict(mismatches=0, failed=failed),
+        ).write(copy)
+        assert rows().get(wrong) == said
+    monkeypatch.undo()  # the part is another board's
+    assert "% of part (die): DSP" not in rows()
 
 
 def test_what_is_not_counted_or_routed_is_said_once(folder: Path) -> None:
@@ -127,7 +168,7 @@ def test_figures_are_those_of_the_boards_tools(pinion: Any, folder: Path) -> Non
     done = pinion("report", folder, folder)
     assert done.code == 0 and done.out.count("76.01") == 2 and "20,861" in done.out
     lines = pinion("report", folder, "--markdown").out.splitlines()
-    assert len(lines) == 3 and {line.count("|") for line in lines} == {14}
+    assert len(lines) == 3 and {line.count("|") for line in lines} == {16}
     assert "| 76.01 | 50 | 0 of 200 |" in lines[2]
 
 

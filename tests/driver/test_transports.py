@@ -99,11 +99,12 @@ def test_a_transport_that_takes_long_is_heard_and_others_need_not_be(folder: Pat
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("device", ["xdma:0", "", ":0", "Fake"])
+@pytest.mark.parametrize("device", ["xdma:0", "", ":0", "Fake", "cpu"])
 def test_an_unknown_transport_is_refused_with_those_installed(folder: Path, device: str) -> None:
     with pytest.raises(DriverError, match=r"installed: fake, gone, odd, slow, typo") as caught:
         driver.open(folder, device=device)
     assert f"'{device}'" in str(caught.value)
+    assert "pinion.backend, such as device='cpu'" in str(caught.value)
 
 
 def test_without_any_transport_the_message_says_so(

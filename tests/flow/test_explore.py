@@ -147,6 +147,8 @@ def test_multipliers_say_why_they_are_so_many_blocks() -> None:
     assert in_words(rows[:1]) == (
         "2 multipliers take 2 DSP blocks, one each (a DSP48E2 multiplies 27 x 18 bits)."
     )
+    alone = replace(rows[0], number=1)
+    assert in_words([alone]).startswith("1 multiplier takes 1 DSP block, one each")
     assert in_words([]) == ""
 
 

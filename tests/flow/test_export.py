@@ -19,8 +19,11 @@ from pinion.cosim.reference import Reference
 from pinion.flow.build import Build, build
 from pinion.flow.export import ExportError, core_ports, export, module_name
 from pinion.flow.export.rtl import prefix_modules
+from pinion.hls.units import UNITS
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
+from pinion.link.unit_names import unit_name
+from pinion.synthesis.estimate import in_words, multipliers_of
 
 IPXACT = "{http://www.accellera.org/XMLSchema/IPXACT/1685-2014}"
 FILES = {
@@ -71,6 +74,38 @@ def test_the_folder_is_complete_and_says_what_it_is_of(built: Path, exported: Pa
     readme = (exported / "README.md").read_text()
     named = set(re.findall(r"^\| `([\w./]+)` \|", readme.split("## Try it")[0], re.MULTILINE))
     assert named and all((exported / name).exists() for name in named)
+
+
+def test_the_readme_tells_what_needs_no_pinion(built: Path, exported: Path, tmp_path: Path) -> None:
+    manifest = Manifest.read(built)
+    readme = " ".join((exported / "README.md").read_text().split())
+    assert in_words(multipliers_of((built / "core.il").read_text())) in readme
+    for kind, number in manifest.units.items():
+        assert f"| `{kind}` | {number} | {unit_name(kind)} |" in readme
+    assert set(UNITS) - {"reciprocal"} == {kind for kind in UNITS if unit_name(kind) != kind}
+    assert "macro `PINION_DSP48E2` of other exports" in readme
+    for wrong in ("(s)", " 1 words", " 1 beats", " 1 cycles", " 1 adders", "every 1 "):
+        assert wrong not in readme, wrong
+    vectors = json.loads((exported / "tb/vectors.json").read_text())
+    for name in ("requests", "results", "flags"):
+        assert f"- `{name}`: " in readme and len(vectors[name]) == 16
+    words = [row.split(" ") for row in vectors["requests"]]
+    assert {len(row) for row in words} == {manifest.words_in}
+    assert all(re.fullmatch("[0-9a-f]{8}", word) for row in words for word in row)
+    # Multiplier blocks of their own have the explicit form, and the readme says when to take it.
+    build("pendulum", "rnea", tmp_path / "auto", ii=1, formats="auto")
+    make(tmp_path / "auto", tmp_path / "out", requests=4)
+    readme = (tmp_path / "out/README.md").read_text()
+    assert "`ifdef PINION_DSP48E2" in (tmp_path / "out/rtl/pendulum_rnea.v").read_text()
+    assert "-verilog_define PINION_DSP48E2`" in readme and "of other exports" not in readme
+    assert "One result every cycle;" in readme
+
+
+def test_kinds_of_units_have_words() -> None:
+    assert unit_name("dot2x18_k1_link3") == "sum of 2 products, 27 x 18, link3"
+    assert unit_name("dot1x18", "auto18") == "multiply, 18 x 18"
+    assert unit_name("look_up_base") == "function by table, base"
+    assert (unit_name("add3"), unit_name("dot1")) == ("sum of 3", "multiply")
 
 
 def test_verilog_and_data_agree_about_the_ports(built: Path, exported: Path) -> None:

@@ -233,6 +233,7 @@ def verified(made: Build, folder: Path, verdict: Verdict | None) -> str:
     data = build_data(copy)
     if verdict is None:
         data["verified"] |= {"mismatches": None, "failed": None}
+        data["row"]["verified"] = "not kept"
     return build_page([data, data])
 
 
@@ -448,9 +449,8 @@ def test_builds_side_by_side(made: Build, facts: dict[str, Any], tmp_path: Path)
     panels = {attrs["id"] for _, attrs in page.tags if attrs.get("role") == "tabpanel"}
     assert {tab["aria-controls"] for tab in tabs} == panels and len(panels) == 2
     assert ["", "two", "other"] in page.rows
-    assert ["latency", *2 * [str(made.manifest.latency_cycles)]] in page.rows
+    assert ["latency, cycles", *2 * [str(made.manifest.latency_cycles)]] in page.rows
     assert ["multipliers in the core", *2 * [str(made.manifest.multipliers)]] in page.rows
-    assert ["requests wrong, of verified ones", "not verified", "not verified"] in page.rows
     counted = build_data(copy)
     counted["resources"] = {
         **{"dsp": 11, "lut": 22, "ff": 33, "bram": 4.5, "srl": 0, "lutram": 0},
@@ -469,6 +469,8 @@ def test_builds_side_by_side(made: Build, facts: dict[str, Any], tmp_path: Path)
     assert ["levels, critical path", "-", "9"] in page.rows
     words = " ".join(page.words)
     assert "Why so many." in words and "Of one of its 3 dies (SLRs)" in words
+    assert "11 DSP blocks of UltraScale+, counted by Yosys" in words
+    assert words.count("DSP blocks of UltraScale+") == 1  # and not of the build without counts
     assert "11 of 100: 11.00 %" in words and "11 of 33: 33.33 %" in words
 
 
@@ -510,13 +512,15 @@ def test_tables_fit_a_terminal(made: Build, width: int) -> None:
 
     from pinion.cli.terminal import table
 
-    counts = {
+    of = dict.fromkeys(("dsp", "lut", "ff", "bram"), 123.456)
+    counts: dict[str, Any] = {
         "dsp": 1234,
         "lut": 456_789,
         "ff": 1_234_567,
         "bram": 1000.5,
         "levels": 99,
         "mhz": 0.1,
+        "share": {"part": of, "die": of},
     }
     rows = [build_figures(made.folder) | {"counted": counts}] * 5
     tables = builds_columns(rows, width=width)
@@ -529,7 +533,8 @@ def test_tables_fit_a_terminal(made: Build, width: int) -> None:
     text = "\n".join(lines)
     assert text.count("two_link") == 5 and text.count("MHz, estimated") == len(tables)
     for name, value in (rows[0] | counts).items():
-        assert value is None or name in ("folder", "counted") or cell(value) in text
+        assert value is None or name in ("folder", "counted", "share") or cell(value) in text
+    assert text.count("123.46 (123.46)") == 4 * 5
     # A table that believes in twice the width would have to fold its words.
     assert len(builds_columns(rows, width=10)) == 5
 

@@ -13,6 +13,7 @@ from pinion.report import (
     resource_tables,
     resource_totals,
 )
+from pinion.report.table import percent
 from pinion.report.timing import timing_totals
 
 COUNTS: dict[str, Any] = {"dsp": 8, "lut": 1472, "ff": 577, "srl": 1, "lutram": 2, "bram": 0.5}
@@ -70,6 +71,13 @@ def test_a_table_in_markdown() -> None:
     assert markdown(made) == ["| robot | ii |", "| --- | --- |", "| hyq | 8 |", "| atlas | - |"]
 
 
+def test_only_a_whole_is_100_percent() -> None:
+    shares = (0.0, 0.1, 0.994, 247 / 248, 0.99999, 1.0, 1.0001, 1.2)
+    assert [percent(share) for share in shares] == [
+        *("0%", "10%", "99%", "99.6%", "99.9%", "100%", "100.1%", "120%")
+    ]
+
+
 def test_resources_are_summed_up() -> None:
     totals = resource_totals(RESOURCES)
     assert totals.title == "Taken of a part" and totals.note == "Why."
@@ -112,6 +120,7 @@ def test_units_come_before_what_is_none_the_largest_first() -> None:
     kinds, _ = resource_tables(RESOURCES)
     assert [row[0] for row in kinds.rows] == ["dot2", "add", "control"]
     assert all(len(row) == len(kinds.columns) for row in kinds.rows)
+    assert all(f"'{head}'" in kinds.note for head in kinds.columns if head[:2] in ("of", "as"))
     both = resource_tables({**RESOURCES, "by_cluster": {"link1": COUNTS, "none": COUNTS}})
     assert [row[0] for row in both[1].rows] == ["link1", "none"]
     assert both[1].rows[0][-1] == 3

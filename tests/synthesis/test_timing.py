@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pinion.report.timing import place_in_words
 from pinion.synthesis.arrivals import LoopError
 from pinion.synthesis.delays import DelayError, DelayTable, load_delays
 from pinion.synthesis.netlist import flatten
@@ -206,6 +207,27 @@ def test_classes_of_paths_name_units_registers_and_regions() -> None:
     assert first["to"]["regions"] == ["pass[1]", "pass[2]"] and first["endpoints"] == 2
     assert first["to"]["role"] == "select lines of an operand"
     assert second["to"]["role"] == "stored value, enable"
+
+
+def test_a_block_in_a_unit_is_of_that_unit() -> None:
+    table = load_delays("xcup")
+    ports: dict[str, list[Any]] = {"slot": [5], "clk": [1]}
+    names = ("top", "datapath", "link3", "dot2_0", "unit", "mac1")
+    paths = [".".join(names[: k + 1]) for k in range(len(names))]
+    modules = {
+        own: module(ports, **{label: cell(f"{own}.{label}", ports, {})})
+        for own, label in zip(paths, names[1:], strict=False)
+    }
+    modules[paths[-1]] = module(ports, names={"p": [9]}, sum=ff(5, 9))
+    netlist = flatten(modules, "top", table)
+    place = place_of(netlist, 0, port="", regions={"dot2_0": ("pass[1]",)})
+    assert (place.register, place.unit, place.regions) == ("p", "dot2_0", ("pass[1]",))
+    assert place.inside == "datapath.link3.dot2_0.unit.mac1"
+    assert place.role == "mac: p"
+    assert place_in_words(place.as_data()) == "p of mac1 of unit dot2_0 in pass[1]"
+    # A file that has no unit for it has the path.
+    older = place.as_data() | {"unit": "", "regions": []}
+    assert place_in_words(older) == "p of mac1 of unit dot2_0"
 
 
 def test_a_cell_without_a_name_is_still_a_place() -> None:

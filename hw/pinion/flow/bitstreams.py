@@ -103,7 +103,10 @@ def _vivado(request: Request) -> Mapping[str, Any]:
     program = shutil.which(request.vivado or "vivado")
     if program is None:
         if request.vivado is not None:
-            raise BuildError(f"'{request.vivado}' is no program that can be run.")
+            raise BuildError(
+                f"'{request.vivado}' is no program that can be run: give vivado (--vivado) the "
+                "path of Vivado's program 'vivado', or leave it out to take that of the PATH."
+            )
         raise VivadoError(missing(request.folder, request.manifest, board.part))
     check_scripts(request.folder, request.manifest, board=board)
     return run_vivado(request.folder, request.manifest, vivado=program, report=request.report)

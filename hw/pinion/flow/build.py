@@ -311,7 +311,9 @@ def build(
     if not 1.0 <= clock_mhz <= 2000.0:
         raise BuildError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")
     if ii is not None and not 1 <= ii <= 4096:
-        raise BuildError(f"The initiation interval is 1 to 4096 cycles, not {ii}.")
+        raise BuildError(
+            f"An interval of {ii} cycles cannot be built: give ii (--ii) from 1 to 4096."
+        )
     clock_mhz = board.reachable_mhz(clock_mhz)
     folder = Path(folder)
     robot = NO_ROBOT if robot is None else robot

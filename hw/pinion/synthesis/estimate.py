@@ -134,10 +134,11 @@ def in_words(rows: Sequence[Multipliers], counted: int | None = None) -> str:
     if not groups:
         return ""
     by_widths = sum(row.number * row.blocks for row in rows)
-    said = f"{uses.total():,} multipliers"
+    one, taken = uses.total() == 1, by_widths if counted is None else counted
+    said = f"{uses.total():,} multiplier{'' if one else 's'}"
     if uses["tables"]:
         said += f", {uses['products']:,} of products and {uses['tables']:,} {_IN_TABLES},"
-    said += f" take {by_widths if counted is None else counted:,} DSP blocks"
+    said += f" take{'s' if one else ''} {taken:,} DSP block{'' if taken == 1 else 's'}"
     if counted is not None and counted != by_widths:
         said += f" as Yosys counts, {by_widths:,} by their widths"
     each = [

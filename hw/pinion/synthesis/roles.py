@@ -24,6 +24,7 @@ _GATES = {
     **dict.fromkeys(("R", "S", "LSR", "CLR", "PRE"), "reset"),
 }
 _OUTSIDE = "ports"
+_UNIT = "unit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,8 @@ class Place:
     -------
     register : name of the register, "" where only the tool named it.
     unit : label of the unit that it belongs to, as in the schedule (``dot2_0``); "" for none.
-    inside : path of the instance that holds it (``datapath.dot2_0``); "" for the top.
+    inside : path of the instance that holds it (``datapath.dot2_0``, in a multiplier block of the
+        unit ``datapath.dot2_0.unit.mac0``); "" for the top.
     regions : regions of the function whose operations the unit does.
     role : the same without numbers, for classes of paths.
     cell : type of the cell.
@@ -86,11 +88,12 @@ def place_of(
     inside = path.rstrip(".")
     register = netlist.register(cell)
     parts = inside.split(".") if inside else []
-    unit = ""
-    if len(parts) > 1 and re.fullmatch(r"\w+_\d+", parts[-1 if parts[-1] != "unit" else -2]):
-        unit = parts[-1 if parts[-1] != "unit" else -2]
+    # A unit's own logic, and blocks in it, are below the cell that has its label.
+    within = _UNIT in parts
+    held = parts[: parts.index(_UNIT)] if within else parts
+    unit = held[-1] if len(held) > 1 and re.fullmatch(r"\w+_\d+", held[-1]) else ""
     name = register.partition("[")[0]
-    if unit and parts[-1] != "unit":
+    if unit and not within:
         role = _role_beside(unit, name)
     else:
         holder = netlist.module(cell).rpartition(".")[2].removeprefix("pinion_")

@@ -81,7 +81,8 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With auto: states to make the formats for: reference, slow, rest or stress.",
+            help="With auto: states to make the formats for: reference, slow, rest, stress or "
+            "beyond.",
         ),
     ] = None,
     objective: Annotated[

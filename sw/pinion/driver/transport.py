@@ -135,7 +135,8 @@ def find_transport(device: str) -> EntryPoint:
         known = f"installed: {', '.join(sorted(installed)) or 'none'}"
         raise DriverError(
             f"There is no card '{device}' ({known}): give one of these, with an address behind a "
-            "colon if it needs one."
+            "colon if it needs one; processors and GPUs are no cards but devices of "
+            "pinion.backend, such as device='cpu' or 'cuda'."
         )
     return installed[name]
 

@@ -134,32 +134,17 @@ def _side_by_side(builds: Sequence[Mapping[str, Any]]) -> str:
         "words in, out": [f"{m['words_in']}, {m['words_out']}" for m in _manifests(builds)],
         "products": [m["ops"]["mul"] + m["ops"]["mul_const"] for m in _manifests(builds)],
         "additions": [m["ops"]["add"] for m in _manifests(builds)],
-        "multipliers in the core": [m["multipliers"] for m in _manifests(builds)],
-        "multipliers in sine and reciprocal units": [
-            m["table_multipliers"] for m in _manifests(builds)
-        ],
         "adders": [m["adders"] for m in _manifests(builds)],
         "words of storage": [m["registers"] for m in _manifests(builds)],
         "largest error promised": [
             m.get("promises", {}).get(m["budget_distribution"]) for m in _manifests(builds)
         ],
     }
-    more["requests wrong, of verified ones"] = [_wrong(one["verified"]) for one in builds]
     lines = [*rows, *((name, *values) for name, values in more.items())]
     known = [line for line in lines if any(value is not None for value in line[1:])]
     made = Table(columns=("", *names), rows=known)
     heading = element("h2", {}, "Builds side by side")
     return element("section", {"class": "card compare"}, heading + html_table(made))
-
-
-def _wrong(found: Mapping[str, Any] | None) -> str:
-    """What a verification found, in a few words."""
-    if found is None:
-        return "not verified"
-    if found["failed"] is None:
-        return "not kept"
-    count = f"{found['mismatches']:,} of {found['requests']:,}"
-    return f"FAILED, {count}" if found["failed"] else count
 
 
 def _manifests(builds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -8,6 +8,7 @@ from shlex import quote
 from typing import Any
 
 from pinion.link import Manifest
+from pinion.link.accuracy import ErrorDistribution
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES
 from pinion.link.digests import check_digests
 
@@ -25,17 +26,22 @@ _HEADS = {
     "robot": "robot",
     "function": "function",
     "formats": "formats",
-    "ii": "ii",
-    "latency": "latency",
+    "ii": "interval, cycles",
+    "latency": "latency, cycles",
+    "multipliers": "multipliers in the core",
+    "table_multipliers": "multipliers, sine and reciprocal",
     "target": "target",
     "lut4": "LUT4",
     "ff": "FF",
     "mult18x18d": "18 x 18",
     "dp16kd": "RAM",
     "fmax_mhz": "routed MHz",
-    "clock_mhz": "clock MHz",
+    "clock_mhz": "MHz, asked for",
+    "verified": "requests wrong, of verified ones",
     "netlist": "netlist, requests wrong",
 }
+_SHARED = {"dsp": "DSP", "lut": "LUT, memory too", "ff": "FF", "bram": "RAM"}
+_COUNTED_FOR = "vcu118"  # the board whose part `pinion synth` counts for
 _WORDS = 3  # columns of text
 
 ROUTED = ("ulx3s", "ulx3s-spi")
@@ -53,9 +59,11 @@ def build_figures(folder: Path) -> dict[str, Any]:
     Returns
     -------
     ``folder`` and a value for each column, None where there is none. ``netlist`` is text: how many
-    of how many requests came back wrong. ``counted`` is what ``pinion synth`` kept in the folder,
-    None where it never ran: ``dsp, lut, ff, bram``, ``mhz``, the estimated clock with typical nets,
-    and ``levels`` of the critical path, which that clock is of.
+    of how many requests came back wrong; ``verified`` says the same of the last ``pinion verify``,
+    with FAILED where it failed. ``counted`` is what ``pinion synth`` kept in the folder, None where
+    it never ran: ``dsp, lut, ff, bram``, ``mhz``, the estimated clock with typical nets, ``levels``
+    of the critical path, which that clock is of, and ``share``: percent of the part and of one of
+    its dies by resource, None for builds that are not for that part's board.
 
     Raises
     ------
@@ -72,14 +80,18 @@ def build_figures(folder: Path) -> dict[str, Any]:
         "ii": manifest.ii,
         "latency": manifest.latency_cycles,
         "target": manifest.target,
+        "multipliers": manifest.multipliers,
+        "table_multipliers": manifest.table_multipliers,
         "clock_mhz": manifest.clock_mhz,
+        "verified": _verified(folder, manifest),
         "counted": None,
     }
     counts = resources_of(folder, manifest)
     if counts is not None:
         own = {name: counts[name] for name in ("dsp", "lut", "ff", "bram")}
         mhz = counts["timing"]["mhz"]["typical"]
-        row["counted"] = {**own, "mhz": mhz, "levels": counts["levels"]}
+        shares = _shares(counts) if manifest.target == _COUNTED_FOR else None
+        row["counted"] = {**own, "mhz": mhz, "levels": counts["levels"], "share": shares}
     board = folder / manifest.target
     found = BOARD_REPORT.find(board)
     if found is None or found["build"] != f"{manifest.hash:016x}":
@@ -89,6 +101,23 @@ def build_figures(folder: Path) -> dict[str, Any]:
     if checked is not None and checked["sha256"] == found["netlist_sha256"]:
         row["netlist"] = f"{checked['mismatches']} of {checked['requests']}"
     return row
+
+
+def _verified(folder: Path, manifest: Manifest) -> str | None:
+    """What the last verification of this very build found, None where there is none."""
+    found = ErrorDistribution.find(folder)
+    if found is None or found.build != f"{manifest.hash:016x}":
+        return None
+    if found.verdict is None:
+        return "not kept"
+    count = f"{found.verdict.mismatches:,} of {found.requests:,}"
+    return f"FAILED, {count}" if found.verdict.failed else count
+
+
+def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Percent of the part and of one of its dies, all alike; LUTs used as memory count as LUTs."""
+    part = counts["share"]
+    return {"part": part, "die": {name: of * counts["dies"] for name, of in part.items()}}
 
 
 def resources_of(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
@@ -133,7 +162,15 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[object]]]:
         if name == "target":
             counts = [row["counted"] or {} for row in rows]
             found += [(word, [one.get(key) for one in counts]) for key, word in _COUNTED.items()]
+            found += [
+                (f"% of part (die): {word}", [_share(one.get("share"), key) for one in counts])
+                for key, word in _SHARED.items()
+            ]
     return [(head, values) for head, values in found if any(v is not None for v in values)]
+
+
+def _share(shares: Mapping[str, Any] | None, key: str) -> str | None:
+    return None if shares is None else f"{shares['part'][key]:.2f} ({shares['die'][key]:.2f})"
 
 
 def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .table import Table
+from .table import Table, percent
 
 SHOWN = 12
 """Result words in a table; a matrix has dozens."""
@@ -45,7 +45,7 @@ def budget_table(result: Mapping[str, Any]) -> Table:
                 word,
                 result["error_max"][word],
                 result["budget"][word],
-                f"{_share(result, word):.0%}",
+                percent(_share(result, word)),
             )
             for word in words[:SHOWN]
         ],

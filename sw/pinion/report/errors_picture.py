@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pinion.link.accuracy import BlockErrors, ErrorGroup, margins
 
 from .palette import ALARM, DPI, FAINT, INK, Colour, link_colours
+from .table import percent
 
 Floats = NDArray[np.float64]
 
@@ -146,6 +147,6 @@ def _title(title: str, blocks: Sequence[BlockErrors]) -> str:
     elif used[nearest] > 1.0:
         finding = f"{words[nearest]} BREAKS its budget, by a factor of {used[nearest]:.3g}"
     else:
-        most = f"{words[nearest]} uses most, {used[nearest]:.0%}"
+        most = f"{words[nearest]} uses most, {percent(used[nearest])}"
         finding = f"every error is inside its budget; {most}"
     return f"{title}:\n{finding}"

@@ -9,7 +9,7 @@ from typing import Any
 from pinion.link.accuracy import CHECKS
 
 from .html import element, html_table, number, text
-from .table import Table, short_error
+from .table import Table, percent, short_error
 
 WIDTH, HEIGHT, FOOT, TOP = 230, 136, 20, 18
 """Of a histogram, with what its axis and the promise's value take, in user units."""
@@ -185,7 +185,7 @@ def _verified(found: Mapping[str, Any] | None) -> str:
         rows=[
             (
                 *(b["name"], b["unit"], b["word"], f"{b['error']:.2e}", f"{b['budget']:.2e}"),
-                *(f"{b['share']:.0%}", b["invalid"]),
+                *(percent(b["share"]), b["invalid"]),
             )
             for b in found["blocks"]
         ],

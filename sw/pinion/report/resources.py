@@ -22,6 +22,13 @@ _ROWS = {
 }
 
 
+_KINDS_NOTE = (
+    "LUT: as logic; those 'as memory' come on top. Of LUT, 'of units' are in the units themselves, "
+    "'of muxes' in the selectors of their operands; what is in neither is beside them: control, "
+    "constants and stored results."
+)
+
+
 def resource_totals(result: Mapping[str, Any]) -> Table:
     """Totals, of the whole part and of one of its dies where it has several."""
     rows: list[Sequence[object]] = []
@@ -81,6 +88,7 @@ def _by_kind(rows: Mapping[str, Any]) -> Table:
             ]
             for name, row in order
         ],
+        note=_KINDS_NOTE,
     )
 
 

@@ -19,8 +19,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from pinion.link.unit_names import unit_name
+
 from .palette import DPI, FAINT, INK, NO_LINK, OTHERS, Colour, link_colours
-from .unit_names import unit_name
+from .table import percent
 
 # Top to bottom: in the order in which a request meets them first.
 _KINDS = ("sincos", "reciprocal", "dot1", "dot2", "dot3", "dot4", "align", "clamp", "add")
@@ -103,7 +105,7 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
     busy = len(schedule["operations"]) / (len(rows) * ii)
     head = axes.set_title(
         f"{title}: a request takes {length} cycles, and a new one every {ii} keeps "
-        f"{len(rows)} units {busy:.0%} busy",
+        f"{len(rows)} units {percent(busy)} busy",
         loc="left",
         fontsize=13,
         color=INK,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from pinion.link.unit_names import unit_name
+
 from .blocks import Data, bars, beside, folded, note, span
 from .html import element, html_table, text
-from .table import Table
-from .unit_names import unit_name
+from .table import Table, percent
 
 _NAMES = {
     "mul": "products",
@@ -106,23 +107,23 @@ def schedule_section(one: Data, k: int) -> str:
     )
     return (
         chart
-        + _key(schedule)
+        + _key(schedule, one["manifest"]["formats"])
         + note(hint)
         + element("noscript", {}, "The chart needs JavaScript; the table does not.")
         + folded("By region, as a table", html_table(made))
     )
 
 
-def _key(schedule: Data) -> str:
+def _key(schedule: Data, formats: str) -> str:
     """What boxes, their pale tails and the names of the rows mean."""
     parts = [
         element("i", {"class": "box"}) + "a unit takes the operation in this cycle",
         element("i", {"class": "box tail"}) + "until its result is there",
     ]
     parts += [
-        element("b", {}, text(kind)) + " " + text(unit_name(kind))
+        element("b", {}, text(kind)) + " " + text(word)
         for kind in schedule["units"]
-        if unit_name(kind) != kind
+        if (word := unit_name(kind, formats)) != kind
     ]
     return element("p", {"class": "key"}, "".join(element("span", {}, part) for part in parts))
 
@@ -137,12 +138,12 @@ def utilisation_section(one: Data, k: int) -> str:
     for kind, own in kinds.items():
         used = sum(row["operations"] for row in own)
         share = used / (ii * len(own))
-        busy.append((f"{len(own)} {kind}", share, 1.0, f"{share:.0%}"))
+        busy.append((f"{len(own)} {kind}", share, 1.0, percent(share)))
         shares = [row["share"] for row in own]
         rows.append(
             (
-                *(kind, len(own), used, ii * len(own), f"{share:.0%}"),
-                *(f"{min(shares):.0%}", f"{max(shares):.0%}"),
+                *(kind, len(own), used, ii * len(own), percent(share)),
+                *(percent(min(shares)), percent(max(shares))),
             )
         )
     made = Table(
@@ -153,7 +154,7 @@ def utilisation_section(one: Data, k: int) -> str:
     each = Table(
         columns=("unit", "operations", "of places", "used"),
         rows=[
-            (f"{row['kind']} {row['unit']}", row["operations"], ii, f"{row['share']:.0%}")
+            (f"{row['kind']} {row['unit']}", row["operations"], ii, percent(row["share"]))
             for row in one["utilisation"]
         ],
     )

@@ -39,6 +39,7 @@ def summary(one: Data) -> str:
         words = f"largest relative error promised, {home} states"
         tiles.append((f"{promise:.2g}", words, ""))
     if found:
+        tiles.insert(4, (f"{found['dsp']:,}", "DSP blocks of UltraScale+, counted by Yosys", ""))
         tiles.append((f"{found['timing']['mhz']['typical']:.0f} MHz", "clock, estimated", ""))
     shown = "".join(
         element(

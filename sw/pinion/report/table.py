@@ -56,3 +56,11 @@ def whole(number: float | None) -> str | None:
 def short_error(error: float | None) -> str | None:
     """An error in two digits."""
     return None if error is None else f"{error:.1e}"
+
+
+def percent(share: float) -> str:
+    """A share in percent without a fraction; only a whole is 100%."""
+    said = f"{share:.0%}"
+    if said != "100%" or share == 1:
+        return said
+    return f"{min(share, 0.999):.1%}" if share < 1 else f"{max(share, 1.001):.1%}"

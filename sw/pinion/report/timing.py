@@ -82,10 +82,12 @@ def place_in_words(place: Mapping[str, Any]) -> str:
     """A register of a unit with its regions, a register elsewhere, or a port."""
     if place["cell"] == "port":
         return "a port"
-    register, unit = place["register"], place["unit"]
+    # Files of before have no unit for the multiplier blocks in one, but their path has it.
+    held, _, block = place["inside"].partition(".unit.")
+    register, unit = place["register"], place["unit"] or (held.rpartition(".")[2] if block else "")
     name = register.removeprefix(f"{unit}_") if unit else register
     gate = place["role"].rpartition(", ")[2] if ", " in place["role"] else ""
-    what = f"{name or place['cell']}{f' ({gate})' if gate else ''}"
+    what = f"{name or place['cell']}{f' ({gate})' if gate else ''}{f' of {block}' if block else ''}"
     if unit:
         regions = place["regions"]
         more = len(regions) - _REGIONS

@@ -68,7 +68,7 @@ def readme(
         core_mhz=core_mhz,
         core_from=from_oscillator,
         ii=manifest.ii,
-        rate=rate,
+        thousands=rate / 1000,
         latency=manifest.latency_cycles,
         latency_us=manifest.latency_cycles / core_mhz,
         words_in=manifest.words_in,

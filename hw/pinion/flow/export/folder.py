@@ -154,7 +154,7 @@ def _texts(name: str, build: Build, rtlil: str, explicit: str) -> dict[str, str]
         "tb/bench.py": fill("bench.py", values),
         "tb/run.py": fill("run.py", values),
         "tb/Makefile": fill("Makefile", values),
-        "README.md": fill("README.md", values | readme_values(name, build, ports)),
+        "README.md": fill("README.md", values | readme_values(name, build, ports, rtlil, explicit)),
     }
 
 

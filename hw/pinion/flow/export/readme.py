@@ -6,15 +6,34 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from pinion.functions import mixed_units_sentence
+from pinion.gateware.dsp48e2 import MACRO
 from pinion.link import Array, Manifest
+from pinion.link.unit_names import unit_name
 from pinion.robot.escaping import comment, markdown
+from pinion.synthesis.estimate import in_words, multipliers_of
 
 from ..build import Build
 from .interface import CorePort
 
+# Of cores that have multiplier blocks of their own, and of all others.
+_EXPLICIT = f"""
+The Verilog has products of 27 x 18 bits with their additions twice: as arithmetic, for any tool,
+and, where the macro `{MACRO}` is defined, as an explicit DSP48E2 each of UltraScale or UltraScale+
+(`synth_design -verilog_define {MACRO}`). Both compute the same bits. Leave it undefined for
+other parts and for simulators without AMD's models; define it where Vivado reports more DSP blocks
+than multipliers, or adders beside them. Neither form has been through Vivado.
+In a unit `mac0` is the block of the first product, `mac1` that of the second, and so on.
+"""
+_PLAIN = f"""
+The Verilog has its products as arithmetic alone: the macro `{MACRO}` of other exports, which takes
+explicit DSP48E2 blocks, changes nothing in this one.
+"""
 
-def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[str, str]:
-    """The values of the README's template."""
+
+def readme_values(
+    name: str, build: Build, ports: Sequence[CorePort], rtlil: str, explicit: str
+) -> dict[str, str]:
+    """The values of the README's template; ``rtlil`` and ``explicit`` are the build's core."""
     m = build.manifest
     options = ", ".join(f"{key} {value}" for key, value in m.options.items())
     return {
@@ -24,16 +43,14 @@ def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[st
         "robot_source": comment(m.robot_source),
         "function": markdown(m.function + (f" ({options})" if options else "")),
         "formats": markdown(m.formats),
-        "ii": str(m.ii),
-        "latency": str(m.latency_cycles),
+        "every": "every cycle" if m.ii == 1 else f"every {m.ii} cycles",
+        "latency": _many(m.latency_cycles, "cycle"),
         "clock": f"{m.clock_mhz:g}",
         "rate": f"{1000 * m.clock_mhz / m.ii:,.0f}",
-        "lanes_in": str(m.lanes_in),
-        "beats_in": str(m.beats_in),
-        "words_in": str(m.words_in),
-        "lanes_out": str(m.lanes_out),
-        "beats_out": str(m.beats_out),
-        "words_out": str(m.words_out),
+        "beats_in": f"{_many(m.beats_in, 'beat')} of {m.lanes_in}",
+        "words_in": _many(m.words_in, "word"),
+        "beats_out": f"{_many(m.beats_out, 'beat')} of {m.lanes_out}",
+        "words_out": _many(m.words_out, "word"),
         "distribution": comment(m.budget_distribution),
         "ports": _table(
             ("port", "direction", "bits", "meaning"),
@@ -41,12 +58,21 @@ def readme_values(name: str, build: Build, ports: Sequence[CorePort]) -> dict[st
         ),
         "request": _record(m.inputs),
         "result": _record(m.outputs),
-        "units": mixed_units_sentence((*m.inputs, *m.outputs)),
+        "mixed": mixed_units_sentence((*m.inputs, *m.outputs)),
         "budget": _table(
             ("result", "unit", "bound of the error", "largest at word"), _budget_rows(build)
         ),
-        "resources": _resources(m),
+        "resources": _resources(m, rtlil),
+        "units": _table(
+            ("kind of unit", "number", "what one does"),
+            ((f"`{k}`", str(n), unit_name(k, m.formats)) for k, n in m.units.items()),
+        ),
+        "explicit": (_EXPLICIT if explicit else _PLAIN).strip(),
     }
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -93,9 +119,6 @@ def _budget_rows(build: Build) -> Iterator[tuple[str, ...]]:
             yield f"`{array.name}`", array.unit, f"{bound:.3g}", f"`{largest}`"
 
 
-def _resources(m: Manifest) -> str:
-    units = ", ".join(f"{count} {kind}" for kind, count in m.units.items())
-    return (
-        f"{m.multipliers} multipliers (and {m.table_multipliers} in sine and reciprocal "
-        f"units), {m.adders} adders, {m.registers} words of storage; units: {units}"
-    )
+def _resources(m: Manifest, rtlil: str) -> str:
+    others = f"{_many(m.adders, 'adder')} and {_many(m.registers, 'word')} of storage between units"
+    return f"{in_words(multipliers_of(rtlil))} The core has {others}.".strip()

@@ -1,0 +1,43 @@
+"""Kinds of hardware units in words."""
+
+from __future__ import annotations
+
+import re
+
+_WORDS = {
+    "add": "sum of 2",
+    "align": "shift and round",
+    "sincos": "sine and cosine",
+    "clamp": "limit to a range",
+    "abs": "absolute value",
+    "minmax": "smaller or larger of 2",
+    "less": "comparison",
+    "select": "choice of 2",
+    "hypot2": "sum of 2 squares",
+    "sqrt": "square root",
+    "arctan2": "angle of y and x",
+    "look_up": "function by table",
+}
+_KIND = re.compile(r"(?P<label>.+?)(_k\d+)?(_(?P<cluster>base|link\d+))?")
+_SHORT = re.compile(r"auto(\d+)")
+
+
+def unit_name(kind: str, formats: str = "auto") -> str:
+    """A kind of unit in words: ``dot2x18_link3`` is ``sum of 2 products, 27 x 18, link3``.
+
+    Parameters
+    ----------
+    kind : as the schedule and the manifest name it.
+    formats : of the build; ``auto18`` and shorter words have multipliers as wide as a word.
+    """
+    found = _KIND.fullmatch(kind)
+    label, cluster = (found["label"], found["cluster"]) if found else (kind, None)
+    products, _, narrow = label.removeprefix("dot").partition("x")
+    word = _WORDS.get(label, label)
+    if label.startswith("dot"):
+        word = "multiply" if products == "1" else f"sum of {products} products"
+        wide = short[1] if (short := _SHORT.fullmatch(formats)) else "27"
+        word += f", {wide} x {narrow}" if narrow else ""
+    elif label.startswith("add") and label != "add":
+        word = f"sum of {label.removeprefix('add')}"
+    return f"{word}, {cluster}" if cluster else word
