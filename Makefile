@@ -34,7 +34,7 @@ help:
 	@echo '  make test-slow  every function on real robots and whole boards, an hour or more'
 	@echo '  make test-frameworks  gradients in PyTorch and JAX, in an environment of their own'
 	@echo '  make test-gpu   tests and benches of everything that needs a GPU; it has not met one yet'
-	@echo '  make formal     proofs of stream components and multiplier blocks, ten minutes or so'
+	@echo '  make formal     proofs of stream components and multiplier blocks, a quarter of an hour or more'
 	@echo '  make soak       100,000 requests through a stand-in card that keeps failing'
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
 	@echo '  make ulx3s      bitstreams of two iiwa14 boards by open tools, an hour'

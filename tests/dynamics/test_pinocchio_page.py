@@ -1,10 +1,10 @@
-"""The page of Pinocchio's names: each exists, each of ours imports, and they compute the same."""
+"""The page of Pinocchio's names: each exists, ours are there, and both compute the same."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -47,7 +47,13 @@ def missing_theirs(name: str) -> bool:
 
 
 def missing_ours(name: str) -> bool:
-    """Whether a dotted name is neither a module, nor in one, nor a field of a class in one."""
+    """Whether a name is neither a module, nor in one, nor a field of a class in one, nor composed.
+
+    A row of the table of functions that composes others has no function in `pinion.dynamics`, which
+    the page would name: it goes by the name of the row.
+    """
+    if name in FUNCTIONS:
+        return FUNCTIONS[name].floats is not None
     module, rest = name, ""
     while module:
         try:
@@ -222,9 +228,21 @@ def test_pinocchio_has_its_names() -> None:
 def test_ours_import() -> None:
     found = [n for table in ("functions", "models") for r in rows(table) for n in names(r[1])]
     assert len(found) > 35
-    assert [name for name in found if missing_ours(name)] == []
-    for gone in ("pinion.dynamics.rneaa", "pinion.robot.Joint.rotor", "pinion.nowhere.f"):
-        assert missing_ours(gone)
+    gone = [name for name in found if missing_ours(name)]
+    assert not gone, (
+        f"{gone}: docs/pinocchio.md names, in the column 'Pinion', what does not import: write it "
+        "with its package, such as pinion.dynamics.rnea; the name of a row of the table of "
+        "functions is enough for one that only composes others, without `floats`"
+    )
+    for name in ("pinion.dynamics.rneaa", "pinion.robot.Joint.rotor", "pinion.nowhere.f", "rnea"):
+        assert missing_ours(name)
+
+
+def test_a_composed_row_goes_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing_ours("composed")
+    composed = replace(FUNCTIONS["kinetic_energy"], name="composed", floats=None)
+    monkeypatch.setitem(globals(), "FUNCTIONS", {**FUNCTIONS, "composed": composed})
+    assert not missing_ours("composed")
 
 
 def test_results_are_those_of_functions() -> None:
@@ -236,8 +254,20 @@ def test_results_are_those_of_functions() -> None:
 
 def test_rows_say_what_is_compared() -> None:
     said = {names(row[0])[0]: row[3] for row in rows("functions")}
-    assert {name for name, cell in said.items() if cell == "yes"} == COMPARED.keys()
-    assert set(said.values()) == {"yes", "no"}
+    assert set(said.values()) == {"yes", "no"}, (
+        f"{sorted(set(said.values()) - {'yes', 'no'})}: write yes or no into the last cell of each "
+        "row of the table of functions of docs/pinocchio.md"
+    )
+    compared = {name for name, cell in said.items() if cell == "yes"}
+    new, old = sorted(compared - COMPARED.keys()), sorted(COMPARED.keys() - compared)
+    assert not new, (
+        f"{new}: docs/pinocchio.md says that they are compared: write a line of COMPARED in "
+        f"{__file__} that computes both sides, or 'no' into the row"
+    )
+    assert not old, (
+        f"{old}: COMPARED in {__file__} compares them: write 'yes' into their rows of the table of "
+        "functions of docs/pinocchio.md"
+    )
 
 
 @pytest.mark.parametrize("name", COMPARED)

@@ -22,14 +22,16 @@ def test_the_tables_of_the_page_are_those_of_the_code() -> None:
 
 def test_every_row_and_array_has_its_words() -> None:
     blocks = [b for row in FUNCTIONS.values() for b in (*row.inputs, *row.outputs)]
-    assert set(NOTES) == set(FUNCTIONS)
-    assert set(MEANINGS) == {block.name for block in blocks}
+    for words, there, known in (
+        ("NOTES", NOTES, set(FUNCTIONS)),
+        ("MEANINGS", MEANINGS, {block.name for block in blocks}),
+    ):
+        new, gone = sorted(known - there.keys()), sorted(there.keys() - known)
+        assert not new, f"{new}: add a line for each to {words} in {describe.__file__}"
+        assert not gone, (
+            f"{gone}: no row has them: drop their lines of {words}, {describe.__file__}"
+        )
     assert set(DRAWS) == {b.sampling for row in FUNCTIONS.values() for b in row.inputs} & set(DRAWS)
-    # One array is one thing in every row: its table has one line for it.
-    kinds = {(block.name, block.shape, block.unit) for block in blocks}
-    names = [name for name, _, _ in kinds]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    assert not twice, f"{twice}: of several shapes or units; give the new array another name"
     for render in TABLES.values():
         rows = [line.split("|") for line in render().splitlines()]
         assert len({len(row) for row in rows}) == 1, "a cell holds a bar"

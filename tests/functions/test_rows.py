@@ -75,7 +75,26 @@ def test_every_operation_has_its_region(row: str) -> None:
     """For reports, error messages and floorplans."""
     graph = fold(FUNCTIONS[row].trace(robot("iiwa14")))
     bare = [n for n in graph.nodes if n.region is None and n.op not in (names.INPUT, names.CONST)]
-    assert not bare
+    lines = sorted({f"{n.op} at {n.line}" for n in bare})
+    assert not bare, (
+        f"operations of {row} stand in no region, {', '.join(lines)}: compute them inside "
+        '`with region("NAME"):`, and hand `region` on to each function that is called'
+    )
+
+
+def test_an_array_is_one_thing_in_all_rows() -> None:
+    """Host code, pages and drivers know an array by its name alone."""
+    kinds: dict[str, dict[tuple[object, str], list[str]]] = {}
+    for row in FUNCTIONS.values():
+        for block in (*row.inputs, *row.outputs):
+            rows = kinds.setdefault(block.name, {}).setdefault((block.shape, block.unit), [])
+            rows.append(row.name)
+    for name, found in kinds.items():
+        said = "; ".join(f"{shape} in {unit!r} in {rows}" for (shape, unit), rows in found.items())
+        assert len(found) == 1, (
+            f"the array {name!r} has several shapes or units, {said}: give the new row's the shape "
+            "and the unit that it has already, or another name"
+        )
 
 
 # Variable products, products by a constant, additions and reciprocals for the iiwa14, as its cores

@@ -38,6 +38,17 @@ def test_what_is_loaded_is_seen() -> None:
     assert imports.hardware(imports.loaded("pinion.hls")) != []
 
 
+def test_a_wrong_import_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(imports, "HOST", ("pinion.link", "pinion.nowhere"))
+    assert imports.main() == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "imports: 'import pinion.nowhere' fails, and what it loads is unknown: "
+        "ModuleNotFoundError: No module named 'pinion.nowhere': mend it first."
+    ]
+
+
 def test_the_names_of_hardware_packages_are_all_there_are(packages: dict[str, object]) -> None:
     """A package that is added to hw/ or sim/ has to be named in the check."""
     roots = {"fixedpoint", "robot", "dynamics", "graph", "functions", "link", "driver"}

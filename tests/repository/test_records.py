@@ -40,7 +40,11 @@ def test_a_run_is_recorded_whatever_comes_of_it(
     assert re.search(r"\| 20\d\d-\d\d-\d\d \| \S+", line)
     noted = page.read_text()
     assert main(["--page", str(page), "--part=-k it's", "soak", "--", *command]) == code
-    assert "a part alone" in capfd.readouterr().out and page.read_text() == noted
+    said = capfd.readouterr().out.splitlines()[-1]
+    result = "passed" if code == 0 else "failed (exit status 3)"
+    assert said.startswith(f"soak: {result} in under a minute, at ") and "|" not in said
+    assert said.endswith("; this was a part alone, -k it's, so checks.md keeps what it had.")
+    assert page.read_text() == noted
     kept = re.sub(r"^\| `make soak` .*$", "", page.read_text(), flags=re.MULTILINE)
     assert kept == re.sub(r"^\| `make soak` .*$", "", PAGE.read_text(), flags=re.MULTILINE)
 

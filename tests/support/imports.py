@@ -73,11 +73,22 @@ def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def loaded(module: str) -> list[str]:
-    """Modules of Pinion that importing one loads, in a fresh interpreter."""
+    """Modules of Pinion that importing one loads, in a fresh interpreter.
+
+    Raises
+    ------
+    ImportError
+        When it cannot be imported, with what the interpreter says last.
+    """
     code = (
         f"import {module}, sys; print(*sorted(m for m in sys.modules if m.startswith('pinion.')))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode:
+        (*_, last) = done.stderr.splitlines() or [f"exit status {done.returncode}"]
+        raise ImportError(
+            f"'import {module}' fails, and what it loads is unknown: {last}: mend it first."
+        )
     return done.stdout.split()
 
 
@@ -92,7 +103,12 @@ def main() -> int:
     imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
     wrong = [f"modules import each other: {', '.join(group)}" for group in cycles(imports)]
     for module in HOST:
-        if found := hardware(loaded(module)):
+        try:
+            found = hardware(loaded(module))
+        except ImportError as error:
+            wrong.append(str(error))
+            break  # most likely the others fail of the same
+        if found:
             wrong.append(f"'import {module}' loads {', '.join(found)}")
     for line in wrong:
         print(f"imports: {line}", file=sys.stderr)

@@ -28,8 +28,12 @@ _ROW = re.compile(r"^\| `make (?P<suite>[\w-]+)` \|.*$", re.MULTILINE)
 
 def row(suite: str, *, date: str, commit: str, result: str, seconds: float) -> str:
     """A line of the table."""
-    minutes = "under a minute" if seconds < 60 else f"{seconds / 60:.0f} min"
-    return f"| `make {suite}` | {date} | {commit} | {result} | {minutes} |"
+    return f"| `make {suite}` | {date} | {commit} | {result} | {duration(seconds)} |"
+
+
+def duration(seconds: float) -> str:
+    """A time in words."""
+    return "under a minute" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
 def written(page: str, suite: str, line: str) -> str:
@@ -76,16 +80,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{given.suite}: {' '.join(command)}", flush=True)
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     seconds = time.monotonic() - began
+    result = "passed" if code == 0 else f"failed (exit status {code})"
+    if given.part:
+        print(
+            f"{given.suite}: {result} in {duration(seconds)}, at {what}; this was a part alone, "
+            f"{given.part}, so {given.page.name} keeps what it had.",
+            flush=True,
+        )
+        return code
     line = row(
         given.suite,
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         commit=what,
-        result="passed" if code == 0 else f"failed (exit status {code})",
+        result=result,
         seconds=seconds,
     )
-    if given.part:
-        print(f"{given.suite}: a part alone, which is not noted: {line}", flush=True)
-        return code
     given.page.write_text(written(given.page.read_text(), given.suite, line))
     print(f"{given.suite}: {line}", flush=True)
     return code
