@@ -181,6 +181,14 @@ def test_verify_prints_a_verdict(pinion: Pinion, built: Built) -> None:
     assert "requests with a wrong bit" in done.out and "Every bit agrees" in done.out
 
 
+def test_verify_says_when_fewer_requests_take_the_place_of_more(
+    pinion: Pinion, built: Built
+) -> None:
+    said = {n: pinion("verify", built.folder, "--samples", n).out for n in (200, 20, 30)}
+    assert "of these 20 requests from now on; the last check had 200" in " ".join(said[20].split())
+    assert "from now on" not in said[30]
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_verify_that_fails_has_exit_code_1(
     pinion: Pinion, built: Built, monkeypatch: pytest.MonkeyPatch, options: list[str]

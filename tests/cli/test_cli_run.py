@@ -65,6 +65,7 @@ def test_run_says_what_it_wrote_and_flags_what_saturated(
     done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out)
     assert done.code == 0 and done.err == ""
     assert "Saturated, their values not to be used: 1 of" in done.out
+    assert f"Written to {out}, in place of what was there: tau (12, 2)" in done.out
     with np.load(out) as results:
         assert results["saturated"].nonzero()[0].tolist() == [3]
 

@@ -255,3 +255,5 @@ def test_an_alternative_that_cannot_be_had_says_so(monkeypatch: pytest.MonkeyPat
     said = found.sentence("q16.16")
     assert said.startswith("Formats by signal (--formats auto) cannot be had instead: ")
     assert said.endswith(": No error of this kind can be had.")
+    # Where nothing multiplies nothing can be saved.
+    assert replace(found, blocks_now=0).sentence("q16.16") == ""

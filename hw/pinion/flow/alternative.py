@@ -45,7 +45,9 @@ class Alternative:
         }
 
     def sentence(self, formats: str) -> str:
-        """What it says, for a design in a uniform format."""
+        """What it says, for a design in a uniform format; empty where that takes no blocks."""
+        if not self.blocks_now:  # nothing that it could save
+            return ""
         if self.refused:
             return f"Formats by signal (--formats {AUTO}) cannot be had instead: {self.refused}"
         return (

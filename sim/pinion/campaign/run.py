@@ -196,7 +196,11 @@ def fill(
         if client is not None:
             _Run(plan, store, client, ready, given, progress).go()
         else:
-            report("Starting workers" if scheduler is None else f"Connecting to {scheduler}")
+            report(
+                "Starting workers, which compile what they run first"
+                if scheduler is None
+                else f"Connecting to {scheduler}"
+            )
             with cluster(scheduler, workers=workers, devices=devices) as own:
                 _Run(plan, store, own, ready, given, progress).go()
     return there

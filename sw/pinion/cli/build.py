@@ -24,7 +24,7 @@ from .options import (
     names,
 )
 from .task import task_goal, task_sentence
-from .terminal import out, pairs, put_json, say, steps
+from .terminal import amount, out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
     from pinion.link import Manifest
@@ -240,8 +240,8 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
         ),
         (
             "records",
-            f"{manifest.words_in} words in ({manifest.beats_in} beats), "
-            f"{manifest.words_out} words out ({manifest.beats_out} beats)",
+            f"{amount(manifest.words_in, 'word')} in ({amount(manifest.beats_in, 'beat')}), "
+            f"{amount(manifest.words_out, 'word')} out ({amount(manifest.beats_out, 'beat')})",
         ),
         ("build", f"{manifest.hash:016x}"),
     ]

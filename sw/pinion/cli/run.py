@@ -78,6 +78,7 @@ def command(
             result = card.run(**arrays)
             seconds = time.perf_counter() - began
     results = dict(result)
+    replaced = target.exists()
     write_arrays(target, results)
     count = result.saturated.size
     flagged = int(result.saturated.sum())
@@ -103,7 +104,8 @@ def command(
     )
     if flagged:
         console.print(f"Saturated, their values not to be used: {flagged:,} of the results.")
-    console.print(f"Written to {target}: {names}.")
+    instead = ", in place of what was there" if replaced else ""
+    console.print(f"Written to {target}{instead}: {names}.")
 
 
 def _missing(manifest: Manifest, source: Path | None, target: Path | None) -> str:

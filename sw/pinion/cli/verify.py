@@ -8,12 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from pinion.link import ManifestError
+from pinion.link.accuracy import ErrorDistribution
 from pinion.report import bound_table, budget_table, promise_table, relative_error_table
 
 from .errors import CHECK_FAILED, UsageError
 from .options import Folder, Json
 from .run import read_arrays
-from .terminal import out, pairs, put_json, say, show, steps
+from .terminal import amount, out, pairs, put_json, say, show, steps
 
 
 def command(
@@ -113,6 +115,7 @@ def command(
     from pinion.cosim.bound import verify_bounded
     from pinion.functions import function as row
 
+    before = _measured(folder)
     with steps() as report:
         result = verify_bounded(
             folder,
@@ -130,8 +133,23 @@ def command(
         put_json(result)
     else:
         _show(result)
+        now = _measured(folder)
+        if before is not None and now is not None and now < before:
+            say(
+                f"Reports are of these {amount(now, 'request')} from now on; the last check had "
+                f"{before:,}: --samples {before} measures as many again."
+            )
     if not result["ok"]:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _measured(folder: Path) -> int | None:
+    """How many requests the errors in a build folder are of; None where there are none."""
+    try:
+        found = ErrorDistribution.find(folder)
+    except ManifestError:  # it is measured anew in any case
+        return None
+    return None if found is None else found.requests
 
 
 def _netlist(folder: Path, samples: int, *, seed: int, recorded: Path | None, json: bool) -> None:

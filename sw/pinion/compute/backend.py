@@ -49,7 +49,9 @@ class CpuBackend(Closing):
         return result
 
     def __repr__(self) -> str:
-        return f"<CpuBackend {self.kernel!r}>"
+        k = self.kernel
+        made = f"{k.dtype.name}, {k.layout}, {k.isa.name}"
+        return f"<CpuBackend {self.function!r} of {self.model!r}: {made}>"
 
     def _repr_html_(self) -> str:
         k = self.kernel

@@ -206,7 +206,8 @@ def _of(words: Mapping[str, T], name: str, where: str) -> T:
     """What the page says of a row or an array."""
     if name not in words:
         raise PageError(
-            f"'{name}' has no words for the page: add a line to {where} in {Path(__file__).name}."
+            f"'{name}' has no words for the page: add a line to {where} in "
+            "sw/pinion/functions/describe.py."
         )
     return words[name]
 

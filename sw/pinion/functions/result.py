@@ -118,7 +118,7 @@ class Result(Mapping[str, NDArray[Any]]):
         return html_table(
             ", ".join(self._of_a_card()) or f"{count} result{'' if count == 1 else 's'}",
             rows,
-            heads=("result", "shape", "dtype", "largest size"),
+            heads=("result", "shape", "dtype", "largest absolute value"),
         )
 
     def _of_a_card(self) -> list[str]:
