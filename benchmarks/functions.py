@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -129,6 +130,8 @@ def main() -> None:
         for row in options.functions.split(",") if options.functions else new:
             for robot in ROBOTS:
                 if (row, robot, formats) not in done:
+                    told = f"{row} for {robot} in {formats}: building and verifying"
+                    print(told, file=sys.stderr, flush=True)
                     print(json.dumps(measured(robot, row, formats)), flush=True)
 
 

@@ -177,6 +177,9 @@ def test_info_shows_what_each_step_saves(pinion: Pinion) -> None:
     assert done.code == 0 and done.err == ""
     for words in ("rnea for two_link", "Operations of rnea after each step", *STEPS):
         assert words in done.out
+    # As `pinion build` takes it.
+    assert pinion("info", "two_link", "rnea").out == done.out
+    pinion("info", "two_link", "rnea", "--function", "aba").refused("'rnea'", "'aba'", "leave one")
     # The robot has its own call.
     assert "Inertias" not in done.out and "Inertias" in pinion("info", "two_link").out
     assert "reciprocals" not in done.out and "sin/cos" in done.out

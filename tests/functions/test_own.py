@@ -286,7 +286,7 @@ def test_an_entry_point_is_as_good_as_a_row() -> None:
         ("gone", r"entry point 'gone' of one .* cannot be loaded"),
         ("other", r"no function 'other'; .*twice_of_a_package.*rnea of one cannot be had by name"),
         ("no_such_module:f", r"no module 'no_such_module', which 'no_such_module:f' names"),
-        ("own_package_of_a_test:other", r"has no 'other': the functions .* in it are twice"),
+        ("own_package_of_a_test:other", r"has no 'other': its functions for hardware are twice"),
         ("own_package_of_a_test:plain", r"'plain' is a plain int .*put @pinion\.api\.function"),
         ("no_such_file.py:f", r"no file 'no_such_file\.py'"),
         (":f", r"not named as one is: write MODULE:FUNCTION"),

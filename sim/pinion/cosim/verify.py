@@ -118,6 +118,7 @@ def verify(
         )
     reference = Reference(build, function)
     manifest = build.manifest
+    report(f"Drawing {samples:,} requests")
     arrays = sample(build.model, build.function, samples, distribution=distribution, seed=seed)
     words = request_words(manifest, arrays)
     report("Evaluating the integer model")

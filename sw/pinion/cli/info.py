@@ -51,6 +51,10 @@ MEASURED = "rnea"
 
 def command(
     robot: Robot,
+    named: Annotated[
+        str | None,
+        typer.Argument(metavar="FUNCTION", help="As --function.", show_default=False),
+    ] = None,
     *,
     lock: Lock = None,
     tip: Tip = None,
@@ -67,6 +71,9 @@ def command(
     from pinion.functions import opportunity_sentences, savings, snapping, snapping_sentence
     from pinion.robot import summarise
 
+    if named is not None and function is not None:
+        raise UsageError(f"Two functions are named, '{named}' and '{function}': leave one out.")
+    function = named if function is None else function
     if joint_terms and function is None:
         raise UsageError("Give --joint-terms with --function, whose operations they change.")
     as_read, model = load_both(

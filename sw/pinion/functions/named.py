@@ -204,15 +204,15 @@ def _from_code(text: str) -> Function:
     _check_twice(module, of, name)
     if isinstance(found, Function):
         return found
-    listed = ", ".join(_functions(module)) or "none"
+    there = _functions(module)
+    listed = f"its functions for hardware are {', '.join(there)}" if there else "it has no others"
     if found is None:
-        raise FunctionError(
-            f"'{shown_path(of)}' has no '{name}': the functions for hardware in it are {listed}."
-        )
+        listed = listed.replace("no others", "no function for hardware")
+        raise FunctionError(f"'{shown_path(of)}' has no '{name}': {listed}.")
     where = place_of(found) if hasattr(found, "__code__") else f"'{shown_path(of)}'"
     raise FunctionError(
-        f"{where}: '{name}' is a plain {type(found).__name__} (functions for hardware there are "
-        f"{listed}): put @pinion.api.function(...) above it."
+        f"{where}: '{name}' is a plain {type(found).__name__} and no function for hardware; "
+        f"put @pinion.api.function(...) above it ({listed})."
     )
 
 
