@@ -42,7 +42,7 @@ def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
     older = {name: value for name, value in whole.items() if name != "objective"}
     for text, said in (
         (older, "it is of another version of Pinion, without objective"),
-        ({**whole, "total_latency_cycles": 3}, "of another version of Pinion, with 'total_latency"),
+        ({**whole, "strange_member": 3}, "of another version of Pinion, with 'strange_member"),
         ([], "it is no manifest"),
     ):
         with pytest.raises(ManifestError, match=said):

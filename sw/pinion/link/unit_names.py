@@ -4,20 +4,8 @@ from __future__ import annotations
 
 import re
 
-_WORDS = {
-    "add": "sum of 2",
-    "align": "shift and round",
-    "sincos": "sine and cosine",
-    "clamp": "limit to a range",
-    "abs": "absolute value",
-    "minmax": "smaller or larger of 2",
-    "less": "comparison",
-    "select": "choice of 2",
-    "hypot2": "sum of 2 squares",
-    "sqrt": "square root",
-    "arctan2": "angle of y and x",
-    "look_up": "function by table",
-}
+# Units of other functions have the operation's own name, which says what they are.
+_WORDS = {"add": "sum of 2", "align": "shift and round", "sincos": "sine and cosine"}
 _KIND = re.compile(r"(?P<label>.+?)(_k\d+)?(_(?P<cluster>base|link\d+))?")
 _SHORT = re.compile(r"auto(\d+)")
 
