@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from .terminal import amount
+from pinion.robot.amounts import amount
 
 
 def again(context: typer.Context) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.robot.amounts import amount
+
 from .errors import complain
 from .options import (
     FRICTION_WIDTH,
@@ -24,7 +26,7 @@ from .options import (
     names,
 )
 from .task import task_goal, task_sentence
-from .terminal import amount, out, pairs, put_json, say, steps
+from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
     from pinion.link import Manifest

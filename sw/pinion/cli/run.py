@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pinion.link.places import check_place
+from pinion.robot.amounts import amount
 
 from .errors import UsageError
 from .options import Folder, Json
 from .progress import about, notice
-from .terminal import amount, out, put_json, steps
+from .terminal import out, put_json, steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

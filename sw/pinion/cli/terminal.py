@@ -64,11 +64,6 @@ def say(text: str, *, style: str | None = None) -> None:
     console.print(text, style=style, width=min(console.width, PROSE_WIDTH))
 
 
-def amount(count: int, what: str) -> str:
-    """A number of things, of which one has no plural's s."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def put_json(data: Mapping[str, Any]) -> None:
     """Put one JSON object on standard output: indented for eyes, on one line for a pipe."""
     indent = 2 if sys.stdout.isatty() else None

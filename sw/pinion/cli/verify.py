@@ -11,11 +11,12 @@ import typer
 from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.report import bound_table, budget_table, promise_table, relative_error_table
+from pinion.robot.amounts import amount
 
 from .errors import CHECK_FAILED, UsageError
 from .options import Folder, Json
 from .run import read_arrays
-from .terminal import amount, out, pairs, put_json, say, show, steps
+from .terminal import out, pairs, put_json, say, show, steps
 
 
 def command(

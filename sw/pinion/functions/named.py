@@ -205,9 +205,8 @@ def _from_code(text: str) -> Function:
     if isinstance(found, Function):
         return found
     there = _functions(module)
-    listed = f"its functions for hardware are {', '.join(there)}" if there else "it has no others"
+    listed = f"its functions for hardware are {', '.join(there)}" if there else "it has none"
     if found is None:
-        listed = listed.replace("no others", "no function for hardware")
         raise FunctionError(f"'{shown_path(of)}' has no '{name}': {listed}.")
     where = place_of(found) if hasattr(found, "__code__") else f"'{shown_path(of)}'"
     raise FunctionError(

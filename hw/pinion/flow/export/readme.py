@@ -9,6 +9,7 @@ from pinion.functions import mixed_units_sentence
 from pinion.gateware.dsp48e2 import MACRO
 from pinion.link import Array, Manifest
 from pinion.link.unit_names import unit_name
+from pinion.robot.amounts import amount
 from pinion.robot.escaping import comment, markdown
 from pinion.synthesis.estimate import in_words, multipliers_of
 
@@ -44,13 +45,13 @@ def readme_values(
         "function": markdown(m.function + (f" ({options})" if options else "")),
         "formats": markdown(m.formats),
         "every": "every cycle" if m.ii == 1 else f"every {m.ii} cycles",
-        "latency": _many(m.latency_cycles, "cycle"),
+        "latency": amount(m.latency_cycles, "cycle"),
         "clock": f"{m.clock_mhz:g}",
         "rate": f"{1000 * m.clock_mhz / m.ii:,.0f}",
-        "beats_in": f"{_many(m.beats_in, 'beat')} of {m.lanes_in}",
-        "words_in": _many(m.words_in, "word"),
-        "beats_out": f"{_many(m.beats_out, 'beat')} of {m.lanes_out}",
-        "words_out": _many(m.words_out, "word"),
+        "beats_in": f"{amount(m.beats_in, 'beat')} of {m.lanes_in}",
+        "words_in": amount(m.words_in, "word"),
+        "beats_out": f"{amount(m.beats_out, 'beat')} of {m.lanes_out}",
+        "words_out": amount(m.words_out, "word"),
         "distribution": comment(m.budget_distribution),
         "ports": _table(
             ("port", "direction", "bits", "meaning"),
@@ -69,10 +70,6 @@ def readme_values(
         ),
         "explicit": (_EXPLICIT if explicit else _PLAIN).strip(),
     }
-
-
-def _many(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -120,5 +117,7 @@ def _budget_rows(build: Build) -> Iterator[tuple[str, ...]]:
 
 
 def _resources(m: Manifest, rtlil: str) -> str:
-    others = f"{_many(m.adders, 'adder')} and {_many(m.registers, 'word')} of storage between units"
+    others = (
+        f"{amount(m.adders, 'adder')} and {amount(m.registers, 'word')} of storage between units"
+    )
     return f"{in_words(multipliers_of(rtlil))} The core has {others}.".strip()
