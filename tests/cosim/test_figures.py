@@ -49,7 +49,8 @@ def test_each_figure_is_of_its_stream(folder: Path, simulated: Made) -> None:
     said: list[str] = []
     figures = module.verify(folder, samples=300, seed=7, report=said.append)
     manifest, reference = Build.read(folder).manifest, Reference(Build.read(folder))
-    assert simulated.result is not None and said == ["Evaluating the integer model", "Comparing"]
+    assert simulated.result is not None
+    assert said == ["Drawing 300 requests", "Evaluating the integer model", "Comparing"]
     expected = {
         "samples": 300,
         "seed": 7,
