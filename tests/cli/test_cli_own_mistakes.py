@@ -52,7 +52,19 @@ def taking(parameters: str, inputs: str = '{"x": X}') -> str:
 # Name, the file with a mark behind the line that is wrong, what the sentence must say.
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # What cannot be traced.
-    "if": (of("if x > 0.5:  #!\n    return x\nreturn -x"), ("select(condition, a, b)",)),
+    "if": (
+        of("if x > 0.5:  #!\n    return x\nreturn -x"),
+        ("neither true nor false yet: in place of `if`", "select(condition, a, b)"),
+    ),
+    "if and": (
+        of("if x > 0.1 and x < 0.5:  #!\n    return x\nreturn -x"),
+        ("(a < b) & (b < c); in place of `if`",),
+    ),
+    "where": (of("return np.where(x > 0.5, x, 0.0)  #!"), ("yet: write select(condition, a, b)",)),
+    "clip": (vector("return np.clip(v, -1, 1)[0]  #!"), ("yet: write clamp(x, low, high)",)),
+    "sign": (of("return np.sign(x)  #!"), ("yet: write select(x < 0.0, -1.0, 1.0)",)),
+    "interp": (of("return np.interp(x, [0, 1], [0, 2])  #!"), ("value: write look_up() in a",)),
+    "no number": (of("return np.isnan(x)  #!"), ("NumPy's isnan has no rule",)),
     "ternary": (of("return x if x > 0.5 else -x  #!"), ("select(condition, a, b)",)),
     "while": (of("while x < 1.0:  #!\n    x = x + x\nreturn x"), ("`for` over a fixed range",)),
     "and": (
@@ -60,13 +72,13 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("in place of `and`", "(a < b) & (b < c)"),
     ),
     "not": (of("return 1.0 * (not x)  #!"), ("in place of `and`, `or`, `not`",)),
-    "chain": (of("y = 0.1 < x < 0.9  #!\nreturn y"), ("a < b < c",)),
-    "max": (of("return max(x, 0.0)  #!"), ("minimum(a, b) and maximum(a, b)",)),
+    "chain": (of("y = 0.1 < x < 0.9  #!\nreturn y"), ("in place of `and`", "a < b < c")),
+    "max": (of("return max(x, 0.0)  #!"), ("neither true nor false", "write maximum(a, b)")),
     "assert": (of("assert x  #!\nreturn x"), ("leave the assertion out",)),
-    "float": (of("return float(x)  #!"), ("`float(x)`", "leave float() out", "pinion.api")),
+    "float": (of("return float(x)  #!"), ("`float(x)`", "leave float() out", "dtype=object")),
     "int": (of("return int(x)  #!"), ("`int(x)`", "select()")),
     "round": (of("return round(x)  #!"), ("`round(x)`", "rounds to its formats alone")),
-    "floor": (of("return math.floor(x)  #!"), ("in place of math.floor",)),
+    "floor": (of("return math.floor(x)  #!"), ("steps as sums of select()",)),
     "remainder": (of("return x % 0.5  #!"), ("remainder", "in range")),
     "floor division": (of("return x // 2  #!"), ("`x // 2`", "whole part")),
     "condition as a number": (
@@ -77,19 +89,22 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         of("return x > 0.5  #!"),
         ("a Condition", "select(condition, 1.0, 0.0)"),
     ),
-    "index": (of("return [1.0, 2.0][x]  #!"), ("index with numbers of Python's own", "look_up()")),
+    "index": (of("return [1.0, 2.0][x]  #!"), ("with numbers of Python's own", "look_up()")),
     "index of an array": (
         vector("return v[v[0]]  #!"),
-        ("index with numbers of Python's own", "select()"),
+        ("with numbers of Python's own", "select()"),
     ),
-    "range": (of("y = x\nfor k in range(x):  #!\n    y = y + x\nreturn y"), ("count of a range",)),
+    "range": (
+        of("y = x\nfor k in range(x):  #!\n    y = y + x\nreturn y"),
+        ("index and count with numbers",),
+    ),
     "loop": (of("y = 0.0\nfor k in x:  #!\n    y = y + k\nreturn y"), ("no elements",)),
     "length": (of("return len(x) * x  #!"), ("one number", "has no len()")),
-    "math": (of("return math.sin(x)  #!"), ("in place of math.sin, what pinion.api has",)),
+    "math": (of("return math.sin(x)  #!"), ("`math.sin(x)`", "what pinion.api has of this name")),
     "NumPy": (of("return np.exp(x)  #!"), ("NumPy's exp has no rule", "look_up()")),
     "linear algebra": (
         vector("return np.linalg.det(np.diag(v))  #!"),
-        ("NumPy's det has no rule",),
+        ("NumPy's det has no rule", "write it out in sums"),
     ),
     "equality": (of("y = x == 0.5  #!\nreturn y"), ("no equality", "abs(a - b) < 0.001")),
     "exponent": (of("return x ** x  #!"), ("whole exponents",)),
@@ -113,7 +128,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "exception": (of("y = [1.0]\nreturn x + y[1]  #!"), ("raises IndexError", "out of range")),
     "exit": (of("raise SystemExit(3)  #!"), ("'f' raises SystemExit (3)",)),
     "infinite constant": (of("return minimum(x, np.inf)  #!"), ("constant inf", "finite")),
-    "no number": (of("return x * math.nan  #!"), ("constant nan", "finite")),
+    "constant nan": (of("return x * math.nan  #!"), ("constant nan", "finite")),
     "ends of a clamp": (of("return clamp(x, 1, -1)  #!"), ("lower one first", "not 1 and -1")),
     "computed ends": (
         vector("return clamp(v[0], v[1], v[2])  #!"),
@@ -285,6 +300,21 @@ def test_a_mistake_is_a_sentence_with_file_and_line(
     done.refused(*needles)
     # Without quotes, so that it can be opened where it is read.
     assert re.match(rf"own\.py:{lines[0]}: ", done.err), done.err
+
+
+def test_an_endless_loop_is_named_where_it_is_interrupted(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # As Ctrl-C does: in the main thread, whatever runs there.
+    ring = "from signal import raise_signal, SIGINT\n"
+    text = of("k = 0\nwhile k < 9:\n    raise_signal(SIGINT)\nreturn x")
+    Path("own.py").write_text(ring + text)
+    line = (ring + text).splitlines().index("        raise_signal(SIGINT)") + 1
+    done = pinion("build", "none", "own.py:f", "-o", "made")
+    assert done.code == 130 and not Path("made").exists()
+    wanted = f"own.py:{line}: `raise_signal(SIGINT)`: interrupted in the function 'f'.\n"
+    assert done.err == wanted
 
 
 def test_a_file_elsewhere_is_named_so_that_it_can_be_opened(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
 from pinion.cli import bench, main, progress
 from pinion.cli.app import SHORT, SPEAKING, app
@@ -205,16 +208,40 @@ def test_a_terminal_gets_step_percent_and_time_left(tmp_path: Path) -> None:
     assert "Scheduling [bold]: 25%, about 3 min left in this step" in printed
 
 
+def drawn(work: progress.Work, width: int) -> str:
+    """What a terminal shows of work, styles aside."""
+    console = Console(file=StringIO(), width=width, color_system=None, force_terminal=True)
+    columns = (progress._Words(work), BarColumn(bar_width=progress._BAR), TimeElapsedColumn())
+    shown = Progress(*columns, console=console)
+    shown.add_task("", total=1.0)
+    with console.capture() as captured:
+        console.print(shown.get_renderable())
+    return captured.get()
+
+
 def test_a_terminal_is_told_anew_without_an_event(clock: Clock) -> None:
     work = progress.Work(clock.monotonic)
-    words = progress._Words(work)
     work.begin("Mapping [bold]")
     clock.at(20.0)
     work.advance(0.5)
-    task: Any = None
-    assert words.render(task).plain == "Mapping [bold]: 50%, about 20 s left in this step"
+    assert drawn(work, 120).startswith("Mapping [bold]: 50%, about 20 s left in this step ")
     clock.at(30.0)
-    assert words.render(task).plain == "Mapping [bold]: 50%, about 10 s left in this step"
+    assert drawn(work, 120).startswith("Mapping [bold]: 50%, about 10 s left in this step ")
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 100, 140])
+def test_a_line_stays_one_however_narrow_a_terminal_is(width: int, clock: Clock) -> None:
+    work = progress.Work(clock.monotonic)
+    work.begin("Synthesising: mapping logic (Yosys pass 3.40.2, ABC), module 12 of 200")
+    clock.at(20.0)
+    work.advance(0.5)
+    line = drawn(work, width)
+    assert line.count("\n") == 1 and len(line.rstrip("\n")) <= width
+    # Words are cut, figures last.
+    if width >= 80:
+        assert ": 50%, about 20 s left in this step " in line
+    assert ("module 12 of 200" in line) == (width >= 140)
+    assert ("..." in line) == (width < 140)
 
 
 # -- every verb

@@ -107,6 +107,7 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     ("stop", "said"),
     [
         (KeyboardInterrupt(), "Interrupted: what was not finished is not kept, and the same"),
+        (KeyboardInterrupt("law.py:3: interrupted."), "law.py:3: interrupted.\n"),
         (errors.InterruptionError("Interrupted with 3 of 4."), "Interrupted with 3 of 4.\n"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,3 +107,32 @@ def test_a_yosys_that_never_began_leaves_what_it_said(
     with pytest.raises(YosysError, match="exit status 3, no error line"):
         run_yosys(["log x"], folder=tmp_path, name="mine")
     assert (tmp_path / "mine.log").read_text() == "no room\n"
+
+
+def test_an_interrupted_run_leaves_the_log_of_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.log").write_text("of counts that stay")
+
+    def interrupted(command: list[str], cwd: Path, **_: object) -> None:
+        (cwd / command[command.index("-L") + 1]).write_text("half of it")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_yosys(["log x"], folder=tmp_path, name="mine")
+    assert (tmp_path / "mine.log").read_text() == "of counts that stay"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.log", "mine.ys"]
+
+
+def test_a_run_that_takes_too_long_leaves_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(command: list[str], cwd: Path, timeout: float, **_: object) -> None:
+        (cwd / command[command.index("-L") + 1]).write_text("as far as it came")
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", late)
+    with pytest.raises(YosysError, match=r"ran past 2 s; its log is .*mine\.log"):
+        run_yosys(["log x"], folder=tmp_path, name="mine", timeout=2.0)
+    assert (tmp_path / "mine.log").read_text() == "as far as it came"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,8 @@ def symbol() -> Symbol:
 def test_a_symbol_has_no_value(ask: Callable[[Any], Any], wanted: str) -> None:
     with pytest.raises(TraceError) as error:
         ask(symbol())
-    text = str(error.value)
-    assert wanted in text
-    assert text.endswith(".") and "does the same operations for every input: " in text
+    assert str(error.value) == f"A traced scalar has no {wanted}: {error.value.instead}."
+    assert pickle.loads(pickle.dumps(error.value)).instead == error.value.instead
 
 
 def test_a_symbol_is_no_key_and_no_boolean_operand() -> None:
@@ -122,7 +122,7 @@ def test_numbers_of_numpy_are_numbers(kind: Any) -> None:
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_a_constant_is_finite(value: float) -> None:
-    with pytest.raises(TraceError, match=r"meets the constant -?(inf|nan), .* finite numbers"):
+    with pytest.raises(TraceError, match=r"meets the constant -?(inf|nan): .* finite numbers"):
         Tracer().input("x") + value
 
 

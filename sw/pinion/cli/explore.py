@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pinion.report.sweep import (
+    kept_sentence,
     option_word,
     sweep_blocks,
     sweep_failures,
@@ -272,7 +273,4 @@ def _show(result: Mapping[str, Any], written: Sequence[Path], kept: Sequence[Pat
         complain(f"{', '.join(points)}: {sentence}")
     out().print(f"Written to {', '.join(str(path) for path in written)}.")
     if kept:
-        out().print(
-            "What stood there has figures that these have not: it is kept as "
-            f"{', '.join(str(path) for path in kept)}."
-        )
+        out().print(kept_sentence(kept))

@@ -20,13 +20,18 @@ from threading import Event, Lock, Thread
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.text import Text
 
 EVERY = 10.0
 """Seconds between lines in a pipe, and for which a job stays silent there."""
+
+_NARROWEST, _BAR = 10, 20
+"""Characters of a step that stay however narrow a terminal is, and those of a bar."""
 
 LEAST_SHARE, LEAST_SECONDS = 0.02, 2.0
 """A share done and a time taken below which nothing is said of the time left."""
@@ -116,18 +121,22 @@ class Work:
         left = taken / now.share - (self._clock() - now.began)
         return left if left > 0.0 else None
 
-    def words(self) -> str:
-        """The step, percent, and the time left as an estimate, or the time that the step took."""
+    def words(self, room: int | None = None) -> str:
+        """The step, percent, and the time left as an estimate, or the time that the step took.
+
+        In so many characters, if a room is given: the step's own words are cut, not the figures.
+        """
         now = self._now
-        said = now.text if now.share is None else f"{now.text}: {now.share:.0%}"
-        left = self.left()
+        figures = "" if now.share is None else f": {now.share:.0%}"
+        left, taken = self.left(), self._clock() - now.began
         if left is not None:
-            return f"{said}, {about(left)} left{'' if self._whole else ' in this step'}"
-        taken = self._clock() - now.began
+            figures += f", {about(left)} left{'' if self._whole else ' in this step'}"
         # Of the first step the time of the work says as much.
-        if taken < EVERY or now.began - self._started < 1.0:
-            return said
-        return f"{said}, for {taken:.0f} s"
+        elif taken >= EVERY and now.began - self._started >= 1.0:
+            figures += f", for {taken:.0f} s"
+        if room is None or len(now.text) + len(figures) <= room:
+            return now.text + figures
+        return f"{now.text[: max(room - len(figures) - 3, 0)]}...{figures}"
 
 
 @dataclass(frozen=True)
@@ -243,15 +252,30 @@ class _Words(ProgressColumn):
         super().__init__()
         self._work = work
 
-    def render(self, task: Task) -> Text:
-        """As it stands: a step may hold a file's name, so that nothing in it is markup."""
-        return Text(self._work.words())
+    def render(self, task: Task) -> _Line:
+        """A line that knows its room when it is drawn."""
+        return _Line(self._work)
+
+
+class _Line:
+    """What work says of itself, on one line however narrow the terminal is."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        most = options.max_width
+        return Measurement(min(_NARROWEST, most), min(cell_len(self._work.words()), most))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # As it stands: a step may hold a file's name, so that nothing in it is markup.
+        yield Text(self._work.words(options.max_width), no_wrap=True, overflow="ellipsis")
 
 
 @contextmanager
 def _terminal(work: Work, bar: bool) -> Iterator[Callable[[], None]]:
     columns: list[Any] = [SpinnerColumn(), _Words(work)]
-    columns += [BarColumn()] * bar
+    columns += [BarColumn(bar_width=_BAR)] * bar
     with Progress(
         *columns,
         Elapsed(),

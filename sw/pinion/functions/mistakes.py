@@ -30,11 +30,10 @@ from .errors import FunctionError
 LONGEST = 60
 """Characters of the user's code that a sentence quotes."""
 
-LANGUAGE = "sums, products, quotients, whole powers and the functions of pinion.api"
-
 _NO_RULE = re.compile(
     r"loop of ufunc does not support argument \d+ of type Symbol which has no callable (\w+) method"
     r"|[Cc]annot cast ufunc '(\w+)' input (?:\d+ )?from dtype\('O'\)"
+    r"|ufunc '(\w+)' not supported for the input types"
 )
 
 
@@ -144,11 +143,20 @@ def said(name: str, default: Place) -> Iterator[None]:
     ----------
     name : what fails, for errors that are no mistake of the language, as the subject of a sentence.
     default : where it is, if the error does not tell.
+
+    Raises
+    ------
+    UserError : in place of any error.
+    KeyboardInterrupt : on Ctrl-C, with a sentence that says where in the user's code that was.
     """
     try:
         yield
     except UserError:
         raise
+    except KeyboardInterrupt as error:
+        # Of a loop that does not end nothing else tells where it is.
+        place = _deepest(error.__traceback__) or default
+        raise KeyboardInterrupt(f"{place}: interrupted in {name[0].lower()}{name[1:]}.") from error
     except (Exception, SystemExit) as error:
         if type(error) is not SystemExit and isinstance(error, SystemExit):
             raise  # a signal's, which is not the user's code's
@@ -180,48 +188,87 @@ def _advice(error: BaseException, place: Place) -> str | None:
             "steps that no traced value decides."
         )
     if isinstance(error, TraceError):
-        return f"{text.removesuffix('.')}{_about(place)}."
+        return f"{error.wrong}: {_instead(error, place)}."
     if found := _NO_RULE.search(text):
-        return (
-            f"NumPy's {found[1] or found[2]} has no rule for traced values: what can be traced is "
-            f"{LANGUAGE}, and look_up() of a table for any other function of one variable."
+        better = _VALUES.get(_called(place)) or (
+            "write it out in sums, products and quotients"
+            if "linalg" in place.code
+            else "take a function of pinion.api, or look_up() in a table"
         )
+        name = next(filter(None, found.groups()))
+        return f"NumPy's {name} has no rule for traced values: {better}."
     if isinstance(error, IndexError) and "integer" in text and "indices" in text:
         return (
-            "A traced scalar cannot be an index: index with numbers of Python's own, take select() "
-            "among few values, or look_up() in a table."
+            "A traced scalar cannot be an index: index with numbers of Python's own, or take "
+            "select() among few values, or look_up() in a table."
         )
     if isinstance(error, TypeError) and "Symbol" in text:
         return (
-            f"A traced scalar is one number of which nothing but its operations is known ({text}): "
-            f"what can be traced is {LANGUAGE}."
+            f"A traced scalar is one number ({text}): it has sums, products, quotients, whole "
+            "powers and the functions of pinion.api."
         )
     if isinstance(error, ValueError | RuntimeError) and _is_pinions(type(error)):
         return text if text.endswith(".") else f"{text}."
     return None
 
 
-def _about(place: Place) -> str:
-    """What the syntax around a place asks for."""
-    if place.code.startswith("math."):
-        return f"; in place of {place.code.partition('(')[0]}, what pinion.api has works here"
-    inside = [node for node in ast.walk(_parsed(place.path)) if _covers(node, place)]
-    for node in reversed(inside):
-        kind = _kind(node)
-        if kind in _SYNTAX:
-            return _SYNTAX[kind]
+def _instead(error: TraceError, place: Place) -> str:
+    """What to write, by what is called at a place and by the syntax around it."""
+    if better := (_CHOICES if error.chosen else _VALUES).get(_called(place)):
+        return better
+    kinds = (_kind(node) for node in ast.walk(_parsed(place.path)) if _covers(node, place))
+    # The innermost first; each once.
+    around = [_SYNTAX[kind] for kind in reversed(dict.fromkeys(filter(None, kinds)))]
+    return "; ".join(around if error.chosen and around else [error.instead, *around])
+
+
+def _called(place: Place) -> str:
+    """The last name of what a place calls, "" where it calls nothing."""
+    try:
+        tree = ast.parse(place.code.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return ""
+    match tree.body:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr=name)):
+            return f"math.{name}" if f"math.{name}" in _VALUES else "math"
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name
     return ""
 
 
+_LARGER, _SMALLER = "write maximum(a, b), of two at a time", "write minimum(a, b), of two at a time"
+_STEPS = "write steps as sums of select()"
+_CHOICES: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("max", "amax", "maximum", "fmax"), _LARGER),
+        **dict.fromkeys(("min", "amin", "minimum", "fmin"), _SMALLER),
+        **dict.fromkeys(("sort", "sorted"), "write minimum(a, b) and maximum(a, b), pair by pair"),
+        "where": "write select(condition, a, b), element by element",
+        "clip": "write clamp(x, low, high), element by element",
+        "sign": "write select(x < 0.0, -1.0, 1.0)",
+        "any": "join conditions with |, and write select(condition, a, b)",
+        "all": "join conditions with &, and write select(condition, a, b)",
+    }
+)
+"""What to write for a choice, by the name of what is called."""
+
+_VALUES: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("floor", "math.floor", "ceil", "math.ceil"), _STEPS),
+        "interp": "write look_up() in a table",
+        "math": "take what pinion.api has of this name, or look_up() in a table",
+    }
+)
+"""What to write for a value, by the name of what is called."""
+
 _SYNTAX: Mapping[str, str] = MappingProxyType(
     {
-        "while": "; here in place of `while`: a `for` over a fixed range, in which select() keeps "
-        "what is done",
-        "min": "; here in place of Python's min and max: minimum(a, b) and maximum(a, b)",
-        "bool": "; here in place of `and`, `or`, `not` and chains such as a < b < c: &, | and ~ "
-        "of conditions, as in (a < b) & (b < c)",
-        "assert": "; here: leave the assertion out, as a core has nobody to tell",
-        "if": "; here in place of `if`: select(condition, a, b), with both values computed",
+        "while": "in place of `while`, a `for` over a fixed range, in which select() keeps what is "
+        "done",
+        "bool": "in place of `and`, `or`, `not` and a < b < c, write &, | and ~ of conditions, as "
+        "in (a < b) & (b < c)",
+        "assert": "leave the assertion out, as a core has nobody to tell",
+        "if": "in place of `if`, write select(condition, a, b), with both values computed",
     }
 )
 
@@ -230,8 +277,6 @@ def _kind(node: ast.AST) -> str:
     match node:
         case ast.While():
             return "while"
-        case ast.Call(func=ast.Name(id="min" | "max" | "sorted")):
-            return "min"
         case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
             return "bool"
         case ast.Compare() if len(node.ops) > 1:

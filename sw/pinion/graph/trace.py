@@ -24,25 +24,38 @@ from .words import Word
 class TraceError(TypeError):
     """The traced function needs a symbol's value, or an operation that the table does not have.
 
-    The message says what was asked for and what to write instead.
+    Parameters
+    ----------
+    wrong : what was asked for, and why that is not to be had.
+    instead : what to write instead.
+
+    Members
+    -------
+    chosen : it was asked whether a condition holds, which the code around the place decides on.
     """
+
+    def __init__(self, wrong: str, instead: str, *, chosen: bool = False) -> None:
+        super().__init__(wrong, instead)
+        self.wrong = wrong
+        self.instead = instead
+        self.chosen = chosen
+
+    def __str__(self) -> str:
+        return f"{self.wrong}: {self.instead}."
 
 
 _INSTEAD: Mapping[str, str] = MappingProxyType(
     {
-        "truth value": "write select(condition, a, b), minimum, maximum or clamp in place of what "
-        "would branch on it (if, while, and, or, not), and loop a fixed number of times",
-        "equality": "compare with a margin where that is meant, select(abs(a - b) < 0.001, c, d), "
-        "and structures by their indices",
-        "float value": "leave float() out, take sin, cos, sqrt and the like from pinion.api, not "
-        "from math, and keep traced values in lists or in arrays made with dtype=object",
-        "integer value": "it can be no index, no count of a range and no argument of int(): index "
-        "with numbers of Python's own, take select() among few values, or look_up() in a table",
-        "remainder": "keep angles and counters in range before they are sent, or subtract "
-        "select(x > limit, period, 0.0)",
-        "whole part": "a core rounds to its formats alone; where steps are meant, sum select() "
-        "over the thresholds",
-        "elements": "it is one number: loop over an array or over a range of Python's own",
+        "truth value": "compare it, as in x > 0.0, and write select(condition, a, b)",
+        "equality": "compare with a margin, as in abs(a - b) < 0.001",
+        "float value": "leave float() out, and keep traced values in lists or in arrays of "
+        "dtype=object",
+        "integer value": "index and count with numbers of Python's own, or take select() among few "
+        "values, or look_up() in a table",
+        "remainder": "send angles and counters in range, or subtract select(x > limit, period, "
+        "0.0)",
+        "whole part": "a core rounds to its formats alone, and steps are sums of select()",
+        "elements": "loop over an array, or over a range of Python's own",
     }
 )
 """What to write instead, by what a symbol was asked for."""
@@ -149,7 +162,8 @@ class Symbol:
             if not isinstance(operand, Symbol):
                 raise TraceError(
                     f"The operation {op} takes scalars, traced ones and numbers, not "
-                    f"{shown(operand)}: apply it to the elements."
+                    f"{shown(operand)}",
+                    "apply it to the elements",
                 )
             nodes.append(operand.node)
         made = self._tracer.emit(op, tuple(nodes), tuple(params))
@@ -184,8 +198,8 @@ class Symbol:
     def __pow__(self, exponent: object) -> Symbol:
         if isinstance(exponent, Symbol):
             raise TraceError(
-                "A traced scalar cannot be an exponent: powers have whole exponents that are "
-                "numbers of Python's own, such as x ** 3."
+                "A traced scalar cannot be an exponent",
+                "powers have whole exponents that are numbers of Python's own, such as x ** 3",
             )
         if not _is_number(exponent):
             return NotImplemented
@@ -194,8 +208,8 @@ class Symbol:
             return made
         if exponent != int(exponent):
             raise TraceError(
-                f"A traced scalar has no power of {exponent!r}: the exponent must be a whole "
-                "number, or 0.5, for which sqrt(x) stands."
+                f"A traced scalar has no power of {exponent!r}",
+                "the exponent must be a whole number, or 0.5, for which sqrt(x) stands",
             )
         return self._power(int(exponent))
 
@@ -221,10 +235,7 @@ class Symbol:
         return repr(self)
 
     def _no_value(self, wanted: str) -> NoReturn:
-        raise TraceError(
-            f"A traced scalar has no {wanted}, as a core does the same operations for every "
-            f"input: {_INSTEAD[wanted]}."
-        )
+        raise TraceError(f"A traced scalar has no {wanted}", _INSTEAD[wanted])
 
     def __bool__(self) -> bool:
         self._no_value("truth value")
@@ -326,16 +337,15 @@ class Condition:
 
     def _no_number(self, *_: object) -> NoReturn:
         raise TraceError(
-            "A traced condition is no number and no choice of operations: write "
-            "select(condition, 1.0, 0.0) where a number is meant."
+            "A traced condition is no number",
+            "write select(condition, 1.0, 0.0) where a number is meant",
         )
 
     def __bool__(self) -> NoReturn:
         raise TraceError(
-            "A traced condition has no truth value, as a core does the same operations for every "
-            "input: write select(condition, a, b), minimum or maximum in place of what would "
-            "branch on it (if, while, and, or, not, min, max), (a < x) & (x < b) for a < x < b, "
-            "and compare the elements of arrays one by one."
+            "A traced condition is neither true nor false yet",
+            "write select(condition, a, b), for each element of an array",
+            chosen=True,
         )
 
     __float__ = __int__ = __index__ = __neg__ = __pos__ = __abs__ = _no_number
@@ -397,8 +407,8 @@ class Tracer:
     def _refuse(self) -> NoReturn:
         line, count = Counter(node.line for node in self._nodes).most_common(1)[0]
         raise TraceError(
-            f"Tracing ends at {self.most:,} operations, {count:,} of them made by {line}: every "
-            "pass of a loop becomes operations of its own, so let it run fewer times, or end."
+            f"Tracing ends at {self.most:,} operations, {count:,} of them made by {line}",
+            "every pass of a loop becomes operations of its own, so let it run fewer times, or end",
         )
 
     def shown(self, node: int) -> str:
@@ -422,8 +432,9 @@ class Tracer:
         """
         if not math.isfinite(value):
             raise TraceError(
-                f"A traced scalar meets the constant {value!r}, and a core computes with finite "
-                "numbers alone: give one, or leave the operation out."
+                f"A traced scalar meets the constant {value!r}",
+                "a core computes with finite numbers alone, so give one, or leave the operation "
+                "out",
             )
         return self.emit(names.CONST, params=(value,))
 

@@ -8,6 +8,7 @@ of its front. Those of a sweep before that has figures which this one lacks stay
 from __future__ import annotations
 
 import csv
+import json
 import os
 from collections.abc import Mapping, Sequence
 from io import StringIO
@@ -17,6 +18,8 @@ from typing import Any
 
 from pinion.link.build_files import BuildFile
 from pinion.link.manifest import ManifestError
+from pinion.robot.amounts import amount
+from pinion.robot.escaping import one_line
 
 from .table import Table, cell, short_error, whole
 
@@ -103,6 +106,21 @@ def _set_aside(files: Sequence[Path]) -> list[Path]:
     for path, name in zip(files, kept, strict=True):
         os.replace(path, name)
     return kept
+
+
+def kept_sentence(kept: Sequence[Path]) -> str:
+    """Where the files of an earlier sweep are now, and of which values that was."""
+    data = next(path for path in kept if path.suffix == Path(SWEEP.name).suffix)
+    try:
+        made = json.loads(data.read_text())
+        axes = [f"{name} {', '.join(map(str, values))}" for name, values in made["axes"].items()]
+        what = one_line(
+            f"The sweep before ({'; '.join(axes)}; {amount(made['samples'], 'sample')})"
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        what = "What stood there"
+    names = ", ".join(map(str, kept))
+    return f"{what} has figures that these have not: it is kept as {names}."
 
 
 def csv_text(result: Mapping[str, Any]) -> str:
