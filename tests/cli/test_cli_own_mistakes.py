@@ -214,6 +214,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         taking("x, z", '{"x": X, "z": X}').replace("2.0 * x", "2.0 * x + 0.0 * z"),
         ("input 'z' of 'f' changes no output",),
     ),
+    "cancels by regrouping": (
+        taking("x, z", '{"x": X, "z": X}').replace("2.0 * x", "(2.0 * x + z) - z * z / z"),
+        ("input 'z' of 'f' changes no output",),
+    ),
     "name of an input": (
         described('{"x": X}', outputs='{"x": array()}'),
         ("the output 'x' of 'f' has the name of an input", "x_next"),

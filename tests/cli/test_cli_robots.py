@@ -39,6 +39,16 @@ def test_robots_prints_a_table(pinion: Pinion) -> None:
         assert name in done.out
 
 
+@pytest.mark.parametrize("width", [50, 80, 160])
+def test_no_address_is_broken(width: int, pinion: Pinion, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = {row["source"] for row in pinion("robots", "--json").json["robots"]}
+    monkeypatch.setenv("COLUMNS", str(width))
+    printed = pinion("robots").out
+    assert all(source in printed for source in sources if "://" in source)
+    lines = [line for line in printed.splitlines() if "://" not in line]
+    assert max(map(len, lines)) <= width
+
+
 @pytest.mark.parametrize("name", ["iiwa14", "hyq", "atlas", "baxter", "pendulum", "chain_3"])
 def test_info_has_joints_links_and_notes(pinion: Pinion, name: str) -> None:
     summary = pinion("info", name, "--json").json

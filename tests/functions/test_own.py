@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.api import POSITION, array, backend, function, uniform
+from pinion.api import (
+    POSITION,
+    array,
+    backend,
+    clamp,
+    cos,
+    function,
+    maximum,
+    select,
+    sin,
+    uniform,
+)
 from pinion.functions import (
     BuiltFunction,
     Function,
@@ -175,6 +186,36 @@ def test_a_robot_may_make_an_output_constant_but_not_all() -> None:
 
     with pytest.raises(FunctionError, match="'mass' of 'mass' is constant"):
         mass.check(load("two_link"))
+
+
+SELDOM = {
+    "beyond what is drawn": lambda x, g: select(g > 1e9, 2.0 * x, x),
+    "in few states": lambda x, g: select(x < 0.999, x, g),
+    "never the larger": lambda x, g: maximum(x, g - 1e4),
+    "a little": lambda x, g: x + 1e-9 * g,
+    "behind what clamps nothing": lambda x, g: clamp(x + g, -1e6, 1e6) - g,
+    "left of cancelling terms": lambda x, g: (x + g) * (x - g) + (g + 1.0) * g,
+}
+NEVER = {
+    "a sum and its end": lambda x, g: x + g - g,
+    "a quotient": lambda x, g: x / g * g,
+    "an angle": lambda x, g: x * (sin(g) ** 2 + cos(g) ** 2),
+}
+
+
+@pytest.mark.parametrize("case", SELDOM | NEVER, ids=lambda case: case.replace(" ", "-"))
+def test_an_input_is_one_that_can_change_a_result(case: str) -> None:
+    drawn = {"x": uniform(-1, 1), "g": uniform(1, 1000)}
+    made = function(
+        name="made",
+        inputs={name: array(sampling=sampling) for name, sampling in drawn.items()},
+        outputs={"y": array()},
+    )((SELDOM | NEVER)[case])
+    if case in SELDOM:
+        made.check(NO_ROBOT)
+        return
+    with pytest.raises(FunctionError, match="the input 'g' of 'made' changes no output"):
+        made.check(NO_ROBOT)
 
 
 def test_regions_are_marked_if_the_function_asks_for_them() -> None:

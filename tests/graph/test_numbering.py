@@ -255,6 +255,21 @@ def test_a_small_value_is_no_zero_and_a_slow_one_no_constant() -> None:
 # -- what resubstitution finds and refuses ---------------------------------------------------------
 
 
+@pytest.mark.parametrize("far", [np.inf, -np.inf, np.nan])
+def test_what_overflows_agrees_with_nothing(far: float) -> None:
+    tracer = Tracer()
+    x, y = tracer.input("x"), tracer.input("y")
+    tracer.output("sum", x + y)
+    tracer.output("same", (x + y) + y - y)
+    graph = fold(tracer.finish())
+    values = {"x": np.array([1.0, far, 3.0, 4.0]), "y": np.array([0.5, 0.25, 2.0, 3.0])}
+    with np.errstate(invalid="ignore"):
+        kept = number_values(graph, values, values, costs=UnitCosts())
+    assert op_counts(kept) == op_counts(graph)
+    near = {**values, "x": np.array([1.0, 2.0, 3.0, 4.0])}
+    assert number_values(graph, near, near, costs=UnitCosts()).count("add", "sub", "sum") == 1
+
+
 def count_after(graph: Graph) -> tuple[int, int, int]:
     before = fold(graph)
     after = reduced(numbered(before))

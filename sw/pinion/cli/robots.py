@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
+from pinion.report.table import Table
+
 from .options import Json
-from .terminal import out, put_json, table
+from .terminal import fits, out, put_json, show
 
 _GENERATED = {
     "pendulum": "one slender rod of 1 kg and 0.5 m",
@@ -23,10 +26,18 @@ def command(*, json: Json = False) -> None:
     if json:
         put_json({"robots": rows})
         return
-    rows_shown = [(r["name"], r["dof"] or "N", r["what"], r["source"]) for r in rows]
-    made = table("robot", "joints", "what", "source of the figures", rows=rows_shown, left=4)
-    made.columns[1].justify = "right"
-    out().print(made)
+    shown = [(r["name"], r["dof"] or "N", r["what"], r["source"]) for r in rows]
+    made = Table(columns=("robot", "joints", "what", "source of the figures"), rows=shown, left=4)
+    if fits(made):
+        show(made)
+    else:
+        show(replace(made, columns=made.columns[:-1], rows=[row[:-1] for row in shown], left=3))
+        out().print("Sources of the figures:")
+        for row in rows:
+            if row["kind"] == "built-in":
+                # On a line of its own: an address that is broken cannot be opened.
+                out().print(f"- {row['name']}: {row['source']}", soft_wrap=True)
+        out().print()
     out().print("Wherever ROBOT is asked for, the path of a URDF file does as well.")
 
 

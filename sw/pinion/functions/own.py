@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.graph import Graph, Word, names
+from pinion.graph.costs import UnitCosts
 from pinion.graph.passes import fold
 from pinion.robot import Model, coupled
 
@@ -36,6 +37,7 @@ from .described import (
     parameters_of,
 )
 from .mistakes import Place, UserError, caller, place_of, return_of, said
+from .reduced import numbered_graph
 from .returned import boxed, elements, ordered
 from .row import Function, columns_of
 from .samples import sample
@@ -92,7 +94,7 @@ class OwnFunction(Function):
         super().check(model)
         model = coupled(model)
         built = BuiltFunction.of(self, model)
-        _check_reach(self, built.graph)
+        _check_reach(self, built.graph, model)
         place = return_of(self.python)
         drawn = sample(model, self, CHECKED, distribution="reference", seed=SEED)
         states = {name: values.astype(np.float64) for name, values in drawn.items()}
@@ -338,17 +340,17 @@ def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[obje
     return nullcontext((name, body))
 
 
-def _check_reach(function: OwnFunction, graph: Graph) -> None:
+def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
     """Refuse inputs that change nothing, and outputs that nothing changes.
 
-    For a robot both may follow from the robot: an input is refused that the code does not mention,
-    and outputs only if none depends on an input.
+    For a robot both may follow from the robot, and another one may need them: an input is refused
+    that the code does not mention, and outputs only if none depends on an input.
     """
     if function.robotless:
-        # Without what cancels and what is multiplied by zero. Where constants divide by zero the
-        # comparison with numbers says it, and where.
-        with suppress(ZeroDivisionError):
-            graph = fold(graph)
+        # Without what cancels, however it is grouped, and what is multiplied by zero. Where
+        # constants divide by zero the comparison with numbers says it, and where.
+        with suppress(ZeroDivisionError), np.errstate(all="ignore"):
+            graph = numbered_graph(fold(graph), model, function, costs=UnitCosts())
     blocks = (*function.inputs, *function.states)
     number = {block.name: 1 << k for k, block in enumerate(blocks)}
     through = dict.fromkeys((state.word for state in graph.states), 0)

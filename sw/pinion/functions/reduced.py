@@ -175,3 +175,9 @@ def _numeric(
     search, check = (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
     numbered = number_values(graph, search, check, costs=costs)
     return numbered, resubstitute(numbered, search, check, costs=costs, advance=advance)
+
+
+def numbered_graph(graph: Graph, model: Model, function: Function, *, costs: Costs) -> Graph:
+    """A folded graph of which equal values are made once: without what only cancels."""
+    search, check = (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
+    return number_values(graph, search, check, costs=costs)

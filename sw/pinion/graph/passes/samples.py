@@ -78,7 +78,8 @@ class Samples:
         batches = zip((self.search, self.check), (found, confirmed), self.largest, strict=True)
         for known, new, largest in batches:
             error = np.abs(known[nodes] - new).max(axis=-1)
-            result = result & (error <= TOLERANCE * largest[nodes])
+            # What overflows agrees with nothing: any error is small beside infinity.
+            result = result & (error <= TOLERANCE * largest[nodes]) & np.isfinite(largest[nodes])
         return result
 
     def vanishing(self) -> Bools:
@@ -87,7 +88,7 @@ class Samples:
         A product of such a node needs no test of its own: it folds.
         """
         worst: Bools = np.maximum(*self.largest) <= TOLERANCE * self.terms
-        return worst
+        return worst & np.isfinite(self.terms)
 
     def steady(self) -> Bools:
         """(nodes,) which nodes have one value in all states of both batches."""
@@ -119,7 +120,7 @@ def _columns(graph: Graph, states: States) -> Floats:
             value = rule(node, operands)
             if row.family is Family.SUM:
                 terms = max(float(np.max(np.abs(x))) for x in operands)
-                zero = float(np.max(np.abs(value))) <= TOLERANCE * terms
+                zero = float(np.max(np.abs(value))) <= TOLERANCE * terms < np.inf
             else:
                 zero = node.op in (names.MUL, names.NEG) and not zeros.isdisjoint(node.args)
             if zero:
