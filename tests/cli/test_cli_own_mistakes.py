@@ -75,7 +75,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "chain": (of("y = 0.1 < x < 0.9  #!\nreturn y"), ("in place of `and`", "a < b < c")),
     "max": (of("return max(x, 0.0)  #!"), ("neither true nor false", "write maximum(a, b)")),
     "assert": (of("assert x  #!\nreturn x"), ("leave the assertion out",)),
-    "float": (of("return float(x)  #!"), ("`float(x)`", "leave float() out", "dtype=object")),
+    "float": (of("return float(x)  #!"), ("`float(x)`", "value: leave it out")),
     "int": (of("return int(x)  #!"), ("`int(x)`", "select()")),
     "round": (of("return round(x)  #!"), ("`round(x)`", "rounds to its formats alone")),
     "floor": (of("return math.floor(x)  #!"), ("steps as sums of select()",)),
@@ -100,15 +100,41 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "loop": (of("y = 0.0\nfor k in x:  #!\n    y = y + k\nreturn y"), ("no elements",)),
     "length": (of("return len(x) * x  #!"), ("one number", "has no len()")),
-    "math": (of("return math.sin(x)  #!"), ("`math.sin(x)`", "what pinion.api has of this name")),
+    "math": (of("return math.sin(x)  #!"), ("`math.sin(x)`", "value: write sin(x), of pinion.api")),
+    "tangent": (of("return np.tan(x)  #!"), ("rule for traced values: write sin(x) / cos(x)",)),
+    "degrees": (of("return math.radians(x)  #!"), ("value: write x * (math.pi / 180.0)",)),
+    "hyperbolic": (of("return math.tanh(x)  #!"), ("value: write look_up() in a table",)),
+    "no brackets": (
+        HEAD + "@function  #!\ndef f(x):\n    return x\n",
+        ("@function stands without brackets", "inputs=..., outputs=..."),
+    ),
+    "state that stays": (
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array()}, states={"s": state()})\n'
+        "def f(x, s):\n    return x + s, s  #!\n",
+        ("the state 's' of 'f' stays as it begins",),
+    ),
+    "state without a parameter": (
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array()}, states={"s": state()})\n'
+        "def f(x):  #!\n    return x, x\n",
+        ("no parameter for its state 's'", "leave the state out"),
+    ),
+    "state that is not returned": (
+        HEAD + '@function(inputs={"x": X}, outputs={"y": array()}, states={"s": state()})\n'
+        'def f(x, s):\n    return {"y": x + s}  #!\n',
+        ("returns no 's', the next value of that state: return y, s",),
+    ),
+    "begins with nan": (
+        HEAD + "S = state(initial=math.nan)  #!\n",
+        ("a state begins with nan",),
+    ),
     "NumPy": (of("return np.exp(x)  #!"), ("NumPy's exp has no rule", "look_up()")),
     "linear algebra": (
         vector("return np.linalg.det(np.diag(v))  #!"),
         ("NumPy's det has no rule", "write it out in sums"),
     ),
     "equality": (of("y = x == 0.5  #!\nreturn y"), ("no equality", "abs(a - b) < 0.001")),
-    "exponent": (of("return x ** x  #!"), ("whole exponents",)),
-    "base": (of("return 2 ** x  #!"), ("whole exponents",)),
+    "exponent": (of("return x ** x  #!"), ("whole number there",)),
+    "base": (of("return 2 ** x  #!"), ("whole number there",)),
     "root": (of("return x ** 0.3  #!"), ("no power of 0.3", "sqrt(x)")),
     "key": (of("return {x: 1.0}[x]  #!"), ("one number", "unhashable")),
     "text": (of("return x + '1'  #!"), ("one number", "unsupported operand")),
@@ -207,7 +233,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "memory": (
         HEAD + "seen = []\n@function(**ONE)\ndef f(x):\n    seen.append(x)\n"
         "    return x * len(seen)  #!\n",
-        ("another called with numbers than traced", "earlier calls"),
+        ("between its trace and a call with numbers", "earlier calls"),
     ),
     # What is described.
     "times zero": (
@@ -280,7 +306,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "reference": (
         HEAD + "def r(x):\n    return x + 1.0  #!\n@function(**ONE, reference=r)\n"
         "def f(x):\n    return x * 2.0\n",
-        ("another in its reference than traced",),
+        ("between its trace and its reference",),
     ),
     # The file.
     "syntax": (HEAD + "def f(x:  #!\n    return x\n", ("no Python",)),
@@ -304,6 +330,49 @@ def test_a_mistake_is_a_sentence_with_file_and_line(
     done.refused(*needles)
     # Without quotes, so that it can be opened where it is read.
     assert re.match(rf"own\.py:{lines[0]}: ", done.err), done.err
+
+
+ROBOTS = {
+    "drawn as joints are": (
+        '{"v": array(2, sampling=VELOCITY)}',
+        "def f(v):  #!\n    return v[0] + v[1]\n",
+        ("'v' of 'f' has the shape (2,), and VELOCITY has (7,)",),
+    ),
+    "joint space": (
+        '{"q": array("nq", sampling=POSITION)}',
+        "def f(model, q):\n    return frame_placement_scalars(model, q, model.tips[0])[1][0]  #!\n",
+        ("differs between its trace and that for a robot that moves", "leave joint_space=True out"),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", ROBOTS, ids=lambda name: name.replace(" ", "-"))
+def test_a_mistake_with_a_robot_is_a_sentence_too(
+    mistake: str, pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inputs, body, needles = ROBOTS[mistake]
+    head = (
+        "from pinion.api import VELOCITY\nfrom pinion.dynamics import frame_placement_scalars\n"
+        f'@function(inputs={inputs}, outputs={{"y": array()}}, joint_space=True)\n'
+    )
+    text = HEAD + head + body
+    line = next(k for k, line in enumerate(text.splitlines(), start=1) if "#!" in line)
+    Path("own.py").write_text(text)
+    done = pinion("info", "iiwa14", "--function", "own.py:f")
+    done.refused(*needles)
+    assert done.err.startswith(f"own.py:{line}: "), done.err
+
+
+def test_a_state_may_grow_without_end(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    head = '@function(inputs={"x": X}, outputs={"y": array()}, states={"s": state()})\n'
+    Path("own.py").write_text(HEAD + head + "def f(x, s):\n    s = 1.5 * s + x\n    return s, s\n")
+    done = pinion("info", "none", "--function", "own.py:f", "--json")
+    assert done.code == 0 and done.json["savings"][-1]["mul_const"] == 1
+    assert done.json["savings"][-1]["add"] == 1
 
 
 def test_an_endless_loop_is_named_where_it_is_interrupted(

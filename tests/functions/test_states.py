@@ -168,7 +168,7 @@ def test_a_decorated_function_returns_next_states_by_name_or_behind_its_outputs(
         ({"s": array()}, lambda x, s: {"y": x, "s": s}, r"described by array\(\): describe states"),
         ({"s": None}, lambda x, s: {"y": x, "s": s}, "is described by None"),
         ({"x": state()}, lambda x: {"y": x}, "has the name of an input or an output"),
-        ({"s": state()}, lambda x: {"y": x}, "has no parameter for its input 's'"),
+        ({"s": state()}, lambda x: {"y": x}, "has no parameter for its state 's'"),
         ({"s": state()}, lambda x, s: {"y": x, "s": s + x}, "the state 's' of 'f' changes no"),
         ({"s": state(2)}, lambda x, s: {"y": x + s[0], "s": x}, r"has the shape \(2,\)"),
     ],

@@ -122,7 +122,7 @@ def test_an_interrupted_run_leaves_the_log_of_one_before(
     with pytest.raises(KeyboardInterrupt):
         run_yosys(["log x"], folder=tmp_path, name="mine")
     assert (tmp_path / "mine.log").read_text() == "of counts that stay"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.log", "mine.ys"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.log"]
 
 
 def test_a_run_that_takes_too_long_leaves_its_log(

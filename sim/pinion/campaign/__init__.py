@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .batch import batch
 from .cluster import cluster
-from .errors import CampaignError, ClusterError
+from .errors import CampaignError, ChunksError, ClusterError
 from .plan import CHUNK, Plan
 from .run import Progress, campaign
 from .store import Record, Store, read_results
@@ -14,6 +14,7 @@ from .tally import Tally
 __all__ = [
     "CHUNK",
     "CampaignError",
+    "ChunksError",
     "ClusterError",
     "Plan",
     "Progress",

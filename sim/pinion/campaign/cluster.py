@@ -48,7 +48,7 @@ def cluster(
     """
     # What Dask logs of workers that went is not news: their chunks are done again, which is.
     quiet = {"distributed.logging.distributed": "critical", "distributed.scheduler.http.routes": []}
-    with dask.config.set({} if scheduler is not None else quiet):
+    with _silent(), dask.config.set({} if scheduler is not None else quiet):
         if scheduler is not None:
             with _connected(scheduler) as client:
                 yield client
@@ -77,23 +77,32 @@ def cluster(
 
 @contextmanager
 def _connected(address: str) -> Iterator[Client]:
-    # What a client logs of a scheduler that is lost, with its traceback, is an error here anyway.
+    try:
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise ClusterError(
+            f"No Dask scheduler answers at '{address}' ({_first_line(error)}): start one with "
+            "`dask scheduler`, and give the address that it prints."
+        ) from None
+    try:
+        yield client
+    finally:
+        client.close(timeout=5)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing logged by Dask, until all of it has ended.
+
+    What it says of a scheduler that is lost is an error here anyway, and of connections that close
+    while workers end it is no news.
+    """
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(_QUIET)
     try:
-        try:
-            client = Client(address, timeout=PATIENCE, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
-            raise ClusterError(
-                f"No Dask scheduler answers at '{address}' ({_first_line(error)}): start one with "
-                "`dask scheduler`, and give the address that it prints."
-            ) from None
-        try:
-            yield client
-        finally:
-            client.close(timeout=5)
+        yield
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)

@@ -22,7 +22,7 @@ from pinion.functions import check_arrays
 
 from .cluster import check_workers, cluster, threads_of, wanted
 from .devices import ANYWHERE, known
-from .errors import CampaignError, ClusterError
+from .errors import CampaignError, ChunksError, ClusterError
 from .figures import figures
 from .parcel import BuildParcel, Parcel
 from .plan import CHUNK, GIVEN, Plan, make_plan
@@ -402,7 +402,7 @@ class _Run:
         self._tell()
         if self.failed >= min(MOST_FAILURES, self.plan.chunks):
             chunks = "1 chunk" if self.failed == 1 else f"{self.failed} chunks"
-            raise CampaignError(
+            raise ChunksError(
                 f"{chunks} failed, so no more were tried; "
                 f"{self.done:,} of {self.plan.states:,} states are kept in '{self.store.path}'. "
                 f"The last one: {sentence}"

@@ -214,6 +214,9 @@ def backend(
     ValueError
         Subclasses with a sentence: an unknown robot, function, format, device or option.
     """
+    wanted: Any = device
+    if not isinstance(wanted, str):
+        raise DriverError(f"The device is {wanted!r}: give the name of one, such as 'cpu'.")
     name, address = split_device(device)
     given: dict[str, Any] = dict(options)
     chosen = cast(RowOptions, _taken(given, RowOptions))

@@ -36,6 +36,9 @@ def interrupted(finished: int, what: str, file: Path, context: typer.Context) ->
         f"with {amount(finished, what)} finished, which {'is' if finished == 1 else 'are'} kept in "
         f"{file}"
         if finished
-        else "before a chunk was finished"  # by this command: the file may hold some
+        # By this command: the file may hold those of others.
+        else f"before another chunk was finished; what {file} had is kept"
+        if file.exists()
+        else "before a chunk was finished"
     )
     return f"Interrupted {left}. To go on: {again(context)}"

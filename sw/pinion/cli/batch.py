@@ -84,7 +84,7 @@ def command(
     failed or a result is no finite number.
     """
     check_requests(states, source, distribution, seed, scheduler, workers)
-    from pinion.campaign import batch
+    from pinion.campaign import ChunksError, batch
 
     row: RowOptions = {}
     if derivatives is not None:
@@ -124,6 +124,9 @@ def command(
             )
         except KeyboardInterrupt:
             raise InterruptionError(interrupted(finished, "request", file, context)) from None
+        except ChunksError as error:
+            complain(str(error))
+            raise typer.Exit(CHECK_FAILED) from None
     if json:
         put_json(result)
     else:

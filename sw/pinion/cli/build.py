@@ -138,7 +138,7 @@ def command(
 ) -> None:
     """Build a core for a function of a robot."""
     from pinion import api
-    from pinion.functions import FUNCTIONS, savings
+    from pinion.functions import FUNCTIONS, idle_sentence, savings
     from pinion.functions import function as row
     from pinion.hls.costs import DatapathCosts
     from pinion.link.manifest import MANIFEST
@@ -196,7 +196,8 @@ def command(
     console = out()
     title = f"{variant(manifest)} for {manifest.robot}"
     console.print(pairs(summary(manifest), title=title))
-    for text in (notes.snapping, *notes.opportunities, notes.alternative):
+    idle = idle_sentence(made, core.model)
+    for text in (notes.snapping, *notes.opportunities, notes.alternative, idle):
         if text:
             say(text)
     if manifest.task:

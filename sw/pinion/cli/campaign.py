@@ -76,7 +76,7 @@ def command(
     are those of an undisturbed run. Exit code 1 when a check fails.
     """
     check_requests(states, source, distribution, seed, scheduler, workers)
-    from pinion.campaign import campaign
+    from pinion.campaign import ChunksError, campaign
 
     with steps() as report:
         finished = 0
@@ -105,6 +105,9 @@ def command(
             )
         except KeyboardInterrupt:
             raise InterruptionError(interrupted(finished, "state", file, context)) from None
+        except ChunksError as error:
+            complain(str(error))
+            raise typer.Exit(CHECK_FAILED) from None
     if json:
         put_json(result)
     else:

@@ -68,7 +68,13 @@ def command(
 ) -> None:
     """Show a robot as cores have it: joints, limits, inertias, notes. Or a function of it."""
     from pinion.functions import function as row
-    from pinion.functions import opportunity_sentences, savings, snapping, snapping_sentence
+    from pinion.functions import (
+        idle_sentence,
+        opportunity_sentences,
+        savings,
+        snapping,
+        snapping_sentence,
+    )
     from pinion.robot import summarise
 
     if named is not None and function is not None:
@@ -104,6 +110,8 @@ def command(
     else:
         _show_arrays(wanted, model)
         _show_savings(wanted.name, steps)
+        if idle := idle_sentence(wanted, model):
+            say(f"- {idle}")
     for text in opportunity_sentences(model, measured)[1:]:
         say(f"- {text}")
     if changed:

@@ -27,6 +27,10 @@ PIPE_WIDTH = 160
 """Columns of a table that goes into a file or a pipe, unless `COLUMNS` says otherwise: wide enough
 that hardly a cell is folded."""
 
+LEAST_WIDTH = 80
+"""Columns that a table has at least: in fewer, figures would be cut. A narrower terminal breaks the
+lines itself."""
+
 _ANY_WIDTH = 10_000
 
 PROSE_WIDTH = 100
@@ -52,16 +56,22 @@ def out() -> Console:
 
     On a terminal as wide as that is; Rich takes the width from `COLUMNS` where it is set.
     """
-    if sys.stdout.isatty():
-        return Console(highlight=False, emoji=False, markup=False)
-    width = None if os.environ.get("COLUMNS", "").isdigit() else PIPE_WIDTH
-    return _Trimmed(width=width, highlight=False, emoji=False, markup=False)
+    kind = Console if sys.stdout.isatty() else _Trimmed
+    width = max(_columns(), LEAST_WIDTH)
+    return kind(width=width, highlight=False, emoji=False, markup=False)
+
+
+def _columns() -> int:
+    """Those of the terminal, or what stands for them."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        return Console().width
+    return PIPE_WIDTH
 
 
 def say(text: str, *, style: str | None = None) -> None:
     """Prose on standard output, broken into lines that are easily read."""
     console = out()
-    console.print(text, style=style, width=min(console.width, PROSE_WIDTH))
+    console.print(text, style=style, width=min(_columns(), PROSE_WIDTH))
 
 
 def put_json(data: Mapping[str, Any]) -> None:

@@ -216,7 +216,10 @@ def _show(result: Mapping[str, Any]) -> None:
     from pinion.functions import snapped_errors_sentence
 
     console = out()
-    hidden = ("ok", "first_divergence", "wrong_above", "task_broken")
+    hidden = {"ok", "first_divergence", "wrong_above", "task_broken"}
+    if result["budget"] is None:
+        # Of other states than those that a build is for any number may be flagged.
+        hidden.add("flags_held")
     rows = [
         (_ROWS.get(name, name.replace("_", " ")), value)
         for name, value in result.items()

@@ -267,8 +267,8 @@ def as_numbers(name: str, argument: ArrayLike) -> Array:
         raise DynamicsError(f"{name} is not a rectangular array of numbers: {problem}.") from None
     if array.dtype.kind == "O":
         raise DynamicsError(
-            f"{name} has dtype object, pass real numbers (float64); a function of your own that is "
-            "traced calls the function of the same name that ends in _scalars."
+            f"{name} has dtype object, pass real numbers (float64); where it holds traced values, "
+            "call the function of the same name that ends in _scalars."
         )
     if array.dtype.kind not in "fiu":
         raise DynamicsError(f"{name} has dtype {array.dtype}, pass real numbers (float64).")

@@ -85,6 +85,9 @@ class Pose:
         return vadd(vadd(x, y), z)
 
 
+_SHOWN = 20
+"""Names of links in a sentence at most."""
+
 BASE_POSE = Pose(R=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), p=ZERO)
 
 
@@ -97,8 +100,11 @@ def frame_of(model: Model, name: str) -> Frame:
         if body.name == name:  # models that were put together by hand may list no frames
             return Frame(name=name, body=number, placement=IDENTITY_TRANSFORM)
     known = [frame.name for frame in model.frames]
-    near = get_close_matches(str(name), known, n=3) or known[:5]
-    shown = f"try {', '.join(map(repr, near))}" if near else "the model lists no frames at all"
+    near = get_close_matches(str(name), known, n=3) or known[:_SHOWN]
+    more = ", ..." if len(near) == _SHOWN < len(known) else ""
+    shown = (
+        f"try {', '.join(map(repr, near))}{more}" if near else "the model lists no frames at all"
+    )
     raise DynamicsError(f"The robot {model.name!r} has no link called {name!r}: {shown}.")
 
 

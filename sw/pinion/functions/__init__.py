@@ -11,7 +11,7 @@ from .errors import FunctionError, InputError
 from .mistakes import UserError
 from .named import function, installed, row_of
 from .options import RowOptions
-from .own import OwnFunction
+from .own import OwnFunction, idle_sentence
 from .reduced import Saving, independent_states, reduced_graph, savings
 from .requests import RequestArrays, arrays_of, by_name, check_arrays
 from .result import Result
@@ -58,6 +58,7 @@ __all__ = [
     "by_name",
     "check_arrays",
     "function",
+    "idle_sentence",
     "independent_states",
     "installed",
     "mixed_units_sentence",

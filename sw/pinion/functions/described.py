@@ -106,6 +106,9 @@ def state(
         if initial is None:  # NumPy makes it a NaN
             raise FunctionError("A state begins with None: give finite numbers.")
         values = np.asarray(initial, dtype=np.float64)
+        if not np.isfinite(values).all():
+            bad = values[~np.isfinite(values)].flat[0]
+            raise FunctionError(f"A state begins with {bad}: give finite numbers.")
         first = float(values) if values.ndim == 0 else tuple(map(float, values.flat))
         return State(name="", shape=block.shape, unit=unit, initial=first)
 
@@ -230,9 +233,10 @@ def _check_initial(
 
 
 def parameters_of(
-    python: Callable[..., Any], inputs: Sequence[str], name: str, place: Place
+    python: Callable[..., Any], blocks: Sequence[Block], name: str, place: Place
 ) -> list[str]:
-    """Parameters besides the inputs, ``model`` and ``region``, where there are such."""
+    """Parameters besides inputs and states, ``model`` and ``region``, where there are such."""
+    inputs = [block.name for block in blocks]
     if inspect.isgeneratorfunction(python) or inspect.iscoroutinefunction(python):
         raise UserError(
             f"{place}: '{name}' yields or awaits: it must be a plain function that returns its "
@@ -255,11 +259,12 @@ def parameters_of(
                 f"are {', '.join(inputs)}, and 'model' and 'region' may stand beside them."
             )
         found.append(parameter.name)
-    for block in inputs:
-        if block not in found:
+    for block in blocks:
+        if block.name not in found:
+            kind = "state" if isinstance(block, State) else "input"
             raise UserError(
-                f"{place}: '{name}' has no parameter for its input '{block}': add one of that "
-                "name, or leave the input out, as it changes no output."
+                f"{place}: '{name}' has no parameter for its {kind} '{block.name}': add one of "
+                f"that name, or leave the {kind} out."
             )
     return [parameter for parameter in found if parameter in (MODEL, REGION)]
 

@@ -156,7 +156,7 @@ def said(name: str, default: Place) -> Iterator[None]:
     except KeyboardInterrupt as error:
         # Of a loop that does not end nothing else tells where it is.
         place = _deepest(error.__traceback__) or default
-        raise KeyboardInterrupt(f"{place}: interrupted in {name[0].lower()}{name[1:]}.") from error
+        raise KeyboardInterrupt(f"{place}: interrupted in {name[0].lower()}{name[1:]}.") from None
     except (Exception, SystemExit) as error:
         if type(error) is not SystemExit and isinstance(error, SystemExit):
             raise  # a signal's, which is not the user's code's
@@ -174,7 +174,7 @@ def sentence(error: BaseException, name: str, default: Place) -> str:
         text = f"{name} raises {type(error).__name__}"
         message = one_line(error).rstrip(".")
         text += f" ({message})." if message else "."
-    if text.startswith(("A ", "The ")):
+    if text.startswith(("A ", "The ", "Tracing ")):
         text = text[0].lower() + text[1:]
     return f"{place}: {text}"
 
@@ -191,9 +191,7 @@ def _advice(error: BaseException, place: Place) -> str | None:
         return f"{error.wrong}: {_instead(error, place)}."
     if found := _NO_RULE.search(text):
         better = _VALUES.get(_called(place)) or (
-            "write it out in sums, products and quotients"
-            if "linalg" in place.code
-            else "take a function of pinion.api, or look_up() in a table"
+            "write it out in sums, products and quotients" if "linalg" in place.code else _TABLE
         )
         name = next(filter(None, found.groups()))
         return f"NumPy's {name} has no rule for traced values: {better}."
@@ -202,6 +200,8 @@ def _advice(error: BaseException, place: Place) -> str | None:
             "A traced scalar cannot be an index: index with numbers of Python's own, or take "
             "select() among few values, or look_up() in a table."
         )
+    if isinstance(error, TypeError) and text.startswith("function() takes 0 positional"):
+        return "@function stands without brackets: write @function(inputs=..., outputs=...)."
     if isinstance(error, TypeError) and "Symbol" in text:
         return (
             f"A traced scalar is one number ({text}): it has sums, products, quotients, whole "
@@ -216,6 +216,8 @@ def _instead(error: TraceError, place: Place) -> str:
     """What to write, by what is called at a place and by the syntax around it."""
     if better := (_CHOICES if error.chosen else _VALUES).get(_called(place)):
         return better
+    if not error.chosen and re.match(r"(math|np|numpy)\.\w+\(", place.code):
+        return _TABLE
     kinds = (_kind(node) for node in ast.walk(_parsed(place.path)) if _covers(node, place))
     # The innermost first; each once.
     around = [_SYNTAX[kind] for kind in reversed(dict.fromkeys(filter(None, kinds)))]
@@ -229,15 +231,13 @@ def _called(place: Place) -> str:
     except (SyntaxError, ValueError):
         return ""
     match tree.body:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr=name)):
-            return f"math.{name}" if f"math.{name}" in _VALUES else "math"
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name
     return ""
 
 
+_TABLE = "write look_up() in a table"
 _LARGER, _SMALLER = "write maximum(a, b), of two at a time", "write minimum(a, b), of two at a time"
-_STEPS = "write steps as sums of select()"
 _CHOICES: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("max", "amax", "maximum", "fmax"), _LARGER),
@@ -254,17 +254,29 @@ _CHOICES: Mapping[str, str] = MappingProxyType(
 
 _VALUES: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(("floor", "math.floor", "ceil", "math.ceil"), _STEPS),
-        "interp": "write look_up() in a table",
-        "math": "take what pinion.api has of this name, or look_up() in a table",
+        **{name: f"write {name}(x), of pinion.api" for name in ("sin", "cos", "sqrt")},
+        **dict.fromkeys(("atan2", "arctan2"), "write arctan2(y, x), of pinion.api"),
+        **dict.fromkeys(("atan", "arctan"), "write arctan2(x, 1.0), of pinion.api"),
+        **dict.fromkeys(("asin", "arcsin"), "write arctan2(x, sqrt(1.0 - x * x))"),
+        **dict.fromkeys(("acos", "arccos"), "write arctan2(sqrt(1.0 - x * x), x)"),
+        **dict.fromkeys(("radians", "deg2rad"), "write x * (math.pi / 180.0)"),
+        **dict.fromkeys(("degrees", "rad2deg"), "write x * (180.0 / math.pi)"),
+        **dict.fromkeys(("floor", "ceil", "trunc", "rint"), "write steps as sums of select()"),
+        **dict.fromkeys(("pow", "power"), "write x ** 3, with a whole number"),
+        **dict.fromkeys(("float", "float64", "float32"), "leave it out"),
+        **dict.fromkeys(("array", "asarray"), "give it dtype=object"),
+        "tan": "write sin(x) / cos(x)",
+        "fabs": "write abs(x)",
+        "hypot": "write sqrt(x * x + y * y)",
+        "astype": "leave it out",
     }
 )
 """What to write for a value, by the name of what is called."""
 
 _SYNTAX: Mapping[str, str] = MappingProxyType(
     {
-        "while": "in place of `while`, a `for` over a fixed range, in which select() keeps what is "
-        "done",
+        "while": "in place of `while`, write a `for` over a fixed range, as `for _ in range(8):`, "
+        "with select() in it",
         "bool": "in place of `and`, `or`, `not` and a < b < c, write &, | and ~ of conditions, as "
         "in (a < b) & (b < c)",
         "assert": "leave the assertion out, as a core has nobody to tell",

@@ -168,6 +168,8 @@ def _unknown(name: str, points: Sequence[EntryPoint]) -> str:
     more = ""
     if hidden:
         more = f" ({', '.join(hidden)} cannot be had by name, which is the table's)"
+    if name.endswith(".py"):
+        return f"'{name}' names a file and none of its functions: write {name}:FUNCTION."
     near = list(dict.fromkeys((*_of_its_words(name), *get_close_matches(name, known, n=3))))[:3]
     choice = f"choose one of {', '.join(known)}"
     if near and not more:

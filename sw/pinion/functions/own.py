@@ -13,7 +13,7 @@ import dis
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,6 +54,7 @@ SAME, SAME_AS_REFERENCE = 1e-9, 1e-6
 """Largest difference of the two, and from a reference, relative to a block's largest word."""
 
 
+_SAME_MOTION = "that for a robot that moves in the same way by other frames and masses"
 _GROWING = ", and a state that grows without end below a limit"
 
 
@@ -88,26 +89,39 @@ class OwnFunction(Function):
         Raises
         ------
         pinion.functions.FunctionError
-            When the function cannot be traced, an input changes nothing, an output is the same for
-            every input, or trace, Python function and reference differ; with file and line.
+            When the function cannot be traced, an input or a state changes nothing, an output is
+            the same for every input, trace, Python function and reference differ, or the results
+            depend on frames that ``joint_space`` says they do not; with file and line.
         """
         super().check(model)
         model = coupled(model)
         built = BuiltFunction.of(self, model)
-        _check_reach(self, built.graph, model)
         place = return_of(self.python)
-        drawn = sample(model, self, CHECKED, distribution="reference", seed=SEED)
+        # Drawing may raise, of what the description asks for.
+        with said(f"The function '{self.name}'", place_of(self.python)):
+            _check_reach(self, built.graph, model)
+            drawn = sample(model, self, CHECKED, distribution="reference", seed=SEED)
         states = {name: values.astype(np.float64) for name, values in drawn.items()}
         with np.errstate(all="ignore"):
             traced, stream = built.follow(model, states)
             states |= self._arrays_of_states(model, stream.found)
             self._check_finite(traced, place)
             plain = self._on_numbers(model, states)
-            self._compare(traced, plain, SAME, "called with numbers", place)
+            if found := self._apart(traced, plain, SAME, "a call with numbers"):
+                raise UserError(
+                    f"{place}: {found}: let the function do the same in both, and nothing that "
+                    "depends on earlier calls or on chance."
+                )
             if self.reference is not None:
                 other = self.evaluate(model, states)
-                at = return_of(self.reference)
-                self._compare(traced, other, SAME_AS_REFERENCE, "in its reference", at)
+                if found := self._apart(traced, other, SAME_AS_REFERENCE, "its reference"):
+                    at = return_of(self.reference)
+                    raise UserError(f"{at}: {found}: one of the two is wrong.")
+            if self.joint_space:
+                moved = replace(built, graph=self.trace(model))
+                other = moved.follow(model, states)[0]
+                if found := self._apart(traced, other, SAME_AS_REFERENCE, _SAME_MOTION):
+                    raise UserError(f"{place}: {found}: leave joint_space=True out.")
 
     def _on_arrays(self, model: Model, given: Sequence[Floats]) -> list[Floats]:
         """The float model: every operation of the trace, on arrays."""
@@ -159,24 +173,43 @@ class OwnFunction(Function):
                     f"{_GROWING if self.states else ''}."
                 )
 
-    def _compare(
+    def _apart(
         self,
         traced: Mapping[str, Floats],
         other: Mapping[str, Floats],
         tolerance: float,
         what: str,
-        place: Place,
-    ) -> None:
+    ) -> str:
+        """Which output differs, by how much, as a sentence's beginning; "" where none does."""
         for block in self.outputs:
-            name = block.name
-            size = float(np.max(np.abs(traced[name]), initial=0.0))
-            apart = np.abs(traced[name] - other[name])
+            values = traced[block.name]
+            size = float(np.max(np.abs(values), initial=0.0))
+            apart = np.abs(values - other[block.name])
             if not (apart <= tolerance * max(size, tolerance)).all():
-                raise UserError(
-                    f"{place}: the output '{name}' of '{self.name}' is another {what} than traced, "
-                    f"by up to {np.max(apart):.3g} of {size:.3g}: let the function do the same "
-                    "for numbers as for traced values, and nothing that depends on earlier calls."
+                return (
+                    f"the output '{block.name}' of '{self.name}' differs between its trace and "
+                    f"{what}, by up to {np.max(apart):.3g} where values are up to {size:.3g}"
                 )
+        return ""
+
+    def idle_inputs(self, model: Model) -> tuple[str, ...]:
+        """Inputs that change no result for a robot, though they may for another."""
+        model = coupled(model)
+        mask, _ = _reach(self, self.trace(model, minimal=False), model)
+        return tuple(
+            block.name for number, block in enumerate(self.inputs) if not mask >> number & 1
+        )
+
+
+def idle_sentence(function: Function, model: Model) -> str:
+    """Which inputs of a user's function change no result for a robot; "" where none is such."""
+    if not isinstance(function, OwnFunction) or function.robotless:
+        return ""
+    idle = [f"'{name}'" for name in function.idle_inputs(model)]
+    if not idle:
+        return ""
+    inputs = f"The input {idle[0]} changes" if len(idle) == 1 else f"{', '.join(idle)} change"
+    return f"{inputs} no result of {function.name} for {model.name}; another robot may need it."
 
 
 def function(
@@ -206,7 +239,8 @@ def function(
     doc : one line; by default the first of its docstring.
     dims : lengths of axes by names of your own.
     reference : another float model to be compared with, and to verify against: the same parameters,
-        each array (n, ...) of float64, and the same results, (n, ...).
+        each array (n, ...) of float64, the robot in ``model`` if it has such a parameter, and the
+        same results, (n, ...).
     joint_space : the results depend on the robot through its equations of motion in the joints'
         coordinates alone (torques, accelerations, M), not on any link, frame or energy. It may then
         be traced for a robot that moves in the same way, with fewer operations.
@@ -253,7 +287,7 @@ def function(
                     "output: give it another."
                 )
         taken_all, given_all = (*taken, *kept), (*given, *kept)
-        extra = parameters_of(python, [block.name for block in taken_all], known, place)
+        extra = parameters_of(python, taken_all, known, place)
         lines = (inspect.getdoc(python) or known).splitlines()
         robot = MODEL in extra or any(of_robot(block) for block in (*taken_all, *given))
         return OwnFunction(
@@ -294,7 +328,7 @@ def _algorithm(
             returned = python(**arguments)
         found = ordered(returned, outputs, name, ends)
         return [
-            elements(value, block.dims(model), block.name, name, ends)
+            elements(value, block.dims(model), block, name, ends)
             for block, value in zip(outputs, found, strict=True)
         ]
 
@@ -306,7 +340,7 @@ def _batches(
 ) -> Callable[..., list[Floats]]:
     """A reference as a row's float model, its results of the right shapes."""
     place, ends = place_of(reference), return_of(reference)
-    extra = parameters_of(reference, [block.name for block in inputs], name, place)
+    extra = parameters_of(reference, inputs, name, place)
 
     def floats(model: Model, *values: Floats) -> list[Floats]:
         count = len(values[0])
@@ -341,18 +375,46 @@ def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[obje
 
 
 def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
-    """Refuse inputs that change nothing, and outputs that nothing changes.
+    """Refuse inputs that change nothing, states that stay, and outputs that nothing changes.
 
     For a robot both may follow from the robot, and another one may need them: an input is refused
     that the code does not mention, and outputs only if none depends on an input.
     """
-    if function.robotless:
-        # Without what cancels, however it is grouped, and what is multiplied by zero. Where
-        # constants divide by zero the comparison with numbers says it, and where.
-        with suppress(ZeroDivisionError), np.errstate(all="ignore"):
-            graph = numbered_graph(fold(graph), model, function, costs=UnitCosts())
+    kept = {feedback.word: graph.nodes[feedback.node] for feedback in graph.states}
+    for state in function.states:
+        words = [Word.of(word) for word in state.positions(model)]
+        if all(kept[w].op == names.INPUT and kept[w].params[0] == w for w in words):
+            raise UserError(
+                f"{return_of(function.python)}: the state '{state.name}' of '{function.name}' "
+                "stays as it begins: return what the next request finds, or leave the state out."
+            )
+    used, by_output = _reach(function, graph, model)
     blocks = (*function.inputs, *function.states)
-    number = {block.name: 1 << k for k, block in enumerate(blocks)}
+    kinds = {b.name: "state" if isinstance(b, State) else "input" for b in blocks}
+    code = getattr(function.python, "__code__", None)
+    for number, block in enumerate(blocks):
+        mentioned = code is None or _reads(code, block.name)
+        if not used >> number & 1 and (function.robotless or not mentioned):
+            raise UserError(
+                f"{place_of(function.python)}: the {kinds[block.name]} '{block.name}' of "
+                f"'{function.name}' changes no output: use it, or leave it out."
+            )
+    fixed = [name for name, mask in by_output.items() if not mask]
+    if fixed and (function.robotless or len(fixed) == len(by_output)):
+        raise UserError(
+            f"{return_of(function.python)}: the output '{fixed[0]}' of '{function.name}' is "
+            "constant, the same for every input: leave it out, or compute it from them."
+        )
+
+
+def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict[str, int]]:
+    """Which inputs and states (a bit each, in order) change any output, and each of them."""
+    # Without what cancels, however it is grouped, and what is multiplied by zero. Where constants
+    # divide by zero the comparison with numbers says it, and where.
+    with suppress(ZeroDivisionError), np.errstate(all="ignore"):
+        graph = numbered_graph(fold(graph), model, function, costs=UnitCosts())
+    blocks = (*function.inputs, *function.states)
+    bits = {block.name: 1 << k for k, block in enumerate(blocks)}
     through = dict.fromkeys((state.word for state in graph.states), 0)
     while True:
         reached: list[int] = []
@@ -360,7 +422,7 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
             mask = 0
             if node.op == names.INPUT:
                 word = Word.of(str(node.params[0]))
-                mask = number[word.block] | through.get(word, 0)
+                mask = bits[word.block] | through.get(word, 0)
             for arg in node.args:
                 mask |= reached[arg]
             reached.append(mask)
@@ -377,21 +439,7 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
     used = 0
     for mask in by_output.values():
         used |= mask
-    kinds = {b.name: "state" if isinstance(b, State) else "input" for b in blocks}
-    code = getattr(function.python, "__code__", None)
-    for name, bit in number.items():
-        idle = not used & bit if function.robotless else code is not None and not _reads(code, name)
-        if idle:
-            raise UserError(
-                f"{place_of(function.python)}: the {kinds[name]} '{name}' of '{function.name}' "
-                "changes no output: use it, or leave it out."
-            )
-    fixed = [name for name, mask in by_output.items() if not mask]
-    if fixed and (function.robotless or len(fixed) == len(by_output)):
-        raise UserError(
-            f"{return_of(function.python)}: the output '{fixed[0]}' of '{function.name}' is "
-            "constant, the same for every input: leave it out, or compute it from them."
-        )
+    return used, by_output
 
 
 def _reads(code: Any, name: str) -> bool:

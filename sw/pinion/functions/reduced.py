@@ -34,6 +34,9 @@ _TRACED = 0.2
 # Requests of the stream that shows how large states get.
 _STREAM = 500
 
+# A state's largest value among those to search in.
+_LARGEST = 1e4
+
 # Seeds of the states to search in and of those to check with.
 SEEDS = (20_190, 4_711)
 
@@ -105,12 +108,17 @@ def _independent_words(
 ) -> dict[str, NDArray[np.float64]]:
     """Words of state (n,) as large as they get in a stream, that know nothing of each other.
 
-    A state that is 0 in all of it is drawn as large as 1: it may not stay there.
+    A state that is 0 in all of it is drawn as large as 1: it may not stay there. One that grows
+    without end is drawn no larger than `_LARGEST`, so that what is added to it is not lost.
     """
     drawn = sample(model, function, _STREAM, distribution="reference", seed=SEEDS[0])
     graph = function.trace(model, minimal=False)
     found = stream_floats(graph, columns_of(function.inputs, model, drawn)).found
-    sizes = {word: float(np.max(np.abs(column))) or 1.0 for word, column in found.items()}
+    with np.errstate(all="ignore"):
+        sizes = {
+            word: min(float(np.max(np.abs(np.nan_to_num(column)))) or 1.0, _LARGEST)
+            for word, column in found.items()
+        }
     return {word: rng.uniform(-1.0, 1.0, count) * size for word, size in sizes.items()}
 
 

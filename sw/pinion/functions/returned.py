@@ -50,7 +50,7 @@ def ordered(returned: Any, outputs: Sequence[Block], name: str, place: Place) ->
             if key not in returned:
                 states = [block.name for block in outputs if isinstance(block, State)]
                 what = ", the next value of that state" if key in states else ""
-                raise UserError(f"{place}: '{name}' returns no '{key}'{what}: it returns {listed}.")
+                raise UserError(f"{place}: '{name}' returns no '{key}'{what}: return {listed}.")
         return [returned[key] for key in wanted]
     if len(wanted) == 1:
         return [returned]
@@ -67,26 +67,27 @@ def ordered(returned: Any, outputs: Sequence[Block], name: str, place: Place) ->
     return list(returned)
 
 
-def elements(value: Any, dims: tuple[int, ...], output: str, name: str, place: Place) -> list[Any]:
+def elements(value: Any, dims: tuple[int, ...], block: Block, name: str, place: Place) -> list[Any]:
     """The elements of an output, row by row, of the right number and of numbers alone."""
+    kind = "next value of the state" if isinstance(block, State) else "output"
+    what = f"the {kind} '{block.name}' of '{name}'"
     if isinstance(value, tuple | list) and len(value) == 1 and not dims:
         value = value[0]  # what a comma behind the one value makes of it
     flat: list[Any] = []
     shape = _shape(value)
     if shape != dims:
         raise UserError(
-            f"{place}: the output '{output}' of '{name}' has the shape {dims}, and what is "
-            f"returned for it has {'rows of unequal lengths' if shape is None else shape}: return "
-            "that shape, or describe the one that is meant."
+            f"{place}: {what} has the shape {dims}, and what is returned for it has "
+            f"{'rows of unequal lengths' if shape is None else shape}: return that shape, or "
+            "describe the one that is meant."
         )
     _flatten(value, flat)
     for element in flat:
         number = isinstance(element, Symbol | int | float | np.integer | np.floating)
         if not number or isinstance(element, bool):
             raise UserError(
-                f"{place}: the output '{output}' of '{name}' holds {element!r:.40}, a "
-                f"{type(element).__name__}: return numbers, and select(condition, 1.0, 0.0) for "
-                "a condition."
+                f"{place}: {what} holds {element!r:.40}, a {type(element).__name__}: return "
+                "numbers, and select(condition, 1.0, 0.0) for a condition."
             )
     return [x if isinstance(x, Symbol) else float(x) for x in flat]
 

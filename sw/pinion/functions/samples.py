@@ -256,9 +256,10 @@ def sample(
     for block in function.inputs:
         array = drawn(block)
         if array.shape != (count, *block.dims(model)):
+            source = getattr(block.sampling, "name", "what is drawn")
             raise FunctionError(
                 f"The input '{block.name}' of '{function.name}' has the shape "
-                f"{block.dims(model)}, and {block.sampling} has {array.shape[1:]}: give it that "
+                f"{block.dims(model)}, and {source} has {array.shape[1:]}: give it that "
                 "shape, or draw it between two ends."
             )
         if block.symmetric and not isinstance(block.sampling, Quantity):

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from pinion import dynamics
 from pinion.graph import op_counts
 from pinion.graph.passes import fold
-from pinion.robot import Mat3, Model, opportunity
+from pinion.robot import Mat3, Model, coupled, opportunity
 from pinion.robot.rotation import NEARLY
 
+from .built import BuiltFunction
+from .own import OwnFunction
 from .row import Floats, Function
 from .samples import sample
 from .table import function as named_function
@@ -67,6 +69,7 @@ def snapping(as_read: Model, snapped: Model, function: Function) -> Snapping | N
     """
     if as_read.bodies == snapped.bodies and as_read.frames == snapped.frames:
         return None
+    as_read, snapped = coupled(as_read), coupled(snapped)
     angle, distance = pose_change(as_read, snapped, _positions(as_read))
     return Snapping(
         pose_angle=angle,
@@ -190,7 +193,13 @@ def _products(model: Model, function: Function) -> int:
 def _results(as_read: Model, snapped: Model, function: Function) -> dict[str, float]:
     drawn = sample(as_read, function, STATES, distribution="reference", seed=SEED)
     states = {name: array.astype(np.float64) for name, array in drawn.items()}
-    before, after = (function.evaluate(model, states) for model in (as_read, snapped))
+    # By what is traced: a reference of the user's may know a robot of its own.
+    before, after = (
+        BuiltFunction.of(function, model).evaluate(model, states)
+        if isinstance(function, OwnFunction)
+        else function.evaluate(model, states)
+        for model in (as_read, snapped)
+    )
     return {
         # Where a robot's equations have no solution, there is nothing to compare.
         name: _largest(after[name] - wanted) / (_largest(wanted) or 1.0)

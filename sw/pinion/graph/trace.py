@@ -48,8 +48,8 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
     {
         "truth value": "compare it, as in x > 0.0, and write select(condition, a, b)",
         "equality": "compare with a margin, as in abs(a - b) < 0.001",
-        "float value": "leave float() out, and keep traced values in lists or in arrays of "
-        "dtype=object",
+        "float value": "keep traced values in lists, or in arrays such as np.zeros(3, "
+        "dtype=object)",
         "integer value": "index and count with numbers of Python's own, or take select() among few "
         "values, or look_up() in a table",
         "remainder": "send angles and counters in range, or subtract select(x > limit, period, "
@@ -199,7 +199,7 @@ class Symbol:
         if isinstance(exponent, Symbol):
             raise TraceError(
                 "A traced scalar cannot be an exponent",
-                "powers have whole exponents that are numbers of Python's own, such as x ** 3",
+                "write a whole number there, as in x ** 3, or look_up() in a table",
             )
         if not _is_number(exponent):
             return NotImplemented

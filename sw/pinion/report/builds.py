@@ -181,6 +181,11 @@ def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             f"Not counted yet: `pinion synth {quote(bare[0])}` counts DSP blocks, LUTs, flip-flops"
             f" and RAM, and estimates the clock{_others(bare)}."
         )
+    if bare := [row["folder"] for row in rows if row["verified"] is None]:
+        said.append(
+            f"Not verified yet: `pinion verify {quote(bare[0])}` compares RTL, integers and floats"
+            f"{_others(bare)}."
+        )
     if bare := [r["folder"] for r in rows if r["target"] in ROUTED and r["fmax_mhz"] is None]:
         said.append(
             f"Not routed yet: `pinion bitstream {quote(bare[0])}` routes it and tells its clock"
