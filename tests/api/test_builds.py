@@ -103,6 +103,12 @@ def test_an_option_that_a_device_has_not_is_named() -> None:
         pinion.row_of("rnea", output=["tau"])  # type: ignore[call-arg]  # a mistake
 
 
+def test_a_device_is_named() -> None:
+    nothing: Any = None
+    with pytest.raises(ValueError, match="The device is None: give the name of one"):
+        pinion.backend("two_link", "rnea", device=nothing)
+
+
 def test_a_robot_is_locked_and_cut_wherever_it_is_named() -> None:
     held = {"lock": ["iiwa_joint_7=0.5"], "tip": "iiwa_link_6"}
     arm = pinion.load("iiwa14", lock={"iiwa_joint_7": 0.5}, tip="iiwa_link_6")

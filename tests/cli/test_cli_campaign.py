@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import typer
 
-from pinion.campaign import Progress, read_results
+from pinion.campaign import ChunksError, Progress, read_results
 from pinion.cli.again import interrupted
 from pinion.cli.campaign import duration, progress_words
 from tests.cli.conftest import Built, Pinion
@@ -93,6 +93,19 @@ def test_a_batch_refuses_what_does_not_go_together(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("verb", ["batch", "campaign"])
+def test_failed_chunks_are_a_failed_check(
+    verb: str, pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: Built
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise ChunksError("1 chunk failed, so no more were tried.")
+
+    monkeypatch.setattr(f"pinion.campaign.{verb}", failing)
+    what = ("two_link", "rnea") if verb == "batch" else (built.folder,)
+    done = pinion(verb, *what, "--states", 5, "-o", tmp_path / "b")
+    assert (done.code, done.err) == (1, "1 chunk failed, so no more were tried.\n")
+
+
 def test_a_sweep_has_jobs_or_a_scheduler(pinion: Pinion) -> None:
     sweep = ("explore", "two_link", "rnea", "--jobs", 2, "--scheduler", "tcp://127.0.0.1:1")
     pinion(*sweep).refused("leave --jobs out")
@@ -108,7 +121,7 @@ def test_progress_is_in_words() -> None:
     ]
 
 
-def test_an_interruption_says_what_is_kept() -> None:
+def test_an_interruption_says_what_is_kept(tmp_path: Path) -> None:
     context = click.Context(click.Command("batch"), info_name="batch")
     kept = [
         interrupted(count, "request", Path("b.sqlite"), cast(typer.Context, context))
@@ -120,3 +133,7 @@ def test_an_interruption_says_what_is_kept() -> None:
         "Interrupted with 2,000 requests finished, which are kept in b.sqlite. To go on: pinion "
         "batch",
     ]
+    file = tmp_path / "b.sqlite"
+    file.touch()
+    said = interrupted(0, "request", file, cast(typer.Context, context))
+    assert said.startswith(f"Interrupted before another chunk was finished; what {file} had is kep")

@@ -13,6 +13,7 @@ import pytest
 from pinion.cli.terminal import PIPE_WIDTH
 from pinion.hls.planfile import PLAN, read_plan
 from pinion.link import Manifest
+from pinion.report import cell
 from pinion.robot import urdf_text
 from tests.cli.conftest import Built, Pinion
 
@@ -197,12 +198,30 @@ def test_info_has_room_for_every_figure_on_a_narrow_terminal(
         assert f"{row['step']}: {row['doc']}" in done.out
 
 
+@pytest.mark.parametrize("width", [20, 60, 80])
+def test_no_figure_loses_digits_however_narrow_a_terminal_is(
+    width: int, pinion: Pinion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    summary = pinion("info", "iiwa14", "--json").json
+    shown = pinion("info", "iiwa14").out
+    for one in summary["joints"]:
+        found = re.search(rf"^ {one['name']} +revolute .* (\S+)$", shown, re.M)
+        assert found is not None and found[1] == cell(one["effort"])
+    assert "Links (kg; centre of mass in m, in frames whose z is the joint's axis)" in shown
+    for one in summary["links"]:
+        figures = [f"{cell(value if abs(value) > 1e-9 else 0.0)} " for value in one["inertia"]]
+        at = -1
+        for figure in figures:
+            at = f"{shown}\n".replace("\n", " \n").index(figure, at + 1)
+
+
 def test_tables_in_a_file_have_a_width_and_no_blanks_at_ends(
     pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide = pinion("info", "iiwa14").out.splitlines()
-    monkeypatch.setenv("COLUMNS", "64")
+    monkeypatch.setenv("COLUMNS", "84")
     narrow = pinion("info", "iiwa14").out.splitlines()
-    assert max(map(len, narrow)) <= 64 < max(map(len, wide)) <= PIPE_WIDTH
+    assert max(map(len, narrow)) <= 84 < max(map(len, wide)) <= PIPE_WIDTH
     assert not [line for line in (*wide, *narrow) if line != line.rstrip()]
     pinion("info", "two_link", "--function", "rnae").refused("'rnae'", "rnea")

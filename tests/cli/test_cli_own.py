@@ -145,6 +145,29 @@ def test_a_sweep_knows_the_code_that_it_was_of(folder: Path, pinion: Pinion) -> 
     assert json.loads((folder / "points" / "explore.json").read_text())["function"]
 
 
+def test_a_file_without_a_function_is_not_looked_for_in_the_table(pinion: Pinion) -> None:
+    pinion("info", "none", "law.py").refused("'law.py' names a file", "write law.py:FUNCTION")
+
+
+def test_an_input_that_a_robot_does_not_need_is_said(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("law.py").write_text(
+        "from pinion.api import POSITION, array, function, uniform\n"
+        "X = array(sampling=uniform(-1, 1))\n"
+        '@function(inputs={"q": array("nq", sampling=POSITION), "g": X, "h": X},\n'
+        '    outputs={"y": array("nq")})\n'
+        "def f(model, q, g, h):\n    return q + g - g + (h if len(q) > 2 else 0.0)\n"
+    )
+    said = "The input 'g' changes no result of f for iiwa14; another robot may need it."
+    assert said in " ".join(pinion("info", "iiwa14", "law.py:f").out.split())
+    said = "The inputs 'g', 'h' change no result of f for two_link; another robot may need them."
+    for verb in (("info", "two_link"), ("build", "two_link")):
+        more = ("-o", "core") if verb[0] == "build" else ()
+        assert said in " ".join(pinion(*verb, "law.py:f", *more).out.split())
+
+
 def test_help_shows_how_functions_are_named(pinion: Pinion) -> None:
     shown = pinion("build", "--help")
     assert shown.code == 0 and "FILE.py:FUNCTION" in shown.out and "MODULE:FUNCTION" in shown.out

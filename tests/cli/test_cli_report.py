@@ -132,10 +132,13 @@ def test_units_shares_and_the_last_verification(
 
 def test_what_is_not_counted_or_routed_is_said_once(folder: Path) -> None:
     row = build_figures(folder) | {"folder": "a b", "counted": None, "fmax_mhz": None}
+    row["verified"] = "0 of 100"
     assert uncounted([row | {"counted": {}}]) == []
     (said,) = uncounted([row, row | {"folder": "c"}, row])
     assert said.startswith("Not counted yet: `pinion synth 'a b'` counts DSP")
     assert said.endswith("; so for 2 more of these builds.")
+    (unseen,) = uncounted([row | {"counted": {}, "verified": None}])
+    assert unseen.startswith("Not verified yet: `pinion verify 'a b'` compares RTL")
     _, routed = uncounted([row | {"target": "ulx3s"}])
     assert routed.startswith("Not routed yet: `pinion bitstream 'a b'`")
     assert [name for name in TARGETS if name.startswith("ulx3s")] == list(ROUTED)

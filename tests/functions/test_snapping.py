@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pinion.api import POSITION, array
+from pinion.api import function as own
+from pinion.dynamics import frame_placement_scalars
 from pinion.functions import (
     function,
     opportunity_sentences,
@@ -18,7 +23,7 @@ from pinion.functions import (
 )
 from pinion.graph import op_counts
 from pinion.graph.passes import fold
-from pinion.robot import Model, load, load_text, urdf_text
+from pinion.robot import Model, coupled, load, load_text, urdf_text
 from tests.robot.snippets import A, B, C, joint, rewritten, robot
 
 Z = '<axis xyz="0 0 1"/>'
@@ -48,6 +53,30 @@ def test_the_products_of_rounded_angles_are_counted() -> None:
     assert "--no-snap" in sentence and "(tau)" in sentence
     assert "(tau)" in snapped_errors_sentence(figures)
     assert snapping(load("iiwa14"), load("iiwa14", snap=True), row) is None
+
+
+def test_robots_with_mimicking_joints_are_compared_too() -> None:
+    path = Path(__file__).parents[2] / "examples/gripper.urdf"
+    text = path.read_text().replace("<origin xyz=", '<origin rpy="1.5708 0 0" xyz=')
+    read, snapped = load_text(text), load_text(text, snap=True)
+    found = snapping(read, snapped, function("gravity"))
+    assert found == snapping(coupled(read), coupled(snapped), function("gravity"))
+    assert found is not None and 3e-6 < found.pose_angle < 1e-4
+
+
+def test_a_reference_that_knows_its_own_robot_hides_no_change() -> None:
+    def held(q: Any) -> Any:
+        return np.zeros(len(q))
+
+    q = array("nq", unit="rad", sampling=POSITION)
+
+    @own(inputs={"q": q}, outputs={"z": array(unit="m")}, reference=held)
+    def height(model: Any, q: Any) -> Any:
+        return frame_placement_scalars(model, q, model.tips[0])[1][2]
+
+    read, snapped = iiwa14("{}", snap=False), iiwa14("{}", snap=True)
+    found = snapping(read, snapped, height)
+    assert found is not None and 1e-8 < found.results["z"] < 1e-4
 
 
 def products(model: Model) -> int:

@@ -208,8 +208,15 @@ def idle_sentence(function: Function, model: Model) -> str:
     idle = [f"'{name}'" for name in function.idle_inputs(model)]
     if not idle:
         return ""
-    inputs = f"The input {idle[0]} changes" if len(idle) == 1 else f"{', '.join(idle)} change"
-    return f"{inputs} no result of {function.name} for {model.name}; another robot may need it."
+    inputs, them = (
+        (f"input {idle[0]} changes", "it")
+        if len(idle) == 1
+        else (f"inputs {', '.join(idle)} change", "them")
+    )
+    return (
+        f"The {inputs} no result of {function.name} for {model.name}; another robot may need "
+        f"{them}."
+    )
 
 
 def function(
