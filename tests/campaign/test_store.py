@@ -201,7 +201,7 @@ def test_a_database_of_something_else_stays_as_it_is(tmp_path: Path) -> None:
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "letter.txt"
     path.write_bytes(content)
-    with pytest.raises(CampaignError, match="cannot be used as a campaign's file"):
+    with pytest.raises(CampaignError, match="cannot be used for results"):
         Store.open(path, PLAN)
     assert path.read_bytes() == content
 

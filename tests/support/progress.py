@@ -7,6 +7,7 @@ takes so long nor that anything goes on. ``-p tests.support.progress`` turns it 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -59,4 +60,8 @@ class Progress:
 def pytest_configure(config: pytest.Config) -> None:
     """Where there is a terminal to write to: not in xdist's workers."""
     if not hasattr(config, "workerinput"):
+        for path in (given.split("::")[0] for given in config.args):
+            if not Path(config.invocation_params.dir, path).exists():
+                # With workers pytest itself is silent about it.
+                raise pytest.UsageError(f"'{path}' is not there: give a file or folder of tests")
         config.pluginmanager.register(Progress(config), "pinion-progress")

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pinion.graph import Graph, op_counts
+from pinion.robot.amounts import amount
 
 # Best published rates of PCIe Gen3 x16 with a Xilinx DMA on this die family, bytes a second.
 HOST_TO_CARD = 9.3e9
@@ -44,8 +45,8 @@ def choose_interval(folded: Graph, *, clock_mhz: float) -> Interval:
     link = max(1, math.ceil(max(feed, drain)))
     part = max(1, math.ceil(products * DSP_OF_PRODUCT / (SHARE * PART_DSP)))
     rate = (
-        f"{words_in} words in and {words_out} out take {feed:.1f} and {drain:.1f} cycles of "
-        f"{clock_mhz:g} MHz on PCIe Gen3 x16 at best"
+        f"{amount(words_in, 'word')} in and {words_out} out take {feed:.1f} and {drain:.1f} cycles "
+        f"of {clock_mhz:g} MHz on PCIe Gen3 x16 at best"
     )
     if part > link:
         return Interval(

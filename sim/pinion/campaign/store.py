@@ -279,8 +279,8 @@ def _plan(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, error: object) -> CampaignError:
     return CampaignError(
-        f"'{path}' cannot be used as a campaign's file ({error}): make room if the disk is full, "
-        "or name another file with -o."
+        f"'{path}' cannot be used for results ({error}): name another file with -o, or make room "
+        "if the disk is full."
     )
 
 
