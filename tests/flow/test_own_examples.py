@@ -134,7 +134,9 @@ def test_a_reference_that_differs_is_noticed(tmp_path: Path) -> None:
     """Before the build, and by ``verify`` where the code has changed since."""
     path, folder = tmp_path / "own.py", tmp_path / "core"
     path.write_text(OWN.format(shift="0.001", drawn=DRAWN))
-    with pytest.raises(UserError, match=r"own\.py:5: .*'z' of 'product' is another in its ref"):
+    with pytest.raises(
+        UserError, match=r"own\.py:5: .*'z' of 'product' differs between its trace and its ref"
+    ):
         build(None, f"{path}:product", folder)
     assert not folder.exists()
     path.write_text(OWN.format(shift="0.0", drawn=DRAWN))

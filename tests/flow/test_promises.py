@@ -200,7 +200,7 @@ def test_an_error_that_a_refusal_says_to_ask_for_is_had(
     folder = tmp_path / "core"
     with pytest.raises(PrecisionError) as caught:
         build("two_link", "aba", folder, ii=4, formats=formats, max_error=finest)
-    match = re.search(r"Ask for max_error=(\S+) \(--max-error\), or", str(caught.value))
+    match = re.search(r"Ask for max_error=(\S+) \(--max-error\)", str(caught.value))
     assert match, caught.value
     manifest = build("two_link", "aba", folder, ii=4, formats=formats, max_error=float(match[1]))
     assert manifest.max_error == float(match[1])
