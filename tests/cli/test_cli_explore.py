@@ -264,6 +264,9 @@ def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) 
     sentence = " ".join(pinion(*command).out.split())
     assert "What stood there has figures that these have not: it is kept as " in sentence
     assert (tmp_path / "explore-5.json").read_text() == "{}"
+    (tmp_path / "explore.json").unlink()  # of a sweep only its table is left
+    sentence = " ".join(pinion(*command).out.split())
+    assert "What stood there has figures that these have not: it is kept as " in sentence
 
 
 def test_the_place_is_named_by_robot_and_function(

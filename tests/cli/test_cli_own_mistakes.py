@@ -14,7 +14,7 @@ from .conftest import Pinion
 HEAD = """\
 import math
 import numpy as np
-from pinion.api import POSITION, array, clamp, cos, function, minimum, sin, state, uniform
+from pinion.api import POSITION, arctan2, array, clamp, cos, function, minimum, sin, state, uniform
 
 X = array(sampling=uniform(-1, 1))
 V = array(3, sampling=uniform(-1, 1))
@@ -154,6 +154,11 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "exception": (of("y = [1.0]\nreturn x + y[1]  #!"), ("raises IndexError", "out of range")),
     "exit": (of("raise SystemExit(3)  #!"), ("'f' raises SystemExit (3)",)),
     "infinite constant": (of("return minimum(x, np.inf)  #!"), ("constant inf", "finite")),
+    "infinite in a call": (
+        of("return arctan2(x, np.inf)  #!"),
+        ("meets the constant inf", "finite numbers alone"),
+    ),
+    "infinite in NumPy": (of("return np.multiply(x, np.inf)  #!"), ("meets the constant inf",)),
     "constant nan": (of("return x * math.nan  #!"), ("constant nan", "finite")),
     "ends of a clamp": (of("return clamp(x, 1, -1)  #!"), ("lower one first", "not 1 and -1")),
     "computed ends": (

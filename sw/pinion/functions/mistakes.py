@@ -214,14 +214,16 @@ def _advice(error: BaseException, place: Place) -> str | None:
 
 def _instead(error: TraceError, place: Place) -> str:
     """What to write, by what is called at a place and by the syntax around it."""
-    if better := (_CHOICES if error.chosen else _VALUES).get(_called(place)):
+    choice = error.asked == TraceError.HOLDS
+    known = _CHOICES if choice else _VALUES if error.asked in _NUMBERS else {}
+    if better := known.get(_called(place)):
         return better
-    if not error.chosen and re.match(r"(math|np|numpy)\.\w+\(", place.code):
+    if error.asked in _NUMBERS and re.match(r"(math|np|numpy)\.\w+\(", place.code):
         return _TABLE
     kinds = (_kind(node) for node in ast.walk(_parsed(place.path)) if _covers(node, place))
     # The innermost first; each once.
     around = [_SYNTAX[kind] for kind in reversed(dict.fromkeys(filter(None, kinds)))]
-    return "; ".join(around if error.chosen and around else [error.instead, *around])
+    return "; ".join(around if choice and around else [error.instead, *around])
 
 
 def _called(place: Place) -> str:
@@ -236,6 +238,7 @@ def _called(place: Place) -> str:
     return ""
 
 
+_NUMBERS = ("float value", "whole part")
 _TABLE = "write look_up() in a table"
 _LARGER, _SMALLER = "write maximum(a, b), of two at a time", "write minimum(a, b), of two at a time"
 _CHOICES: Mapping[str, str] = MappingProxyType(

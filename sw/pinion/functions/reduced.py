@@ -6,7 +6,7 @@ values that are made twice. They need states to look in; :func:`independent_stat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,12 +180,17 @@ def _numeric(
     graph: Graph, model: Model, function: Function, costs: Costs, advance: Advance = unheard
 ) -> tuple[Graph, Graph]:
     """A folded graph after each of the passes that look at values."""
-    search, check = (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
+    search, check = _batches(model, function)
     numbered = number_values(graph, search, check, costs=costs)
     return numbered, resubstitute(numbered, search, check, costs=costs, advance=advance)
 
 
 def numbered_graph(graph: Graph, model: Model, function: Function, *, costs: Costs) -> Graph:
     """A folded graph of which equal values are made once: without what only cancels."""
-    search, check = (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
+    search, check = _batches(model, function)
     return number_values(graph, search, check, costs=costs)
+
+
+def _batches(model: Model, function: Function) -> Iterator[dict[str, NDArray[np.float64]]]:
+    """States to search in, and those to check with."""
+    return (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, ClassVar, NoReturn, TypeGuard
 
 import numpy as np
 
@@ -31,14 +31,17 @@ class TraceError(TypeError):
 
     Members
     -------
-    chosen : it was asked whether a condition holds, which the code around the place decides on.
+    asked : the value that was asked for, as in "float value"; `HOLDS` where it was whether a
+        condition holds; "" where it was another thing.
     """
 
-    def __init__(self, wrong: str, instead: str, *, chosen: bool = False) -> None:
+    HOLDS: ClassVar[str] = "whether it holds"
+
+    def __init__(self, wrong: str, instead: str, *, asked: str = "") -> None:
         super().__init__(wrong, instead)
         self.wrong = wrong
         self.instead = instead
-        self.chosen = chosen
+        self.asked = asked
 
     def __str__(self) -> str:
         return f"{self.wrong}: {self.instead}."
@@ -235,7 +238,7 @@ class Symbol:
         return repr(self)
 
     def _no_value(self, wanted: str) -> NoReturn:
-        raise TraceError(f"A traced scalar has no {wanted}", _INSTEAD[wanted])
+        raise TraceError(f"A traced scalar has no {wanted}", _INSTEAD[wanted], asked=wanted)
 
     def __bool__(self) -> bool:
         self._no_value("truth value")
@@ -345,7 +348,7 @@ class Condition:
         raise TraceError(
             "A traced condition is neither true nor false yet",
             "write select(condition, a, b), for each element of an array",
-            chosen=True,
+            asked=TraceError.HOLDS,
         )
 
     __float__ = __int__ = __index__ = __neg__ = __pos__ = __abs__ = _no_number

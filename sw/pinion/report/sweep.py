@@ -110,9 +110,9 @@ def _set_aside(files: Sequence[Path]) -> list[Path]:
 
 def kept_sentence(kept: Sequence[Path]) -> str:
     """Where the files of an earlier sweep are now, and of which values that was."""
-    data = next(path for path in kept if path.suffix == Path(SWEEP.name).suffix)
+    suffix = Path(SWEEP.name).suffix
     try:
-        made = json.loads(data.read_text())
+        made = json.loads("".join(path.read_text() for path in kept if path.suffix == suffix))
         axes = [f"{name} {', '.join(map(str, values))}" for name, values in made["axes"].items()]
         what = one_line(
             f"The sweep before ({'; '.join(axes)}; {amount(made['samples'], 'sample')})"
