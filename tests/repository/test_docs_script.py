@@ -16,7 +16,8 @@ SCRIPT = Path(__file__).parents[2] / ".ci/docs"
 # In Python's place: builds a site when it is told to, for as long as nobody ends it.
 SLOW = """#!/bin/sh
 case "$*" in
-  *"mkdocs build"*) mkdir -p build/site.part; echo half > build/site.part/index.html; exec sleep 60 ;;
+  *"mkdocs build"*)
+    mkdir -p build/site.part; echo half > build/site.part/index.html; exec sleep 60 ;;
 esac
 """
 
