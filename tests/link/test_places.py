@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from pinion.link import Manifest, ManifestError
-from pinion.link.places import check_place, obstacle
+from pinion.link.places import check_place, holds_us, obstacle, scratch_beside, settle
 
 
 def test_a_place_that_can_be_had_is_left_as_it_was(tmp_path: Path) -> None:
@@ -63,3 +64,22 @@ def test_what_is_no_build_folder_is_told_with_what_to_give(
     said = str(caught.value)
     assert said.startswith(f"'{tmp_path / name}' is not a build folder: ")
     assert sentence.format(tmp_path / name) in said
+
+
+def test_a_complete_folder_settles_where_nothing_or_an_empty_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for place in (tmp_path / "new" / "one", tmp_path / "empty", Path()):
+        with scratch_beside(place) as scratch:
+            assert scratch.parent == Path(os.path.abspath(place)).parent
+            (scratch / "made" / "deep").mkdir(parents=True)
+            (scratch / "made" / "deep" / "file").write_text("x")
+            settle(scratch / "made", place)
+        assert [path.name for path in place.iterdir()] == ["deep"]
+        assert (place / "deep" / "file").read_text() == "x"
+    # Still the folder that the shell stands in, not another one by its name.
+    assert Path(os.curdir).samefile(tmp_path / "here")
+    assert holds_us(tmp_path) and holds_us(Path()) and not holds_us(tmp_path / "empty")

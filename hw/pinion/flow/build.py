@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +32,7 @@ from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests, write_digests
 from pinion.link.manifest import MANIFEST
-from pinion.link.places import check_place
+from pinion.link.places import check_place, holds_us, scratch_beside, settle
 from pinion.robot import NO_ROBOT, Model, load, model_from_dict, model_to_dict
 from pinion.robot.escaping import control_in
 from pinion.robot.naming import check_names
@@ -44,6 +42,7 @@ from .description import build_manifest, content_digest, function_text, schedule
 from .interval import choose_interval
 from .objective import AUTO, AUTO18, PATIENCE, format_plan, objective_timing
 from .promises import GATE, measured_errors, stated
+from .replaced import make_way
 from .states import REFERENCE, budget_states, scale_states
 from .targets import SIM, find_target
 from .task_record import RECORD, TASK, record_text, task_record
@@ -54,16 +53,16 @@ _ELABORATED = 0.3
 FUNCTION, GRAPH, VERILOG = "function.json", "graph.txt", "core.v"
 
 
-# Waveforms and mapped netlists of simulations. What is compiled goes into the user's cache.
-SIMULATION = "sim"
-
-
 class BuildError(ValueError):
     """What was asked for cannot be built, or not there; the message says why."""
 
 
 def _quiet(message: str) -> None:
     del message
+
+
+def _forgotten(place: Path) -> None:
+    del place
 
 
 @dataclass(frozen=True)
@@ -251,13 +250,15 @@ def build(
     friction_width: float = FRICTION_WIDTH,
     goal: Goal | None = None,
     designed: Callable[[Model, Function, Design], None] | None = None,
+    kept: Callable[[Path], None] = _forgotten,
     report: Callable[[str], None] = _quiet,
     advance: Advance = unheard,
 ) -> Manifest:
     """Build a core and write its folder.
 
-    The folder appears complete or not at all; an earlier build at the same place is replaced, and
-    any other folder that is not empty is refused.
+    The folder appears complete or not at all; an earlier build at the same place is replaced, or
+    kept beside it where it holds what Pinion did not write (:mod:`pinion.flow.replaced`), and any
+    other folder that is not empty is refused.
 
     Parameters
     ----------
@@ -294,6 +295,7 @@ def build(
         and the loss at which it is still done (:mod:`pinion.flow.by_task`). The build then promises
         the errors that it measures.
     designed : called with robot, function and design, before the gateware is made.
+    kept : called with the folder that an earlier build was moved to, if it was.
     report : called with a short line at each step.
     advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
 
@@ -388,9 +390,8 @@ def build(
         build_hash=manifest.hash,
         advance=portion(advance, 0.0, _ELABORATED),
     )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
-        parts = Path(scratch) / "build"
+    with scratch_beside(folder) as scratch:
+        parts = scratch / "build"
         parts.mkdir()
         manifest.write(parts)
         (parts / MODEL).write_text(json.dumps(model_to_dict(model), indent=1) + "\n")
@@ -410,10 +411,8 @@ def build(
         emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
         board.write(parts, manifest, report)
         write_digests(parts)
-        if folder.exists():
-            _keep_made(folder, parts, manifest)
-            shutil.rmtree(folder)
-        parts.rename(folder)
+        make_way(folder, parts, manifest, kept)
+        settle(parts, folder)
     return manifest
 
 
@@ -443,29 +442,6 @@ def _row(function: str | Function, derivatives: str, outputs: Sequence[str]) -> 
     return function
 
 
-def _keep_made(old: Path, new: Path, manifest: Manifest) -> None:
-    """Take along what tools have made of a build, when the same one is made again.
-
-    The bitstream and reports of a board whose files are the same: they took the tools up to hours.
-    """
-    try:
-        same = Manifest.read(old).hash == manifest.hash
-    except ManifestError:
-        return
-    if not same:
-        return
-    before, board = old / manifest.target, new / manifest.target
-    written = [path.relative_to(board) for path in board.rglob("*") if path.is_file()]
-    if written and all(_equal(before / path, board / path) for path in written):
-        for path in before.iterdir():
-            if not (board / path.name).exists():
-                path.rename(board / path.name)
-
-
-def _equal(one: Path, other: Path) -> bool:
-    return one.is_file() and one.read_bytes() == other.read_bytes()
-
-
 def _refuse_foreign(folder: Path) -> None:
     check_place(folder, "build", BuildError)
     if not folder.exists():
@@ -476,4 +452,9 @@ def _refuse_foreign(folder: Path) -> None:
     if any(folder.iterdir()) and not ours:
         raise BuildError(
             f"'{folder}' holds files that are not a Pinion build: give an empty or a new folder."
+        )
+    if ours and holds_us(folder):
+        raise BuildError(
+            f"'{folder}' holds a build, which cannot be replaced from inside: go to another folder "
+            "and name this one from there, or give a new folder."
         )

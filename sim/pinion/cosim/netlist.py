@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
-from pinion.flow.build import SIMULATION, Build
+from pinion.flow.build import Build
+from pinion.flow.replaced import SIMULATION
 from pinion.functions import check_arrays, sample
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import run_yosys, yosys_path

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.flow.build import SIMULATION, VERILOG, Build, BuildError
+from pinion.flow.build import VERILOG, Build, BuildError
+from pinion.flow.replaced import SIMULATION
 from pinion.flow.states import stray
 from pinion.flow.task_record import broken_task
 from pinion.functions import Function, sample

@@ -19,6 +19,7 @@ from pinion.graph.progress import Advance, unheard
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL
 from pinion.link.digests import check_digests
+from pinion.link.manifest import MANIFEST
 from pinion.robot import (
     Lock,
     Model,
@@ -76,6 +77,7 @@ class BuildNotes:
     snapping : what exact right angles changed.
     opportunities : what could be saved by a change of the robot's file.
     alternative : what formats by signal would give; its figures are ``alternative_figures``.
+    replaced : what became of an earlier build in the same folder.
     """
 
     interval: str = ""
@@ -87,13 +89,14 @@ class BuildNotes:
     opportunities: tuple[str, ...] = ()
     alternative: str = ""
     alternative_figures: Mapping[str, Any] | None = field(default=None, repr=False)
+    replaced: str = ""
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """All of them, the most important first."""
         alone = (self.gate, self.interval, self.clock)
         found = (*alone, *self.inertias, *self.speeds, self.snapping, *self.opportunities)
-        return tuple(text for text in (*found, self.alternative) if text)
+        return tuple(text for text in (*found, self.alternative, self.replaced) if text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,7 +367,8 @@ def build(
     robot : a built-in name, the path of a URDF or MJCF file, a model that was loaded, or None for a
         function that takes no robot.
     function : by name, ``module:function`` or ``file.py:function``, or as it is.
-    folder : the build folder to make; an earlier build there is replaced.
+    folder : the build folder to make; an earlier build there is replaced, or kept beside it where
+        it holds what Pinion did not write, such as a bitstream (``notes.replaced``).
     ii : cycles between results; None to choose, and the notes say why.
     formats : ``q16.16`` or the like, ``auto`` for one a signal, ``auto18`` in words of 18 bits, the
         path of a ``plan.toml``; None for the target's.
@@ -399,6 +403,8 @@ def build(
     wanted = function if isinstance(function, str) and function in FUNCTIONS else made
     reason = ""
     others: list[Alternative] = []
+    beside: list[Path] = []
+    there = (place / MANIFEST).is_file()
 
     def compared(model: Model, computed: Function, design: Design) -> None:
         if design.saved is None:
@@ -436,6 +442,7 @@ def build(
         **terms,
         goal=None if goal is None else goal(model, computed),
         designed=compared,
+        kept=beside.append,
         report=heard,
         advance=advance,
     )
@@ -455,8 +462,19 @@ def build(
         opportunities=tuple(opportunity_sentences(model, made)),
         alternative=others[0].sentence(manifest.formats) if others else "",
         alternative_figures=frozen(others[0].figures()) if others else None,
+        replaced=_replaced(beside) if there else "",
     )
     return BuiltCore(folder=place, manifest=manifest, notes=notes)
+
+
+def _replaced(beside: Sequence[Path]) -> str:
+    """What became of the build that was there."""
+    if beside:
+        return (
+            f"The build that was there is kept as '{beside[0]}', since it holds files that its "
+            "build did not write: remove that folder when nobody needs them."
+        )
+    return "The build that was there is replaced, with what verify and synth had found of it."
 
 
 def _asked(

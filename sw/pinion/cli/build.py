@@ -25,6 +25,7 @@ from .options import (
     interval,
     names,
 )
+from .progress import notice
 from .task import task_goal, task_sentence
 from .terminal import out, pairs, put_json, say, steps
 
@@ -44,7 +45,8 @@ def command(
             "-o",
             "--output",
             metavar="DIR",
-            help="The build folder to make; a build there is replaced.",
+            help="The build folder to make. A build there is replaced; one with files that Pinion "
+            "did not write, a bitstream for one, is kept beside it.",
         ),
     ],
     ii: Annotated[
@@ -145,7 +147,8 @@ def command(
 
     terms: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
     cycles_apart, made = interval(ii), row(function, **terms)
-    there = (folder / MANIFEST).is_file()
+    if (folder / MANIFEST).is_file():
+        notice(f"'{folder}' holds a build, which this one replaces when it is complete.")
     with steps() as progress:
         core = api.build(
             robot,
@@ -177,7 +180,7 @@ def command(
             progress("Counting what each reduction saves")
             saved = savings(core.model, made, costs=DatapathCosts())
     manifest, notes = core.manifest, core.notes
-    for text in (*notes.inertias, notes.clock, *notes.speeds, notes.gate):
+    for text in (*notes.inertias, notes.clock, *notes.speeds, notes.gate, notes.replaced):
         if text:
             complain(text)
     if json:
@@ -202,8 +205,6 @@ def command(
             say(text)
     if manifest.task:
         say(task_sentence(manifest))
-    if there:
-        say("The build that was there is replaced, with what verify and synth had found of it.")
     console.print(f"Written to {folder}. Next: pinion verify {folder}")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -14,6 +12,7 @@ from typing import Any
 
 from pinion import installation
 from pinion.functions import Block, Function
+from pinion.link.places import scratch_beside, settle
 from pinion.robot import Model
 from pinion.robot.escaping import comment, identifier, markdown
 
@@ -104,19 +103,14 @@ def export_library(
     )
     new = [parent for parent in folder.parents if not parent.exists()]
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as scratch:
-            work = Path(scratch) / "made"
+        with scratch_beside(folder) as scratch:
+            work = scratch / "made"
             sources = library.sources(model, function, report)
             library.write(work, sources)
             report("compiling the library")
             library.compile(work, sources, command)
             files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
-            if folder.exists():  # and be it the one that we stand in
-                for part in work.iterdir():
-                    shutil.move(part, folder)
-            else:
-                shutil.move(work, folder)
+            settle(work, folder)
     except BaseException as error:
         for parent in new:
             with contextlib.suppress(OSError):  # somebody else's are in it, or it was never made

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -46,3 +48,32 @@ def obstacle(path: Path) -> str:
     except OSError as error:
         return f"{error.strerror} in '{near}'"
     return ""
+
+
+@contextmanager
+def scratch_beside(folder: Path) -> Iterator[Path]:
+    """A folder for temporary files next to one that shall be made, on the same file system."""
+    place = Path(os.path.abspath(folder))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as name:
+        yield Path(name)
+
+
+def settle(made: Path, folder: Path) -> None:
+    """Move a folder that is complete to its place, where nothing is or an empty folder.
+
+    An empty one is filled where it cannot be exchanged: the working directory, or a mount point.
+    """
+    with suppress(OSError):
+        if not folder.samefile(os.curdir):
+            folder.rmdir()
+    if folder.exists():
+        for part in made.iterdir():
+            shutil.move(part, folder)
+    else:
+        made.rename(folder)
+
+
+def holds_us(folder: Path) -> bool:
+    """Whether the working directory is a folder or in it, so that it cannot be exchanged."""
+    return Path(os.path.realpath(os.curdir)).is_relative_to(os.path.realpath(folder))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +14,7 @@ from pinion.gateware.dsp48e2 import explicit_text
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.imported import CORE
-from pinion.link.places import check_place
+from pinion.link.places import check_place, scratch_beside, settle
 from pinion.robot.escaping import comment
 
 from ..build import Build
@@ -88,15 +87,12 @@ def export(
     report("Writing Verilog")
     texts = _texts(name, build, rtlil, explicit)
     texts["tb/vectors.json"] = json.dumps(vectors_data(name, build, vectors), indent=1) + "\n"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
-        parts = Path(scratch) / "export"
+    with scratch_beside(out) as scratch:
+        parts = scratch / "export"
         for path, text in texts.items():
             (parts / path).parent.mkdir(parents=True, exist_ok=True)
             (parts / path).write_text(text)
-        if out.exists():
-            out.rmdir()
-        parts.rename(out)
+        settle(parts, out)
     return core_data(name, build) | {"files": sorted(texts)}
 
 

@@ -1,0 +1,118 @@
+"""A build in the place of another one: nothing is lost that took others time."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pinion.api as pinion
+from pinion.flow.build import Build, BuildError, build
+from pinion.flow.replaced import make_way
+from pinion.link import Manifest
+from pinion.link.digests import DIGESTS
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two builds of a function for a board."""
+    place = tmp_path_factory.mktemp("builds")
+    for ii in (8, 4):
+        build("pendulum", "gravity", place / f"ii{ii}", ii=ii, target="vcu118")
+    return place / "ii8", place / "ii4"
+
+
+def _put(made: Path, folder: Path, *, scratch: Path) -> list[Path]:
+    """A build comes to a place, as `build` does it; where the one before is kept, if it is."""
+    kept: list[Path] = []
+    parts = scratch / made.parent.name / "build"
+    shutil.copytree(made, parts)
+    make_way(folder, parts, Manifest.read(parts), kept.append)
+    parts.rename(folder)
+    shutil.rmtree(parts.parent)
+    return kept
+
+
+def _write(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+
+
+def test_a_bitstream_outlives_another_build_in_its_place(
+    two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (one, other), folder = two, tmp_path / "b"
+    assert _put(one, folder, scratch=tmp_path) == []
+    _write(folder, "vcu118/out/pinion.bit")
+    assert _put(other, folder, scratch=tmp_path) == [tmp_path / "b-before"]
+    assert (tmp_path / "b-before/vcu118/out/pinion.bit").is_file()
+    before, now = Build.read(tmp_path / "b-before"), Build.read(folder)
+    assert (before.manifest.ii, now.manifest.ii) == (8, 4)
+    assert not (folder / "vcu118" / "out").exists()
+    _write(folder, "measured.csv")
+    assert _put(one, folder, scratch=tmp_path) == [tmp_path / "b-before-2"]
+    assert (tmp_path / "b-before-2" / "measured.csv").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "b-before", "b-before-2"]
+
+
+def test_the_same_build_keeps_what_others_wrote_into_it(
+    two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "b"
+    _put(two[0], folder, scratch=tmp_path)
+    theirs = ("notes.txt", "vcu118/pinion.bit", "vcu118/project/run/log", "mine/deep/file")
+    _write(folder, *theirs)
+    assert _put(two[0], folder, scratch=tmp_path) == []
+    assert [(folder / name).read_text() for name in theirs] == list(theirs)
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    Build.read(folder)
+    # Of other files of the board a bitstream says nothing: it stays with those that it was made of.
+    (folder / "vcu118" / "build.tcl").write_text("# of another version")
+    (kept,) = _put(two[0], folder, scratch=tmp_path)
+    assert (kept / "vcu118" / "pinion.bit").is_file()
+    assert not (folder / "vcu118" / "pinion.bit").exists()
+
+
+def test_what_is_found_again_in_minutes_goes(two: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    _put(two[0], folder, scratch=tmp_path)
+    found = ("errors.json", "synth.json", "synth.log", "sim/netlist/core.v")
+    _write(folder, *found)
+    assert _put(two[1], folder, scratch=tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    assert not any((folder / name).exists() for name in found)
+
+
+def test_a_build_without_digests_is_kept_whole(two: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    _put(two[0], folder, scratch=tmp_path)
+    (folder / DIGESTS).write_text("{}")
+    (kept,) = _put(two[0], folder, scratch=tmp_path)
+    assert (kept / DIGESTS).read_text() == "{}" and (kept / "core.v").is_file()
+    Build.read(folder)
+
+
+def test_the_working_directory_takes_a_build_but_replaces_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    build("pendulum", "gravity", Path())
+    made = Build.read(tmp_path).manifest.hash
+    for place in (Path(), tmp_path):
+        with pytest.raises(BuildError, match="cannot be replaced from inside"):
+            build("pendulum", "gravity", place, ii=4)
+    assert Build.read(tmp_path).manifest.hash == made
+    assert all(not path.name.startswith(".") for path in tmp_path.iterdir())
+
+
+def test_what_became_of_the_earlier_build_is_said(tmp_path: Path) -> None:
+    place = tmp_path / "b"
+    assert pinion.build("pendulum", "gravity", place).notes.replaced == ""
+    core = pinion.build("pendulum", "gravity", place)
+    assert "is replaced" in core.notes.replaced and core.notes.replaced in core.notes.sentences
+    _write(place, "mine")
+    core = pinion.build("pendulum", "gravity", place, ii=4)
+    assert f"is kept as '{place}-before'" in core.notes.replaced
+    assert (tmp_path / "b-before" / "mine").is_file() and not (place / "mine").exists()
