@@ -85,12 +85,15 @@ def test_what_is_found_again_in_minutes_goes(two: tuple[Path, Path], tmp_path: P
     assert not any((folder / name).exists() for name in found)
 
 
-def test_a_build_without_digests_is_kept_whole(two: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [DIGESTS, "schedule.json", "vcu118/build.tcl"])
+def test_a_build_that_was_changed_is_kept_whole(
+    two: tuple[Path, Path], tmp_path: Path, name: str
+) -> None:
     folder = tmp_path / "b"
     _put(two[0], folder, scratch=tmp_path)
-    (folder / DIGESTS).write_text("{}")
+    (folder / name).write_text("{}")
     (kept,) = _put(two[0], folder, scratch=tmp_path)
-    assert (kept / DIGESTS).read_text() == "{}" and (kept / "core.v").is_file()
+    assert (kept / name).read_text() == "{}" and (kept / "core.v").is_file()
     Build.read(folder)
 
 

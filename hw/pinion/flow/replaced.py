@@ -1,7 +1,8 @@
 """What becomes of a build where another one takes its place.
 
-What ``verify`` and ``synth`` found of it goes, since it is found again in minutes. All else that
-Pinion's build did not write stays: the bitstream of a board's tools, a file of the user's.
+What ``verify`` and ``synth`` found of it goes, since it is found again in minutes. What the build
+did not write, or not as it is, stays: the bitstream of a board's tools, a file of the user's, a
+plan or a script that was edited.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ERRORS
-from pinion.link.digests import DIGESTS, read_digests
+from pinion.link.digests import DIGESTS, check_digests, read_digests
 
 SIMULATION = "sim"
 """Waveforms and mapped netlists of simulations. What is compiled goes into the user's cache."""
@@ -33,13 +34,19 @@ def make_way(folder: Path, parts: Path, manifest: Manifest, kept: Callable[[Path
     parts : the new build, complete, in a folder for temporary files near the other one.
     manifest : of the new build.
     kept : called with the folder where the earlier build is from now on, if it is kept.
+
+    Raises
+    ------
+    OSError
+        When it cannot be moved; it is where it was then.
     """
     if not folder.exists() or not any(folder.iterdir()):
         return
     try:
+        check_digests(folder)
         listed = {*read_digests(folder), DIGESTS}
     except ManifestError:
-        others = [folder]  # nobody can tell any more what the build wrote
+        others = [folder]  # changed by hand, or nobody can tell what the build wrote
     else:
         others = list(_others(folder, folder, listed))
         if _same(folder, parts, manifest):

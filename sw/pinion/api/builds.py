@@ -472,7 +472,7 @@ def _replaced(beside: Sequence[Path]) -> str:
     if beside:
         return (
             f"The build that was there is kept as '{beside[0]}', since it holds files that its "
-            "build did not write: remove that folder when nobody needs them."
+            "build did not write, or not as they are: remove that folder when nobody needs it."
         )
     return "The build that was there is replaced, with what verify and synth had found of it."
 

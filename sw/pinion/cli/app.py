@@ -154,20 +154,45 @@ def _run(arguments: list[str] | None) -> int:
 
 def _usage(error: Exception) -> str:
     """A complaint about the command line, as one sentence that names the help page."""
-    text = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
-    value = _refused_value(error)
-    if value is not None and value not in text:
-        text = text.replace("Invalid value for", f"Invalid value '{value}' for", 1)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "pinion"
+    text = _number(error) or " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
     return f"{text}; see '{path} --help'."
 
 
-def _refused_value(error: Exception) -> str | None:
-    """What was given where a value of another kind goes: newer versions of Typer leave it out of
-    the message, and have it in the error that they were told of.
+def _number(error: Exception) -> str | None:
+    """A complaint about a number; None for others, and from a version of Typer that tells no more.
+
+    Typer has pydantic read numbers, and that error, whose words are for programmers, as the cause.
     """
-    details = getattr(error.__cause__, "errors", None)
-    if not callable(details):
+    details, parameter = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
+    if not callable(details) or parameter is None:
         return None
-    return next((str(one["input"]) for one in details() if "input" in one), None)
+    detail = next((one for one in details() if "input" in one), None)
+    if detail is None:
+        return None
+    value, kind, limits = str(detail["input"]), str(detail["type"]), detail.get("ctx", {})
+    wanted = [f"a number {words.format(limits[key])}" for key, words in _LIMITS if key in limits]
+    if kind.startswith("int_"):
+        wanted = [f"a whole number in digits{_such_as(value, whole=True)}"]
+    elif kind.startswith("float_"):
+        wanted = [f"a number{_such_as(value, whole=False)}"]
+    if not wanted:
+        return None
+    hint = parameter.opts[0] if parameter.param_type_name == "option" else parameter.name.upper()
+    return f"'{hint}' takes {wanted[0]}, not '{value}'"
+
+
+_LIMITS = (("ge", "from {} on"), ("gt", "above {}"), ("le", "up to {}"), ("lt", "below {}"))
+
+
+def _such_as(value: str, *, whole: bool) -> str:
+    """The number that was meant by ``1e4``, ``10,000`` or ``1%``, as an example; else nothing."""
+    plain = value.replace(",", "")
+    try:
+        number = float(plain.removesuffix("%")) / (100.0 if plain.endswith("%") else 1.0)
+    except ValueError:
+        return ""
+    if not whole:
+        return f", such as {number:g}"
+    return f", such as {number:.0f}" if number.is_integer() and abs(number) < 1e15 else ""
