@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import sqlite3
 from contextlib import closing
@@ -16,7 +17,7 @@ from distributed import Client
 import pinion.campaign.measure as measuring
 import pinion.campaign.worker as running
 from pinion.campaign import CampaignError, ClusterError, campaign, read_results
-from pinion.campaign.cluster import own_device, refuse_others, resources_of, wanted
+from pinion.campaign.cluster import cluster, own_device, refuse_others, resources_of, wanted
 from pinion.campaign.parcel import BuildParcel, unpack
 from pinion.campaign.plan import identity, make_plan
 from pinion.cosim.compiled import CompiledCore
@@ -248,6 +249,20 @@ def test_a_worker_of_another_version_is_refused(
     monkeypatch.setattr(running, "_identity", lambda worker: {**ours, "sources": "0.0.9"})
     with pytest.raises(ClusterError, match=r"has Pinion 0\.0\.9"):
         campaign(small, tmp_path / "c", states=100, device="integers", client=threads)
+
+
+def test_dask_logs_nothing_while_a_cluster_is_in_use(threads: Client) -> None:
+    """Connections that close as workers end are no news, and all else is an error here."""
+
+    def loud() -> list[str]:
+        names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+        return [name for name in names if logging.getLogger(name).isEnabledFor(logging.ERROR)]
+
+    before = loud()
+    assert "distributed.client" in before
+    with cluster(threads.scheduler.address):
+        assert loud() == []
+    assert loud() == before
 
 
 def test_a_device_is_named_by_resources() -> None:

@@ -120,6 +120,25 @@ def test_the_bench_passes_beside_cocotb_alone(
     assert len((tmp_path / "probe").read_text().splitlines()) >= 2
 
 
+def test_an_interrupt_is_a_sentence(exported: Path, python: Path, tmp_path: Path) -> None:
+    """Ctrl-C while the simulator compiles."""
+    simulator = tmp_path / "bin" / "iverilog"
+    simulator.parent.mkdir()
+    simulator.write_text('#!/bin/sh\nsleep 1\nkill -INT "$PPID"\nexec sleep 600\n')
+    simulator.chmod(0o755)
+    done = subprocess.run(
+        [python, exported / "tb/run.py", "--build", tmp_path / "scratch"],
+        env={"PATH": f"{simulator.parent}:{os.environ['PATH']}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
+    assert done.returncode == 130
+    assert done.stderr == "Interrupted: the next run builds anew.\n"
+
+
 def test_the_make_file_runs_it_too(exported: Path, python: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)

@@ -97,7 +97,8 @@ def _silent() -> Iterator[None]:
     What it says of a scheduler that is lost is an error here anyway, and of connections that close
     while workers end it is no news.
     """
-    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    names = {"distributed", *logging.root.manager.loggerDict}
+    loggers = [logging.getLogger(name) for name in names if name.partition(".")[0] == "distributed"]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(_QUIET)
