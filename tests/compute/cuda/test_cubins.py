@@ -74,6 +74,14 @@ def test_single_precision_spills_nothing(robot: str, name: str, architecture: st
     assert usage.stack <= most
 
 
+SPILLED = {("iiwa14", "riccati"): 512}
+"""Bytes of steps in which the compiler keeps hundreds of words that are read once and used often.
+
+In the larger of them 424 are stored and 460 loaded, 221 words; read anew at each of their 2,613
+uses, the 459 words of its arrays would be 2,154 loads more.
+"""
+
+
 @pytest.mark.parametrize(
     ("robot", "step"),
     [
@@ -104,8 +112,8 @@ def test_steps_of_a_solver_compile(robot: str, step: str) -> None:
         usage = cubin.usage[kernel.name]
         print(f"{kernel.name}: {usage}")
         assert cubin.code[:4] == b"\x7fELF" and usage.registers <= 255
-        # A kernel of many products with a long life may spill a little.
-        assert usage.spill_stores <= 256 and usage.spill_loads <= 256
+        most = SPILLED.get((robot, step), 0)
+        assert usage.spill_stores <= most and usage.spill_loads <= most
 
 
 def test_compiling_is_told_once(tmp_path: Path) -> None:
