@@ -265,6 +265,20 @@ def test_dask_logs_nothing_while_a_cluster_is_in_use(threads: Client) -> None:
     assert loud() == before
 
 
+def test_an_address_without_a_port_is_refused_at_once() -> None:
+    for address in ("foo", "tcp://foo"):
+        with (
+            pytest.raises(ClusterError, match=r"at '.*foo' \(missing port number in address 'foo'"),
+            cluster(address),
+        ):
+            raise AssertionError("nothing answers there")
+
+
+def test_more_workers_than_a_machine_takes_are_refused() -> None:
+    with pytest.raises(ClusterError, match="100,000 workers"), cluster(None, workers=100_000):
+        raise AssertionError("so many were started")
+
+
 def test_a_device_is_named_by_resources() -> None:
     assert resources_of("cuda:1") == {"cuda": 1.0, "cuda:1": 1.0}
     assert wanted("cuda") == {"cuda": 1.0}

@@ -78,6 +78,9 @@ def test_version(pinion: Pinion) -> None:
             ["'--clock' takes a number, not 'fast'"],
         ),
         (["build", "x", "y", "-o", "z", "--max-error", "1%"], ["a number, such as 0.01, not '1%'"]),
+        (["build", "x", "y", "-o", "z", "--max-error", "1,5"], ["takes a number, not '1,5'"]),
+        (["build", "x", "y", "-o", ""], ["An argument is empty"]),
+        (["verify", "x", "--netlist", "--promises"], ["leave", "--promises"]),
         (["verify", "x"], ["'x' is not a build folder", "it does not exist"]),
         (["build", "iiwa15", "rnea", "-o", "x"], ["'iiwa15'", "iiwa14"]),
         (["build", "iiwa14", "rneaa", "-o", "x"], ["'rneaa'", "nearest is rnea", "build --help"]),
@@ -115,6 +118,19 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(robots_verb, "put_json", broken)
     with pytest.raises(ValueError, match="not Pinion's own"):
         main(["robots", "--json"])
+
+
+def test_no_memory_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def large(data: object) -> None:
+        raise MemoryError("Unable to allocate 2.78 EiB")
+
+    monkeypatch.setattr(robots_verb, "put_json", large)
+    with pytest.raises(SystemExit) as left:
+        main(["robots", "--json"])
+    assert left.value.code == 2
+    assert "not enough memory (Unable to allocate 2.78 EiB): ask for" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

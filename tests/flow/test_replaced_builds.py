@@ -9,7 +9,7 @@ import pytest
 
 import pinion.api as pinion
 from pinion.flow.build import Build, BuildError, build
-from pinion.flow.replaced import make_way
+from pinion.flow.replaced import OccupiedError, exchange
 from pinion.link import Manifest
 from pinion.link.digests import DIGESTS
 
@@ -28,8 +28,7 @@ def _put(made: Path, folder: Path, *, scratch: Path) -> list[Path]:
     kept: list[Path] = []
     parts = scratch / made.parent.name / "build"
     shutil.copytree(made, parts)
-    make_way(folder, parts, Manifest.read(parts), kept.append)
-    parts.rename(folder)
+    exchange(folder, parts, Manifest.read(parts), kept.append)
     shutil.rmtree(parts.parent)
     return kept
 
@@ -64,7 +63,7 @@ def test_the_same_build_keeps_what_others_wrote_into_it(
     _put(two[0], folder, scratch=tmp_path)
     theirs = ("notes.txt", "vcu118/pinion.bit", "vcu118/project/run/log", "mine/deep/file")
     _write(folder, *theirs)
-    assert _put(two[0], folder, scratch=tmp_path) == []
+    assert _put(two[0], folder, scratch=tmp_path) == [folder]
     assert [(folder / name).read_text() for name in theirs] == list(theirs)
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
     Build.read(folder)
@@ -114,8 +113,60 @@ def test_what_became_of_the_earlier_build_is_said(tmp_path: Path) -> None:
     place = tmp_path / "b"
     assert pinion.build("pendulum", "gravity", place).notes.replaced == ""
     core = pinion.build("pendulum", "gravity", place)
-    assert "is replaced" in core.notes.replaced and core.notes.replaced in core.notes.sentences
+    assert "that was there is replaced" in core.notes.replaced
+    assert core.notes.replaced in core.notes.sentences
     _write(place, "mine")
+    same = pinion.build("pendulum", "gravity", place)
+    assert "files that others wrote into it are still in it" in same.notes.replaced
     core = pinion.build("pendulum", "gravity", place, ii=4)
     assert f"is kept as '{place}-before'" in core.notes.replaced
     assert (tmp_path / "b-before" / "mine").is_file() and not (place / "mine").exists()
+
+
+def test_a_link_to_a_build_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "b")
+    for ii in (8, 4):  # where nothing is, and where a build is
+        build("pendulum", "gravity", tmp_path / "link", ii=ii)
+        assert (tmp_path / "link").is_symlink()
+        assert Build.read(tmp_path / "b").manifest.ii == ii
+
+
+@pytest.mark.parametrize("ii", [1.5, True, 0])
+def test_an_interval_that_is_no_number_of_cycles_is_refused(tmp_path: Path, ii: int) -> None:
+    with pytest.raises(BuildError, match="cannot be built: give ii"):
+        build("pendulum", "gravity", tmp_path / "b", ii=ii)
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("stop", [OSError(16, "Device or resource busy"), KeyboardInterrupt()])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_a_move_that_fails_leaves_the_earlier_build_as_it_was(
+    two: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: BaseException,
+    at: int,
+) -> None:
+    """Of the four moves that the same build with two files of the user's takes, each in turn."""
+    folder, moves = tmp_path / "b", 0
+    _put(two[0], folder, scratch=tmp_path)
+    _write(folder, "notes.txt", "vcu118/pinion.bit")
+    before = sorted(path.relative_to(folder) for path in folder.rglob("*"))
+    shutil.copytree(two[0], tmp_path / "scratch" / "build")
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        nonlocal moves
+        moves += 1
+        if moves == at:
+            raise stop
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    parts = tmp_path / "scratch" / "build"
+    expected = OccupiedError if isinstance(stop, OSError) else KeyboardInterrupt
+    with pytest.raises(expected, match="busy" if expected is OccupiedError else None):
+        exchange(folder, parts, Manifest.read(parts), [].append)
+    assert moves >= at
+    assert sorted(path.relative_to(folder) for path in folder.rglob("*")) == before
+    Build.read(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from pinion.gateware.yosys import PassReader, YosysError, run_yosys
+from pinion.graph.progress import EVERY
 
 
 @pytest.fixture
@@ -107,6 +109,22 @@ def test_a_yosys_that_never_began_leaves_what_it_said(
     with pytest.raises(YosysError, match="exit status 3, no error line"):
         run_yosys(["log x"], folder=tmp_path, name="mine")
     assert (tmp_path / "mine.log").read_text() == "no room\n"
+
+
+def test_a_folder_that_is_replaced_meanwhile_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, told = tmp_path / "b", list[str]()
+
+    def replaced(command: list[str], cwd: Path, **_: object) -> None:
+        cwd.rename(tmp_path / "before")
+        cwd.mkdir()
+        time.sleep(3 * EVERY)  # somebody looks at how far it is
+
+    monkeypatch.setattr(subprocess, "run", replaced)
+    with pytest.raises(YosysError, match="was replaced or removed while Yosys worked in it"):
+        run_yosys(["log x"], folder=place, name="mine", step="Waiting", report=told.append)
+    assert list(place.iterdir()) == []
 
 
 def test_an_interrupted_run_leaves_the_log_of_one_before(

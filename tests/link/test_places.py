@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,3 +85,21 @@ def test_a_complete_folder_settles_where_nothing_or_an_empty_one_is(
     # Still the folder that the shell stands in, not another one by its name.
     assert Path(os.curdir).samefile(tmp_path / "here")
     assert holds_us(tmp_path) and holds_us(Path()) and not holds_us(tmp_path / "empty")
+
+
+def test_an_interrupted_clean_up_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rmtree, calls = shutil.rmtree, 0
+
+    def interrupted(path: str, **options: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise KeyboardInterrupt
+        rmtree(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), scratch_beside(tmp_path / "b") as scratch:
+        (scratch / "file").write_text("x")
+    assert calls == 2 and list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests, write_digests
 from pinion.link.manifest import MANIFEST
-from pinion.link.places import check_place, holds_us, scratch_beside, settle
+from pinion.link.places import check_place, holds_us, scratch_beside
 from pinion.robot import NO_ROBOT, Model, load, model_from_dict, model_to_dict
 from pinion.robot.escaping import control_in
 from pinion.robot.naming import check_names
@@ -42,7 +43,7 @@ from .description import build_manifest, content_digest, function_text, schedule
 from .interval import choose_interval
 from .objective import AUTO, AUTO18, PATIENCE, format_plan, objective_timing
 from .promises import GATE, measured_errors, stated
-from .replaced import make_way
+from .replaced import exchange
 from .states import REFERENCE, budget_states, scale_states
 from .targets import SIM, find_target
 from .task_record import RECORD, TASK, record_text, task_record
@@ -295,7 +296,8 @@ def build(
         and the loss at which it is still done (:mod:`pinion.flow.by_task`). The build then promises
         the errors that it measures.
     designed : called with robot, function and design, before the gateware is made.
-    kept : called with the folder that an earlier build was moved to, if it was.
+    kept : called with the folder that has what others wrote into an earlier build, if they did:
+        this one, or where the earlier build was moved to.
     report : called with a short line at each step.
     advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
 
@@ -312,12 +314,14 @@ def build(
     clock_mhz = board.clock_mhz if clock_mhz is None else clock_mhz
     if not 1.0 <= clock_mhz <= 2000.0:
         raise BuildError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")
-    if ii is not None and not 1 <= ii <= 4096:
+    if ii is not None and not (_is_whole(ii) and 1 <= ii <= 4096):
         raise BuildError(
             f"An interval of {ii} cycles cannot be built: give ii (--ii) from 1 to 4096."
         )
     clock_mhz = board.reachable_mhz(clock_mhz)
     folder = Path(folder)
+    if folder.is_symlink():  # what it leads to is replaced, and not the link
+        folder = folder.resolve()
     robot = NO_ROBOT if robot is None else robot
     _refuse_foreign(folder)
     if isinstance(robot, str):
@@ -411,9 +415,13 @@ def build(
         emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
         board.write(parts, manifest, report)
         write_digests(parts)
-        make_way(folder, parts, manifest, kept)
-        settle(parts, folder)
+        exchange(folder, parts, manifest, kept)
     return manifest
+
+
+def _is_whole(value: object) -> bool:
+    """Whether a value of a caller's, of whatever type, is a whole number."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _check_goal(formats: str, max_error: float | None) -> None:

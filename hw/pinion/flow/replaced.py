@@ -13,6 +13,7 @@ from pathlib import Path
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ERRORS
 from pinion.link.digests import DIGESTS, check_digests, read_digests
+from pinion.link.places import settle
 
 SIMULATION = "sim"
 """Waveforms and mapped netlists of simulations. What is compiled goes into the user's cache."""
@@ -21,43 +22,68 @@ _FOUND, _SYNTHESIS = (ERRORS.name, SIMULATION), "synth."
 _BEFORE = "before"
 
 
-def make_way(folder: Path, parts: Path, manifest: Manifest, kept: Callable[[Path], None]) -> None:
-    """Take an earlier build away from where another one goes.
+class OccupiedError(ValueError):
+    """An earlier build cannot make way; the message says why."""
 
-    Where both are the same build, down to the files of the board, what others wrote into it moves
-    over. Else the earlier one is kept beside the new one, if it holds any of that.
+
+def exchange(folder: Path, parts: Path, manifest: Manifest, kept: Callable[[Path], None]) -> None:
+    """Put a build where it belongs, in the place of an earlier one if there is one.
+
+    Where both are the same build, down to the files of the board, what others wrote into the
+    earlier one moves over. Else it is kept beside the new one, if it holds any of that.
 
     Parameters
     ----------
-    folder : of the earlier build; where there is none, or an empty folder, nothing
-        happens.
+    folder : of the build.
     parts : the new build, complete, in a folder for temporary files near the other one.
     manifest : of the new build.
-    kept : called with the folder where the earlier build is from now on, if it is kept.
+    kept : called with the folder where the earlier build is from now on, if it is kept, or with
+        `folder` if what others wrote moved over.
 
     Raises
     ------
-    OSError
-        When it cannot be moved; it is where it was then.
+    OccupiedError
+        When the earlier build cannot be moved; it is as it was then.
     """
     if not folder.exists() or not any(folder.iterdir()):
+        settle(parts, folder)
         return
+    others, carried = _left_by_others(folder), list[Path]()
+    same = others != [Path()] and _same(folder, parts, manifest)
+    # Moved in one step either way, and removed with the folder that the new one was made in.
+    place = _free(folder) if others and not same else parts.with_name(_BEFORE)
+    try:
+        folder.rename(place)
+        for path in others if same else ():
+            (place / path).rename(parts / path)
+            carried.append(path)
+        settle(parts, folder)
+    except BaseException as error:
+        if place.exists() and not folder.exists():
+            for path in carried:
+                (parts / path).rename(place / path)
+            place.rename(folder)
+        if isinstance(error, OSError):
+            raise OccupiedError(
+                f"The build in '{folder}' cannot be replaced ({error.strerror}), since it is a "
+                "mount point, or you may not change it: remove it, or give another folder."
+            ) from None
+        raise
+    if others:
+        kept(folder if same else place)
+
+
+def _left_by_others(folder: Path) -> list[Path]:
+    """What neither a build nor `verify` nor `synth` wrote, by path in its folder.
+
+    The folder itself where files were changed or nobody can tell any more.
+    """
     try:
         check_digests(folder)
         listed = {*read_digests(folder), DIGESTS}
     except ManifestError:
-        others = [folder]  # changed by hand, or nobody can tell what the build wrote
-    else:
-        others = list(_others(folder, folder, listed))
-        if _same(folder, parts, manifest):
-            for path in others:
-                path.rename(parts / path.relative_to(folder))
-            others = []
-    # Moved in one step either way, and removed with the folder that the new one was made in.
-    place = _free(folder) if others else parts.with_name(_BEFORE)
-    folder.rename(place)
-    if others:
-        kept(place)
+        return [Path()]
+    return [path.relative_to(folder) for path in _others(folder, folder, listed)]
 
 
 def _others(within: Path, folder: Path, listed: set[str]) -> Iterator[Path]:

@@ -134,10 +134,13 @@ class PassReader:
 
     def __call__(self) -> None:
         """Read on."""
-        with self._log.open("rb") as file:
-            file.seek(self._read)
-            text = self._rest + file.read()
-            self._read = file.tell()
+        try:
+            with self._log.open("rb") as file:
+                file.seek(self._read)
+                text = self._rest + file.read()
+                self._read = file.tell()
+        except FileNotFoundError:  # whoever waits for Yosys says what has become of the folder
+            return
         whole, _, self._rest = text.rpartition(b"\n")
         share = None
         found = _PASS.findall(whole.decode("utf-8", "replace"))
@@ -244,8 +247,13 @@ def run_yosys(
         draft.unlink(missing_ok=True)
         growing.unlink(missing_ok=True)
         raise
-    os.replace(draft, script)
-    os.replace(growing, log)
+    try:
+        os.replace(draft, script)
+        os.replace(growing, log)
+    except FileNotFoundError:
+        raise YosysError(
+            f"The folder '{folder}' was replaced or removed while Yosys worked in it: do it again."
+        ) from None
     text = log.read_text(errors="replace")
     if done.returncode != 0:
         errors = [line for line in text.splitlines() if "ERROR" in line]

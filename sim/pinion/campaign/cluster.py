@@ -10,6 +10,7 @@ from typing import Any
 
 import dask
 from distributed import Client, Scheduler, SpecCluster
+from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 
 from pinion.driver.transport import split_device
@@ -21,6 +22,9 @@ from .plan import identity
 
 PATIENCE = 30.0
 """Seconds in which a scheduler must answer, and in which it may come back."""
+
+MOST_WORKERS = 1024
+"""Of a local cluster: processes of one thread each."""
 
 _QUIET = logging.CRITICAL
 
@@ -54,6 +58,11 @@ def cluster(
                 yield client
             return
         count = len(devices) or workers or len(os.sched_getaffinity(0))
+        if count > MOST_WORKERS:
+            raise ClusterError(
+                f"{count:,} workers (--workers) are too many for one machine: give 1 to "
+                f"{MOST_WORKERS:,}, as many as there are processors for instance."
+            )
         security = Security.temporary()
         head = {
             "cls": Scheduler,
@@ -78,6 +87,10 @@ def cluster(
 @contextmanager
 def _connected(address: str) -> Iterator[Client]:
     try:
+        # Without a port no number of attempts helps, which Dask would make.
+        kind, place = parse_address(address)
+        if kind in ("tcp", "tls"):
+            parse_host_port(place)
         client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise ClusterError(

@@ -462,17 +462,22 @@ def build(
         opportunities=tuple(opportunity_sentences(model, made)),
         alternative=others[0].sentence(manifest.formats) if others else "",
         alternative_figures=frozen(others[0].figures()) if others else None,
-        replaced=_replaced(beside) if there else "",
+        replaced=_replaced(place, beside) if there else "",
     )
     return BuiltCore(folder=place, manifest=manifest, notes=notes)
 
 
-def _replaced(beside: Sequence[Path]) -> str:
+def _replaced(place: Path, beside: Sequence[Path]) -> str:
     """What became of the build that was there."""
+    if place in beside:
+        return (
+            "The same build was there: what verify and synth had found of it is gone, and the "
+            "files that others wrote into it are still in it."
+        )
     if beside:
         return (
-            f"The build that was there is kept as '{beside[0]}', since it holds files that its "
-            "build did not write, or not as they are: remove that folder when nobody needs it."
+            f"The build that was there is kept as '{beside[0]}', since files were added to it, "
+            "changed or removed after it was built: remove that folder when nobody needs it."
         )
     return "The build that was there is replaced, with what verify and synth had found of it."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -130,6 +131,9 @@ def _end(*_: object) -> NoReturn:
 
 
 def _run(arguments: list[str] | None) -> int:
+    if "" in (sys.argv[1:] if arguments is None else arguments):
+        complain("An argument is empty, most likely a variable without a value: give it one.")
+        return BAD_INPUT
     try:
         code = app(args=arguments, prog_name="pinion", standalone_mode=False)
         if code == INTERRUPTED:  # what Typer makes of Ctrl-C, before a verb has begun
@@ -183,12 +187,13 @@ def _number(error: Exception) -> str | None:
     return f"'{hint}' takes {wanted[0]}, not '{value}'"
 
 
+_THOUSANDS = r"-?\d{1,3}(,\d{3})+"
 _LIMITS = (("ge", "from {} on"), ("gt", "above {}"), ("le", "up to {}"), ("lt", "below {}"))
 
 
 def _such_as(value: str, *, whole: bool) -> str:
     """The number that was meant by ``1e4``, ``10,000`` or ``1%``, as an example; else nothing."""
-    plain = value.replace(",", "")
+    plain = value.replace(",", "") if re.fullmatch(_THOUSANDS, value) else value
     try:
         number = float(plain.removesuffix("%")) / (100.0 if plain.endswith("%") else 1.0)
     except ValueError:

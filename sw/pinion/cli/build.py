@@ -205,7 +205,8 @@ def command(
             say(text)
     if manifest.task:
         say(task_sentence(manifest))
-    console.print(f"Written to {folder}. Next: pinion verify {folder}")
+    shown = folder if folder.name else Path.cwd()
+    console.print(f"Written to {shown}. Next: pinion verify {folder}")
 
 
 def variant(manifest: Manifest) -> str:
@@ -254,6 +255,11 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
 def _promised(manifest: Manifest) -> str:
     """What the build promises, its own distribution first, and what is small in a block."""
     home = manifest.budget_distribution
+    found = manifest.measured.get(home)
+    if found is None:
+        return f"unknown: no {home} state that was tried has a result; {manifest.max_error:g} asked"
+    if found > manifest.max_error:
+        return f"{found:.2g} on {home} states, measured; {manifest.max_error:g} was asked for"
     own = f"at most {manifest.max_error:g} on {home} states"
     others = (f"{name} {end:g}" for name, end in manifest.promises.items() if name != home)
     return f"{own}; on others, of results without a flag: {', '.join(others)}"

@@ -60,6 +60,12 @@ def sentence(error: BaseException) -> str | None:
     elif type(error).__module__.partition(".")[0] == "pinion":
         # Assertions and wrong types that Pinion's packages define speak to programmers.
         text = str(error) if isinstance(error, ValueError | RuntimeError | OSError) else None
+    elif isinstance(error, MemoryError):
+        why = str(error) or "no more is given"
+        text = (
+            f"There is not enough memory ({why}): ask for fewer at a time; "
+            "`pinion campaign` and `pinion batch` take any number in chunks."
+        )
     elif isinstance(error, OSError) and error.filename is not None:
         text = (
             f"'{error.filename}' cannot be used ({error.strerror}): see that it is there, that you "

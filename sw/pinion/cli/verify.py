@@ -88,11 +88,11 @@ def command(
     build's error budget). Exit code 1 when a check fails.
     """
     if netlist:
-        given = (distribution, simulator, dsp48e2, bound, function)
-        if given != ("reference", "compiled", False, False, None):
+        given = (distribution, simulator, dsp48e2, bound, promises, function)
+        if given != ("reference", "compiled", False, False, False, None):
             raise UsageError(
                 "A netlist runs on reference states, compiled, with blocks of its own: leave "
-                "--distribution, --simulator, --dsp48e2, --bound and --function out."
+                "--distribution, --simulator, --dsp48e2, --bound, --promises and --function out."
             )
         if source is not None and (samples is not None or seed):
             raise UsageError(f"The requests are those of {source}: leave --samples and --seed out.")

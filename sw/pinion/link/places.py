@@ -55,8 +55,15 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
     """A folder for temporary files next to one that shall be made, on the same file system."""
     place = Path(os.path.abspath(folder))
     place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as name:
-        yield Path(name)
+    scratch = tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-")
+    try:
+        yield Path(scratch.name)
+    finally:
+        try:
+            scratch.cleanup()
+        except KeyboardInterrupt:
+            scratch.cleanup()  # from where it was
+            raise
 
 
 def settle(made: Path, folder: Path) -> None:
