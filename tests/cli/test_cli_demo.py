@@ -128,11 +128,11 @@ def on_a_terminal(*arguments: Any, before: str = "") -> tuple[int, str]:
 
 
 def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
-    arguments = ("build", "pendulum", "rnea", "-o", tmp_path / "b")
-    code, printed = on_a_terminal(*arguments)
+    arguments = ("build", "pendulum", "rnea", "-o")
+    code, printed = on_a_terminal(*arguments, tmp_path / "b")
     assert code == 0
     assert "Elaborating" in printed or "Writing Verilog" in printed
-    done = process(*arguments)
+    done = process(*arguments, tmp_path / "c")
     assert done.code == 0
     assert done.err == "" and "\x1b" not in done.out
     assert "Elaborating" not in done.out and "Writing Verilog" not in done.out

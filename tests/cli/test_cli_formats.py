@@ -118,7 +118,10 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
     # As the sentence says.
     (error,) = re.findall(r"max_error=([\d.e-]*\d) \(--max-error\)", gate)
     accepted = pinion(*given, "--max-error", error)
-    assert accepted.code == 0 and accepted.err.splitlines() == limits
+    # Between what is said of the build that was there.
+    assert accepted.code == 0 and accepted.err.splitlines()[1:-1] == limits
+    assert " on reference states, measured; 0.01 was asked for" in " ".join(told.out.split())
+    assert "was asked for" not in accepted.out and f"at most {error} on" in accepted.out
     held = pinion("verify", core, "--promises", "--samples", 500)
     assert held.code == 0 and "is as exact as promised" in held.out
     pinion("verify", core, "--promises", "--distribution", "rest").refused("leave --distribution")

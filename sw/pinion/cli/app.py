@@ -183,7 +183,8 @@ def _number(error: Exception) -> str | None:
         wanted = [f"a number{_such_as(value, whole=False)}"]
     if not wanted:
         return None
-    hint = parameter.opts[0] if parameter.param_type_name == "option" else parameter.name.upper()
+    option = parameter.param_type_name == "option"
+    hint = max(parameter.opts, key=len) if option else parameter.name.upper()
     return f"'{hint}' takes {wanted[0]}, not '{value}'"
 
 
