@@ -305,11 +305,12 @@ def _no_orphans() -> Iterator[None]:
 
 def _prepare() -> None:
     """In a new process: end, with the tools it runs, on SIGTERM and when the parent is gone."""
-    # An exception, because tools are stopped and temporary folders removed on the way out.
-    for number in (signal.SIGTERM, signal.SIGALRM):
-        signal.signal(number, lambda *_: sys.exit(1))
-    sys.unraisablehook = _exit_later
     threading.Thread(target=_follow, daemon=True).start()
+    sys.unraisablehook = _exit_later
+    # An exception, because tools are stopped and temporary folders removed on the way out. Last:
+    # there are none yet, and one that ends this function is printed by the pool.
+    for number in (signal.SIGALRM, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(1))
 
 
 def _exit_later(lost: sys.UnraisableHookArgs) -> None:
