@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -18,7 +19,7 @@ import pytest
 
 from pinion.cosim import explore as running
 from pinion.cosim.explore import POINTS, RECORD, explore, kept
-from pinion.flow.build import RTLIL, BuildError
+from pinion.flow.build import RTLIL, BuildError, build
 from pinion.flow.explore import (
     ExploreError,
     Measurements,
@@ -438,3 +439,16 @@ def _alive(session: int) -> list[str]:
         if int(fields[3]) == session and fields[0] != "Z":
             found.append(place.parent.name)
     return found
+
+
+def test_no_callback_of_a_build_is_swept() -> None:
+    """What `build` calls is no option of it, whatever is added there."""
+    calls = [
+        name
+        for name, one in inspect.signature(build).parameters.items()
+        if "Callable" in str(one.annotation) or "Advance" in str(one.annotation)
+    ]
+    assert {"designed", "kept", "report", "advance"} <= set(calls)
+    for name in calls:
+        with pytest.raises(ExploreError, match=f"A build has no option '{name}'"):
+            grid(load("pendulum"), "rnea", {name: [1]})

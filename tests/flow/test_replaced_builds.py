@@ -124,11 +124,14 @@ def test_what_became_of_the_earlier_build_is_said(tmp_path: Path) -> None:
 
 
 def test_a_link_to_a_build_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "b")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "b")
     for ii in (8, 4):  # where nothing is, and where a build is
-        build("pendulum", "gravity", tmp_path / "link", ii=ii)
-        assert (tmp_path / "link").is_symlink()
-        assert Build.read(tmp_path / "b").manifest.ii == ii
+        build("pendulum", "gravity", link, ii=ii)
+        assert link.is_symlink() and Build.read(tmp_path / "b").manifest.ii == ii
+    _write(link, "mine")
+    same = pinion.build("pendulum", "gravity", link, ii=4)
+    assert "are still in it" in same.notes.replaced and (tmp_path / "b" / "mine").is_file()
 
 
 @pytest.mark.parametrize("ii", [1.5, True, 0])

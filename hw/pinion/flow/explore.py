@@ -26,7 +26,8 @@ from .description import function_text
 
 # What `build` takes besides options: no axis of a sweep.
 _NO_OPTIONS = (
-    *("robot", "function", "folder", "snap", "as_read", "goal", "designed", "report", "advance"),
+    *("robot", "function", "folder", "snap", "as_read", "goal"),
+    *("designed", "kept", "report", "advance"),
 )
 
 # Options of `build` that a function's row knows.

@@ -469,7 +469,8 @@ def build(
 
 def _replaced(place: Path, beside: Sequence[Path]) -> str:
     """What became of the build that was there."""
-    if place in beside:
+    # By what they are: a link to a build is followed.
+    if any(one.samefile(place) for one in beside):
         return (
             "The same build was there: what verify and synth had found of it is gone, and the "
             "files that others wrote into it are still in it."
