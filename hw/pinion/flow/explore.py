@@ -94,7 +94,8 @@ class Measurements:
 
     Members
     -------
-    samples, seed : states of the reference distribution for the errors, and requests of `verify`.
+    samples, seed, distribution : the states for the errors, and the requests of `verify`, as of
+        :func:`pinion.functions.sample`.
     synth : whether Yosys counts the resources; without it DSP blocks are estimated.
     verify : whether requests also go through the RTL; the errors never do, they are those of the
         integers, which the RTL equals bit for bit.
@@ -102,12 +103,16 @@ class Measurements:
 
     samples: int = 2000
     seed: int = 0
+    distribution: str = "reference"
     synth: bool = False
     verify: bool = False
 
     def stages(self) -> dict[str, dict[str, Any]]:
         """The stages that are wanted, in order, each with what its figures depend on."""
-        states = {"samples": self.samples, "seed": self.seed}
+        states = {
+            **{"samples": self.samples, "seed": self.seed},
+            "distribution": self.distribution,
+        }
         wanted: dict[str, dict[str, Any]] = {"build": {}, "errors": states}
         if self.synth:
             wanted["synth"] = {}

@@ -84,11 +84,11 @@ def explore(
     ``ff``; ``mhz_estimated`` with typical nets and the ``critical_path`` that it is of, as in the
     ``timing`` of :func:`pinion.synthesis.synth.synth`, with its ``levels``;
     ``error_max, error_median`` of the worst block of results, ``error_block``, ``rel_err_max,
-    rel_err_median`` by block, ``flagged``, ``samples``, ``seed``; ``mismatches``, ``verified``;
-    ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a sentence where a
-    point could not be measured to the end; ``usable``, false where it failed, has mismatches or
-    flags too many states of the reference distribution; ``pareto``, whether no usable row beats it
-    (and it is usable).
+    rel_err_median`` by block, ``flagged``, ``samples``, ``seed``, ``distribution``; ``mismatches``,
+    ``verified``; ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a
+    sentence where a point could not be measured to the end; ``usable``, false where it failed, has
+    mismatches or flags too many of its states; ``pareto``, whether no usable row beats it (and it
+    is usable).
 
     Raises
     ------
@@ -168,6 +168,7 @@ def _row(
         **{key: point.options[key] for key in ("ii", "formats") if key in point.options},
         "samples": measure.samples,
         "seed": measure.seed,
+        "distribution": measure.distribution,
         "version": record.get("version"),
     }
     for figures in measured:
@@ -189,7 +190,7 @@ _FIGURES = (
 
 
 def _usable(row: Row) -> bool:
-    """Whether a point is a working core for the reference distribution, as far as is known."""
+    """Whether a point is a working core for the states that were drawn, as far as is known."""
     works = row["dsp"] is not None and not row["failure"] and not row["mismatches"]
     return works and (row["flagged"] or 0) <= FLAGGED_SHARE * row["samples"]
 
@@ -392,7 +393,9 @@ def _synth(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
 
 
 def _verify(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
-    found = verify(folder, samples=measure.samples, seed=measure.seed)
+    found = verify(
+        folder, samples=measure.samples, seed=measure.seed, distribution=measure.distribution
+    )
     return {"mismatches": found["mismatches"], "verified": found["ok"]}
 
 
@@ -403,7 +406,11 @@ def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]
     words = request_words(
         made.manifest,
         sample(
-            made.model, made.function, measure.samples, distribution="reference", seed=measure.seed
+            made.model,
+            made.function,
+            measure.samples,
+            distribution=measure.distribution,
+            seed=measure.seed,
         ),
     )
     got, flags = reference.expected(words)

@@ -7,7 +7,7 @@ sources have changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class Case:
     robot, lock : the robot, and joints that are held still.
     function, formats, objective : what is built.
     ii : cycles between results; None for the fewest that the link feeds and the part holds.
+    options : of ``build``, besides: ``ranges``, ``max_error``, ``derivatives``.
     """
 
     robot: str
@@ -51,6 +52,12 @@ class Case:
     objective: str = "area"
     ii: int | None = 8
     lock: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def distribution(self) -> str:
+        """The states that the core is made for, with which it is measured."""
+        return str(self.options.get("ranges", "reference"))
 
     def point(self) -> Point:
         """The same for :mod:`pinion.cosim.explore`."""
@@ -64,6 +71,7 @@ class Case:
                 "formats": self.formats,
                 "objective": self.objective,
                 "clock_mhz": CLOCK_MHZ,
+                **self.options,
             },
         )
 
@@ -84,11 +92,13 @@ CASES = (
 )
 
 
-def measurements() -> Measurements:
-    """All that can be measured of a core here."""
+def measurements(distribution: str) -> Measurements:
+    """All that can be measured of a core here, with states of a distribution."""
     from pinion.flow.explore import Measurements
 
-    return Measurements(samples=SAMPLES, seed=SEED, synth=True, verify=True)
+    return Measurements(
+        samples=SAMPLES, seed=SEED, distribution=distribution, synth=True, verify=True
+    )
 
 
 def measured(
@@ -112,19 +122,25 @@ def measured(
     from pinion.cosim.explore import explore, kept
 
     points = [case.point() for case in cases]
-    rows: Sequence[Mapping[str, Any] | None]
-    if measure:
-        rows = explore(points, folder, measure=measurements(), jobs=jobs, done=lambda row: done(1))
-    else:
-        rows = kept(points, folder, measure=measurements())
+    found: dict[int, Mapping[str, Any] | None] = {}
+    for distribution in dict.fromkeys(case.distribution for case in cases):
+        places = [k for k, case in enumerate(cases) if case.distribution == distribution]
+        own, wanted = [points[k] for k in places], measurements(distribution)
+        rows: Sequence[Mapping[str, Any] | None]
+        if measure:
+            rows = explore(own, folder, measure=wanted, jobs=jobs, done=lambda row: done(1))
+        else:
+            rows = kept(own, folder, measure=wanted)
+        found.update(zip(places, rows, strict=True))
     result = []
-    for case, point, row in zip(cases, points, rows, strict=True):
-        figures = row or {}
+    for k, (case, point) in enumerate(zip(cases, points, strict=True)):
+        figures = found[k] or {}
         result.append(
             {
                 **{"robot": case.robot, "joints": point.model.nv, "locked": list(case.lock)},
                 **{"function": case.function, "formats": case.formats},
-                "objective": case.objective,
+                **{"objective": case.objective, "options": dict(case.options)},
+                "distribution": case.distribution,
                 "ii": figures.get("ii") or case.ii,
                 **{key: figures.get(key) for key in _MEASURED},
             }
