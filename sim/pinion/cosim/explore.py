@@ -82,7 +82,7 @@ def explore(
     latency_cycles, clock_mhz`` (assumed), ``results_per_second`` (at that clock);
     ``dsp`` with ``dsp_source`` (``synth`` or ``estimate``), ``lut, memory_lut`` (LUTs as memory),
     ``ff``; ``mhz_estimated`` with typical nets and the ``critical_path`` that it is of, as in the
-    ``timing`` of :func:`pinion.synthesis.synth.synth`, with its ``levels``;
+    ``timing`` of :func:`pinion.synthesis.synth.synth`, with its ``levels``; ``mhz_long_nets``;
     ``error_max, error_median`` of the worst block of results, ``error_block``, ``rel_err_max,
     rel_err_median`` by block, ``flagged``, ``samples``, ``seed``, ``distribution``; ``mismatches``,
     ``verified``; ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a
@@ -183,7 +183,7 @@ _FIGURES = (
     *("ii", "formats", "multipliers", "table_multipliers", "adders", "registers"),
     *("schedule_cycles", "latency_cycles", "clock_mhz", "results_per_second"),
     *("dsp", "dsp_source", "dsp_estimate", "lut", "memory_lut", "ff", "levels"),
-    *("mhz_estimated", "critical_path"),
+    *("mhz_estimated", "mhz_long_nets", "critical_path"),
     *("error_max", "error_median", "error_block", "rel_err_max", "rel_err_median", "flagged"),
     *("mismatches", "verified"),
 )
@@ -388,6 +388,7 @@ def _synth(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
         "dsp_source": "synth",
         "memory_lut": counted["srl"] + counted["lutram"],
         "mhz_estimated": timing["mhz"]["typical"],
+        "mhz_long_nets": timing["mhz"]["long"],
         "critical_path": timing["paths"][0] if timing["paths"] else None,
     }
 

@@ -150,7 +150,8 @@ def measured(
 
 _MEASURED = (
     *("multipliers", "schedule_cycles", "latency_cycles", "registers"),
-    *("dsp", "dsp_source", "lut", "memory_lut", "ff", "mhz_estimated", "critical_path"),
+    *("dsp", "dsp_source", "lut", "memory_lut", "ff"),
+    *("mhz_estimated", "mhz_long_nets", "critical_path"),
     *("rel_err_max", "rel_err_median", "error_max", "error_median", "flagged", "samples"),
     *("mismatches", "verified", "failure", "folder"),
 )
