@@ -1,9 +1,10 @@
-"""What the headline's factor is made of: cores that differ from those of ``pinion bench core``.
+"""What the headline's factor is made of, beyond the cores of ``pinion bench core``.
 
-One is made for the robot's whole range of speeds, ``--ranges stress``, and is measured with states
-of that range. The other has the formulation of the gradient and the words of the 2021 paper, so
-that only its multipliers are shared. Both are measured as those of ``pinion bench core`` are, and
-kept in a folder: ``python -m benchmarks.factor [--folder DIR] [--json]``, half an hour.
+A core that is made for the robot's whole range of speeds, ``--ranges stress``, is built, verified
+with states of that range and synthesised, as those of ``pinion bench core`` are. And the units of
+the 2021 paper's formulation of the gradient (``--derivatives column``) are counted, in the paper's
+words of 32 bits and at the interval of the others: there, sharing multipliers is all that differs.
+``python -m benchmarks.factor [--folder DIR] [--json]``, a quarter of an hour on an idle core.
 """
 
 from __future__ import annotations
@@ -13,30 +14,58 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pinion.cli.bench_core import GRADIENT, SAMPLES, Case, measured
 from pinion.cli.terminal import show
+from pinion.flow.build import make_design
+from pinion.flow.measure import hardware
+from pinion.flow.unit_cost import unit_cost
+from pinion.functions import function
 from pinion.report.comparison import measured_table
+from pinion.robot import load
 
-CASES = (
-    Case(robot="iiwa14", function=GRADIENT, options={"ranges": "stress"}),
-    Case(robot="iiwa14", function=GRADIENT, formats="q16.16", options={"derivatives": "column"}),
-)
+ROBOT, II = "iiwa14", 8
+
+CASES = (Case(robot=ROBOT, function=GRADIENT, ii=II, options={"ranges": "stress"}),)
+
+
+def column(formats: str = "q16.16") -> dict[str, Any]:
+    """Units of the formulation with one recursion a joint, scheduled; nothing is synthesised.
+
+    Returns
+    -------
+    ``function, robot, formats, derivatives, ii``; ``ops, units, multipliers, multipliers_least,
+    adders, schedule_cycles, registers``; ``blocks``: the DSP48E2 that the units take, by the widths
+    of their operands.
+    """
+    wanted = function(GRADIENT, derivatives="column")
+    made = make_design(load(ROBOT, snap=True), wanted, ii=II, formats=formats)
+    return {
+        **{"function": GRADIENT, "robot": ROBOT, "formats": formats, "derivatives": "column"},
+        "ii": II,
+        **hardware(made),
+        "blocks": unit_cost(made.binding.schedule.units)[0],
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print a table; the exit code is 1 when a core is not what it should be."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/factor"))
-    parser.add_argument("--jobs", type=int, default=1, help="cores measured at a time")
     parser.add_argument("--json", action="store_true", help="one object in place of the table")
     asked = parser.parse_args(arguments)
-    rows = measured(CASES, asked.folder, measure=True, jobs=asked.jobs, done=lambda count: None)
+    rows = measured(CASES, asked.folder, measure=True, jobs=1, done=lambda count: None)
+    units = column()
     if asked.json:
-        figures = {"bench": "factor", "samples": SAMPLES, "measured": rows}
+        figures = {"bench": "factor", "samples": SAMPLES, "measured": rows, "column": units}
         print(json.dumps(figures, allow_nan=False))
     else:
         show(measured_table(rows, samples=SAMPLES))
+        print(
+            f"{GRADIENT}, column, {units['formats']}: {units['multipliers']} multipliers in "
+            f"{units['blocks']:,} DSP48E2 (counted from the units), one result every {II} cycles."
+        )
     return int(not all(row["verified"] for row in rows))
 
 
