@@ -119,10 +119,15 @@ What a file needs to open, where it does not open as it is, stands in the last c
   below 1e-8 m, are what programs left of zeros, and are zeros.
 - A mimic joint must follow a joint that is there and not, over others, itself. Held still by
   `--lock`, or cut off, it does not matter.
+- What is not read is not judged: visuals, sensors, transmissions, calibrations, namespaces and
+  prefixes, limits of fixed and position limits of continuous joints. Of an element twice where one
+  is read (`<inertial>`, `<axis>`, ...) the first counts, with a note. A limit of size -1 is none,
+  with a note, and so is an infinite one. A rotor's inertia in a `<transmission>` and springs in a
+  `<gazebo>` are left out, with a note.
 - Refused whatever it may mean: a file that is no regular file (a pipe, a device) or has more than
-  64 MiB, xacro that nobody expanded, an element twice where one is allowed (`<inertial>`, `<axis>`,
-  `<parent>`, ...), coordinates above 1e7 m, angles above 1e6 rad, and names with control
-  characters.
+  64 MiB, xacro that nobody expanded where something is read, two `<parent>` or `<child>` of a joint,
+  coordinates above 1e7 m, angles above 1e6 rad, digits of other scripts than ASCII, and names with
+  control characters.
 """
 
 

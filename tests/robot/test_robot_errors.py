@@ -33,9 +33,18 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         ("xacro element", "box", "expand"),
     ),
     "xacro expression": (robot(A, link("b", "${mass}"), joint()), ("xacro", "'${mass}'", "<mass>")),
-    "xacro expression in a text": (
-        robot(A, B, joint(), "<gazebo><name>${prefix}b</name></gazebo>"),
-        ("xacro", "${prefix}b", "<name>"),
+    "xacro call in a link": (
+        robot(A, '<link name="b"><xacro:box_inertia m="1"/></link>', joint()),
+        ("the xacro element <xacro:box_inertia>", "expand"),
+    ),
+    "xacro argument": (
+        robot(A, B, joint(extra='<origin xyz="0 0 $(arg h)"/>')),
+        ("xacro", "'0 0 $(arg h)'", "<origin>", "'j'"),
+    ),
+    "xacro name": (robot(A, link("${p}b"), joint()), ("xacro", "'${p}b'", "<link> number 2")),
+    "xacro library": (
+        robot('<xacro:macro name="arm" params="p"><link name="a"/></xacro:macro>'),
+        ("no links, but <xacro:macro>", "expand"),
     ),
     "xacro without its namespace": (
         '<robot name="r"><xacro:include filename="arm.xacro"/></robot>',
@@ -172,9 +181,22 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         robot(A, B, joint(extra=LIMIT.format("nan", 1, 1, 1))),
         ("'j'", "'nan'", "limit lower"),
     ),
-    "infinite effort": (
-        robot(A, B, joint(extra=LIMIT.format(0, 1, "inf", 1))),
-        ("'j'", "'inf'", "limit effort"),
+    "NaN effort": (
+        robot(A, B, joint(extra=LIMIT.format(0, 1, "nan", 1))),
+        ("'j'", "'nan'", "limit effort"),
+    ),
+    "effort of nothing": (
+        robot(A, B, joint(extra=LIMIT.format(0, 1, "-inf", 1))),
+        ("'j'", "-inf", "effort limit"),
+    ),
+    "no position left": (
+        robot(A, B, joint(extra=LIMIT.format("inf", "inf", 1, 1))),
+        ("'j'", "inf and inf", "no position", "-inf for lower"),
+    ),
+    "Arabic digit": (robot(A, link("b", "&#x661;"), joint()), ("'b'", "'\u0661'", "mass")),
+    "fullwidth digits": (
+        robot(A, B, joint(extra='<origin xyz="0 0 \uff11.5"/>')),
+        ("'j'", "'\uff11.5'", "origin xyz"),
     ),
     "negative velocity": (
         robot(A, B, joint(extra=LIMIT.format(0, 1, 1, -3))),
@@ -274,28 +296,11 @@ def test_missing_file_directory_and_binary(tmp_path: Path) -> None:
     check(error, "nul", "cannot be read")
 
 
-REPEATED = {
-    "link": ("inertial",),
-    "inertial": ("origin", "mass", "inertia"),
-    "joint": ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic"),
-}
-
-
-@pytest.mark.parametrize(
-    ("holder", "tag"), [(holder, tag) for holder, tags in REPEATED.items() for tag in tags]
-)
-def test_repeated_element_is_refused(holder: str, tag: str) -> None:
-    # The snippets have one already of some.
-    known = tag in ("inertial", "parent", "child")
-    extra = f"<{tag}/>" if known else f"<{tag}/><{tag}/>"
-    bodies = {
-        "link": robot(A, link("b").replace("</link>", f"{extra}</link>"), joint()),
-        "inertial": robot(A, link("b", extra=extra), joint()),
-        "joint": robot(A, B, joint(extra=extra)),
-    }
+@pytest.mark.parametrize("tag", ["parent", "child"])
+def test_a_joint_with_two_ends_is_refused(tag: str) -> None:
     with pytest.raises(RobotError) as error:
-        load_text(bodies[holder])
-    check(error, f"<{tag}>", "'j'" if holder == "joint" else "'b'", "keep one")
+        load_text(robot(A, B, joint(extra=f"<{tag}/>")))
+    check(error, f"<{tag}>", "'j'", "keep one")
 
 
 def test_what_is_no_regular_file_is_refused_before_it_is_opened(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def canonicalise(
     RobotError : not a tree, unknown links, or no moving joint.
     """
     rounded = rounded_angles(urdf)
-    notes = rounded.notes(snap)
+    notes = [*urdf.notes, *rounded.notes(snap)]
     residues = Residues(tolerance=SNAPPED if snap else AS_READ, known=rounded.places)
     if snap:
         urdf = rounded.exact
@@ -188,10 +188,11 @@ def _place_links(
 
 def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
     """A floating joint above the root link, as if the file had it."""
-    if any(joint.name == ROOT_JOINT for joint in urdf.joints):
+    if any(joint.name == ROOT_JOINT and joint.type != "fixed" for joint in urdf.joints):
         raise RobotError(
             f"The robot {urdf.name!r} has a joint {ROOT_JOINT!r} already, which is the name of "
-            "a floating base's joint; give it another name."
+            "a floating base's joint; give it another name, or leave floating_base out if this is "
+            "what it is."
         )
     zero: Vec3 = (0.0, 0.0, 0.0)
     return UrdfJoint(
@@ -222,7 +223,14 @@ def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
         shown = " ".join(f"{value:.6g}" for value in axis)
         kind = "" if sum(value != 0.0 for value in axis) == 1 else "oblique "
         notes.append(f"Turned the {kind}axis ({shown}) of joint {joint.name!r} into +z.")
-    return align_z(axis)
+    align = align_z(axis)
+    if joint.type == "planar" and align != IDENTITY:
+        x, y = (" ".join(f"{row[k] + 0.0:.6g}" for row in align) for k in (0, 1))
+        notes.append(
+            f"The planar joint {joint.name!r} shifts along ({x}) and ({y}) of its own frame, and "
+            "turns about its axis."
+        )
+    return align
 
 
 def _merge(
@@ -272,6 +280,11 @@ def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:
         if kind.simple and not continuous:
             notes.append(f"Joint {joint.name!r} gives no position limits: it is unlimited.")
         lower, upper = -math.inf, math.inf
+    elif lower == upper and mimic is None:
+        notes.append(
+            f"Joint {joint.name!r} has one position within its limits, {lower:g} "
+            f"{kind.unit}: every distribution of states holds it there; correct them if it moves."
+        )
     if mimic is not None and mimic.joint in fixed:
         notes.append(
             f"Joint {joint.name!r} mimics {mimic.joint!r}, which is fixed; it is kept as a joint "

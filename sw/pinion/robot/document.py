@@ -1,13 +1,16 @@
-"""The text of a URDF: a file of sensible size, well-formed XML, expanded, nothing said twice."""
+"""The text of a URDF: a file of sensible size, well-formed XML, expanded where it is read."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from pinion.robot.errors import RobotError
 from pinion.robot.naming import visible
@@ -15,17 +18,24 @@ from pinion.robot.naming import visible
 LARGEST_FILE = 64 << 20
 """Bytes of the largest file that is read; robots' files have a few hundred thousand."""
 
-_ONCE: Mapping[str, tuple[str, ...]] = MappingProxyType(
+_READ: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "link": ("inertial",),
         "inertial": ("origin", "mass", "inertia", "pinion"),
-        "joint": (
-            *("origin", "parent", "child", "axis", "limit", "dynamics", "mimic"),
-            *("calibration", "safety_controller", "pinion"),
-        ),
+        "fixed joint": ("origin", "parent", "child"),
+        "joint": ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic", "pinion"),
     }
 )
-"""Elements that another may hold once: with two, readers disagree on which of them counts."""
+"""What is read inside another element, once each; nothing else of a file is judged."""
+
+_ENDS = ("parent", "child")
+"""A joint that names two of them may be meant for a loop, which no tree has."""
+
+_DEFINITIONS = ("xacro:property", "xacro:macro", "xacro:arg")
+"""Elements of xacro that add nothing to a robot by themselves."""
+
+_LATE_DECLARATION = re.compile(rb"(\xef\xbb\xbf)?([ \t\r\n]+)(<\?xml[^>]*\?>)")
+"""White space before the XML declaration, which other readers of robots skip."""
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -69,20 +79,19 @@ def _unreadable(shown: str, error: Exception) -> RobotError:
     )
 
 
-def robot_element(text: str | bytes, *, source: str) -> ElementTree.Element:
-    """The ``<robot>`` of a URDF's text; ``source`` stands for it in messages.
+def robot_element(text: str | bytes, *, source: str) -> tuple[ElementTree.Element, list[str]]:
+    """The ``<robot>`` of a URDF's text, and a sentence on each repeated element that is not read.
+
+    Tags keep their prefixes, declared or not: namespaces mean nothing to a URDF's readers.
 
     Errors
     ------
-    RobotError : not XML, not a robot, xacro that nobody expanded, or an element repeated where
-        one is allowed.
+    RobotError : not XML, not a robot, xacro that nobody expanded where something is read, or a
+        joint with two parents or children.
     """
     try:
-        root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raw = text.encode(errors="replace") if isinstance(text, str) else text
-        if "unbound prefix" in str(error) and b"<xacro:" in raw:
-            raise _unexpanded(source, "elements with the prefix 'xacro:'") from None
+        root = _element(text)
+    except (expat.ExpatError, ValueError, LookupError) as error:
         raise RobotError(
             f"{source!r} is not XML, or not all of it ({error}); correct it there: a URDF is an "
             "XML file whose root is <robot>."
@@ -92,8 +101,41 @@ def robot_element(text: str | bytes, *, source: str) -> ElementTree.Element:
             f"{source!r} is not a robot: its root element is <{root.tag}>, a URDF's is <robot>."
         )
     _check_expanded(root, source)
-    _check_single(root)
-    return root
+    return root, _repeated(root)
+
+
+def root_tag(data: bytes) -> str:
+    """The tag of the root element; "" where there is none before an error."""
+    tags: list[str] = []
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = lambda tag, _: tags.append(tag)
+    with suppress(expat.ExpatError, ValueError, LookupError):
+        parser.Parse(_declared_first(data), True)
+    return tags[0] if tags else ""
+
+
+def _element(text: str | bytes) -> ElementTree.Element:
+    """The root element, by a parser without namespaces, so that no prefix has to be declared."""
+    builder = ElementTree.TreeBuilder()
+    parser = expat.ParserCreate("utf-8" if isinstance(text, str) else None)
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.DefaultHandlerExpand = _refuse_entity
+    parser.Parse(_declared_first(text.encode() if isinstance(text, str) else text), True)
+    return builder.close()
+
+
+def _refuse_entity(text: str) -> None:
+    """Raise for an entity that the file does not define itself: none is fetched, none is lost."""
+    if text.startswith("&"):
+        raise ValueError(f"undefined entity {text}")
+
+
+def _declared_first(data: bytes) -> bytes:
+    """The text with its declaration first and as many lines before each place as there were."""
+    return _LATE_DECLARATION.sub(rb"\3\2", data) if _LATE_DECLARATION.match(data) else data
 
 
 def name_of(element: ElementTree.Element, what: str, number: int) -> str:
@@ -103,7 +145,7 @@ def name_of(element: ElementTree.Element, what: str, number: int) -> str:
     ------
     RobotError : no name, or one with control characters.
     """
-    name = element.get("name", "").strip()
+    name = (text_of(element, "name", f"<{what}> number {number + 1}") or "").strip()
     if not name:
         raise RobotError(
             f"<{what}> number {number + 1} of the file has no name; give it a name attribute."
@@ -111,38 +153,62 @@ def name_of(element: ElementTree.Element, what: str, number: int) -> str:
     return visible(name, what)
 
 
+def text_of(element: ElementTree.Element, key: str, where: str) -> str | None:
+    """An attribute as it is written; None where there is none.
+
+    Errors
+    ------
+    RobotError : it holds a xacro expression.
+    """
+    text = element.get(key)
+    if text is not None and ("${" in text or "$(" in text):
+        what = f"the xacro expression {text[:80]!r} in its <{element.tag}>"
+        raise _unexpanded(where, what)
+    return text
+
+
 def _check_expanded(root: ElementTree.Element, source: str) -> None:
-    for element in root.iter():
-        tag = str(element.tag)
-        if "xacro" in tag:
-            plain = tag.rpartition("}")[2].removeprefix("xacro:")  # without its namespace's address
-            raise _unexpanded(source, f"the xacro element <xacro:{plain}>")
-        found = [value for value in element.attrib.values() if "${" in value]
-        if element.text and "${" in element.text:
-            found.append(" ".join(element.text.split()))
-        if found:
-            raise _unexpanded(source, f"the xacro expression {found[0][:80]!r} in its <{tag}>")
+    """Raise for elements of xacro in the place of what is read."""
+    holders = [root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")]
+    for element in (child for holder in holders for child in holder):
+        if element.tag.startswith("xacro:") and element.tag not in _DEFINITIONS:
+            raise _unexpanded(repr(source), f"the xacro element <{element.tag}>")
+    if root.find("link") is None:
+        for element in root:
+            if element.tag in _DEFINITIONS:
+                raise _unexpanded(repr(source), f"no links, but <{element.tag}>")
 
 
-def _unexpanded(source: str, what: str) -> RobotError:
+def _unexpanded(where: str, what: str) -> RobotError:
     return RobotError(
-        f"{source!r} holds {what}; expand the file first, with 'xacro FILE > OUT.urdf', and "
-        "give what that writes."
+        f"{where[:1].upper()}{where[1:]} holds {what}; expand the file first, with "
+        "'xacro FILE > OUT.urdf', and give what that writes."
     )
 
 
-def _check_single(root: ElementTree.Element) -> None:
+def _repeated(root: ElementTree.Element) -> list[str]:
+    """A sentence on each element that stands twice where one is read: the first counts."""
+    notes = []
+    for what, number, element in _numbered(root):
+        kind = "fixed joint" if element.get("type") == "fixed" else what
+        inertial = element.find("inertial") if what == "link" else None
+        holders = [(kind, "", element), ("inertial", "<inertial> of the ", inertial)]
+        for holder_kind, inside, holder in holders:
+            for tag in _READ[holder_kind]:
+                count = 0 if holder is None else len(holder.findall(tag))
+                if count < 2:
+                    continue
+                text = f"The {inside}{what} {name_of(element, what, number)!r} has {count} <{tag}>"
+                if tag in _ENDS:
+                    raise RobotError(f"{text} elements; keep one.")
+                notes.append(f"{text} elements: the first counts.")
+    return notes
+
+
+def _numbered(root: ElementTree.Element) -> Iterator[tuple[str, int, ElementTree.Element]]:
     for what in ("link", "joint"):
         for number, element in enumerate(root.findall(what)):
-            for holder in (element, *element.findall("inertial")):
-                for tag in _ONCE[holder.tag]:
-                    count = len(holder.findall(tag))
-                    if count > 1:
-                        inside = "" if holder is element else "<inertial> of the "
-                        raise RobotError(
-                            f"The {inside}{what} {name_of(element, what, number)!r} has {count} "
-                            f"<{tag}> elements; keep one."
-                        )
+            yield what, number, element
 
 
 def _kind(mode: int) -> str:

@@ -7,9 +7,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
-from xml.etree import ElementTree
 
 from pinion.robot.canonical import canonicalise
+from pinion.robot.document import read_bytes, root_tag
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
 from pinion.robot.generated import GENERATED, generated_text, is_generated
@@ -151,7 +151,7 @@ def _looks_like_path(name: str) -> bool:
     """Whether a name has a folder or a suffix; the 5 of chain_1.5 is meant as a number's."""
     path = Path(name)
     suffix = path.suffix[1:]
-    return bool(suffix and not suffix.isdecimal()) or len(path.parts) > 1
+    return bool(suffix and not (suffix.isascii() and suffix.isdecimal())) or len(path.parts) > 1
 
 
 def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool) -> Draft:
@@ -187,11 +187,10 @@ def _is_mjcf(path: Path) -> bool:
     if path.suffix not in (".xml", ".mjcf") or not path.is_file():
         return False
     try:
-        with path.open("rb") as file:
-            _, root = next(ElementTree.iterparse(file, events=("start",)))
-    except (ElementTree.ParseError, OSError, ValueError, LookupError):
+        data = read_bytes(path)
+    except RobotError:
         return False  # the reader of URDFs says what is wrong
-    return root.tag in ("mujoco", "mujocoinclude")
+    return root_tag(data) in ("mujoco", "mujocoinclude")
 
 
 def load_text(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pinion.robot.amounts import decimal
 from pinion.robot.coupling import uncoupled
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import check_joints
@@ -39,11 +40,8 @@ def parse_lock(text: str) -> tuple[str, float | None]:
         raise RobotError(f"The lock {text!r} names no joint; write NAME or NAME=VALUE.")
     if not equals:
         return name, None
-    try:
-        position = float(value)
-    except ValueError:
-        position = math.nan
-    if not math.isfinite(position) or "_" in value:
+    position = decimal(value)
+    if position is None or not math.isfinite(position):
         point = ", and a point instead of the comma" if "," in value else ""
         raise RobotError(
             f"The position {value!r} in the lock {text!r} is not a finite number; "

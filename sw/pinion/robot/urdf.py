@@ -19,8 +19,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pinion.robot.document import name_of, read_bytes, robot_element
+from pinion.robot.amounts import decimal
+from pinion.robot.document import name_of, read_bytes, robot_element, text_of
 from pinion.robot.errors import RobotError
+from pinion.robot.left_out import left_out
 from pinion.robot.model import Mimic, Vec3
 from pinion.robot.naming import visible
 
@@ -36,6 +38,9 @@ EXACT: Vec3 = (0.0, 0.0, 0.0)
 """The rounding of numbers that nobody wrote."""
 
 _SUPPORTED = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+
+_BOUNDED = ("revolute", "prismatic")
+"""Joints whose position limits say something."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +68,9 @@ class UrdfLink:
 
 @dataclass(frozen=True, kw_only=True)
 class UrdfJoint:
-    """A ``<joint>``; limits are None when the file gives none.
+    """A ``<joint>``; limits are None when the file gives none, or none that the joint's type has.
+
+    One of a pair of position limits may be infinite.
 
     ``rpy_rounding`` is half a unit of the last digit written of each angle of ``rpy`` [rad]: what a
     writer who rounds may have left out.
@@ -92,12 +99,16 @@ class UrdfJoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Urdf:
-    """A ``<robot>``: links and joints in document order, names checked to be unique."""
+    """A ``<robot>``: links and joints in document order, names checked to be unique.
+
+    ``notes`` has a sentence on each thing that was left out or not taken at its word.
+    """
 
     name: str
     source: str
     links: tuple[UrdfLink, ...]
     joints: tuple[UrdfJoint, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read(path: str | os.PathLike[str]) -> Urdf:
@@ -119,15 +130,16 @@ def parse(text: str | bytes, *, source: str) -> Urdf:
     RobotError : not XML, not a robot, malformed, missing or repeated values, duplicate names,
         xacro that nobody expanded.
     """
-    root = robot_element(text, source=source)
+    root, notes = robot_element(text, source=source)
     links = tuple(_link(element, k) for k, element in enumerate(root.findall("link")))
-    joints = tuple(_joint(element, k) for k, element in enumerate(root.findall("joint")))
+    joints = tuple(_joint(element, k, notes) for k, element in enumerate(root.findall("joint")))
+    notes += left_out(root)
     if not links:
         raise RobotError(f"The robot in {source!r} has no links; add at least two and a joint.")
     _unique("link", [link.name for link in links])
     _unique("joint", [joint.name for joint in joints])
-    name = visible(root.get("name") or Path(source).stem, "robot")
-    return Urdf(name=name, source=source, links=links, joints=joints)
+    name = visible(text_of(root, "name", repr(source)) or Path(source).stem, "robot")
+    return Urdf(name=name, source=source, links=links, joints=joints, notes=tuple(notes))
 
 
 def _unique(what: str, names: list[str]) -> None:
@@ -154,8 +166,8 @@ def _inertial(element: ElementTree.Element, link: str) -> UrdfInertial:
         raise RobotError(f"The <inertial> of {where} has no {missing}; add one.")
     tensor = [_required(inertia, key, where) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")]
     own = element.find("pinion")
-    accept = "false" if own is None else own.get("accept_inertia", "false")
-    if accept not in ("true", "false"):
+    accept = None if own is None else text_of(own, "accept_inertia", where)
+    if accept not in (None, "true", "false"):
         raise RobotError(
             f"The accept_inertia {accept!r} of {where} is unknown; write true or false."
         )
@@ -170,30 +182,19 @@ def _inertial(element: ElementTree.Element, link: str) -> UrdfInertial:
     )
 
 
-def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
+def _joint(element: ElementTree.Element, number: int, notes: list[str]) -> UrdfJoint:
     name = name_of(element, "joint", number)
     where = f"joint {name!r}"
-    kind = element.get("type", "")
+    kind = text_of(element, "type", where) or ""
     if kind not in _SUPPORTED:
         raise RobotError(
             f"The type {kind!r} of {where} is unknown; use one of {', '.join(_SUPPORTED)}."
         )
-    axis: Vec3 = (1.0, 0.0, 0.0)
-    axis_element = element.find("axis")
-    if kind not in ("fixed", "floating") and axis_element is not None:
-        axis = _vector(axis_element, "xyz", where, what="axis", default=None)
-        if not any(axis):
-            raise RobotError(f"The axis '0 0 0' of {where} is zero; give it a direction.")
-    limit, dynamics = element.find("limit"), element.find("dynamics")
-    mimic, own = element.find("mimic"), element.find("pinion")
-    lower, upper = _optional(limit, "lower", where), _optional(limit, "upper", where)
-    if lower is not None or upper is not None:  # the format's default for the one left out
-        lower, upper = lower or 0.0, upper or 0.0
-        if lower > upper:
-            raise RobotError(
-                f"The limits of {where} are reversed: lower {lower!r} is above upper {upper!r}; "
-                "swap them."
-            )
+    # Of a fixed joint nothing counts but where it is.
+    moving = element if kind != "fixed" else ElementTree.Element("joint")
+    dynamics, mimic, own = (moving.find(tag) for tag in ("dynamics", "mimic", "pinion"))
+    limit = moving.find("limit")
+    lower, upper = _position_limits(limit if kind in _BOUNDED else None, where)
     rated = _optional(own, "rated_velocity", where)
     if rated is not None and rated <= 0.0:
         raise RobotError(f"The rated_velocity {rated!r} of {where} must be positive.")
@@ -205,11 +206,11 @@ def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
         child=_end(element, "child", where),
         xyz=xyz,
         rpy=rpy,
-        axis=axis,
+        axis=_axis(moving, kind, where, notes),
         lower=lower,
         upper=upper,
-        velocity=_not_negative(_optional(limit, "velocity", where), "velocity limit", where),
-        effort=_not_negative(_optional(limit, "effort", where), "effort limit", where),
+        velocity=_size_limit(limit, "velocity", where, notes),
+        effort=_size_limit(limit, "effort", where, notes),
         damping=_not_negative(_optional(dynamics, "damping", where), "damping", where) or 0.0,
         friction=_not_negative(_optional(dynamics, "friction", where), "friction", where) or 0.0,
         armature=_armature(own, where),
@@ -219,6 +220,54 @@ def _joint(element: ElementTree.Element, number: int) -> UrdfJoint:
         rated_velocity=rated,
         rpy_rounding=rounding,
     )
+
+
+def _axis(joint: ElementTree.Element, kind: str, where: str, notes: list[str]) -> Vec3:
+    element = joint.find("axis")
+    if kind in ("fixed", "floating") or element is None:
+        if kind == "planar":
+            notes.append(
+                f"The planar {where} gives no axis: its plane's normal is the format's default, "
+                "(1 0 0)."
+            )
+        return (1.0, 0.0, 0.0)
+    axis = _vector(element, "xyz", where, what="axis", default=None)
+    if not any(axis):
+        raise RobotError(f"The axis '0 0 0' of {where} is zero; give it a direction.")
+    return axis
+
+
+def _position_limits(
+    limit: ElementTree.Element | None, where: str
+) -> tuple[float | None, float | None]:
+    """The lower and the upper one, None where neither says anything."""
+    lower, upper = (_optional(limit, key, where, infinite=True) for key in ("lower", "upper"))
+    if lower is None and upper is None:
+        return None, None
+    lower, upper = lower or 0.0, upper or 0.0  # the format's default for the one left out
+    if lower > upper:
+        raise RobotError(
+            f"The limits of {where} are reversed: lower {lower!r} is above upper {upper!r}; "
+            "swap them."
+        )
+    if lower == math.inf or upper == -math.inf:
+        raise RobotError(
+            f"The limits of {where}, {lower!r} and {upper!r}, leave it no position; write -inf "
+            "for lower and inf for upper, or no limits."
+        )
+    return (lower, upper) if math.isfinite(lower) or math.isfinite(upper) else (None, None)
+
+
+def _size_limit(
+    limit: ElementTree.Element | None, key: str, where: str, notes: list[str]
+) -> float | None:
+    """A limit of size; None where the file gives none, or what people write for none."""
+    value = _optional(limit, key, where, infinite=True)
+    if value == -1.0:
+        notes.append(f"The {key} limit -1 of {where} is taken for no limit.")
+        return None
+    value = _not_negative(value, f"{key} limit", where)
+    return None if value == math.inf else value
 
 
 def _armature(own: ElementTree.Element | None, where: str) -> float:
@@ -239,7 +288,7 @@ def _armature(own: ElementTree.Element | None, where: str) -> float:
 
 
 def _mimic(element: ElementTree.Element, where: str) -> Mimic:
-    leader = element.get("joint", "").strip()
+    leader = (text_of(element, "joint", where) or "").strip()
     if not leader:
         raise RobotError(f'The <mimic> of {where} names no joint; add joint="...".')
     multiplier, offset = (_optional(element, key, where) for key in ("multiplier", "offset"))
@@ -252,7 +301,7 @@ def _mimic(element: ElementTree.Element, where: str) -> Mimic:
 
 def _end(element: ElementTree.Element, tag: str, where: str) -> str:
     end = element.find(tag)
-    link = "" if end is None else end.get("link", "").strip()
+    link = "" if end is None else (text_of(end, "link", where) or "").strip()
     if not link:
         raise RobotError(f'The {where} names no {tag}; add <{tag} link="..."/>.')
     return link
@@ -289,7 +338,7 @@ def half_unit(number: str) -> float:
 def _vector(
     element: ElementTree.Element, key: str, where: str, *, what: str, default: Vec3 | None
 ) -> Vec3:
-    text = element.get(key)
+    text = text_of(element, key, where)
     if text is None:
         if default is not None:
             return default
@@ -308,29 +357,31 @@ def _required(element: ElementTree.Element, key: str, where: str) -> float:
     return value
 
 
-def _optional(element: ElementTree.Element | None, key: str, where: str) -> float | None:
-    text = None if element is None else element.get(key)
+def _optional(
+    element: ElementTree.Element | None, key: str, where: str, *, infinite: bool = False
+) -> float | None:
+    text = None if element is None else text_of(element, key, where)
     if element is None or text is None:
         return None
-    return _number(text, f"{element.tag} {key}", where)
+    return _number(text, f"{element.tag} {key}", where, infinite=infinite)
 
 
-def _number(text: str, what: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = None
-    if value is None or "_" in text:
+def _number(text: str, what: str, where: str, *, infinite: bool = False) -> float:
+    """The number that a text writes; with ``infinite`` one beyond all size is infinite."""
+    value = decimal(text)
+    if value is None:
         point = " with a point, not a comma" if "," in text else ""
         raise RobotError(
             f"The {what} {text!r} of {where} is not a number; write a decimal number{point}."
         )
-    if not math.isfinite(value) or abs(value) > LARGEST:
-        raise RobotError(
-            f"The {what} {text!r} of {where} is not a finite number of physical size; "
-            "write a decimal number."
-        )
-    return value
+    if abs(value) <= LARGEST:
+        return value
+    if infinite and not math.isnan(value):
+        return math.copysign(math.inf, value)
+    raise RobotError(
+        f"The {what} {text!r} of {where} is not a finite number of physical size; "
+        "write a decimal number."
+    )
 
 
 def _not_negative(value: float | None, what: str, where: str) -> float | None:

@@ -1,0 +1,258 @@
+"""Files that others write: what is not read is not judged, and what is left out has a note.
+
+Pinocchio reads the same text, or the text without what it cannot read, and is the oracle.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from pinion import dynamics
+from pinion.functions import position_limits
+from pinion.robot import Model, RobotError, load, load_text, q_to_pinocchio, v_permutation
+from tests.robot.snippets import A, B, C, joint, link, robot, tensor
+
+ODD = link("b", "2", tensor(ixx="0.1", iyy="0.11", izz="0.12"), '<origin xyz="0.1 0.2 0.3"/>')
+TURN = '<origin xyz="0.1 0.2 0.3" rpy="0.1 0.2 0.3"/><axis xyz="0 1 0"/>'
+PARTS = (A, ODD, C, joint(extra=TURN), joint("k", "b", "c", extra=TURN))
+LIMIT = '<limit lower="{}" upper="{}" effort="{}" velocity="{}"/>'
+
+
+def check_against_pinocchio(model: Model, text: str, *, floating_base: bool = False) -> None:
+    """Inverse dynamics at random states of the model and of what Pinocchio makes of the text."""
+    root = (pin.JointModelFreeFlyer(),) if floating_base else ()
+    other = pin.buildModelFromXML(text, *root)
+    rng = np.random.default_rng(7)
+    q = dynamics.random_configuration(model, rng, 4)
+    qd, qdd = rng.uniform(-2.0, 2.0, (2, 4, model.nv))
+    order, data = v_permutation(model, other), other.createData()
+    rates, accelerations = np.zeros((2, 4, other.nv))
+    rates[:, order], accelerations[:, order] = qd, qdd
+    states = zip(q_to_pinocchio(model, other, q), rates, accelerations, strict=True)
+    want = np.array([pin.rnea(other, data, *state)[order] for state in states])
+    assert np.max(np.abs(want)) > 0.1  # else nothing was compared
+    np.testing.assert_allclose(dynamics.rnea(model, q, qd, qdd), want, rtol=0, atol=1e-11)
+
+
+READ_AS_IT_IS = {
+    "namespace of its own": robot(*PARTS).replace("<robot ", '<robot xmlns="http://r.org" ', 1),
+    "namespace of a link": robot(*PARTS).replace("<link ", '<link xmlns="http://r.org" ', 1),
+    "undeclared prefix": robot(*PARTS, '<gazebo><sensor:camera name="c"/></gazebo>'),
+    "undeclared prefix of an attribute": robot(*PARTS, '<gazebo xlink:href="c"/>'),
+    "xacro in a visual": robot(
+        *PARTS, '<link name="d"><visual><xacro:grey/><x a="${b}"/></visual></link>',
+        joint("d", "a", "d", "fixed"),
+    ),
+    "xacro in a text": robot(*PARTS, "<gazebo><name>${prefix}b</name></gazebo>"),
+    "xacro's definitions": robot(
+        '<xacro:property name="m" value="${1 + 1}"/><xacro:macro name="x"><y/></xacro:macro>',
+        *PARTS,
+    ),
+    "xacro in a continuous joint's limits": robot(
+        *PARTS, link("d"),
+        joint("d", "c", "d", "continuous", extra=LIMIT.format("${-pi}", "${pi}", 1, 1)),
+    ),
+    "limits, axis and mimic of a fixed joint": robot(
+        *PARTS, link("d"),
+        joint(
+            "d", "c", "d", "fixed",
+            extra='<axis xyz="0 0 0"/><limit lower="1" upper="-1" effort="x" velocity="-5"/>'
+            '<mimic joint=""/><dynamics damping="-1"/>',
+        ),
+    ),
+    "reversed limits of a continuous joint": robot(
+        *PARTS, link("d"), joint("d", "c", "d", "continuous", extra=LIMIT.format(3, -3, 1, 1))
+    ),
+    "broken calibrations": robot(
+        *PARTS[:3],
+        joint(extra=TURN + '<calibration rising="x"/><calibration/><safety_controller/>'),
+        PARTS[4],
+    ),
+    "broken transmission": robot(*PARTS, '<transmission><joint name="${j}"/></transmission>'),
+    "white space first": "\n \t<?xml version='1.0'?>\n" + robot(*PARTS),
+}  # fmt: skip
+
+
+UNREAD = re.compile(r'<limit [^>]*(pi}|velocity="-5")[^>]*/>|<calibration[^>]*/>|<safety[^>]*/>')
+"""What Pinocchio's reader judges although a model of it has no part of these."""
+
+
+@pytest.mark.parametrize("kind", READ_AS_IT_IS)
+def test_what_is_not_read_is_not_judged(kind: str, tmp_path: Path) -> None:
+    text = READ_AS_IT_IS[kind]
+    check_against_pinocchio(load_text(text), UNREAD.sub("", text))
+    path = tmp_path / "robot.urdf"
+    path.write_text(text, encoding="utf-8")
+    assert load(path).bodies == load_text(text).bodies
+
+
+def test_a_late_declaration_keeps_the_encoding_and_the_lines() -> None:
+    text = "\n\n<?xml version='1.0' encoding='latin-1'?>\n" + robot(
+        A, link("bü"), joint(child="bü")
+    )
+    assert load_text(text.encode("latin-1")).bodies[0].name == "bü"
+    assert load_text(text).bodies[0].name == "bü"  # a text is decoded, whatever it declares
+    with pytest.raises(RobotError, match="line 4"):
+        load_text(text.replace("</robot>", "").encode("latin-1"))
+
+
+@pytest.mark.parametrize("entity", ['SYSTEM "file:///etc/hostname"', 'SYSTEM "http://r.org/x"'])
+def test_entities_from_elsewhere_are_refused(entity: str) -> None:
+    head = f"<!DOCTYPE robot [<!ENTITY x {entity}>]>"
+    with pytest.raises(RobotError, match="undefined entity &x;"):
+        load_text(head + robot(A, B, joint(), "<gazebo>&x;</gazebo>"))
+    with pytest.raises(RobotError, match="external entity"):
+        load_text(head + robot(A, link("b", "&x;"), joint()))
+    with pytest.raises(RobotError, match="undefined entity"):
+        load_text(robot(A, B, joint(), "<gazebo>&y;</gazebo>"))
+
+
+def test_entities_that_grow_are_refused_and_depth_is_no_matter() -> None:
+    names = "abcdefghij"
+    grown = "".join(
+        f'<!ENTITY {name} "{f"&{before};" * 10}">' for before, name in itertools.pairwise(names)
+    )
+    head = f'<!DOCTYPE robot [<!ENTITY a "{"x" * 99}">{grown}]>'
+    with pytest.raises(RobotError, match="not XML"):
+        load_text(head + robot(A, B, joint(), "<gazebo>&j;</gazebo>"))
+    deep = 100_000
+    text = robot(A, B, joint(), "<gazebo>" + "<x>" * deep + "</x>" * deep + "</gazebo>")
+    assert load_text(text).nq == 1
+    own = '<!DOCTYPE robot [<!ENTITY m "2.5">]>' + robot(A, link("b", "&m;"), joint())
+    assert load_text(own).bodies[0].inertia.mass == 2.5
+
+
+FIRST_COUNTS = {
+    "inertial": robot(A, ODD.replace("</link>", link("x")[15:]), C, *PARTS[3:]),
+    "mass": robot(A, ODD.replace("</inertial>", '<mass value="9"/></inertial>'), C, *PARTS[3:]),
+    "origin": robot(*PARTS[:3], joint(extra=TURN + "<origin xyz='9 9 9'/>"), PARTS[4]),
+    "axis": robot(*PARTS[:3], joint(extra=TURN + "<axis xyz='1 0 0'/>"), PARTS[4]),
+    "limit": robot(*PARTS[:3], joint(extra=TURN + LIMIT.format(-1, 1, 1, 1) * 2), PARTS[4]),
+}
+
+
+@pytest.mark.parametrize("tag", FIRST_COUNTS)
+def test_the_first_of_two_counts_with_a_note(tag: str) -> None:
+    text = FIRST_COUNTS[tag]
+    model = load_text(text)
+    (note,) = [note for note in model.notes if "the first counts" in note]
+    assert f"has 2 <{tag}> elements" in note
+    check_against_pinocchio(model, text)
+    assert model.bodies == load_text(robot(*PARTS)).bodies
+
+
+def test_limits_without_end_are_none() -> None:
+    model = load_text(robot(A, B, joint(extra=LIMIT.format("-inf", "inf", "inf", "inf"))))
+    first = model.bodies[0].joint
+    assert (first.lower, first.upper) == (-math.inf, math.inf)
+    assert (first.effort, first.velocity) == (math.inf, math.inf)
+    assert any("'j' gives no position limits" in note for note in model.notes)
+    half = load_text(robot(A, B, joint(extra=LIMIT.format("0.5", "1.797e308", 1, 1))))
+    assert (half.bodies[0].joint.lower, half.bodies[0].joint.upper) == (0.5, math.inf)
+    assert np.all(np.isfinite(position_limits(half)))
+
+
+def test_minus_one_is_no_limit() -> None:
+    for kind in ("continuous", "revolute", "prismatic"):
+        model = load_text(robot(A, B, joint(kind=kind, extra=LIMIT.format(-1, 1, "-1", "-1.0"))))
+        first = model.bodies[0].joint
+        assert (first.effort, first.velocity) == (math.inf, math.inf)
+        for key in ("effort", "velocity"):
+            note = f"The {key} limit -1 of joint 'j' is taken for no limit."
+            assert note in model.notes
+        if kind != "continuous":
+            assert (first.lower, first.upper) == (-1.0, 1.0)  # there it is a position
+
+
+def test_limits_that_hold_a_joint_have_a_note() -> None:
+    notes = load_text(robot(A, B, joint(extra=LIMIT.format(0, 0, 1, 0)))).notes
+    assert any("'j' has one position within its limits, 0 rad" in note for note in notes)
+    notes = load_text(robot(A, B, joint(kind="continuous", extra=LIMIT.format(0, 0, 1, 1)))).notes
+    assert not any("one position" in note for note in notes)
+
+
+def test_a_fixed_root_joint_leaves_the_name_to_the_floating_base() -> None:
+    parts = (A, ODD, C, joint("root_joint", "a", "b", "fixed"), PARTS[4])
+    model = load_text(robot(*parts), floating_base=True)
+    assert (model.nq, model.nv) == (8, 7)
+    check_against_pinocchio(model, robot(*parts).replace("root_joint", "hook"), floating_base=True)
+    with pytest.raises(RobotError, match="'root_joint' already"):
+        load_text(robot(*PARTS).replace('name="j"', 'name="root_joint"'), floating_base=True)
+
+
+LEFT_OUT = {
+    "rotor": (
+        '<transmission name="t"><joint name="j"/><actuator name="m"><drake:rotor_inertia '
+        'value="1e-5"/><drake:gear_ratio value="100"/></actuator></transmission>',
+        ("<transmission> of 'j'", "inertia of a rotor", "rotor_inertia="),
+    ),
+    "rotor in a text": (
+        "<transmission name='t'><actuator><motorInertia>0.01</motorInertia></actuator>"
+        "</transmission>",
+        ("<transmission> of 't'", "inertia of a rotor"),
+    ),
+    "spring": (
+        '<gazebo reference="j"><springStiffness>10</springStiffness></gazebo>',
+        ("<gazebo> of 'j'", "stiffness of a spring", "stiffness="),
+    ),
+    "no gravity": (
+        '<gazebo reference="b"><turnGravityOff>true</turnGravityOff></gazebo>',
+        ("<gazebo> of 'b'", "no gravity, left out of the model."),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LEFT_OUT)
+def test_what_would_change_the_dynamics_and_is_left_out_has_a_note(kind: str) -> None:
+    extra, needles = LEFT_OUT[kind]
+    (note,) = [note for note in load_text(robot(*PARTS, extra)).notes if "left out" in note]
+    for needle in needles:
+        assert needle in note
+    assert load_text(robot(*PARTS, extra)).bodies == load_text(robot(*PARTS)).bodies
+
+
+def test_zeros_are_left_out_without_a_note() -> None:
+    extra = (
+        '<transmission name="t"><joint name="j"/><actuator><rotor_inertia value="0"/></actuator>'
+        '</transmission><gazebo reference="j"><springStiffness>0</springStiffness>'
+        "<turnGravityOff>false</turnGravityOff></gazebo>"
+    )
+    assert not [note for note in load_text(robot(*PARTS, extra)).notes if "left out" in note]
+
+
+@pytest.mark.parametrize(
+    ("axis", "x", "y"),
+    [("0 1 0", (0, 0, 1), (1, 0, 0)), ("1 0 0", (0, 1, 0), (0, 0, 1)), ("0 0 1", None, None)],
+)
+def test_planar_joints_say_which_way_they_shift(
+    axis: str, x: tuple[int, ...] | None, y: tuple[int, ...] | None
+) -> None:
+    text = robot(A, ODD, joint(kind="planar", extra=f'<axis xyz="{axis}"/>'))
+    model = load_text(text)
+    notes = [note for note in model.notes if "planar" in note]
+    if x is None or y is None:
+        assert notes == []
+        check_against_pinocchio(model, text)  # whose planar joints have z for a normal
+        return
+    (note,) = notes
+    shown = [" ".join(map(str, way)) for way in (x, y)]
+    assert f"along ({shown[0]}) and ({shown[1]}) of its own frame" in note
+    for k, way in enumerate((x, y)):
+        q = dynamics.neutral_configuration(model)
+        q[k] = 1.0
+        _, p = dynamics.frame_placement(model, q, "b")
+        np.testing.assert_array_equal(p, way)
+
+
+def test_a_planar_joint_without_an_axis_says_what_its_normal_is() -> None:
+    model = load_text(robot(A, ODD, joint(kind="planar")))
+    assert any("'j' gives no axis" in note and "(1 0 0)" in note for note in model.notes)
+    given = load_text(robot(A, ODD, joint(kind="planar", extra='<axis xyz="1 0 0"/>')))
+    assert model.bodies == given.bodies
