@@ -115,6 +115,8 @@ What a file needs to open, where it does not open as it is, stands in the last c
   joints on one axis with nothing between them) is an error, unless the joint has an armature. With
   `accept_inertia` it is kept too: inverse dynamics and the inertia matrix are there, and what needs
   the matrix's inverse raises an error.
+- A robot of which nothing that moves has any mass, as files for pictures are, serves kinematics:
+  poses and Jacobians are there, and every function of its inertia is refused.
 - Masses below 1e-15 kg, and tensors that are below 1e-24 kg m^2 or those of a radius of gyration
   below 1e-8 m, are what programs left of zeros, and are zeros.
 - A mimic joint must follow a joint that is there and not, over others, itself. Held still by
@@ -125,9 +127,9 @@ What a file needs to open, where it does not open as it is, stands in the last c
   with a note, and so is an infinite one. A rotor's inertia in a `<transmission>` and springs in a
   `<gazebo>` are left out, with a note.
 - Refused whatever it may mean: a file that is no regular file (a pipe, a device) or has more than
-  64 MiB, xacro that nobody expanded where something is read, two `<parent>` or `<child>` of a joint,
-  coordinates above 1e7 m, angles above 1e6 rad, digits of other scripts than ASCII, and names with
-  control characters.
+  64 MiB, xacro that nobody expanded where something is read, two `<parent>` or `<child>` of one
+  joint, coordinates above 1e7 m, angles above 1e6 rad, digits of other scripts than ASCII, and
+  names with control characters.
 """
 
 

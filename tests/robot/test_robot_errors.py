@@ -53,13 +53,18 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
     "no links": (robot(), ("no links", "bad.urdf")),
     "nameless link": (robot(A, "<link/>"), ("<link> number 2", "name")),
     "nameless joint": (robot(A, B, "<joint/>"), ("<joint> number 1", "name")),
-    "no inertia": (robot(A, '<link name="b"/>', joint()), ("'b'", "no inertia")),
-    "no inertia between": (
-        robot(A, '<link name="b"/>', C, joint(), joint("k", "b", "c")),
+    "no inertia": (
+        robot(A, '<link name="b"/>', C, joint(), joint("k", "a", "c")),
         ("'b'", "no inertia"),
     ),
+    "no inertia at a tip": (
+        robot(A, B, '<link name="c"/>', joint(), joint("k", "b", "c")),
+        ("'c'", "no inertia"),
+    ),
     "nothing at all": (
-        robot(A, link("b", "0", tensor(ixx="0", iyy="0", izz="0")), joint()),
+        robot(
+            A, link("b", "0", tensor(ixx="0", iyy="0", izz="0")), C, joint(), joint("k", "a", "c")
+        ),
         ("'b'", "0.0", "no inertia"),
     ),
     "zero mass": (robot(A, link("b", "0"), joint()), ("'b'", "0.0", "zero")),
@@ -89,7 +94,7 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         ("'j'", "'b'", "no inertia", "about its axis"),
     ),
     "massless slide": (
-        robot(A, '<link name="b"/>', joint(kind="prismatic")),
+        robot(A, '<link name="b"/>', C, joint(kind="prismatic"), joint("k", "a", "c")),
         ("'j'", "'b'", "no inertia", "along its axis"),
     ),
     "lightest mass": (robot(A, link("b", "5e-324"), joint()), ("'b'", "5e-324", "next to nothing")),
@@ -106,7 +111,9 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
                 tensor(ixx="0", iyy="0", izz="0"),
                 '<pinion accept_inertia="true"/>',
             ),
+            C,
             joint(),
+            joint("k", "a", "c"),
         ),
         ("'b'", "no inertia"),
     ),

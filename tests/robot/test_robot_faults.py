@@ -13,7 +13,7 @@ import pytest
 from benchmarks.robots.agreement import errors
 
 from pinion.dynamics import DynamicsError, aba, crba, fd_derivatives, minv, random_configuration
-from pinion.robot import Model, RobotError, from_pinocchio, load, load_text, lock, tip
+from pinion.robot import Model, RobotError, from_pinocchio, load, load_text, lock, massless, tip
 from pinion.robot.model import Inertia, JointKind
 from pinion.robot.pivots import idle_joints
 from tests.dynamics.models import random_model
@@ -112,9 +112,11 @@ def test_residues_of_programs_are_zeros() -> None:
     assert model.bodies[0].inertia.I[1] == 0.0
     assert any(note.startswith("Snapped 3 rounding residues") for note in model.notes)
     assert not any("physical" in note for note in model.notes)
-    # Alone they are nothing that a joint could move.
+    # Beside what has mass they are nothing that a joint could move; alone, no mass at all.
+    dusty = link("b", "1e-20", dust)
     with pytest.raises(RobotError, match="'j' moves no inertia"):
-        load_text(robot(A, link("b", "1e-20", dust), joint()))
+        load_text(robot(A, dusty, C, joint(), joint("k", "a", "c")))
+    assert massless(load_text(robot(A, dusty, joint())))
 
 
 WRIST = robot(
@@ -153,7 +155,7 @@ def test_massless_links_between_joints_agree_with_pinocchio(floating: bool) -> N
 @pytest.mark.parametrize(
     ("parts", "names"),
     [
-        ((bare("b"), joint(extra=Z)), ("j",)),
+        ((bare("b"), C, joint(extra=Z), joint("k", "a", "c")), ("j",)),
         ((link("b", "1", NOTHING), joint(extra=Z)), ("j",)),
         ((link("b", "1", NOTHING, away("1 0 0")), joint(extra=Z)), ()),
         ((link("b", "1", tensor(izz="0")), joint(extra=X)), ()),
@@ -229,8 +231,13 @@ def test_lock_and_tip_judge_what_is_left() -> None:
     with pytest.raises(RobotError) as error:
         lock(gimbal, {"k": 0.0})
     check(error, "'j'", "no inertia", "'l'", "gives way")
+    # Down to a link before any mass it is a chain for kinematics, and says so.
+    assert massless(tip(gimbal, "c"))
+    assert any("serves kinematics" in note for note in tip(gimbal, "c").notes)
+    heavy = load_text(robot(A, B, bare("c"), link("d"), joint(), joint("k", "b", "c", extra=Z),
+                            joint("l", "c", "d", extra=X)))  # fmt: skip
     with pytest.raises(RobotError) as error:
-        tip(gimbal, "c")
+        tip(heavy, "c")
     check(error, "'k'", "no inertia")
 
 

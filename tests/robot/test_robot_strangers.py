@@ -15,8 +15,18 @@ import pinocchio as pin
 import pytest
 
 from pinion import dynamics
-from pinion.functions import position_limits
-from pinion.robot import Model, RobotError, load, load_text, q_to_pinocchio, v_permutation
+from pinion.functions import FUNCTIONS, FunctionError, function, position_limits
+from pinion.robot import (
+    Model,
+    RobotError,
+    load,
+    load_text,
+    massless,
+    payload,
+    q_to_pinocchio,
+    tip,
+    v_permutation,
+)
 from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
 ODD = link("b", "2", tensor(ixx="0.1", iyy="0.11", izz="0.12"), '<origin xyz="0.1 0.2 0.3"/>')
@@ -165,7 +175,7 @@ def test_minus_one_is_no_limit() -> None:
         first = model.bodies[0].joint
         assert (first.effort, first.velocity) == (math.inf, math.inf)
         for key in ("effort", "velocity"):
-            note = f"The {key} limit -1 of joint 'j' is taken for no limit."
+            note = f"Joint 'j' has the {key} limit -1, which is taken for none."
             assert note in model.notes
         if kind != "continuous":
             assert (first.lower, first.upper) == (-1.0, 1.0)  # there it is a position
@@ -253,6 +263,71 @@ def test_planar_joints_say_which_way_they_shift(
 
 def test_a_planar_joint_without_an_axis_says_what_its_normal_is() -> None:
     model = load_text(robot(A, ODD, joint(kind="planar")))
-    assert any("'j' gives no axis" in note and "(1 0 0)" in note for note in model.notes)
+    assert any(
+        "'j' is planar and gives no axis" in note and "(1 0 0)" in note for note in model.notes
+    )
     given = load_text(robot(A, ODD, joint(kind="planar", extra='<axis xyz="1 0 0"/>')))
     assert model.bodies == given.bodies
+
+
+BARE = (
+    *('<link name="a"/>', '<link name="b"/>', '<link name="c"/>'),
+    *(joint(extra=TURN), joint("k", "b", "c", extra=TURN)),
+)
+KINEMATIC = ("forward_kinematics", "frame_jacobian", "frame_jacobian_local", "frame_jacobian_world")
+
+
+@pytest.mark.parametrize("kind", ["no inertial", "zeros", "mass on the fixed base alone", "cut"])
+def test_robots_without_mass_serve_kinematics(kind: str) -> None:
+    zeros = link("b", "0", tensor(ixx="0", iyy="0", izz="0"))
+    extra = (link("d"), joint("l", "a", "d"))
+    text = {
+        "no inertial": robot(*BARE),
+        "zeros": robot(BARE[0], zeros, *BARE[2:]),
+        "mass on the fixed base alone": robot(link("a"), *BARE[1:]),
+        "cut": robot(*BARE, *extra),
+    }[kind]
+    if kind == "cut":
+        with pytest.raises(RobotError, match="moves no inertia"):
+            load_text(text)  # where others have mass its absence is a fault
+        massy = load_text(text.replace(BARE[2], C))
+        model = tip(massy, "b")
+    else:
+        model = load_text(text)
+    assert massless(model) and any("serves kinematics" in note for note in model.notes)
+    heavy = load_text(robot(A, B, C, *BARE[3:]))
+    heavy = tip(heavy, "b") if kind == "cut" else heavy
+    q = np.array([[0.3, -0.4], [0.1, 0.2]])[:, : model.nq]
+    got = dynamics.frame_placement(model, q, model.bodies[-1].name)
+    want = dynamics.frame_placement(heavy, q, heavy.bodies[-1].name)
+    for ours, theirs in zip(got, want, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_without_mass_exactly_kinematics_can_be_computed(name: str) -> None:
+    model, row = load_text(robot(*BARE)), function(name)
+    rng = np.random.default_rng(3)
+    arrays = {b.name: rng.uniform(0.1, 1.0, (2, *b.dims(model))) for b in row.inputs}
+    if name in KINEMATIC:
+        results = row.evaluate(model, arrays)
+        assert row.trace(model).outputs and all(np.all(np.isfinite(x)) for x in results.values())
+        return
+    with pytest.raises(dynamics.DynamicsError, match="mass"):
+        row.evaluate(model, arrays)
+    with pytest.raises(FunctionError, match="mass"):
+        row.trace(model)
+
+
+def test_without_mass_a_floating_base_and_accepted_figures_are_as_asked() -> None:
+    floating = load_text(robot(*BARE), floating_base=True)
+    assert massless(floating) and floating.nv == 8
+    with pytest.raises(dynamics.DynamicsError, match="mass"):
+        dynamics.crba(floating, dynamics.neutral_configuration(floating))
+    accepted = load_text(robot(*BARE), accept_inertia=True)
+    assert not massless(accepted)
+    np.testing.assert_array_equal(dynamics.crba(accepted, np.zeros(2)), np.zeros((2, 2)))
+    rotors = robot(*BARE).replace("</joint>", '<pinion armature="0.5"/></joint>')
+    np.testing.assert_array_equal(dynamics.crba(load_text(rotors), np.zeros(2)), 0.5 * np.eye(2))
+    loaded = payload(load_text(robot(*BARE)), "c", mass=2.0, com=(0.1, 0.0, 0.2))
+    assert not massless(loaded)

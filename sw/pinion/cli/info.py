@@ -75,7 +75,7 @@ def command(
         snapping,
         snapping_sentence,
     )
-    from pinion.robot import summarise
+    from pinion.robot import massless, summarise
 
     if named is not None and function is not None:
         raise UsageError(f"Two functions are named, '{named}' and '{function}': leave one out.")
@@ -94,8 +94,8 @@ def command(
         wanted = row(function, joint_terms=names(joint_terms), friction_width=friction_width)
         wanted.check(model)
         steps = savings(model, wanted, costs=DatapathCosts())
-    measured = wanted or row(MEASURED)
-    changed = snapping(as_read, model, measured)
+    measured = wanted or (None if massless(model) else row(MEASURED))
+    changed = snapping(as_read, model, measured) if measured else None
     if json:
         extra: dict[str, object] = {}
         if wanted is not None:
@@ -112,9 +112,9 @@ def command(
         _show_savings(wanted.name, steps)
         if idle := idle_sentence(wanted, model):
             say(f"- {idle}")
-    for text in opportunity_sentences(model, measured)[1:]:
+    for text in opportunity_sentences(model, measured)[1:] if measured else ():
         say(f"- {text}")
-    if changed:
+    if measured and changed:
         say(f"- {snapping_sentence(measured.name, changed.figures())}")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.dynamics.scalar import Scalar, SingularError
-from pinion.robot.faults import idle_accepted
+from pinion.robot.faults import idle_accepted, massless
 from pinion.robot.model import JointKind, Model
 
 Array = NDArray[np.float64]
@@ -88,6 +88,15 @@ def split(model: Model, f_ext: ArrayLike | None = None, **arguments: ArrayLike) 
     forces = checked_forces(model, f_ext, batch)
     columns = {name: columns_of(array) for name, array in states.items()}
     return Split(columns=columns, f_ext=forces, batch=batch)
+
+
+def check_mass(model: Model) -> None:
+    """Raise for a robot of which nothing that moves has any inertia: it serves kinematics alone."""
+    if massless(model):
+        raise DynamicsError(
+            f"Nothing that moves of {model.name!r} has any mass: the robot serves kinematics, and "
+            "this needs inertia; give its links an <inertial> each."
+        )
 
 
 def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinion.dynamics.axis import joint_motion, joint_transform
+from pinion.dynamics.checks import check_mass
 from pinion.dynamics.coupled import coupling_of
 from pinion.dynamics.mass_centre import first_moments_scalars
 from pinion.dynamics.rnea import Region, no_region
@@ -27,6 +28,7 @@ def kinetic_energy_scalars(
     for :func:`.rnea.rnea_scalars`, with the pass ``forward``. Velocities are spatial, by
     ``v_i = Xup v_parent + S qd`` (Featherstone 2008, the first line of his RNEA).
     """
+    check_mass(model)
     if model.coupled:
         tied = coupling_of(model, region)
         return kinetic_energy_scalars(tied.model, tied.positions(q), tied.rates(qd), region)
@@ -56,6 +58,7 @@ def potential_energy_scalars(
     :func:`.rnea.rnea_scalars`, with the pass ``moment``. It is the whole robot's first moment along
     gravity; springs have no part in it.
     """
+    check_mass(model)
     if model.coupled:
         tied = coupling_of(model, region)
         return potential_energy_scalars(tied.model, tied.positions(q), region)

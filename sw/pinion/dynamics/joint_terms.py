@@ -27,7 +27,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics.checks import DynamicsError, check_mass
 from pinion.dynamics.scalar import Scalar, add, clamp, is_zero, mul, sub
 from pinion.robot.model import Model
 
@@ -157,9 +157,10 @@ def joint_terms_of(
 
     Raises
     ------
-    DynamicsError : no such term, a width below zero or not finite, or a joint of several positions
-        with a spring.
+    DynamicsError : no such term, a width below zero or not finite, a joint of several positions
+        with a spring, or a robot without any mass: every function of inertia begins here.
     """
+    check_mass(model)
     names = wanted_terms(joint_terms)
     if not 0.0 <= friction_width < math.inf:
         raise DynamicsError(

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinion.dynamics.axis import joint_motion, joint_transform
+from pinion.dynamics.checks import check_mass
 from pinion.dynamics.coupled import coupling_of
 from pinion.dynamics.rnea import (
     BodyMotion,
@@ -58,6 +59,7 @@ def link_states_scalars(
     a : (bodies, 6) scalars, spatial accelerations, gravity as an upward one [rad/s^2, m/s^2].
     f : (bodies, 6) scalars, moments and forces through the joints [N m, N].
     """
+    check_mass(model)
     if model.coupled:
         tied = coupling_of(model, region)
         every = tied.positions(q), tied.rates(qd), tied.rates(qdd)

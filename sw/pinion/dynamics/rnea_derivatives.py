@@ -68,6 +68,7 @@ from pinion.dynamics.axis import (
     numbered_axes,
     plus_axis_cross_force,
 )
+from pinion.dynamics.checks import check_mass
 from pinion.dynamics.column_derivatives import (
     column_derivatives_from_links_scalars,
     column_derivatives_scalars,
@@ -269,6 +270,7 @@ def rnea_derivatives_from_links_scalars(
     dtau_dq, dtau_dqd : as of :func:`rnea_derivatives_scalars`, without the joints' own terms.
     """
     check_method(method)
+    check_mass(model)
     if model.coupled:
         tied = coupling_of(model, region)
         every = tied.positions(q), tied.rates(qd)

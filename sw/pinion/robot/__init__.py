@@ -5,7 +5,7 @@ from __future__ import annotations
 from pinion.robot.asked import RobotOptions, asked_robot
 from pinion.robot.coupling import Tie, coupled, ties, uncoupled
 from pinion.robot.errors import RobotError
-from pinion.robot.faults import accepted_inertias
+from pinion.robot.faults import accepted_inertias, massless
 from pinion.robot.generated import GENERATED, random_tree
 from pinion.robot.library import NO_ROBOT, builtin_names, load, load_text, urdf_text
 from pinion.robot.locked import Lock, lock, parse_lock
@@ -58,6 +58,7 @@ __all__ = [
     "load",
     "load_text",
     "lock",
+    "massless",
     "model_from_dict",
     "model_to_dict",
     "opportunity",

@@ -227,8 +227,8 @@ def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
     if joint.type == "planar" and align != IDENTITY:
         x, y = (" ".join(f"{row[k] + 0.0:.6g}" for row in align) for k in (0, 1))
         notes.append(
-            f"The planar joint {joint.name!r} shifts along ({x}) and ({y}) of its own frame, and "
-            "turns about its axis."
+            f"Joint {joint.name!r} is planar: it shifts along ({x}) and ({y}) of its own frame "
+            "and turns about its axis."
         )
     return align
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pinion.robot.errors import RobotError
-from pinion.robot.inertia import LIGHTEST, TRIANGLE, Tensor, about_com, physical_problem
+from pinion.robot.inertia import LIGHTEST, TRIANGLE, ZERO, Tensor, about_com, physical_problem
 from pinion.robot.loose_ties import loose_ties
 from pinion.robot.model import Body, JointKind, Model
 from pinion.robot.pivots import Idle, idle_joints
@@ -23,6 +23,11 @@ _KEPT = "; it was kept "
 """How the note on an accepted inertia goes on."""
 
 _NO_INVERSE = "as accept_inertia asks, but forward dynamics does not exist"
+
+_KINEMATICS = (
+    "Nothing that moves has any mass: the robot serves kinematics, and what needs its inertia is "
+    "refused."
+)
 
 _ACCEPT = (
     "keep published figures with accept_inertia (--accept-inertia, or "
@@ -65,8 +70,8 @@ class Draft:
 
         Errors
         ------
-        RobotError : a moving body that cannot be, a joint that moves no inertia, or a mimic joint
-            that follows none; the message names every such fault.
+        RobotError : a moving body that cannot be, a joint that moves no inertia while others do, or
+            a mimic joint that follows none; the message names every such fault.
         """
         faults: list[_Fault] = []
         notes: list[str] = []
@@ -95,7 +100,9 @@ class Draft:
                     faults.append(_Fault(what=problem, remedy=_INERTIA))
         faults += [_Fault(what=what, remedy=_TIE) for what in loose_ties(self.model)]
         idle = _idle(self.model, idle_joints(self.model))
-        if accept_inertia:
+        if massless(self.model) and not accept_inertia:
+            notes.append(_KINEMATICS)
+        elif accept_inertia:
             notes += [f"{_sentence(one.what)}{_KEPT}{_NO_INVERSE}." for one in idle]
         else:
             faults += idle
@@ -108,14 +115,23 @@ def check_joints(model: Model, *, before: Model) -> Model:
 
     Errors
     ------
-    RobotError : joints that move none any more; the message names them all.
+    RobotError : joints that move none any more while others do; the message names them all.
     """
+    if massless(model):
+        return model if massless(before) else replace(model, notes=(*model.notes, _KINEMATICS))
     idle = idle_joints(model)
     if idle:
         known = {before.bodies[one.joint].joint.name for one in idle_joints(before)}
         idle = [one for one in idle if model.bodies[one.joint].joint.name not in known]
     _raise(model, _idle(model, idle))
     return model
+
+
+def massless(model: Model) -> bool:
+    """Whether nothing that moves has any inertia, and nobody accepted that: no dynamics exist."""
+    if not all(body.inertia == ZERO and not body.joint.armature for body in model.bodies):
+        return False
+    return bool(model.bodies) and not any(_NO_INVERSE in note for note in model.notes)
 
 
 def idle_accepted(model: Model) -> tuple[str, ...]:

@@ -227,8 +227,8 @@ def _axis(joint: ElementTree.Element, kind: str, where: str, notes: list[str]) -
     if kind in ("fixed", "floating") or element is None:
         if kind == "planar":
             notes.append(
-                f"The planar {where} gives no axis: its plane's normal is the format's default, "
-                "(1 0 0)."
+                f"J{where[1:]} is planar and gives no axis: its plane's normal is the format's "
+                "default, (1 0 0)."
             )
         return (1.0, 0.0, 0.0)
     axis = _vector(element, "xyz", where, what="axis", default=None)
@@ -264,7 +264,7 @@ def _size_limit(
     """A limit of size; None where the file gives none, or what people write for none."""
     value = _optional(limit, key, where, infinite=True)
     if value == -1.0:
-        notes.append(f"The {key} limit -1 of {where} is taken for no limit.")
+        notes.append(f"J{where[1:]} has the {key} limit -1, which is taken for none.")
         return None
     value = _not_negative(value, f"{key} limit", where)
     return None if value == math.inf else value
