@@ -35,7 +35,7 @@ help:
 	@echo '  make test-frameworks  gradients in PyTorch and JAX, in an environment of their own'
 	@echo '  make test-gpu   tests and benches of everything that needs a GPU; it has not met one yet'
 	@echo '  make formal     proofs of stream components and multiplier blocks, a quarter of an hour or more'
-	@echo '  make soak       100,000 requests through a stand-in card that keeps failing'
+	@echo '  make soak       100,000 requests through a stand-in card that keeps failing, 10,000 schedules of threads'
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
 	@echo '  make ulx3s      bitstreams of two iiwa14 boards by open tools, an hour'
 	@echo '  make mutants    small changes of driver, link, verify and boards: do tests notice?'
@@ -78,7 +78,7 @@ formal: setup
 
 soak: setup
 	$(RUN) $(BIN)/pinion build iiwa14 rnea -o $(BUILD)/soak
-	$(RECORD) soak -- $(BIN)/python -m tests.support.soak $(BUILD)/soak --requests 100000 --every 100
+	$(RECORD) soak -- bash .ci/soak $(BUILD)/soak
 
 fuzz: setup
 	$(RECORD) fuzz -- $(BIN)/python -m tests.support.fuzz --cases 1000000

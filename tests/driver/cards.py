@@ -16,7 +16,7 @@ from pinion.link.registers import RESET
 
 BIG = np.float32(1000.0)
 
-WAIT = 300.0
+WAIT = 30.0
 """Seconds that only a hang lasts: what should happen happens long before on any machine."""
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
+
+from tests.support.stacks import waits_bounded
 
 
 class Clock:
@@ -20,6 +23,13 @@ class Clock:
     def forward(self, seconds: float) -> None:
         """So much time passes at once."""
         self._ahead += seconds
+
+
+@pytest.fixture(scope="package", autouse=True)
+def bounded() -> Iterator[None]:
+    """A hang of the driver is an error with all stacks, not a test that never ends."""
+    with waits_bounded():
+        yield
 
 
 @pytest.fixture

@@ -46,6 +46,8 @@ class StrictNodes(Nodes):
     -------
     on_write, on_read : called with the number of the call and its buffer before it does anything;
         they raise `OSError`, or return how many bytes move (the rest is lost), or None.
+    on_user : called with the offset before each access to a register.
+    on_reset : called when a soft reset has begun, and the card has nothing more to give.
     spoil : changes what a read gives, by the number of the call.
     wedged : a signal could have come in the middle of a transfer; nothing works after that.
     """
@@ -68,6 +70,7 @@ class StrictNodes(Nodes):
         self.spoil: Callable[[int, np.ndarray], None] = lambda call, packet: None
         self.on_open: Callable[[str], None] = lambda node: None
         self.on_user: Callable[[int], None] = lambda offset: None
+        self.on_reset: Callable[[], None] = lambda: None
         self.writes = 0
         self.reads = 0
         self.opened: list[str] = []
@@ -101,6 +104,7 @@ class StrictNodes(Nodes):
         if offset == CONTROL and value & RESET:
             with self._moved:
                 self._out.clear()
+            self.on_reset()
         elif offset == CONTROL:
             self._begun = self._fed = 0
         return 4

@@ -364,3 +364,42 @@ def test_wrong_arrays_are_told_to_asyncio_too(device: Device) -> None:
 
     with pytest.raises(DriverError, match="'qd' is missing"):
         asyncio.run(work())
+
+
+def test_whoever_waits_for_a_device_that_is_closed_gets_its_error(
+    card: Card, gate: threading.Event
+) -> None:
+    """Of batches that were not begun too: nobody else has their futures."""
+    device = open_device(card, chunk=8, window=1)
+    running, errors = device.submit(**states(8, seed=1)), []
+
+    def client() -> None:
+        try:
+            device.run(**states(8, seed=2))
+        except BaseException as error:
+            errors.append(error)
+
+    async def wait() -> None:
+        left, waiting = (
+            asyncio.create_task(device.run_async(**states(8, seed=seed))) for seed in (3, 4)
+        )
+        await asyncio.sleep(0.01)
+        left.cancel()  # by its own program, which is another thing
+        with pytest.raises(asyncio.CancelledError):
+            await left
+        closer.start()
+        with pytest.raises(DriverError, match="closed before any of this batch was sent"):
+            await waiting
+
+    closer = threading.Thread(target=device.close, kwargs={"wait": False})
+    other = threading.Thread(target=client)
+    other.start()
+    while len(device._session._state._queue.waiting) < 1:
+        threading.Event().wait(0.001)
+    asyncio.run(wait())
+    other.join(TIMEOUT)
+    gate.set()
+    closer.join(TIMEOUT)
+    assert np.array_equal(running.result(TIMEOUT).tau, expected(**states(8, seed=1))[0])
+    (error,) = errors
+    assert isinstance(error, DriverError) and str(error).startswith("The device was closed before")

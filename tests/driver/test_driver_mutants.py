@@ -29,7 +29,7 @@ from pinion.link import BEAT, Cause, Status, register
 from pinion.link.registers import HALTED
 from pinion.link.uart_framing import END, Frame, beats, unwrap, wrap
 from tests.driver.cards import WAIT, Card, compute, manifest, sequence_of, states
-from tests.driver.strict import CONTROL, STATUS, StrictNodes
+from tests.driver.strict import STATUS, StrictNodes
 from tests.driver.test_faults import check, flip, open_device
 from tests.gateware.link.mutants import mutant
 
@@ -147,11 +147,7 @@ def each_launch_has_a_number_of_its_own() -> None:
         assert call != 2 or third.wait(WAIT)
         assert call != 3 or reset.wait(WAIT)
 
-    def access(offset: int) -> None:
-        if offset == CONTROL and third.is_set():
-            reset.set()
-
-    nodes.on_user = access
+    nodes.on_reset = lambda: third.is_set() and reset.set()
     nodes.on_write, nodes.on_read = note, wait
     nodes.spoil = flip(70, at=2)
     with open_device(nodes, window=4) as device:

@@ -37,7 +37,7 @@ class Packet:
     request : memory of the request, sealed.
     response : memory for the response, taken at launch.
     sequence : number of the request as sealed last; every sealing has another.
-    attempts : launches so far.
+    attempts : how often its request was sent, or began to be.
     """
 
     __slots__ = ("attempts", "batch", "count", "request", "response", "sequence", "start")

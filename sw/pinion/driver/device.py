@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from types import MappingProxyType, TracebackType
 from typing import Self
 
@@ -41,6 +41,8 @@ PACKET_BYTES = 1 << 20
 
 GRACE = 1.0
 """Seconds that closing waits for a thread inside a transfer of a broken card."""
+
+_CLOSED_BEFORE = "The device was closed before any of this batch was sent."
 
 
 class Device:
@@ -185,7 +187,7 @@ class Device:
         Raises
         ------
         DriverError
-            When an array does not fit or the device is closed.
+            When an array does not fit, or the device is closed, also by another thread meanwhile.
         TransportError
             When the card failed; it was reset, and the next batch may succeed.
         """
@@ -194,15 +196,19 @@ class Device:
                 "run() in a callback of the device would wait for itself: call submit() there, or "
                 "wait in a thread of your own."
             )
-        return self._submit(values, arrays, throttled=True).result()
+        try:
+            return self._submit(values, arrays, throttled=True).result()
+        except CancelledError:  # nobody but `close` has the future
+            raise DriverError(_CLOSED_BEFORE) from None
 
     def submit(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Future[Result]:
         """Queue a batch; the arrays are checked and copied before this returns.
 
         Any number of batches may be queued; their results come in order. Errors, those of wrong
         arrays too, arrive through the future, those of a fault before the results of batches that
-        are sent again because of it. Callbacks of the future run in a thread of the device and
-        must not wait for it.
+        are sent again because of it. A batch that waits when `close(wait=False)` is called is
+        cancelled: its future raises `concurrent.futures.CancelledError`. Callbacks of the future
+        run in a thread of the device and must not wait for it.
 
         Raises
         ------
@@ -218,7 +224,13 @@ class Device:
 
         Packing runs in the loop's thread: some milliseconds for 100,000 requests.
         """
-        return await asyncio.wrap_future(self._submit(values, arrays, throttled=False))
+        try:
+            return await asyncio.wrap_future(self._submit(values, arrays, throttled=False))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise DriverError(_CLOSED_BEFORE) from None
 
     def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch and wait for it, as `run` does."""

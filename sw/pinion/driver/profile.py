@@ -24,7 +24,7 @@ class Profile:
     bytes_in, bytes_out : of their requests and of their responses.
     faults : failed transfers, timeouts, damaged responses and faults that the card named.
     recoveries : resets that brought the card back.
-    resent : packets that were sent again because another one's fault had undone them.
+    resent : sendings of packets that another one's fault had undone, each after their first.
     """
 
     pack_seconds: float = 0.0

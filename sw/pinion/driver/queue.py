@@ -117,7 +117,6 @@ class Queue:
                 except BaseException:
                     self.retries.appendleft(packet)
                     raise
-            packet.attempts += 1
             self._bytes += _length(packet)
             self.in_flight.append(packet)
             self.unsent.append(packet)

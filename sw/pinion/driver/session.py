@@ -54,7 +54,7 @@ from .state import CheckResponse, PollStatus, Recover, SessionState, Stop
 from .transport import Transport
 
 ATTEMPTS = 8
-"""Launches of a packet that faults of others undo, before it fails with the last of them."""
+"""How often a packet is sent that faults of others undo, before it fails with the last of them."""
 
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "SIGSYS")
 
@@ -342,7 +342,7 @@ class Supervisor:
     patience : seconds that a recovery may take.
     threads_alive : whether no thread of the session has ended.
     states : as of `Session`.
-    attempts : launches of a packet that is not at fault itself.
+    attempts : how often a packet is sent that is not at fault itself.
     """
 
     def __init__(
@@ -441,7 +441,7 @@ class Supervisor:
             )
             return
         again = self._seal_again(self._state.recall(), error)
-        self._meter.add(recoveries=1, resent=len(again))
+        self._meter.add(recoveries=1)
         self._halted = None
         self._state.resume(again)
 

@@ -272,6 +272,9 @@ class SessionState:
                     return None
                 self._to_write.wait()
             packet = self._writing = self._queue.unsent.popleft()
+            packet.attempts += 1
+            if packet.attempts > 1:
+                self._meter.add(resent=1)
             return packet
 
     def end_write(self, packet: Packet, error: Exception | None) -> None:

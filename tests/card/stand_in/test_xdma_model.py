@@ -128,7 +128,7 @@ def test_a_sound_card_waits_for_a_busy_host(card, monkeypatch):
     found: list = []
     thread = threading.Thread(target=lambda: found.append(model.read(response)))
     thread.start()
-    assert late.wait(300)
+    assert late.wait(30)
     packet = card.request(64, 0)
     model.write(packet.data)
     thread.join()

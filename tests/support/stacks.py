@@ -1,0 +1,60 @@
+"""A test that waits for ever ends, and says where each of its threads is."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from tests.support.mutation.children import IDLE, schedule
+
+REST = 25.0
+"""Seconds in which neither this process nor its children want a processor; shorter than the waits
+of tests, so that stacks are printed before these give up."""
+
+
+@contextmanager
+def waits_bounded(*, rest: float = REST) -> Iterator[None]:
+    """While it holds, whatever the main thread waits for ends with an error once nothing moves.
+
+    Parameters
+    ----------
+    rest : seconds; a process that a busy machine keeps waiting for a processor does not rest.
+
+    Raises
+    ------
+    TimeoutError
+        In the main thread; all stacks are on standard error then.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        asked, since = 0.0, time.monotonic()
+        while not over.wait(rest / 5):
+            now, wanted = time.monotonic(), sum(schedule(os.getpid()))
+            if wanted - asked > IDLE * (now - since):
+                asked, since = wanted, now
+            elif now - since > rest:
+                faulthandler.dump_traceback(sys.__stderr__ or 2)
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+                asked, since = wanted, now
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise TimeoutError(f"Nothing has moved for {rest:g} s; standard error has all stacks.")
+
+    before = signal.signal(signal.SIGALRM, end)
+    thread = threading.Thread(target=watch, name="waits-bounded", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        signal.signal(signal.SIGALRM, before)
