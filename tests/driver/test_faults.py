@@ -186,7 +186,8 @@ def test_an_answer_to_an_earlier_request_is_nobodys() -> None:
         nodes.stale(old)
         for seed in range(5):
             check(device.run(**states(8, seed=seed)), seed)
-        assert device.profile.recoveries == 1 and device.profile.resent == 1
+        # The old answer may come before the request goes out, which then goes out once.
+        assert device.profile.recoveries == 1 and device.profile.resent == nodes.writes - 5
 
 
 def test_requests_that_a_reset_card_forgot_are_sent_again() -> None:
@@ -336,4 +337,4 @@ def test_a_response_that_is_lost_is_asked_for_again() -> None:
         queued.set()
         for seed, future in enumerate(futures):
             check(future.result(WAIT), seed)
-        assert device.profile.recoveries == 1 and device.profile.resent >= 1
+        assert device.profile.recoveries == 1 and device.profile.resent == nodes.writes - 8 > 0

@@ -170,11 +170,11 @@ def test_a_call_that_never_returns_breaks_the_device_but_not_the_program(clock: 
     def blocked() -> bool:
         try:
             device.recover()
-        except CardTimeoutError as error:
-            return "still blocked" in str(error)
+        except CardTimeoutError:
+            return True
         return False
 
-    while blocked():  # until the call has ended
+    while blocked():  # until the call has ended, and the machine gives the card half a second
         assert time.perf_counter() < end
     check(device.run(**states(8, seed=5)), 5)
     device.close()
