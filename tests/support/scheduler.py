@@ -229,7 +229,7 @@ class Scheduler:
 
     @contextmanager
     def _exchanged(self, modules: Iterable[ModuleType]) -> Iterator[None]:
-        kept: list[tuple[ModuleType, str, object]] = []
+        kept: list[tuple[ModuleType, str, ModuleType]] = []
         try:
             for module in modules:
                 for name, ours in (("threading", self._threading), ("time", self._time)):
