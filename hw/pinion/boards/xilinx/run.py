@@ -9,6 +9,7 @@ from typing import Any
 
 from pinion.link import Manifest, ManifestError
 
+from ..tools import running
 from .script import ATTEMPTS, BUILD_TCL, FAILED, MISSED, OUT, PROGRESS, RESULT
 
 LOG = "vivado.log"
@@ -117,26 +118,14 @@ def _run_once(
         command += ["-tclargs", *words]
     last = "it printed nothing"
     try:
-        with subprocess.Popen(
-            command,
-            cwd=target,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        ) as process:
+        with running(command, folder=target, output=subprocess.PIPE) as process:
             assert process.stdout is not None
-            try:
-                for line in process.stdout:
-                    if line.startswith(PROGRESS):
-                        last = line.removeprefix(PROGRESS).strip()
-                        report(last)
-                    elif line.startswith("ERROR:"):
-                        last = line.strip()
-            except BaseException:
-                process.kill()
-                raise
+            for line in process.stdout:
+                if line.startswith(PROGRESS):
+                    last = line.removeprefix(PROGRESS).strip()
+                    report(last)
+                elif line.startswith("ERROR:"):
+                    last = line.strip()
     except OSError as error:
         raise VivadoError(f"'{vivado}' cannot be started ({error.strerror}).") from None
     return process.returncode, last

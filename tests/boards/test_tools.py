@@ -1,0 +1,172 @@
+"""A tool that we started ends with us, in whatever moment that is, with all that it has started."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinion.boards.tools import running
+
+WAIT = 30.0
+
+TOOL = """
+sleep 1000 &
+echo $! > second.part; mv second.part second
+echo $$ > first.part; mv first.part first
+{then}
+wait
+"""
+"""Says who it is and whom it has started, and waits for that."""
+
+
+def alive(number: int) -> bool:
+    """Whether a process runs; one that has ended may wait for its parent to look at it."""
+    try:
+        status = Path(f"/proc/{number}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def ends(number: int) -> None:
+    end = time.monotonic() + WAIT
+    while alive(number):
+        assert time.monotonic() < end, f"process {number} is still there"
+        time.sleep(0.01)
+
+
+def numbers(folder: Path) -> list[int]:
+    """Of the tool and of what it has started, once they run."""
+    files, end = (folder / "first", folder / "second"), time.monotonic() + WAIT
+    while not all(file.exists() for file in files):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return [int(file.read_text()) for file in files]
+
+
+def command(then: str = "") -> list[str]:
+    return ["bash", "-c", TOOL.format(then=then)]
+
+
+@contextlib.contextmanager
+def interrupted_behind(target: object, name: str, ready: Path) -> Iterator[None]:
+    """Ctrl-C once, as a function of the library returns and the tool is up."""
+    plain = getattr(target, name)
+
+    def changed(*values: Any, **named: Any) -> Any:
+        result = plain(*values, **named)
+        setattr(target, name, plain)
+        numbers(ready)
+        signal.raise_signal(signal.SIGINT)
+        return result
+
+    setattr(target, name, changed)
+    try:
+        yield
+    finally:
+        setattr(target, name, plain)
+
+
+def test_an_interrupt_while_it_is_started_is_no_escape(tmp_path: Path) -> None:
+    """Within the library's own code the caller has no number yet."""
+    reached = False
+    for name in ("_execute_child", "__init__"):
+        folder = tmp_path / name
+        folder.mkdir()
+        with (
+            interrupted_behind(subprocess.Popen, name, folder),
+            pytest.raises(KeyboardInterrupt),
+            running(command(), folder=folder, output=subprocess.DEVNULL),
+        ):
+            reached = True
+        for number in numbers(folder):
+            ends(number)
+    assert not reached
+
+
+def interrupted(folder: Path, then: str, work: Callable[[subprocess.Popen[str]], object]) -> None:
+    """Ctrl-C in the middle of some work with a tool ends it, and all that it has started."""
+
+    def run() -> None:
+        with running(command(then), folder=folder, output=subprocess.PIPE) as process:
+            work(process)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    for number in numbers(folder):
+        ends(number)
+
+
+def test_an_interrupt_while_it_prints_ends_it(tmp_path: Path) -> None:
+    def read(process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        signal.raise_signal(signal.SIGINT)
+
+    interrupted(tmp_path, "echo up", read)
+
+
+def test_an_interrupt_when_it_has_closed_its_output_ends_it(tmp_path: Path) -> None:
+    def interrupt() -> None:
+        numbers(tmp_path)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def wait(process: subprocess.Popen[str]) -> None:
+        threading.Thread(target=interrupt).start()
+        assert process.stdout is not None and process.stdout.read() == ""
+        process.wait()
+
+    interrupted(tmp_path, "exec >&- 2>&-", wait)
+
+
+def test_a_second_interrupt_leaves_nothing_either(tmp_path: Path) -> None:
+    """Amid the end of the tool that the first one has begun."""
+
+    def twice(process: subprocess.Popen[str]) -> None:
+        numbers(tmp_path)
+        signal.raise_signal(signal.SIGINT)
+
+    with interrupted_behind(subprocess.Popen, "wait", tmp_path):
+        interrupted(tmp_path, "", twice)
+
+
+def test_what_ends_by_itself_keeps_its_exit_code_and_all_that_it_said(tmp_path: Path) -> None:
+    code = "for k in 1 2 3; do echo $k; echo error >&2; done; cat; exit 3"
+    with running(["bash", "-c", code], folder=tmp_path, output=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read().split() == ["1", "error", "2", "error", "3", "error"]
+    assert process.returncode == 3 and process.stdout.closed
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with (
+        pytest.raises(FileNotFoundError),
+        running(["/nothing"], folder=tmp_path, output=subprocess.DEVNULL),
+    ):
+        pass
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+def test_a_thread_of_the_caller_may_run_it(tmp_path: Path) -> None:
+    """Only the main thread handles signals; in others there is nothing to defer."""
+    seen: list[int | None] = []
+
+    def work() -> None:
+        with running(["true"], folder=tmp_path, output=subprocess.DEVNULL) as process:
+            pass
+        seen.append(process.returncode)
+
+    run_in_thread(work)
+    assert seen == [0]
+
+
+def run_in_thread(work: Callable[[], None]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(WAIT)
+    assert not thread.is_alive()
