@@ -217,6 +217,25 @@ ODD: dict[str, Call] = {
     "output unknown": given_out(lambda out: out | {"tau": out["qdd"].copy()}),
     "outputs overlap": given_out(lambda out: out | {"dqdd_dq": out["dqdd_dqd"]}),
     "outputs in a mapping": given_out(MappingProxyType),
+    "outputs with flags": given_out(lambda out: out | {"saturated": np.ones(20, np.bool_)}),
+    "flags in a mapping": given_out(
+        lambda out: MappingProxyType(out | {"saturated": np.ones(20, np.bool_)})
+    ),
+    "flags too short": given_out(lambda out: out | {"saturated": np.ones(19, np.bool_)}),
+    "flags of bytes": given_out(lambda out: out | {"saturated": np.ones(20, np.uint8)}),
+    "flags read-only": given_out(lambda out: out | {"saturated": frozen(np.ones(20, np.bool_))}),
+    "flags with gaps": given_out(lambda out: out | {"saturated": np.ones(40, np.bool_)[::2]}),
+    "flags in a result": given_out(
+        lambda out: out | {"saturated": out["qdd"].view(np.bool_).reshape(-1)[:20]}
+    ),
+    "flags alone": given_out(lambda out: {"saturated": np.ones(20, np.bool_)}),
+    "an earlier result": lambda kernel: states(kernel, 20) | {"out": kernel(**states(kernel, 20))},
+    "an earlier result of other samples": lambda kernel: (
+        states(kernel, 20) | {"out": kernel(**states(kernel, 19))}
+    ),
+    "an earlier result of one sample": lambda kernel: (
+        one(states(kernel, 20)) | {"out": kernel(**one(states(kernel, 20)))}
+    ),
 }
 
 
@@ -262,16 +281,16 @@ def test_errors_of_other_layouts_are_the_same(layout: str, pair: Callable[..., P
 def test_what_the_runtime_answers_is_said(pair: Callable[..., Pair]) -> None:
     _, slow = pair()
     runtime = slow._native.runtime
-    space = np.zeros(1000)
+    space, flags = np.zeros(1000), np.zeros(1, np.bool_)
     good = [View(space.ctypes.data, 0, 2)] * 3
     with pytest.raises(ComputeError, match="a layout or a stride that does not do"):
-        runtime.run(slow.address, 1, (good, [View(space.ctypes.data, 9, 2)] * 3), 1)
+        runtime.run(slow.address, 1, (good, [View(space.ctypes.data, 9, 2)] * 3), flags, 1)
     stranger = KernelStruct(abi=99, bytes=8, lanes=8, inputs=3, outputs=3)
     with pytest.raises(ComputeError, match="of another version of Pinion"):
-        runtime.run(ctypes.addressof(stranger), 1, (good, good), 1)
-    full: Any = SimpleNamespace(pinion_run=lambda *arguments: 3)
+        runtime.run(ctypes.addressof(stranger), 1, (good, good), flags, 1)
+    full: Any = SimpleNamespace(pinion_run_flagged=lambda *arguments: 3)
     with pytest.raises(MemoryError):
-        Runtime(full, None).run(slow.address, 1, (good, good), 1)
+        Runtime(full, None).run(slow.address, 1, (good, good), flags, 1)
 
 
 def test_gradients_have_the_same_bits(hidden: pytest.MonkeyPatch, kept: Path) -> None:

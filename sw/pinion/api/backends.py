@@ -33,8 +33,13 @@ from pinion.functions import (
     row_of,
 )
 from pinion.functions.backend import backend_table
+from pinion.functions.portable import PortableFunction, portable
+from pinion.functions.result import not_finite
 from pinion.link import ManifestError
 from pinion.robot import Model, RobotOptions, asked_robot, coupled, model_to_dict
+
+SIM = "sim"
+"""The device that is a simulated card."""
 
 GROUP = "pinion.backends"
 """Entry points that compute on the host or on a device of their own; what is none is a card."""
@@ -65,15 +70,18 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
 
     Members
     -------
-    dtype, layout, threads, isa, compiler, cache : of ``cpu``
-        (:func:`pinion.compute.backend.open_backend`).
-    dtype, layout, graphs, cache : of ``cuda`` (:func:`pinion.compute.cuda.backend.open_backend`).
+    dtype, layout, check_rotations, reuse, threads, isa, compiler, cache : of ``cpu``
+        (:func:`pinion.compute.cpu.compile`).
+    dtype, layout, check_rotations, graphs, cache : of ``cuda``
+        (:func:`pinion.compute.cuda.compile`).
     report : called with a short line at each step of what takes its time before the first batch,
         compiling or building; ``report=print`` shows them.
     """
 
     dtype: DTypeLike
     layout: str
+    check_rotations: bool
+    reuse: bool
     threads: int
     isa: str | None
     compiler: str | None
@@ -85,7 +93,8 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
 class FloatBackend(Closing):
     """The float model on the host: float64 results of the float32 requests that a card would get.
 
-    States of a function go on from batch to batch, until `reset_state`.
+    States of a function go on from batch to batch, until `reset_state`. It pickles and copies by
+    robot and function, with what it knows of a stream.
 
     Members
     -------
@@ -103,7 +112,7 @@ class FloatBackend(Closing):
         self._state = None
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch; ``saturated`` is False throughout, ``cycles`` None.
+        """Compute a batch; ``saturated`` says which results are not finite, ``cycles`` is None.
 
         Raises
         ------
@@ -117,7 +126,7 @@ class FloatBackend(Closing):
         }
         results, stream = self.function.follow(self.model, states, start=self._state)
         self._state = stream.left or None
-        flags = np.zeros(batch.count, dtype=np.bool_)
+        flags = not_finite(results, batch.count)
         if batch.single:
             results = {name: array[0, ...] for name, array in results.items()}
             return Result(arrays=results, saturated=flags[0, ...], cycles=None)
@@ -127,6 +136,9 @@ class FloatBackend(Closing):
         """Compute a batch, as `run` does."""
         return self.run(*values, **arrays)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _float, (self.model, portable(self.function), self._state)
+
     def __repr__(self) -> str:
         return f"<FloatBackend {self.function!r} of {self.model!r}>"
 
@@ -135,8 +147,20 @@ class FloatBackend(Closing):
         return backend_table(title, self._inputs, arrays_of(self.function.results, self.model))
 
 
+def _float(
+    model: Model, function: PortableFunction, state: dict[str, float] | None
+) -> FloatBackend:
+    made = FloatBackend(model=model, function=function.function())
+    made._state = state
+    return made
+
+
 class CardBackend(Closing):
     """A card, simulated or real, that holds a build.
+
+    A simulated one pickles and copies by robot, function and options: a card of its own, at the
+    beginning of a stream, is opened where it arrives, of a build that is made there unless it has a
+    folder of its own.
 
     Members
     -------
@@ -144,9 +168,19 @@ class CardBackend(Closing):
     folder : the build folder.
     """
 
-    def __init__(self, *, device: Device, folder: Path, temporary: bool) -> None:
+    def __init__(
+        self,
+        *,
+        device: Device,
+        folder: Path,
+        temporary: bool,
+        address: str = "",
+        asked: tuple[Any, ...] = (),
+    ) -> None:
         self.device = device
         self.folder = folder
+        self._address = address
+        self._asked = asked
         # Also where nobody closes it, at the latest when Python ends.
         self._remove = (
             weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
@@ -161,6 +195,17 @@ class CardBackend(Closing):
     def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
         return self.run(*values, **arrays)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        name = split_device(self._address)[0]
+        if name != SIM:
+            raise DriverError(
+                f"A card cannot be copied or sent to another process, and '{self._address}' is "
+                "one: one process holds it; open it there, by pinion.api.backend(..., "
+                f"device='{self._address}'), and close it here before."
+            )
+        model, row, options = self._asked
+        return _simulated, (model, portable(row), options)
 
     def reset_state(self) -> None:
         """Begin a new stream, as :meth:`pinion.driver.Device.reset_state` does."""
@@ -177,6 +222,10 @@ class CardBackend(Closing):
         self.device.close()
         if self._remove is not None:
             self._remove()
+
+
+def _simulated(robot: Any, function: PortableFunction, options: Mapping[str, Any]) -> CardBackend:
+    return cast(CardBackend, backend(robot, function.function(), device=SIM, **options))
 
 
 def _quiet(message: str) -> None:
@@ -337,7 +386,13 @@ def _card(
         if folder is None:
             shutil.rmtree(path.parent, ignore_errors=True)
         raise
-    return CardBackend(device=opened, folder=path, temporary=folder is None)
+    return CardBackend(
+        device=opened,
+        folder=path,
+        temporary=folder is None,
+        address=device,
+        asked=(robot, row, {**asked, **wanted, "folder": folder}),
+    )
 
 
 def both(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -23,6 +24,8 @@ class CpuBackend(Closing):
     -------
     kernel : what computes; it refuses NaN and infinities.
     model, function : what is computed.
+
+    It pickles and copies as its kernel does.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -48,6 +51,9 @@ class CpuBackend(Closing):
         result: Result = self.run(*values, **arrays)
         return result
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CpuBackend, (self.kernel,)
+
     def __repr__(self) -> str:
         k = self.kernel
         made = f"{k.dtype.name}, {k.layout}, {k.isa.name}"
@@ -66,6 +72,8 @@ def open_backend(
     *,
     dtype: DTypeLike = "float64",
     layout: str = "aos",
+    check_rotations: bool = True,
+    reuse: bool = True,
     threads: int = 0,
     isa: str | None = None,
     compiler: str | None = None,
@@ -91,6 +99,8 @@ def open_backend(
             dtype=dtype,
             layout=layout,
             finite=True,
+            check_rotations=check_rotations,
+            reuse=reuse,
             threads=threads,
             isa=isa,
             compiler=compiler,

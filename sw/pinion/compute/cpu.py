@@ -13,6 +13,7 @@ spread over the processors. What is compiled is kept in the user's cache.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,15 +32,22 @@ from pinion.functions import (
     reduced_graph,
     row_of,
 )
-from pinion.functions.requests import by_name, validate_arrays
-from pinion.functions.table import function as named_function
+from pinion.functions.portable import PortableFunction, in_table, portable
+from pinion.functions.requests import (
+    Rotations,
+    by_name,
+    check_rotations,
+    rotations_of,
+    validate_arrays,
+)
+from pinion.functions.result import written
 from pinion.graph import Graph
 from pinion.graph.passes import fold
 from pinion.link import Array
 from pinion.robot import Model, load, model_to_dict
 
 from . import isa as isas
-from .arguments import check_out, check_threads, dtype_name
+from .arguments import check_out, check_threads, dtype_name, flags_for
 from .cache import Cache, default_folder
 from .costs import ProcessorCosts
 from .isa import InstructionSet
@@ -87,6 +95,8 @@ def compile(
     dtype: DTypeLike = "float64",
     layout: str = "aos",
     finite: bool = False,
+    check_rotations: bool = True,
+    reuse: bool = True,
     threads: int = 0,
     isa: str | None = None,
     compiler: str | None = None,
@@ -108,6 +118,11 @@ def compile(
         (:class:`pinion.functions.RowOptions`).
     finite : whether NaN and infinities in the request are refused; otherwise they go through to
         what depends on them.
+    check_rotations : whether quaternions, and planar joints' cosine and sine, that are not of unit
+        length within 1e-6 are refused, as by the float model.
+    reuse : whether large results are written to the memory of earlier ones that nobody refers to
+        any more (``runtime/reuse.hpp``), of which at most 128 MiB are kept in a process; otherwise
+        to new memory.
     threads : that compute at most; 0 for as many as there are processors.
     isa : an instruction set by its name; by default the best that the machine has.
     compiler : a command; by default ``c++``, ``g++``, ``clang++`` or the package ``ziglang``.
@@ -126,6 +141,11 @@ def compile(
     dtype, threads = dtype_name(dtype), check_threads(threads)
     model = load(model) if isinstance(model, str) else model
     row = row_of(function, **options)
+    asked = {
+        **{"dtype": dtype, "layout": layout, "finite": finite, "threads": threads, "isa": isa},
+        **{"check_rotations": check_rotations, "reuse": reuse, "vector": vector},
+        **{"compiler": compiler, "cache": cache},
+    }
     machine = isas.named(isa) if isa else isas.best()
     command = find_compiler(compiler)
     store = Cache(default_folder(os.environ) if cache is None else cache)
@@ -143,7 +163,7 @@ def compile(
         graph = graph_of(model, row)
         return kernel_of(model, row, graph, dtype=dtype, machine=machine, vector=vector).text
 
-    if _is_built_in(row):
+    if in_table(row):
         # Nothing of it can change but with the package, so it need not be traced.
         key["package"] = package_digest()
         key["function"] = [row.name, row.options]
@@ -170,8 +190,11 @@ def compile(
         layout=layout,
         isa=machine,
         finite=finite,
+        check_rotations=check_rotations,
+        reuse=reuse,
         threads=threads,
         native=Native(runtime, library, address),
+        asked=asked,
     )
 
 
@@ -204,6 +227,7 @@ class Compiled:
     isa : the instruction set it was compiled for.
     inputs, results : the arrays, with shapes of one sample.
     finite : whether NaN and infinities are refused.
+    reuse : whether results are written to memory of earlier ones.
     threads : that compute at most; 0 for as many as there are processors.
     run : computes a batch; inputs by name and ``out`` as of `Kernel.__call__`.
     """
@@ -220,6 +244,8 @@ class Compiled:
         finite: bool,
         threads: int,
         native: Native,
+        rotations: Rotations | None = None,
+        reuse: bool = True,
     ) -> None:
         self.title = title
         self.dtype = np.dtype(dtype)
@@ -227,9 +253,11 @@ class Compiled:
         self.isa = isa
         self.finite = finite
         self.threads = threads
+        self.reuse = reuse
         self.inputs = tuple(inputs)
         self.results = tuple(results)
         self._native = native
+        self._rotations = rotations or {}
         self.run: Callable[..., Result] = self._compute
         module = native.runtime.module
         if module is not None:
@@ -240,6 +268,12 @@ class Compiled:
                 dtype == "float64",
                 LAYOUT_NUMBERS[layout],
                 finite,
+                tuple(
+                    (k, vector.start, vector.stop - vector.start)
+                    for k, a in enumerate(self.inputs)
+                    for vector, _ in self._rotations.get(a.name, ())
+                ),
+                reuse,
                 threads,
                 Result,
                 self._compute,
@@ -250,6 +284,11 @@ class Compiled:
     def address(self) -> int:
         """Where the kernel's ``pinion_kernel`` (``runtime/abi.h``) is in memory."""
         return self._native.address
+
+    @property
+    def library(self) -> ctypes.CDLL:
+        """The runtime that runs it, with the functions of ``runtime/abi.h``."""
+        return self._native.runtime.library
 
     def __repr__(self) -> str:
         return f"<Kernel {self.title}: {self.dtype.name}, {self.layout}, {self.isa.name}>"
@@ -264,9 +303,16 @@ class Compiled:
         if native.data:
             views.append(View(native.data, LAYOUT_NUMBERS["blocks"], 0))
         filled = [self._view(a, arrays[a.name]) for a in self.results]
-        native.runtime.run(native.address, count, (views, filled), self.threads)
-        flags = np.zeros(() if single else (count,), dtype=np.bool_)
-        return Result(arrays=arrays, saturated=flags, cycles=None)
+        shape = () if single else (count,)
+        flags = flags_for(out, shape)
+        if flags is None:
+            flags = native.runtime.empty(shape, np.dtype(np.bool_), reuse=self.reuse)
+        elif any(np.may_share_memory(flags, x) for x in (*kept, *arrays.values())):
+            raise InputError(
+                "The array for 'saturated' overlaps an input or a result: give memory of its own."
+            )
+        native.runtime.run(native.address, count, (views, filled), flags, self.threads)
+        return written(out, arrays, flags)
 
     def _inputs(
         self, given: Mapping[str, ArrayLike]
@@ -275,6 +321,7 @@ class Compiled:
         dtype = np.float32 if self.dtype == np.float32 else np.float64
         if self.layout == "aos":
             checked = validate_arrays(self.inputs, given, dtype=dtype, finite=self.finite)
+            check_rotations(self._rotations, checked.arrays, finite=self.finite)
             kept = [
                 np.require(checked.arrays[a.name], dtype=dtype, requirements=("C", "A"))
                 for a in self.inputs
@@ -299,6 +346,12 @@ class Compiled:
                     "finite number."
                 )
             kept.append(self._placed(array, values.astype(dtype, copy=False)))
+        samples_first = {
+            a.name: np.moveaxis(x, -1, 0 if self.layout == "soa" else 1)
+            for a, x in zip(self.inputs, kept, strict=True)
+            if a.name in self._rotations
+        }
+        check_rotations(self._rotations, samples_first, finite=self.finite)
         views = [self._view(a, x) for a, x in zip(self.inputs, kept, strict=True)]
         return count, False, views, kept
 
@@ -353,18 +406,12 @@ class Compiled:
             for a in self.results
         }
         if out is None:
-            return {name: _aligned(shape, self.dtype) for name, shape in shapes.items()}
+            empty = self._native.runtime.empty
+            return {n: empty(shape, self.dtype, reuse=self.reuse) for n, shape in shapes.items()}
         check_out(out, self.results)
-        for name in out:
-            if name not in shapes:
-                raise InputError(
-                    f"There is no result '{name}' to write; the results are {', '.join(shapes)}."
-                )
         made: dict[str, NDArray[Any]] = {}
         for array in self.results:
             name = array.name
-            if name not in out:
-                raise InputError(f"'out' has no array for the result '{name}': give all or none.")
             values = out[name]
             self._check_output(array, values, shapes[name])
             for other, what in [(x, "an input") for x in inputs] + [
@@ -416,8 +463,12 @@ class Kernel(Compiled):
     isa : the instruction set it was compiled for.
     inputs, results : the arrays, with shapes of one sample.
     finite : whether NaN and infinities are refused.
+    reuse : whether results are written to memory of earlier ones.
     threads : that compute at most; 0 for as many as there are processors.
     run : what a call does, without the class in between.
+
+    It pickles and copies by robot, function and options, and is compiled, or found compiled, where
+    it arrives.
     """
 
     def __init__(
@@ -429,8 +480,11 @@ class Kernel(Compiled):
         layout: str,
         isa: InstructionSet,
         finite: bool,
+        check_rotations: bool,
+        reuse: bool,
         threads: int,
         native: Native,
+        asked: Mapping[str, Any],
     ) -> None:
         super().__init__(
             title=f"{function.name} of {model.name}",
@@ -442,7 +496,10 @@ class Kernel(Compiled):
             finite=finite,
             threads=threads,
             native=native,
+            rotations=rotations_of(function.inputs, model) if check_rotations else None,
+            reuse=reuse,
         )
+        self._asked = dict(asked)
         self.model = model
         self.function = function
         if native.runtime.module is not None:
@@ -457,11 +514,11 @@ class Kernel(Compiled):
         arrays : the inputs by name, in the kernel's layout. In ``aos`` an array without a batch
             axis serves all samples, and when all are such the results have no batch axis either.
             ``out``, when given, is a mapping from result names to arrays of the results' shapes,
-            which are written.
+            which are written, or the `Result` of an earlier call, which is written and returned.
 
         Returns
         -------
-        The results; ``saturated`` is False throughout, since floats have no such range.
+        The results; ``saturated`` says of each sample whether one of its results is not finite.
 
         Raises
         ------
@@ -472,28 +529,12 @@ class Kernel(Compiled):
         result: Result = self.run(*values, **arrays)
         return result
 
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An empty array that begins at a cache line."""
-    size = int(np.prod(shape)) * dtype.itemsize
-    memory = np.empty(size + 64, dtype=np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + size].view(dtype).reshape(shape)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _compiled, (self.model, portable(self.function), self._asked)
 
 
-def _is_built_in(row: Function) -> bool:
-    """Whether a row is one of the table, so that its name and options say all."""
-    try:
-        options = row.options
-        return row == named_function(
-            row.name,
-            derivatives=options.get("derivatives", "composite"),
-            outputs=row.added,
-            joint_terms=row.joint_terms,
-            friction_width=row.friction_width,
-        )
-    except InputError:
-        return False
+def _compiled(model: Model, function: PortableFunction, asked: Mapping[str, Any]) -> Kernel:
+    return compile(model, function.function(), **asked)
 
 
 def graph_of(model: Model, row: Function) -> Graph:

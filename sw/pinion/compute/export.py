@@ -161,6 +161,7 @@ class _Library:
                 f"#define {macro} {self.name}_{what}_{isa.name}\n"
                 for macro, what in (
                     ("PINION_RUN", "run"),
+                    ("PINION_RUN_FLAGGED", "run_flagged"),
                     ("PINION_FIRST_NONFINITE", "first_nonfinite"),
                 )
             )
@@ -306,6 +307,7 @@ const char *{self.name}_isa(void);
 // {comment(self.title)}: chooses the instruction set, then runs.
 #define PINION_API
 #define PINION_RUN {self.name}_run_unused
+#define PINION_RUN_FLAGGED {self.name}_run_flagged_unused
 #define PINION_FIRST_NONFINITE {self.name}_first_nonfinite_unused
 #define PINION_GET_KERNEL {self.name}_get_kernel_unused
 #include "abi.h"

@@ -75,21 +75,30 @@ class Runtime:
 
     Members
     -------
-    library : with ``pinion_run`` and ``pinion_first_nonfinite``.
+    library : with ``pinion_run_flagged`` and ``pinion_first_nonfinite``.
     module : the same library as a Python module with ``caller``, or None where Python's headers
-        are not installed: then calls go through ctypes, a few microseconds each.
+        are not installed: then calls go through ctypes, a few microseconds each, and results are
+        in new memory each time.
     """
 
     library: ctypes.CDLL
     module: Any
 
-    def run(self, kernel: int, count: int, views: Sequence[Sequence[View]], threads: int) -> None:
+    def run(
+        self,
+        kernel: int,
+        count: int,
+        views: Sequence[Sequence[View]],
+        flags: np.ndarray[Any, Any],
+        threads: int,
+    ) -> None:
         """Compute ``count`` samples.
 
         Parameters
         ----------
         kernel : address of a ``pinion_kernel``.
         views : of the inputs and of the outputs.
+        flags : contiguous bool, one a sample, which are written: whether results are not finite.
         threads : at most; 0 for as many as there are processors.
 
         Raises
@@ -98,13 +107,32 @@ class Runtime:
             When the runtime refuses.
         """
         given, made = ((View * len(part))(*part) for part in views)
-        answer = self.library.pinion_run(
-            ctypes.c_void_p(kernel), ctypes.c_size_t(count), given, made, ctypes.c_uint(threads)
+        answer = self.library.pinion_run_flagged(
+            ctypes.c_void_p(kernel),
+            ctypes.c_size_t(count),
+            given,
+            made,
+            ctypes.c_void_p(flags.ctypes.data),
+            ctypes.c_uint(threads),
         )
         if answer == 3:
             raise MemoryError
         if answer:
             raise ComputeError(f"The kernel was not run: {_ANSWERS.get(answer, answer)}.")
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, reuse: bool) -> Any:
+        """An array without values that begins at a cache line, unless it is short.
+
+        Parameters
+        ----------
+        reuse : in memory of earlier ones that nobody refers to any more, where there is some.
+        """
+        if self.module is not None:
+            return self.module.empty(shape, dtype.num, reuse)
+        size = int(np.prod(shape)) * dtype.itemsize
+        memory = np.empty(size + 64, dtype=np.uint8)
+        start = -memory.ctypes.data % 64
+        return memory[start : start + size].view(dtype).reshape(shape)
 
     def first_nonfinite(self, array: np.ndarray[Any, Any]) -> int:
         """Position of the first NaN or infinity of a contiguous array, or -1."""

@@ -244,17 +244,28 @@ def of_unit_length(name: str, q: Array, slices: Sequence[tuple[slice, str]]) -> 
         return q
     result = np.array(q)
     for own, what in slices:
-        lengths = np.linalg.norm(q[..., own], axis=-1)
-        bad = np.argwhere(~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE))
-        if len(bad):
-            index = tuple(int(k) for k in bad[0])
-            where = ", ".join([*map(str, index), f"{own.start}:{own.stop}"])
-            raise DynamicsError(
-                f"{name}[{where}] is a {what} of length {lengths[index]:.6g}, not 1: pass it "
-                "through normalise first."
-            )
+        lengths = unit_lengths(name, q, own, what)
         result[..., own] = q[..., own] / lengths[..., None]
     return result
+
+
+def unit_lengths(name: str, q: Array, own: slice, what: str, *, finite: bool = True) -> Array:
+    """Return the lengths (...) of vectors of q (..., nq); raise for one that is far from 1.
+
+    ``finite=False`` lets vectors pass that hold a NaN or an infinity.
+    """
+    lengths = np.linalg.norm(q[..., own], axis=-1)
+    far = ~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)
+    if not finite and far.any():
+        far &= np.isfinite(q[..., own]).all(axis=-1)
+    if far.any():
+        index = tuple(int(k) for k in np.argwhere(far)[0])
+        where = ", ".join([*map(str, index), f"{own.start}:{own.stop}"])
+        raise DynamicsError(
+            f"{name}[{where}] is a {what} of length {lengths[index]:.6g}, not 1: pass it "
+            "through normalise first."
+        )
+    return np.asarray(lengths)
 
 
 def checked(name: str, argument: ArrayLike, shape: tuple[int, ...]) -> Array:

@@ -34,6 +34,9 @@ from .table import DERIVATIVES, FUNCTIONS
 _WORD = 4
 """Letters of a word that says something of a function."""
 
+FILE_MODULE = "_pinion_"
+"""How the names of modules begin that are files which were run."""
+
 GROUP = "pinion.functions"
 """Entry points that are functions: ``name = "module:function"``."""
 
@@ -233,7 +236,7 @@ def _run_file(source: str) -> ModuleType:
             f"There is no file '{source}': give the path of a Python file with the function in it."
         )
     path = path.resolve()
-    called = f"_pinion_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    called = f"{FILE_MODULE}{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(called, path)
     if spec is None or spec.loader is None:
         raise FunctionError(

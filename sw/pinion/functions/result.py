@@ -21,10 +21,12 @@ class Result(Mapping[str, NDArray[Any]]):
     (each output of the function) : (n, ...), or (...) when the request was a single one; float32
         from a card.
     saturated : (n,) bool, or one bool: some value of this result left its format's range, so the
-        numbers beside it are wrong. Processors and GPUs compute in floats, where none is.
+        numbers beside it are wrong. In floats, which processors and GPUs compute, some value is an
+        infinity or NaN.
     cycles : clock cycles that the card took for the batch, or None where they are not counted.
 
-    A result cannot be changed; as a mapping it has the outputs and ``saturated``.
+    A result cannot be changed, but as the ``out`` of a later run, which writes its arrays anew. As
+    a mapping it has the outputs and ``saturated``.
     """
 
     __slots__ = ("_arrays", "_cycles")
@@ -122,7 +124,7 @@ class Result(Mapping[str, NDArray[Any]]):
         )
 
     def _of_a_card(self) -> list[str]:
-        """What only cards have; empty where floats were computed and nothing can be flagged."""
+        """What only cards have; empty where floats were computed and none was flagged."""
         flagged = int(np.count_nonzero(self.saturated))
         counted = self._cycles is not None
         said = [f"saturated: {flagged} of {self.saturated.size}"] if counted or flagged else []
@@ -130,6 +132,27 @@ class Result(Mapping[str, NDArray[Any]]):
 
     def _unknown(self, name: str) -> str:
         return f"This result has no '{name}'; it has {', '.join(self._arrays)} and cycles."
+
+
+def not_finite(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
+    """Which of so many samples have a NaN or an infinity in one of the arrays (n, ...)."""
+    found = np.zeros(count, np.bool_)
+    for values in arrays.values():
+        finite = np.isfinite(values)
+        if not finite.all():
+            found |= ~finite.reshape(count, -1).all(axis=1)
+    return found
+
+
+def written(
+    out: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]], saturated: NDArray[np.bool_]
+) -> Result:
+    """The result of a run on a processor or GPU: ``out`` itself where that is a result."""
+    if not isinstance(out, Result):
+        return Result(arrays=arrays, saturated=saturated, cycles=None)
+    object.__setattr__(out, "_arrays", {**arrays, SATURATED: saturated})
+    object.__setattr__(out, "_cycles", None)
+    return out
 
 
 def _rebuild(

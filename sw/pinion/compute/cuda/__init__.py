@@ -83,6 +83,7 @@ def compile(
     dtype: DTypeLike = "float32",
     layout: str = "aos",
     finite: bool = False,
+    check_rotations: bool = True,
     graphs: bool = True,
     device: int | Device = 0,
     cache: Path | None = None,
@@ -101,6 +102,8 @@ def compile(
     options : of the row, derivatives, outputs, joint_terms and friction_width
         (:class:`pinion.functions.RowOptions`).
     finite : whether NaN and infinities in arrays of the host are refused.
+    check_rotations : whether quaternions, and planar joints' cosine and sine, in arrays of the host
+        are refused that are not of unit length within 1e-6, as by the float model.
     graphs : whether small batches of the host are queued as CUDA graphs (:class:`CudaKernel`).
     device : the number of a GPU, or a device.
     cache : where compiled kernels are kept; by default the user's cache.
@@ -140,6 +143,7 @@ def compile(
         source=made,
         device=there,
         finite=finite,
+        check_rotations=check_rotations,
         graphs=graphs,
         small=small,
         crossover=crossover,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from pinion.functions import Function, InputError, Result, arrays_of
 from pinion.functions.backend import Closing, backend_table
+from pinion.functions.portable import PortableFunction, portable
 from pinion.robot import Model
 
 from . import compile as compile_kernel
@@ -23,10 +24,17 @@ class CudaBackend(Closing):
     -------
     kernel : what computes; it refuses NaN and infinities in arrays of the host.
     model, function : what is computed.
+
+    It pickles and copies by robot, function and options, and is opened on the GPU of the same
+    number where it arrives.
     """
 
-    def __init__(self, kernel: CudaKernel) -> None:
+    def __init__(
+        self, kernel: CudaKernel, address: str = "", asked: Mapping[str, Any] | None = None
+    ) -> None:
         self.kernel = kernel
+        self._address = address
+        self._asked = dict(asked or {})
         self.model = kernel.model
         self.function = kernel.function
 
@@ -43,6 +51,9 @@ class CudaBackend(Closing):
     def __call__(self, /, *values: Any, **arrays: Any) -> Result:
         """Compute a batch, as `run` does."""
         return self.kernel(*values, **arrays)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (self.model, portable(self.function), self._address, self._asked)
 
     def __repr__(self) -> str:
         return f"<CudaBackend {self.kernel!r}>"
@@ -65,6 +76,7 @@ def open_backend(
     *,
     dtype: DTypeLike = "float32",
     layout: str = "aos",
+    check_rotations: bool = True,
     graphs: bool = True,
     cache: Path | None = None,
     report: Callable[[str], None] | None = None,
@@ -82,16 +94,17 @@ def open_backend(
     """
     if address and not (address.isascii() and address.isdigit()):
         raise InputError(f"The device 'cuda:{address}' has no number: give cuda:0 or the like.")
-    return CudaBackend(
-        compile_kernel(
-            model,
-            function,
-            dtype=dtype,
-            layout=layout,
-            finite=True,
-            graphs=graphs,
-            device=int(address or 0),
-            cache=cache,
-            report=report,
-        )
+    asked: dict[str, Any] = {
+        **{"dtype": dtype, "layout": layout, "graphs": graphs, "cache": cache},
+        "check_rotations": check_rotations,
+    }
+    kernel = compile_kernel(
+        model, function, finite=True, device=int(address or 0), report=report, **asked
     )
+    return CudaBackend(kernel, address, asked)
+
+
+def _opened(
+    model: Model, function: PortableFunction, address: str, asked: Mapping[str, Any]
+) -> CudaBackend:
+    return open_backend(model, function.function(), address, **asked)

@@ -14,11 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.functions import Function, InputError, Result, arrays_of
-from pinion.functions.requests import by_name, validate_arrays
+from pinion.functions.requests import (
+    by_name,
+    check_rotations,
+    rotations_of,
+    validate_arrays,
+)
+from pinion.functions.result import not_finite, written
 from pinion.link import Array
 from pinion.robot import Model
 
-from ..arguments import check_out
+from ..arguments import check_out, flags_for
 from ..errors import ComputeError
 from .cooperative import CooperativeSource
 from .device import Device, Launch, Memory, Recorded, Stream
@@ -150,6 +156,7 @@ class CudaKernel:
         small: CooperativeSource | None = None,
         crossover: int | Callable[[Callable[[], int]], int] | None = None,
         graphs: bool = True,
+        check_rotations: bool = True,
     ) -> None:
         """Load the kernels.
 
@@ -159,7 +166,10 @@ class CudaKernel:
         crossover : see the class; a callable gets what measures it, and may know it already. None:
             as many as four blocks of every multiprocessor compute at once, which is a rule and no
             measurement.
+        check_rotations : whether quaternions, and planar joints' cosine and sine, in arrays of the
+            host are refused that are not of unit length within 1e-6.
         """
+        self._rotations = rotations_of(function.inputs, model) if check_rotations else {}
         self.model = model
         self.function = function
         self.source = source
@@ -197,8 +207,9 @@ class CudaKernel:
         values : inputs by position, in the order of `inputs`; the others go by name.
         arrays : the inputs by name: all of the host (anything NumPy takes), or all on the device
             (``__cuda_array_interface__`` or DLPack, of the kernel's dtype).
-        out : arrays by the names of the results, which are written; on the device where the inputs
-            are. By default new ones.
+        out : arrays by the names of the results, which are written, or the `Result` of an earlier
+            call, which is written and returned; on the device where the inputs are. By default new
+            ones.
         stream : for arrays on the device, an object with ``__cuda_stream__``: the work is queued
             there, and the call returns before it is done; new arrays of results, and what is
             between several kernels, are allocated in that stream and given back in its order. Keep
@@ -208,7 +219,8 @@ class CudaKernel:
 
         Returns
         -------
-        NumPy arrays, or :class:`DeviceArray` where the inputs are on the device.
+        NumPy arrays, or :class:`DeviceArray` where the inputs are on the device. ``saturated`` says
+        which results are not finite; those on the device are not looked at, and it is False.
 
         Raises
         ------
@@ -241,6 +253,7 @@ class CudaKernel:
     ) -> Result:
         scalar = np.float32 if self.dtype == np.float32 else np.float64
         checked = validate_arrays(self.inputs, given, dtype=scalar, finite=self.finite)
+        check_rotations(self._rotations, checked.arrays, finite=self.finite)
         count = checked.count
         results = self._host_results(out, count, checked.single)
         sample = self.dtype.itemsize * sum(prod(a.shape) for a in (*self.inputs, *self.results))
@@ -265,17 +278,23 @@ class CudaKernel:
                 # What is still under way belongs to nobody any more.
                 self.close()
                 raise
-        if checked.single and out is None:
+        flags = not_finite(results, count)
+        if checked.single:
+            flags = flags[0, ...]
             results = {name: array[0, ...] for name, array in results.items()}
-        flags = np.zeros(() if checked.single else (count,), dtype=np.bool_)
-        return Result(arrays=results, saturated=flags, cycles=None)
+        if out is not None:
+            results = {a.name: out[a.name] for a in self.results}
+            if (lent := flags_for(out, flags.shape)) is not None:
+                lent[...] = flags
+                flags = lent
+        return written(out, results, flags)
 
     def _host_results(
         self, out: Mapping[str, Any] | None, count: int, single: bool
     ) -> dict[str, NDArray[Any]]:
         if out is None:
             return {a.name: np.empty((count, *a.shape), self.dtype) for a in self.results}
-        self._check_names(out)
+        check_out(out, self.results)
         found = {}
         for a in self.results:
             values = out[a.name]
@@ -353,13 +372,13 @@ class CudaKernel:
         if stream is None:
             queue.wait()
         flags = np.zeros(() if single else (count,), dtype=np.bool_)
-        return Result(arrays=results, saturated=flags, cycles=None)
+        return written(out, results, flags)
 
     def _device_results(
         self, out: Mapping[str, Any] | None, count: int, single: bool, queue: Stream
     ) -> tuple[dict[str, Any], list[Placed]]:
         if out is not None:
-            self._check_names(out)
+            check_out(out, self.results)
         arrays: dict[str, Any] = {}
         targets = []
         for a in self.results:
@@ -467,18 +486,6 @@ class CudaKernel:
                 f"{self.dtype.itemsize}, on the device {self.device.index}."
             )
         return _Lent(address, size)
-
-    def _check_names(self, out: Mapping[str, Any]) -> None:
-        check_out(out, self.results)
-        names = [a.name for a in self.results]
-        for name in out:
-            if name not in names:
-                raise InputError(
-                    f"There is no result '{name}' to write; the results are {', '.join(names)}."
-                )
-        for name in names:
-            if name not in out:
-                raise InputError(f"'out' has no array for the result '{name}': give all or none.")
 
     # ---- Both -----------------------------------------------------------------------------------
 

@@ -62,6 +62,9 @@ enum {
 #ifndef PINION_RUN
 #define PINION_RUN pinion_run
 #endif
+#ifndef PINION_RUN_FLAGGED
+#define PINION_RUN_FLAGGED pinion_run_flagged
+#endif
 #ifndef PINION_FIRST_NONFINITE
 #define PINION_FIRST_NONFINITE pinion_first_nonfinite
 #endif
@@ -83,6 +86,11 @@ PINION_API const pinion_kernel *PINION_GET_KERNEL(void);
    at once. */
 PINION_API int PINION_RUN(const pinion_kernel *kernel, size_t n, const pinion_view *in,
                           const pinion_view *out, unsigned threads);
+
+/* The same; and writes for each sample whether one of its results is not finite, 1 or 0. flags may be
+   null, else it has room for n bytes. */
+PINION_API int PINION_RUN_FLAGGED(const pinion_kernel *kernel, size_t n, const pinion_view *in,
+                                  const pinion_view *out, uint8_t *flags, unsigned threads);
 
 /* The index of the first infinity or NaN among n numbers of 4 or 8 bytes that follow each other;
    -1: there is none; -2: numbers of another width. */

@@ -60,6 +60,7 @@ struct Batch {
   const pinion_kernel *kernel;
   size_t samples, blocks;
   const pinion_view *in, *out;
+  uint8_t *flags; // for each sample whether one of its results is not finite; or null
   bool large;
   size_t scratch; // bytes that a thread needs; its address is a multiple of 64
 
@@ -176,6 +177,49 @@ PINION_INLINE void copy_rows(T *to, ptrdiff_t apart, const T *from, ptrdiff_t pi
   for (int s = 0; s < rows; ++s) memcpy(to + s * apart, from + s * pitch, size * sizeof(T));
 }
 
+// Which samples of a block have results that are not finite: zero times an infinity or NaN is NaN,
+// and stays in a sum. One instruction a vector, on what was computed just now.
+template <class T> class NotFinite {
+  typedef typename Widest<T>::type V;
+  static constexpr int L = Traits<V>::lanes, N = BLOCK / L, SUMS = N < 8 ? 8 / N : 1;
+  V sum[SUMS][N] = {};
+
+  PINION_INLINE void add_row(V (&to)[N], const T *row) {
+    PINION_UNROLL
+    for (int i = 0; i < N; ++i) to[i] = fma(load<V>(row + i * L), V{}, to[i]);
+  }
+
+public:
+  PINION_INLINE void add(const T *block, size_t size) {
+    size_t e = 0;
+    for (; e + SUMS <= size; e += SUMS) {
+      PINION_UNROLL
+      for (int s = 0; s < SUMS; ++s) add_row(sum[s], block + (e + s) * BLOCK);
+    }
+    for (; e < size; ++e) add_row(sum[0], block + e * BLOCK);
+  }
+
+  PINION_INLINE void write(uint8_t *flags, int count) {
+    V all = {};
+    PINION_UNROLL
+    for (int i = 0; i < N; ++i) {
+      PINION_UNROLL
+      for (int s = 1; s < SUMS; ++s) sum[0][i] += sum[s][i];
+      all += sum[0][i];
+    }
+    if (any((Ints<V>)(all != all))) return write_some(flags, count);
+    if (count == BLOCK)
+      memset(flags, 0, BLOCK);
+    else
+      memset(flags, 0, (size_t)count);
+  }
+
+private:
+  PINION_COLD void write_some(uint8_t *flags, int count) {
+    for (int s = 0; s < count; ++s) flags[s] = sum[0][s / L][s % L] != 0; // NaN, or zero
+  }
+};
+
 // A thread's share of a batch. T is float or double; neither computes with it.
 template <class T> class Range {
 public:
@@ -237,6 +281,18 @@ private:
       for (uint32_t i = 0; i < k.inputs; ++i) ins[i] = (const T *)ins[i] + k.lanes;
       for (uint32_t o = 0; o < k.outputs; ++o) outs[o] = (T *)outs[o] + k.lanes;
       k.compute(ins, outs);
+    }
+    if (batch.flags) {
+      NotFinite<T> found;
+      block = results;
+      for (uint32_t o = 0; o < k.outputs; ++o) {
+        const size_t size = k.output[o].size;
+        const pinion_view &view = batch.out[o];
+        const bool direct = view.layout == PINION_BLOCKS && !batch.streams(o);
+        found.add(direct ? (const T *)view.data + b * BLOCK * size : block, size);
+        block += size * BLOCK;
+      }
+      found.write(batch.flags + b * BLOCK, count);
     }
     block = results;
     for (uint32_t o = 0; o < k.outputs; ++o) {

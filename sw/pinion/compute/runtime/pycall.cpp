@@ -6,10 +6,11 @@
 #include <Python.h>
 #include <structmember.h>
 #include <numpy/arrayobject.h>
+#include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "abi.h"
+#include "reuse.hpp"
 
 namespace {
 
@@ -18,12 +19,23 @@ constexpr int MOST_ARRAYS = 32, MOST_AXES = 8;
 constexpr size_t ALIGNED_FROM = 4096;
 // Shorter batches keep the interpreter's lock: giving it back costs as much as they take.
 constexpr npy_intp UNLOCKED_FROM = 64;
+// How far the square of a length may be from 1. This is a little less than what is refused, which
+// the Python function says exactly.
+constexpr double UNIT_TOLERANCE = 1.9e-6;
+
+// One a process, for all kernels: what is kept is bounded for all of them together.
+pinion::Reuse memory;
 
 struct Array {
   PyObject *name; // interned
   int axes;
   npy_intp shape[MOST_AXES]; // without the batch
   npy_intp size;
+};
+
+// Elements of an input that are a vector of unit length: a quaternion, or a cosine and a sine.
+struct Rotation {
+  int input, first, size;
 };
 
 struct Caller {
@@ -34,18 +46,50 @@ struct Caller {
   Array array[MOST_ARRAYS]; // inputs, then outputs
   int type, layout;
   int finite; // whether infinities and NaN are refused
+  int rotations;
+  Rotation *rotation;
+  int reuse; // whether results are in memory of earlier ones
   unsigned threads;
   PyObject *result_type, *otherwise;
   PyObject *arrays_slot, *cycles_slot, *saturated, *out, *nothing;
   void *data; // the kernel's last input, of no elements, which callers do not give; or null
-  PyObject *never; // what `saturated` is for one request: False, without axes, for reading only
+  PyObject *flag[2]; // what `saturated` is for one request: without axes, for reading only
 };
 
 PyObject *otherwise(Caller *self, PyObject *const *args, size_t flags, PyObject *names) {
   return PyObject_Vectorcall(self->otherwise, args, flags, names);
 }
 
+// Whoever looks at memory holds an array, and with it the capsule: this is called when nobody does.
 void give_back(PyObject *capsule) { free(PyCapsule_GetPointer(capsule, nullptr)); }
+void keep(PyObject *capsule) {
+  memory.put(PyCapsule_GetPointer(capsule, nullptr), (size_t)PyCapsule_GetContext(capsule));
+}
+
+// An array without values that begins at a cache line, unless it is short.
+PyObject *new_array(int axes, const npy_intp *dims, int type, size_t bytes, bool reuse) {
+  if (bytes < ALIGNED_FROM) return PyArray_SimpleNew(axes, (npy_intp *)dims, type);
+  const size_t size = pinion::Reuse::rounded(bytes);
+  void *data = nullptr;
+  if (reuse)
+    data = memory.take(size);
+  else if (posix_memalign(&data, 64, size) != 0)
+    data = nullptr;
+  if (!data) return PyErr_NoMemory();
+  PyObject *owner = PyCapsule_New(data, nullptr, reuse ? keep : give_back);
+  if (!owner) {
+    free(data);
+    return nullptr;
+  }
+  PyCapsule_SetContext(owner, (void *)size);
+  PyObject *made = PyArray_SimpleNewFromData(axes, (npy_intp *)dims, type, data);
+  if (!made) {
+    Py_DECREF(owner);
+  } else if (PyArray_SetBaseObject((PyArrayObject *)made, owner) < 0) { // which takes the owner
+    Py_CLEAR(made);
+  }
+  return made;
+}
 
 // Axes of an array of n samples, and how many there are.
 int axes_of(const Array &a, int layout, npy_intp n, bool single, npy_intp *dims) {
@@ -65,22 +109,8 @@ int axes_of(const Array &a, int layout, npy_intp n, bool single, npy_intp *dims)
 PyObject *make_array(const Caller *self, const Array &a, bool single, npy_intp n) {
   npy_intp dims[MOST_AXES + 2];
   const int axes = axes_of(a, self->layout, n, single, dims);
-  const size_t total = self->kernel->bytes * (size_t)a.size * (size_t)n;
-  if (total < ALIGNED_FROM) return PyArray_SimpleNew(axes, dims, self->type);
-  void *data = nullptr;
-  if (posix_memalign(&data, 64, total) != 0) return PyErr_NoMemory();
-  PyObject *owner = PyCapsule_New(data, nullptr, give_back);
-  if (!owner) {
-    free(data);
-    return nullptr;
-  }
-  PyObject *made = PyArray_SimpleNewFromData(axes, dims, self->type, data);
-  if (!made || PyArray_SetBaseObject((PyArrayObject *)made, owner) < 0) {
-    Py_XDECREF(made);
-    if (!made) Py_DECREF(owner);
-    return nullptr;
-  }
-  return made;
+  const size_t bytes = self->kernel->bytes * (size_t)a.size * (size_t)n;
+  return new_array(axes, dims, self->type, bytes, self->reuse);
 }
 
 // What of an array the kernel needs to know; samples is -1 for one sample without a batch axis.
@@ -150,6 +180,38 @@ int64_t first_nonfinite(const Caller *self, const Array &a, PyArrayObject *array
   return -1;
 }
 
+// Whether n vectors of T have unit length: element e of vector s is at s * step + e * apart.
+template <class T>
+bool unit_length(const T *x, npy_intp n, npy_intp step, npy_intp apart, int size) {
+  bool bad = false;
+  if (size == 4) {
+    for (npy_intp s = 0; s < n; ++s, x += step) {
+      const double a = x[0], b = x[apart], c = x[2 * apart], d = x[3 * apart];
+      bad |= !(fabs((a * a + b * b) + (c * c + d * d) - 1) <= UNIT_TOLERANCE);
+    }
+  } else {
+    for (npy_intp s = 0; s < n; ++s, x += step) {
+      const double a = x[0], b = x[apart];
+      bad |= !(fabs(a * a + b * b - 1) <= UNIT_TOLERANCE);
+    }
+  }
+  return !bad;
+}
+
+// Whether all vectors of an input that are to have unit length do; NaN has none.
+template <class T> bool unit_lengths(const Rotation &r, const Array &a, const pinion_view &view,
+                                     npy_intp n) {
+  const T *x = (const T *)view.data;
+  if (view.layout == PINION_ONE) return unit_length(x + r.first, 1, 0, 1, r.size);
+  if (view.layout == PINION_AOS) return unit_length(x + r.first, n, view.stride, 1, r.size);
+  if (view.layout == PINION_SOA)
+    return unit_length(x + r.first * view.stride, n, 1, view.stride, r.size);
+  bool good = true;
+  for (npy_intp b = 0; b < n / PINION_BLOCK; ++b, x += a.size * PINION_BLOCK)
+    good &= unit_length(x + r.first * PINION_BLOCK, PINION_BLOCK, 1, PINION_BLOCK, r.size);
+  return good;
+}
+
 struct Span {
   const char *begin, *end;
   bool meets(const Span &other) const { return begin < other.end && other.begin < end; }
@@ -167,15 +229,25 @@ Span span_of(PyObject *object) {
   return {begin, begin + last + PyArray_ITEMSIZE(array)};
 }
 
-// As pinion.functions.Result makes itself: the class refuses attributes, its slots take them.
-PyObject *make_result(Caller *self, PyObject *arrays) {
+// As pinion.functions.Result makes itself: the class refuses attributes, its slots take them. A
+// result that was given is written, and returned.
+PyObject *make_result(Caller *self, PyObject *given, PyObject *arrays) {
   PyTypeObject *type = (PyTypeObject *)self->result_type;
-  PyObject *made = type->tp_new(type, self->nothing, nullptr);
+  PyObject *made = given ? Py_NewRef(given) : type->tp_new(type, self->nothing, nullptr);
   if (made && (PyObject_GenericSetAttr(made, self->arrays_slot, arrays) < 0 ||
                PyObject_GenericSetAttr(made, self->cycles_slot, Py_None) < 0)) {
     Py_CLEAR(made);
   }
   return made;
+}
+
+// Whether an object is an array of flags that may be written, one a sample.
+bool flags_fit(PyObject *object, bool single, npy_intp n) {
+  if (!PyArray_CheckExact(object)) return false;
+  PyArrayObject *array = (PyArrayObject *)object;
+  return PyArray_TYPE(array) == NPY_BOOL && PyArray_IS_C_CONTIGUOUS(array) &&
+         PyArray_ISWRITEABLE(array) && PyArray_NDIM(array) == (single ? 0 : 1) &&
+         (single || PyArray_DIMS(array)[0] == n);
 }
 
 PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names) {
@@ -205,45 +277,58 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
       return otherwise(self, args, flags, names); // unknown
     }
   }
-  if (out && !PyDict_CheckExact(out)) return otherwise(self, args, flags, names);
+  PyObject *earlier = nullptr; // a result that is written
+  PyObject *arrays = nullptr;
+  if (out && Py_TYPE(out) == (PyTypeObject *)self->result_type) {
+    earlier = out;
+    out = arrays = PyObject_GenericGetAttr(earlier, self->arrays_slot);
+    if (!arrays) return nullptr;
+  }
 
   pinion_view in_view[MOST_ARRAYS + 1], out_view[MOST_ARRAYS];
-  npy_intp n = -1;
-  for (int k = 0; k < self->inputs; ++k) {
+  PyObject *made[MOST_ARRAYS] = {};
+  PyObject *result = nullptr, *flagged = nullptr;
+  npy_intp n = -1, count = 1;
+  bool single = true, plain = !out || PyDict_CheckExact(out);
+  int status = 0;
+  uint8_t flag = 0, *flag_bytes = &flag;
+  for (int k = 0; plain && k < self->inputs; ++k) {
     Found found;
-    if (!in[k] || !fits(self, self->array[k], in[k], &found)) {
-      return otherwise(self, args, flags, names);
-    }
-    if (found.samples >= 0 && n >= 0 && found.samples != n) {
-      return otherwise(self, args, flags, names);
-    }
+    plain = in[k] && fits(self, self->array[k], in[k], &found) &&
+            (found.samples < 0 || n < 0 || found.samples == n);
+    if (!plain) break;
     if (found.samples >= 0) n = found.samples;
     PyArrayObject *array = (PyArrayObject *)in[k];
-    if (self->finite && first_nonfinite(self, self->array[k], array) != -1) {
-      return otherwise(self, args, flags, names);
-    }
+    plain = !self->finite || first_nonfinite(self, self->array[k], array) == -1;
     in_view[k] = {PyArray_DATA(array), found.samples < 0 ? PINION_ONE : self->layout, found.stride};
   }
   in_view[self->inputs] = {self->data, PINION_BLOCKS, 0};
-  const bool single = n < 0;
-  const npy_intp count = single ? 1 : n;
-
-  PyObject *made[MOST_ARRAYS] = {};
-  PyObject *result = nullptr, *flagged = nullptr, *arrays = nullptr;
-  int status = 0;
-  for (int k = 0; k < self->outputs; ++k) {
+  single = n < 0;
+  count = single ? 1 : n;
+  for (int k = 0; plain && k < self->rotations; ++k) {
+    const Rotation &r = self->rotation[k];
+    plain = self->type == NPY_FLOAT
+                ? unit_lengths<float>(r, self->array[r.input], in_view[r.input], count)
+                : unit_lengths<double>(r, self->array[r.input], in_view[r.input], count);
+  }
+  if (plain && out) {
+    flagged = Py_XNewRef(PyDict_GetItemWithError(out, self->saturated));
+    plain = PyDict_GET_SIZE(out) == self->outputs + (flagged ? 1 : 0);
+    if (earlier && flagged && !flags_fit(flagged, single, n)) Py_CLEAR(flagged); // a single one's
+    plain &= !flagged || flags_fit(flagged, single, n);
+  }
+  for (int k = 0; plain && k < self->outputs; ++k) {
     const Array &a = self->array[self->inputs + k];
     Found found = {n, self->layout == PINION_SOA ? count : a.size};
     if (out) {
       PyObject *object = PyDict_GetItemWithError(out, a.name);
-      bool good = object && fits(self, a, object, &found) && found.samples == n &&
-                  PyArray_ISWRITEABLE((PyArrayObject *)object);
-      for (int j = 0; good && j < self->inputs; ++j) good = !span_of(object).meets(span_of(in[j]));
-      for (int j = 0; good && j < k; ++j) good = !span_of(object).meets(span_of(made[j]));
-      if (!good || (k == 0 && PyDict_GET_SIZE(out) != self->outputs)) {
-        for (int j = 0; j < k; ++j) Py_DECREF(made[j]);
-        return PyErr_Occurred() ? nullptr : otherwise(self, args, flags, names);
-      }
+      plain = object && fits(self, a, object, &found) && found.samples == n &&
+              PyArray_ISWRITEABLE((PyArrayObject *)object);
+      if (!plain) break;
+      const Span span = span_of(object);
+      for (int j = 0; j < self->inputs; ++j) plain &= !span.meets(span_of(in[j]));
+      for (int j = 0; j < k; ++j) plain &= !span.meets(span_of(made[j]));
+      plain &= !flagged || !span.meets(span_of(flagged));
       made[k] = Py_NewRef(object);
     } else {
       made[k] = make_array(self, a, single, count);
@@ -251,12 +336,24 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
     }
     out_view[k] = {PyArray_DATA((PyArrayObject *)made[k]), self->layout, found.stride};
   }
+  for (int j = 0; plain && flagged && j < self->inputs; ++j)
+    plain = !span_of(flagged).meets(span_of(in[j]));
+  if (!plain) {
+    if (!PyErr_Occurred()) result = otherwise(self, args, flags, names);
+    goto done;
+  }
 
+  if (!single || flagged) {
+    if (!flagged) flagged = new_array(1, &n, NPY_BOOL, (size_t)n, self->reuse);
+    if (!flagged) goto done;
+    flag_bytes = (uint8_t *)PyArray_DATA((PyArrayObject *)flagged);
+  }
   if (count < UNLOCKED_FROM) {
-    status = pinion_run(self->kernel, (size_t)count, in_view, out_view, 1);
+    status = pinion_run_flagged(self->kernel, (size_t)count, in_view, out_view, flag_bytes, 1);
   } else {
     Py_BEGIN_ALLOW_THREADS;
-    status = pinion_run(self->kernel, (size_t)count, in_view, out_view, self->threads);
+    status = pinion_run_flagged(self->kernel, (size_t)count, in_view, out_view, flag_bytes,
+                                self->threads);
     Py_END_ALLOW_THREADS;
   }
   if (status == PINION_NO_MEMORY) {
@@ -268,13 +365,13 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
     goto done;
   }
 
-  arrays = PyDict_New();
+  if (!arrays) arrays = PyDict_New();
   if (!arrays) goto done;
   for (int k = 0; k < self->outputs; ++k)
     if (PyDict_SetItem(arrays, self->array[self->inputs + k].name, made[k]) < 0) goto done;
-  flagged = single ? Py_NewRef(self->never) : PyArray_ZEROS(1, &n, NPY_BOOL, 0);
-  if (!flagged || PyDict_SetItem(arrays, self->saturated, flagged) < 0) goto done;
-  result = make_result(self, arrays);
+  if (!flagged) flagged = Py_NewRef(self->flag[flag]);
+  if (PyDict_SetItem(arrays, self->saturated, flagged) < 0) goto done;
+  result = make_result(self, earlier, arrays);
 done:
   for (int k = 0; k < self->outputs; ++k) Py_XDECREF(made[k]);
   Py_XDECREF(flagged);
@@ -308,7 +405,8 @@ void dealloc(PyObject *object) {
   Py_XDECREF(self->saturated);
   Py_XDECREF(self->out);
   Py_XDECREF(self->nothing);
-  Py_XDECREF(self->never);
+  for (PyObject *flag : self->flag) Py_XDECREF(flag);
+  PyMem_Free(self->rotation);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -328,6 +426,26 @@ PyType_Spec spec = {"pinion_call.Caller", sizeof(Caller), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                         Py_TPFLAGS_DISALLOW_INSTANTIATION,
                     slots};
+
+// Vectors of unit length: a tuple of (input, first element, size).
+bool take_rotations(PyObject *triples, Caller *self) {
+  const Py_ssize_t number = PyTuple_GET_SIZE(triples);
+  self->rotation = (Rotation *)PyMem_Calloc((size_t)number + 1, sizeof(Rotation));
+  if (!self->rotation) return PyErr_NoMemory(), false;
+  for (Py_ssize_t k = 0; k < number; ++k) {
+    Rotation &r = self->rotation[k];
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(triples, k), "iii", &r.input, &r.first, &r.size)) {
+      return false;
+    }
+    if (r.input < 0 || r.input >= self->inputs || r.first < 0 || (r.size != 4 && r.size != 2) ||
+        r.first + r.size > self->array[r.input].size) {
+      PyErr_SetString(PyExc_ValueError, "a rotation outside of its array");
+      return false;
+    }
+  }
+  self->rotations = (int)number;
+  return true;
+}
 
 // Names and shapes: a tuple of (name, shape) pairs.
 bool take_arrays(PyObject *pairs, Array *array, int *count) {
@@ -358,16 +476,17 @@ bool take_arrays(PyObject *pairs, Array *array, int *count) {
   return true;
 }
 
-// caller(kernel, inputs, outputs, float64, layout, finite, threads, result_type, otherwise, data): the
-// address of a pinion_kernel, its arrays, how it is called, the address of its last input or 0.
+// caller(kernel, inputs, outputs, float64, layout, finite, rotations, reuse, threads, result_type,
+// otherwise, data): the address of a pinion_kernel, its arrays, how it is called, the address of its
+// last input or 0.
 PyObject *make_caller(PyObject *module, PyObject *args) {
   unsigned long long address, data;
-  PyObject *inputs, *outputs, *result_type, *otherwise;
-  int wide, layout, finite;
+  PyObject *inputs, *outputs, *rotations, *result_type, *otherwise;
+  int wide, layout, finite, reuse;
   unsigned threads;
-  if (!PyArg_ParseTuple(args, "KO!O!pipIO!OK", &address, &PyTuple_Type, &inputs, &PyTuple_Type,
-                        &outputs, &wide, &layout, &finite, &threads, &PyType_Type, &result_type,
-                        &otherwise, &data)) {
+  if (!PyArg_ParseTuple(args, "KO!O!pipO!pIO!OK", &address, &PyTuple_Type, &inputs, &PyTuple_Type,
+                        &outputs, &wide, &layout, &finite, &PyTuple_Type, &rotations, &reuse,
+                        &threads, &PyType_Type, &result_type, &otherwise, &data)) {
     return nullptr;
   }
   if (PyTuple_GET_SIZE(inputs) + PyTuple_GET_SIZE(outputs) > MOST_ARRAYS) {
@@ -382,6 +501,7 @@ PyObject *make_caller(PyObject *module, PyObject *args) {
   self->type = wide ? NPY_DOUBLE : NPY_FLOAT;
   self->layout = layout;
   self->finite = finite;
+  self->reuse = reuse;
   self->threads = threads;
   self->data = (void *)(uintptr_t)data;
   self->result_type = Py_NewRef(result_type);
@@ -391,11 +511,17 @@ PyObject *make_caller(PyObject *module, PyObject *args) {
   self->saturated = PyUnicode_InternFromString("saturated");
   self->out = PyUnicode_InternFromString("out");
   self->nothing = PyTuple_New(0);
-  self->never = PyArray_ZEROS(0, nullptr, NPY_BOOL, 0);
-  if (self->never) PyArray_CLEARFLAGS((PyArrayObject *)self->never, NPY_ARRAY_WRITEABLE);
+  for (int k = 0; k < 2; ++k) {
+    PyObject *flag = self->flag[k] = PyArray_ZEROS(0, nullptr, NPY_BOOL, 0);
+    if (!flag) continue;
+    *(npy_bool *)PyArray_DATA((PyArrayObject *)flag) = (npy_bool)k;
+    PyArray_CLEARFLAGS((PyArrayObject *)flag, NPY_ARRAY_WRITEABLE);
+  }
   if (!self->arrays_slot || !self->cycles_slot || !self->saturated || !self->out ||
-      !self->nothing || !self->never || !take_arrays(inputs, self->array, &self->inputs) ||
-      !take_arrays(outputs, self->array + self->inputs, &self->outputs)) {
+      !self->nothing || !self->flag[0] || !self->flag[1] ||
+      !take_arrays(inputs, self->array, &self->inputs) ||
+      !take_arrays(outputs, self->array + self->inputs, &self->outputs) ||
+      !take_rotations(rotations, self)) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a negative axis");
     Py_DECREF(self);
     return nullptr;
@@ -403,8 +529,38 @@ PyObject *make_caller(PyObject *module, PyObject *args) {
   return (PyObject *)self;
 }
 
+// empty(shape, type number, reuse): an array as results are.
+PyObject *make_empty(PyObject *, PyObject *args) {
+  PyObject *shape;
+  int type, reuse;
+  if (!PyArg_ParseTuple(args, "O!ip", &PyTuple_Type, &shape, &type, &reuse)) return nullptr;
+  const Py_ssize_t axes = PyTuple_GET_SIZE(shape);
+  npy_intp dims[MOST_AXES + 2];
+  if (axes > MOST_AXES + 2) {
+    PyErr_SetString(PyExc_ValueError, "too many axes");
+    return nullptr;
+  }
+  size_t bytes = type == NPY_DOUBLE ? 8 : type == NPY_FLOAT ? 4 : 1;
+  for (Py_ssize_t k = 0; k < axes; ++k) {
+    dims[k] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, k));
+    if (dims[k] == -1 && PyErr_Occurred()) return nullptr;
+    if (__builtin_mul_overflow(bytes, (size_t)dims[k], &bytes)) return PyErr_NoMemory();
+  }
+  return new_array((int)axes, dims, type, bytes, reuse);
+}
+
+// kept(): bytes of results that nobody refers to any more; give_up(): to the system.
+PyObject *kept(PyObject *, PyObject *) { return PyLong_FromSize_t(memory.kept()); }
+PyObject *give_up(PyObject *, PyObject *) {
+  memory.give_up();
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
     {"caller", make_caller, METH_VARARGS, nullptr},
+    {"empty", make_empty, METH_VARARGS, nullptr},
+    {"kept", kept, METH_NOARGS, nullptr},
+    {"give_up", give_up, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -101,9 +101,15 @@ extern "C" {
 
 PINION_API int PINION_RUN(const pinion_kernel *kernel, size_t n, const pinion_view *in,
                           const pinion_view *out, unsigned threads) {
+  return PINION_RUN_FLAGGED(kernel, n, in, out, nullptr, threads);
+}
+
+PINION_API int PINION_RUN_FLAGGED(const pinion_kernel *kernel, size_t n, const pinion_view *in,
+                                  const pinion_view *out, uint8_t *flags, unsigned threads) {
   using namespace pinion;
   Batch batch;
   const int fault = check(kernel, n, in, out, batch);
+  batch.flags = flags;
   if (fault != PINION_DONE || n == 0) return fault;
   alignas(64) char stack[STACK_BYTES];
   void *scratch = stack;

@@ -1,0 +1,93 @@
+"""A function on its way to another process: by name and options where it has a name.
+
+Python pickles functions by their names, and the algorithms of the table's rows have none. A row
+travels as its name, a function of the user's own as its module (or its file) and its name there.
+What has no name, as a function in a notebook, travels as it is: cloudpickle, which Ray and joblib
+use, takes it, and the standard library's pickle refuses it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from . import named, table
+from .errors import FunctionError
+from .options import RowOptions
+from .own import OwnFunction
+from .row import Function
+
+
+@dataclass(frozen=True)
+class PortableFunction:
+    """What stands for a function in a pickle.
+
+    Members
+    -------
+    source : the name of a row of the table; a path and a name in it, as
+        :func:`pinion.functions.function` takes them; a module and a name in it; or the function
+        itself.
+    options : that the function was asked for with.
+    """
+
+    source: str | tuple[str, str] | Function
+    options: RowOptions
+
+    def function(self) -> Function:
+        """The function in this process.
+
+        Raises
+        ------
+        FunctionError
+            When there is no such module, file or function here.
+        """
+        if isinstance(self.source, tuple):
+            return named.row_of(_of_module(*self.source), **self.options)
+        return named.row_of(self.source, **self.options)
+
+
+def portable(row: Function) -> PortableFunction:
+    """What to pickle for a function."""
+    options: RowOptions = {}
+    if row.added:
+        options["outputs"] = row.added
+    if row.joint_terms:
+        options |= {"joint_terms": row.joint_terms, "friction_width": row.friction_width}
+    if in_table(row):
+        if row.variant is not None:
+            options["derivatives"] = row.variant.name
+        return PortableFunction(row.name, options)
+    if isinstance(row, OwnFunction):
+        module, name = row.python.__module__, row.python.__qualname__
+        found: Any = getattr(sys.modules.get(module), name, None)
+        if isinstance(found, OwnFunction) and named.row_of(found, **options) == row:
+            if module.startswith(named.FILE_MODULE):
+                return PortableFunction(f"{sys.modules[module].__file__}:{name}", options)
+            return PortableFunction((module, name), options)
+    return PortableFunction(row, {})
+
+
+def in_table(row: Function) -> bool:
+    """Whether a row is one of the table, so that its name and options say all."""
+    try:
+        return row == table.function(
+            row.name,
+            derivatives=table.DERIVATIVES[0] if row.variant is None else row.variant.name,
+            outputs=row.added,
+            joint_terms=row.joint_terms,
+            friction_width=row.friction_width,
+        )
+    except FunctionError:
+        return False
+
+
+def _of_module(module: str, name: str) -> Any:
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise FunctionError(
+            f"The function '{module}.{name}' is not in this process ({error}): define it in a "
+            "module that can be imported here, too."
+        ) from None

@@ -1,0 +1,172 @@
+"""Backends in other processes: pickled and copied by robot, function and options."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion import api as pinion
+from pinion.api.backends import CardBackend
+from pinion.compute import cpu
+from pinion.driver import DriverError
+from pinion.functions import FUNCTIONS, Backend, FunctionError, Result, function, sample
+from pinion.functions.portable import PortableFunction, portable
+from pinion.functions.row import Function
+from pinion.robot import Model, load, load_text
+from tests.compute.portable_functions import cube_of_cube, running_sum
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "pickled": lambda x: pickle.loads(pickle.dumps(x)),
+    "old protocol": lambda x: pickle.loads(pickle.dumps(x, protocol=2)),
+    "copied": copy.copy,
+    "deep-copied": copy.deepcopy,
+}
+
+CRANE = """<robot name="crane"><link name="base"/><link name="jib"><inertial><mass value="3"/>
+<origin xyz="0.5 0 0"/><inertia ixx=".1" iyy=".2" izz=".2" ixy="0" ixz="0" iyz="0"/></inertial>
+</link><joint name="slew" type="revolute"><parent link="base"/><child link="jib"/>
+<axis xyz="0 1 0"/><limit lower="-1" upper="1" velocity="2" effort="9"/>
+<dynamics damping="0.7" friction="0.4"/></joint></robot>"""
+
+
+def states(model: Model, row: Function, count: int = 40) -> dict[str, np.ndarray]:
+    return dict(sample(model, row, count, distribution="reference", seed=9))
+
+
+def same(one: Result, other: Result) -> bool:
+    return one.names == other.names and all(np.array_equal(one[n], other[n]) for n in one)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_row_of_the_table_travels_by_name(name: str) -> None:
+    row = FUNCTIONS[name]
+    rows = [row, *(row.formulated(variant.name) for variant in row.variants)]
+    rows += [row.asked(row.optional)] if row.optional else []
+    rows += [row.with_terms(True, 0.25), row.with_terms("damping")] if row.passive else []
+    for each in rows:
+        there = portable(each)
+        assert there.source == name
+        assert pickle.loads(pickle.dumps(there)).function() == each
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("device", ["cpu", "float"])
+def test_a_copy_computes_the_same(device: str, how: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"cache": tmp_path, "threads": 1} if device == "cpu" else {}
+    model = load_text(CRANE)
+    row = function("fd_derivatives", outputs=["minv"], joint_terms=True, friction_width=0.3)
+    opened = pinion.backend(model, row, device=device, **options)
+    other = WAYS[how](opened)
+    assert other is not opened and other.function == opened.function and other.model == model
+    assert same(other(**states(model, row)), opened(**states(model, row)))
+
+
+def test_options_travel(tmp_path: Path) -> None:
+    opened = pinion.backend(
+        *("two_link", "rnea"),
+        **{"device": "cpu", "dtype": "float32", "layout": "soa", "threads": 2, "isa": "portable"},
+        **{"check_rotations": False, "reuse": False, "cache": tmp_path},
+    )
+    kernel = WAYS["pickled"](opened).kernel
+    assert (kernel.dtype, kernel.layout, kernel.threads) == (np.float32, "soa", 2)
+    assert kernel.isa.name == "portable" and kernel.finite and not kernel.reuse
+    assert list(tmp_path.glob("*.so")), "it was compiled into the cache that was asked for"
+    plain = cpu.compile("two_link", "rnea", vector=False, cache=tmp_path)
+    assert not WAYS["deep-copied"](plain).finite
+
+
+def test_a_stream_of_the_float_model_goes_on_in_a_copy() -> None:
+    opened = pinion.backend(None, running_sum, device="float")
+    assert opened(x=[1.0, 2.0]).y.tolist() == [1.0, 3.0]
+    other = WAYS["pickled"](opened)
+    assert other(x=4.0).y == opened(x=4.0).y == 7.0
+    other.reset_state()
+    assert other(x=4.0).y == 4.0 and opened(x=4.0).y == 11.0
+
+
+def test_functions_of_ones_own(tmp_path: Path) -> None:
+    there = portable(cube_of_cube)
+    assert there.source == ("tests.compute.portable_functions", "cube_of_cube")
+    assert pickle.loads(pickle.dumps(there)).function() is cube_of_cube
+    file = tmp_path / "square.py"
+    file.write_text(
+        "from pinion import api as pinion\n"
+        "@pinion.function(inputs={'x': pinion.array(sampling=pinion.uniform(-1, 1))},\n"
+        "                 outputs={'y': pinion.array()})\n"
+        "def square(x):\n    return x * x\n"
+    )
+    row = function(f"{file}:square")
+    there = portable(row)
+    assert there.source == f"{file}:square"
+    assert pickle.loads(pickle.dumps(there)).function().name == "square"
+    opened = pinion.backend(None, row, device="float")
+    assert WAYS["deep-copied"](opened)(x=3.0).y == 9.0
+    file.unlink()
+    with pytest.raises(FunctionError, match=r"no file '.*square\.py'"):
+        there.function()
+
+    @pinion.function(
+        inputs={"x": pinion.array(sampling=pinion.uniform(-1, 1))}, outputs={"y": pinion.array()}
+    )
+    def nameless(x: Any) -> Any:
+        return x + 1.0
+
+    assert portable(nameless).source is nameless  # cloudpickle takes it
+    with pytest.raises((AttributeError, pickle.PicklingError), match="Can't pickle"):
+        pickle.dumps(pinion.backend(None, nameless, device="float"))
+    with pytest.raises(FunctionError, match=r"'nowhere\.f' is not in this process"):
+        PortableFunction(("nowhere", "f"), {}).function()
+
+
+def computed(task: tuple[Backend, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    opened, given = task
+    return {name: np.array(values) for name, values in opened(**given).items()}
+
+
+def test_a_spawned_pool_computes(tmp_path: Path) -> None:
+    model, row = load("two_link"), function("rnea")
+    opened = [
+        pinion.backend(model, row, device="cpu", cache=tmp_path),
+        pinion.backend(model, row, device="float"),
+        pinion.backend(None, cube_of_cube, device="cpu", cache=tmp_path),
+    ]
+    given = [states(each.model, each.function, 30) for each in opened]  # type: ignore[attr-defined]  # those of cpu and float have both
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(2) as pool:
+        found = pool.map_async(computed, list(zip(opened, given, strict=True))).get(timeout=120)
+    for each, request, there in zip(opened, given, found, strict=True):
+        here = each(**request)
+        assert set(there) == set(here) and len(there) > 1
+        assert all(np.array_equal(there[name], here[name]) for name in here)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_simulated_card_is_opened_again(own: bool, tmp_path: Path) -> None:
+    folder = {"folder": tmp_path / "build"} if own else {}
+    given = states(load("pendulum"), function("rnea"), 6)
+    with pinion.backend("pendulum", "rnea", device="sim", ii=4, **folder) as opened:
+        assert isinstance(opened, CardBackend)
+        with WAYS["pickled"](opened) as other:
+            assert other.device is not opened.device
+            assert (other.folder == opened.folder) == own
+            assert other.device.manifest.ii == 4
+            assert same(other(**given), opened(**given))
+
+
+def test_a_card_says_why_not() -> None:
+    card = CardBackend(
+        device=None,  # type: ignore[arg-type]  # it is not looked at
+        folder=Path("build"),
+        temporary=False,
+        address="xdma:0",
+    )
+    for way in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(DriverError, match="'xdma:0' is one: one process holds it"):
+            way(card)

@@ -1,0 +1,269 @@
+"""What a compiled function says of a request: results that are not finite, rotations that are none.
+
+Whether results are finite is asked of NumPy, and whether a rotation is one of the float model.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.api import backend
+from pinion.compute import cpu, isa
+from pinion.compute.layouts import from_blocks, to_blocks
+from pinion.dynamics import DynamicsError, normalise, rnea
+from pinion.functions import InputError, Result, function, sample
+from pinion.robot import Model, load
+from pinion.robot.model import JointKind
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+SETS = [found.name for found in isa.available()]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def not_finite(result: Result) -> np.ndarray:
+    """(n,) bool, by NumPy, of results (n, ...)."""
+    rows = [np.isfinite(result[name]).reshape(len(result[name]), -1) for name in result.names]
+    return ~np.concatenate(rows, axis=1).all(axis=1)
+
+
+@pytest.mark.parametrize(
+    "using", [pytest.param(s, marks=[] if s == SETS[0] else pytest.mark.slow) for s in SETS]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_overflows_is_flagged_and_nothing_else(dtype: str, using: str, kept: Path) -> None:
+    rng = np.random.default_rng(34)
+    large = 1e25 if dtype == "float32" else 1e200
+    kernel = cpu.compile("two_link", "fd_derivatives", dtype=dtype, isa=using, cache=kept)
+    for count in (1, 2, 15, 16, 17, 33, 4099, 20_000):
+        given = {n: rng.uniform(-1, 1, (count, 2)).astype(dtype) for n in ("q", "qd", "tau")}
+        fast = rng.random(count) < 0.3
+        given["qd"][fast, rng.integers(2)] = large
+        result = kernel(**given)
+        assert np.array_equal(result.saturated, not_finite(result))
+        assert np.array_equal(result.saturated, fast), "qd^2 overflows there"
+        assert result.saturated.dtype == np.bool_
+    for k in np.flatnonzero(fast)[:3]:
+        assert kernel(**{n: v[k] for n, v in given.items()}).saturated == np.True_
+    assert kernel(**{n: v[~fast][0] for n, v in given.items()}).saturated == np.False_
+
+
+def test_each_lane_and_each_result_counts(kept: Path) -> None:
+    """One sample of a block, in which one result alone is not finite: qdd of these, M^-1 not."""
+    row = function("fd_derivatives", outputs=["minv"])
+    kernel = cpu.compile("two_link", row, cache=kept)
+    for lane in range(16):
+        given = {name: np.full((16, 2), 0.3) for name in ("q", "qd", "tau")}
+        given["tau"][lane, 1] = 1.7e308
+        result = kernel(**given)
+        assert np.isfinite(result.minv).all() and not np.isfinite(result.qdd[lane]).all()
+        assert np.flatnonzero(result.saturated).tolist() == [lane]
+
+
+@pytest.mark.parametrize("layout", ["soa", "blocks"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_flags_of_other_layouts(layout: str, dtype: str, kept: Path) -> None:
+    kernel = cpu.compile("two_link", "rnea", dtype=dtype, layout=layout, cache=kept)
+    rng = np.random.default_rng(5)
+    given = {name: rng.uniform(-1, 1, (48, 2)).astype(dtype) for name in ("q", "qd", "qdd")}
+    given["qd"][[0, 17, 30, 47], 0] = 1e25 if dtype == "float32" else 1e200
+    if layout == "soa":
+        placed = {name: np.ascontiguousarray(values.T) for name, values in given.items()}
+    else:
+        placed = {name: to_blocks(values) for name, values in given.items()}
+    result = kernel(**placed)
+    assert np.flatnonzero(result.saturated).tolist() == [0, 17, 30, 47]
+    tau = result.tau.T if layout == "soa" else from_blocks(result.tau, 48)
+    assert np.array_equal(result.saturated, ~np.isfinite(tau).all(axis=1))
+
+
+def test_streamed_results_are_flagged_too(kept: Path) -> None:
+    kernel = cpu.compile("two_link", "fd_derivatives", cache=kept)  # 16 MB and more bypass caches
+    count = 200_003
+    given = {name: np.full((count, 2), 0.3) for name in ("q", "qd", "tau")}
+    given["qd"][[0, 99_999, count - 1]] = 1e200
+    assert np.flatnonzero(kernel(**given).saturated).tolist() == [0, 99_999, count - 1]
+
+
+def test_nan_in_a_request_is_refused_or_flagged_where_it_is_let_through(kept: Path) -> None:
+    given = {name: np.full((40, 2), 0.3) for name in ("q", "qd", "qdd")}
+    given["qd"][21, 1] = np.nan
+    for device in ("cpu", "float"):
+        options: dict[str, Any] = {"cache": kept} if device == "cpu" else {}
+        opened = backend("two_link", "rnea", device=device, **options)
+        with pytest.raises(InputError, match=r"'qd' at index \[21, 1\] is nan"):
+            opened(**given)
+    result = cpu.compile("two_link", "rnea", cache=kept)(**given)
+    assert np.flatnonzero(result.saturated).tolist() == [21]
+
+
+def test_the_float_model_flags_too() -> None:
+    """A user's function whose result overflows float64, for what float32 holds."""
+    opened = backend(None, "tests.compute.portable_functions:cube_of_cube", device="float")
+    result = opened(x=np.array([1.0, 1e35, 2.0]))
+    assert np.flatnonzero(result.saturated).tolist() == [1] and np.isinf(result.y[1])
+    assert opened(x=1e35).saturated and not opened(x=1.0).saturated
+
+
+def test_an_earlier_result_is_written(kept: Path) -> None:
+    kernel = cpu.compile("two_link", "rnea", cache=kept)
+    good = {name: np.full((20, 2), 0.3) for name in ("q", "qd", "qdd")}
+    bad = {**good, "qd": np.full((20, 2), 1e200)}
+    first = kernel(**good)
+    wanted, tau, flags = first.tau.copy(), first.tau, first.saturated
+    for given in (bad, good):
+        assert kernel(**given, out=first) is first
+        assert first.tau is tau and first.saturated is flags
+        assert flags.all() == (given is bad) and flags.any() == (given is bad)
+    assert np.array_equal(tau, wanted)
+    # As a mapping, the flags are written too; without them, they are new.
+    flags[:] = True
+    again = kernel(**good, out=first._asdict())
+    assert again is not first and again.tau is tau and again.saturated is flags and not flags.any()
+    assert kernel(**good, out={"tau": tau}).saturated is not flags
+    # One request: what it says is right, and no other result's flag has changed.
+    one = {name: values[0] for name, values in good.items()}
+    single, other = kernel(**one), kernel(**one)
+    assert kernel(**{**one, "qd": bad["qd"][0]}, out=single) is single
+    assert single.saturated and not other.saturated
+    with pytest.raises(InputError, match=r"must be \(19, 2\)"):
+        kernel(**{name: values[:19] for name, values in good.items()}, out=first)
+    with pytest.raises(InputError, match="no result 'tau' to write"):
+        cpu.compile("two_link", "aba", cache=kept)(
+            *(good[name] for name in ("q", "qd", "qdd")), out=first
+        )
+    # Of another kind of card: cycles are not this run's.
+    carded = Result(arrays={"tau": np.zeros((20, 2))}, saturated=flags.copy(), cycles=7)
+    assert kernel(**good, out=carded).cycles is None and np.array_equal(carded.tau, wanted)
+
+
+BALL = """<mujoco><worldbody>
+<body><joint name="hip" type="ball"/><inertial pos="0 0 .1" mass="1" diaginertia=".01 .02 .03"/>
+<body pos="0 0 1"><joint name="knee" axis="1 0 0"/>
+<inertial pos="0 0 .2" mass="2" diaginertia=".01 .01 .02"/></body></body>
+</worldbody></mujoco>"""
+
+PLANAR = """<robot name="cart"><link name="world"/>
+<link name="base"><inertial><mass value="2"/>
+<inertia ixx=".1" iyy=".2" izz=".3" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="floor" type="planar"><parent link="world"/><child link="base"/><axis xyz="0 0 1"/>
+</joint></robot>"""
+
+
+@pytest.fixture(scope="module")
+def rolling(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
+    place = tmp_path_factory.mktemp("robots") / "cart.urdf"
+    place.write_text(PLANAR)
+    ball = place.with_name("ball.xml")
+    ball.write_text(BALL)
+    return {
+        "free": load("hyq", floating_base=True),
+        "planar": load(str(place)),
+        "ball": load(str(ball)),
+    }
+
+
+def refused(model: Model, states: dict[str, np.ndarray]) -> str:
+    """What the float model says of requests that it refuses; "" of others."""
+    try:
+        rnea(model, *states.values())
+    except DynamicsError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("layout", cpu.LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("robot", ["free", "planar", "ball"])
+def test_rotations_are_refused_as_by_the_float_model(
+    robot: str, dtype: str, layout: str, rolling: dict[str, Model], kept: Path
+) -> None:
+    model = rolling[robot]
+    first = {"free": 3, "planar": 2, "ball": 0}[robot]
+    size = 2 if robot == "planar" else 4
+    assert {"free": JointKind.FREE_FLYER, "planar": JointKind.PLANAR, "ball": JointKind.SPHERICAL}[
+        robot
+    ] in [body.joint.kind for body in model.bodies]
+    kernel = cpu.compile(model, "rnea", dtype=dtype, layout=layout, finite=True, cache=kept)
+    drawn = sample(model, kernel.function, 48, distribution="reference", seed=3)
+    wide = {name: values.astype(np.float64) for name, values in drawn.items()}
+    wide["q"] = np.stack([normalise(model, q) for q in wide["q"]])
+    off_by = [0.0, 2e-7, -2e-7, 9e-7, 1.2e-6, -1.2e-6, 0.1, -1.0, 1e20]
+    checked = 0
+    for k, off in enumerate(off_by):
+        given = {name: values.copy() for name, values in wide.items()}
+        given["q"][5 * k, first : first + size] *= 1.0 + off
+        narrow = {name: np.ascontiguousarray(values, dtype=dtype) for name, values in given.items()}
+        exact = {name: values.astype(np.float64) for name, values in narrow.items()}
+        length = np.linalg.norm(exact["q"][5 * k, first : first + size])
+        if abs(abs(length - 1.0) - 1e-6) < 1e-9:
+            continue
+        checked += 1
+        placed = {
+            "aos": lambda x: x,
+            "soa": lambda x: np.ascontiguousarray(x.T),
+            "blocks": to_blocks,
+        }[layout]
+        call = {name: placed(values) for name, values in narrow.items()}
+        refusal = refused(model, exact)
+        assert bool(refusal) == (abs(off) > 1e-6)
+        if not refusal:
+            assert not kernel(**call).saturated.any()
+            continue
+        what = "cosine and sine" if size == 2 else "quaternion"
+        for order in (np.ascontiguousarray, np.asfortranarray):
+            with pytest.raises(InputError, match=f"is a {what} of length") as seen:
+                kernel(**{name: order(values) for name, values in call.items()})
+            assert str(seen.value) == refusal or layout == "blocks"
+    assert checked == len(off_by)
+
+
+def test_one_rotation_for_all_and_one_alone(rolling: dict[str, Model], kept: Path) -> None:
+    model = rolling["free"]
+    kernel = cpu.compile(model, "rnea", cache=kept)
+    q = np.zeros(model.nq)
+    v = np.zeros((5, model.nv))
+    for one in ((q, v, v), (q, v[0], v[0]), (np.tile(q, (5, 1)), v, v)):
+        with pytest.raises(InputError, match="is a quaternion of length 0, not 1"):
+            kernel(*one)
+    q[6] = 1.0
+    assert kernel(q, v, v).tau.shape == (5, model.nv)
+
+
+def test_the_look_at_rotations_is_off_by_an_option(rolling: dict[str, Model], kept: Path) -> None:
+    model = rolling["free"]
+    q, v = np.zeros((3, model.nq)), np.zeros((3, model.nv))
+    q[:, 6] = 1.1
+    opened = backend(model, "rnea", device="cpu", check_rotations=False, cache=kept)
+    assert opened(q, v, v).tau.shape == (3, model.nv)
+    assert copy.copy(opened)(q, v, v).tau.shape == (3, model.nv)
+    with pytest.raises(InputError, match=r"length 1\.1, not 1"):
+        backend(model, "rnea", device="cpu", cache=kept)(q, v, v)
+    with pytest.raises(DynamicsError, match=r"length 1\.1, not 1"):
+        backend(model, "rnea", device="float")(q, v, v)
+
+
+def test_nan_passes_where_it_is_let_through(rolling: dict[str, Model], kept: Path) -> None:
+    model = rolling["free"]
+    kernel = cpu.compile(model, "rnea", cache=kept)
+    q, v = np.zeros((20, model.nq)), np.zeros((20, model.nv))
+    q[:, 6] = 1.0
+    q[4, 3], q[9, 5] = np.nan, np.inf
+    result = kernel(q, v, v)
+    assert np.flatnonzero(result.saturated).tolist() == [4, 9]
+    q[11, 6] = 0.5
+    with pytest.raises(InputError, match=r"q\[11, 3:7\] is a quaternion of length 0.5"):
+        kernel(q, v, v)
