@@ -239,3 +239,16 @@ def test_json_in_a_pipe_is_one_line(process: Pinion) -> None:
     assert done.err == ""
     assert done.out.count("\n") == 1
     assert json.loads(done.out)["nq"] == 1
+
+
+def test_a_robot_of_many_joints_is_shown_in_part(pinion: Pinion) -> None:
+    done = pinion("info", "chain_230")
+    assert "the first 200 are listed, 30 more with --json" in " ".join(done.out.split())
+    assert "joint_200 " in done.out and "joint_201 " not in done.out.partition("Canonicali")[0]
+    whole = pinion("info", "chain_230", "--json").json
+    assert len(whole["joints"]) == len(whole["links"]) == 230
+    assert whole["joints"][229]["rated_velocity"] > 0.0
+    # Places in q and qd are found once, not at every look: robots have thousands of joints.
+    model = load("chain_230")
+    assert model.v_slices is model.v_slices and model.q_slices is model.q_slices
+    assert model.v_slices[229] == slice(229, 230)

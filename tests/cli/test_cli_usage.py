@@ -6,6 +6,7 @@ import errno
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -227,3 +228,41 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         assert child.stdout is not None and child.stderr is not None
         child.stdout.close()
         assert b"Traceback" not in child.stderr.read()
+
+
+def _closed(streams: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command as a shell starts it with these streams closed."""
+    words = [sys.executable, "-m", "pinion", *map(str, arguments)]
+    line = ["sh", "-c", f'exec "$@" {streams}', "sh", *words]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("info", "two_link"), 0),
+        (("info", "two_link", "--json"), 0),
+        (("robots",), 0),
+        (("--version",), 0),
+        (("build", "--help"), 0),
+        (("info", "nobody"), 2),
+        (("verify", "nowhere"), 2),
+        (("report", "nowhere"), 2),
+    ],
+)
+def test_a_closed_standard_output_is_one_that_nobody_reads(
+    arguments: tuple[str, ...], code: int
+) -> None:
+    done = _closed(">&-", *arguments)
+    assert done.returncode == code
+    assert done.stdout == "" and done.stderr.count("\n") == (code != 0), done.stderr
+
+
+def test_closed_streams_are_taken_by_nothing_else(tmp_path: Path) -> None:
+    # A complaint does not end in the results, nor what a tool prints in a file of the build.
+    assert _closed("2>&-", "info", "nobody").stdout == ""
+    folder = tmp_path / "made"
+    done = _closed("<&- >&- 2>&-", "build", "pendulum", "rnea", "-o", folder, "--quiet")
+    assert done.returncode == 0
+    done = _closed("", "verify", folder, "--samples", "20", "--json", "--quiet")
+    assert done.returncode == 0 and '"ok": true' in done.stdout, done.stderr

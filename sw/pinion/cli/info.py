@@ -42,6 +42,9 @@ FunctionOption = Annotated[
 _SHOWN = 12
 """Links that a line lists at most."""
 
+_MOST = 200
+"""Joints that a table lists at most, and notes: more scroll by and take minutes to lay out."""
+
 _WIDE = 110
 """Columns from which on a table has room for figures and for what a step does."""
 
@@ -136,6 +139,10 @@ def _show(summary: Summary) -> None:
         say("No robot: it has no joints, and is for functions that take none.")
         return
     console.print(pairs(rows, title=summary["name"]))
+    hidden = len(summary["joints"]) - _MOST
+    if hidden > 0:
+        say(f"Of joints and links the first {_MOST} are listed, {hidden:,} more with --json.")
+    summary = {**summary, "joints": summary["joints"][:_MOST], "links": summary["links"][:_MOST]}
     console.print(
         table(
             "joint",
@@ -195,8 +202,10 @@ def _show(summary: Summary) -> None:
     )
     if summary["notes"]:
         say("Canonicalisation", style="bold")
-        for note in summary["notes"]:
+        for note in summary["notes"][:_MOST]:
             say(f"- {note}")
+        if len(summary["notes"]) > _MOST:
+            say(f"- {len(summary['notes']) - _MOST:,} more with --json.")
 
 
 def _tip(summary: Summary) -> str:

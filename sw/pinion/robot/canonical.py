@@ -108,7 +108,7 @@ def canonicalise(
             "continuous, prismatic, planar or floating, unless its base floats."
         )
     inertias, figures = _merge(urdf, placed, len(moving), residues)
-    members = {body: _members(placed, body) for body in range(-1, len(moving))}
+    members = _members(placed, len(moving))
     fixed = {joint.name for joint in urdf.joints if joint.type == "fixed"}
     bodies = []
     for number, joint in enumerate(moving):
@@ -260,9 +260,12 @@ def _merge(
     return inertias, tuple(figures)
 
 
-def _members(placed: dict[str, _Placed], body: int) -> tuple[str, ...]:
-    """Links of a body in the order of the walk, so the moving link (or the root) comes first."""
-    return tuple(name for name, link in placed.items() if link.body == body)
+def _members(placed: dict[str, _Placed], count: int) -> dict[int, tuple[str, ...]]:
+    """Links of each body in the order of the walk, so the moving link (or the root) comes first."""
+    members: dict[int, list[str]] = {body: [] for body in range(-1, count)}
+    for name, link in placed.items():
+        members[link.body].append(name)
+    return {body: tuple(names) for body, names in members.items()}
 
 
 def _tips(urdf: Urdf, placed: dict[str, _Placed]) -> tuple[str, ...]:

@@ -99,13 +99,12 @@ class Draft:
                 else:
                     faults.append(_Fault(what=problem, remedy=_INERTIA))
         faults += [_Fault(what=what, remedy=_TIE) for what in loose_ties(self.model)]
-        idle = _idle(self.model, idle_joints(self.model))
         if massless(self.model) and not accept_inertia:
             notes.append(_KINEMATICS)
-        elif accept_inertia:
-            notes += [f"{_sentence(one.what)}{_KEPT}{_NO_INVERSE}." for one in idle]
         else:
-            faults += idle
+            idle = _idle(self.model, idle_joints(self.model))
+            kept = [f"{_sentence(one.what)}{_KEPT}{_NO_INVERSE}." for one in idle]
+            notes, faults = (notes + kept, faults) if accept_inertia else (notes, faults + idle)
         _raise(self.model, faults)
         return replace(self.model, notes=(*notes, *self.model.notes))
 

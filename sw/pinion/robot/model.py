@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from itertools import accumulate
 
 from pinion.robot.escaping import one_line
@@ -256,12 +257,12 @@ class Model:
         """Whether a body's joint has no coordinates, since it follows another."""
         return self.coupled and body.joint.mimic is not None
 
-    @property
+    @cached_property
     def q_slices(self) -> tuple[slice, ...]:
         """Where each body's joint has its positions in ``q``; nowhere where it follows another."""
         return _slices([0 if self.follows(b) else b.joint.kind.nq for b in self.bodies])
 
-    @property
+    @cached_property
     def v_slices(self) -> tuple[slice, ...]:
         """Where each body's joint has its velocities in ``qd``, and its efforts in ``tau``; nowhere
         where it follows another.
