@@ -31,6 +31,11 @@ ROLE = re.compile(r":(?:func|class|meth|mod|data|attr|exc):(?=<code>|<a )")
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the version into the foot of the pages, and lists of generated pages into the menu."""
     config.copyright = f"Pinion {installation.version()}, Apache License 2.0"
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    known = dict(re.findall(r'^(repository-code|url): *"?([^\s"]+)"?$', citation, re.MULTILINE))
+    if repository := known.get("repository-code"):
+        config.copyright += f', <a href="{repository}">source</a>'
+    config.site_url = known.get("url", config.site_url)
     config.nav = _menu(config.nav or [], _lists())
     return config
 

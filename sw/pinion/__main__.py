@@ -1,11 +1,16 @@
-"""``python -m pinion``, and the command ``pinion``: the command line, if its extra is installed."""
+"""``python -m pinion``, and the command ``pinion``: the command line, if its extra is installed.
+
+Without it the version and a page of help are still there.
+"""
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
+from pathlib import Path
 
-from pinion.installation import missing_module
+from pinion.installation import install_hint, missing_module, namesake, version
 
 _BAD_ENVIRONMENT, _INTERRUPTED = 2, 130
 
@@ -13,14 +18,17 @@ _BAD_ENVIRONMENT, _INTERRUPTED = 2, 130
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code, which is 2 where the extra is missing."""
     _open_streams()
+    if text := namesake():
+        print(text, file=sys.stderr)
     try:
         from pinion.cli import main as command
     except ModuleNotFoundError as error:
         text = missing_module(error)
         if text is None:
             raise
-        print(text, file=sys.stderr)
-        sys.exit(_BAD_ENVIRONMENT)
+        page = _without_extra(sys.argv[1:] if arguments is None else arguments)
+        print(page or text, file=sys.stdout if page else sys.stderr)
+        sys.exit(0 if page else _BAD_ENVIRONMENT)
     except KeyboardInterrupt:  # while it is read, for a second; later the command has its own way
         sys.exit(_INTERRUPTED)
     command(arguments)
@@ -39,6 +47,32 @@ def _open_streams() -> None:
             # It stays open as long as the process.
             stream = open(null, "w" if number else "r", encoding="utf-8")  # noqa: SIM115
             setattr(sys, name, stream)
+
+
+def _without_extra(arguments: list[str]) -> str | None:
+    """What the command answers where the packages of its extra are missing; None for a verb."""
+    if arguments == ["--version"]:
+        return f"pinion {version()}"
+    if arguments not in ([], ["-h"], ["--help"]):
+        return None
+    # From the sources, since the modules of the verbs cannot be imported.
+    verbs = {}
+    for path in sorted(Path(__file__).with_name("cli").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name == "command":
+                verbs[path.stem] = (ast.get_docstring(node) or "").partition("\n")[0]
+    return "\n".join(
+        [
+            "Usage: pinion [--version] [--help] COMMAND ...",
+            "",
+            "Robot dynamics in hardware: a URDF in, a verified fixed-point accelerator out.",
+            "",
+            "Commands:",
+            *(f"  {verb:<10} {what}" for verb, what in verbs.items()),
+            "",
+            f"They need more packages: {install_hint('cli')}.",
+        ]
+    )
 
 
 if __name__ == "__main__":

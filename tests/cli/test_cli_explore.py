@@ -186,7 +186,7 @@ def test_a_failed_check_has_exit_code_1(
     monkeypatch.setattr("pinion.cosim.explore.explore", lambda *_, **__: rows)
     done = pinion("explore", "two_link", "rnea", "-o", tmp_path)
     assert done.code == 1
-    assert f"'pinion verify {rows[0]['folder']}'" in done.err
+    assert f"`pinion verify {rows[0]['folder']}`" in done.err
 
 
 def test_points_of_different_sources_are_told(

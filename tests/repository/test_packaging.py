@@ -87,13 +87,18 @@ def test_every_import_is_declared_where_it_is_made(
             assert owners & declared, f"{path} imports {top}, which {package} does not declare"
 
 
-def test_the_extra_dev_has_all_the_others(project: dict[str, Any]) -> None:
+def test_the_extras_that_repeat_others(project: dict[str, Any]) -> None:
     extras = project["optional-dependencies"]
-    (everything,) = extras["dev"]
-    names = set(everything.removeprefix("pinion-rbd[").removesuffix("]").split(","))
+
+    def names(extra: str) -> set[str]:
+        (everything,) = extras[extra]
+        return set(everything.removeprefix("pinion-rbd[").removesuffix("]").split(","))
+
     # PyTorch is gigabytes where an index gives the CUDA build, and Crocoddyl brings meshes of many
     # robots along; tests skip what needs them. `make docs` installs what the site needs.
-    assert names == set(extras) - {"dev", "torch", "jax", "crocoddyl", "docs"}
+    ours = {"dev", "all", "formal", "test", "lint", "docs"}
+    assert names("all") == set(extras) - ours - {"torch", "jax", "crocoddyl"}
+    assert names("dev") == {"all", "formal", "test", "lint"}
 
 
 def test_what_the_entry_points_name_is_there(project: dict[str, Any]) -> None:

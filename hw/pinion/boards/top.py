@@ -8,6 +8,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from shlex import quote
 
 from amaranth.back import rtlil
 
@@ -114,7 +115,7 @@ def _core(folder: Path) -> str:
     except FileNotFoundError:
         raise ManifestError(
             f"'{folder}' is not a build folder: it has no {CORE_RTLIL}. Make one with "
-            f"'pinion build ROBOT FUNCTION -o {folder}'."
+            f"`pinion build ROBOT FUNCTION -o {quote(str(folder))}`."
         ) from None
 
 

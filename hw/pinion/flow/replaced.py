@@ -13,13 +13,12 @@ from pathlib import Path
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ERRORS
 from pinion.link.digests import DIGESTS, check_digests, read_digests
-from pinion.link.places import settle
+from pinion.link.places import BEFORE, settle
 
 SIMULATION = "sim"
 """Waveforms and mapped netlists of simulations. What is compiled goes into the user's cache."""
 
 _FOUND, _SYNTHESIS = (ERRORS.name, SIMULATION), "synth."
-_BEFORE = "before"
 
 
 class OccupiedError(ValueError):
@@ -51,7 +50,7 @@ def exchange(folder: Path, parts: Path, manifest: Manifest, kept: Callable[[Path
     others, carried = _left_by_others(folder), list[Path]()
     same = others != [Path()] and _same(folder, parts, manifest)
     # Moved in one step either way, and removed with the folder that the new one was made in.
-    place = _free(folder) if others and not same else parts.with_name(_BEFORE)
+    place = _free(folder) if others and not same else parts.with_name(BEFORE)
     try:
         folder.rename(place)
         for path in others if same else ():
@@ -119,8 +118,8 @@ def _equal(one: Path, other: Path) -> bool:
 
 def _free(folder: Path) -> Path:
     """A name beside a folder that nothing has."""
-    place, count = folder.with_name(f"{folder.name}-{_BEFORE}"), 1
+    place, count = folder.with_name(f"{folder.name}-{BEFORE}"), 1
     while place.exists():
         count += 1
-        place = folder.with_name(f"{folder.name}-{_BEFORE}-{count}")
+        place = folder.with_name(f"{folder.name}-{BEFORE}-{count}")
     return place

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 from pinion.cosim.reference import Reference
 from pinion.flow.build import Build
 from pinion.link.digests import DIGESTS, check_digests, read_digests
+from pinion.link.places import scratch_beside
 
 from .devices import open_device
 from .errors import CampaignError
@@ -66,9 +66,8 @@ def unpack(files: Files, folder: Path) -> None:
     CampaignError
         A path leads out of the folder.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
-    try:
+    with scratch_beside(folder) as scratch:
+        part = scratch / "build"
         for name, data in files.items():
             inside = PurePosixPath(name)
             if inside.is_absolute() or not inside.parts or ".." in inside.parts:
@@ -78,9 +77,6 @@ def unpack(files: Files, folder: Path) -> None:
             path.write_bytes(zlib.decompress(data))
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(part, folder)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
 
 
 @dataclass(frozen=True)

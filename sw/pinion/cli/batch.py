@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.installation import require
+
 from .again import interrupted
 from .campaign import Distribution, Seed, Source, States, check_requests, progress_words
 from .errors import CHECK_FAILED, InterruptionError, complain
@@ -83,6 +85,7 @@ def command(
     No build is needed. The same command goes on where it was interrupted. Exit code 1 when a chunk
     failed or a result is no finite number.
     """
+    require("hw", "campaign")
     check_requests(states, source, distribution, seed, scheduler, workers)
     from pinion.campaign import ChunksError, batch
 

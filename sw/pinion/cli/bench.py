@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.installation import require
 from pinion.report import cell
 from pinion.report.comparison import compared
 from pinion.report.published import published_designs
@@ -212,8 +213,10 @@ def command(
             json=json,
         )
     elif what == "core":
+        require("hw")
         _core(json, measure, folder or bench_core.FOLDER, jobs or len(os.sched_getaffinity(0)))
     else:
+        require("hw")
         _functions(json)
 
 

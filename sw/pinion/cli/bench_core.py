@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from pinion.report.comparison import (
@@ -165,7 +166,7 @@ def show_comparison(data: Mapping[str, Any]) -> None:
     for row in data["measured"]:
         sentence = row["failure"]
         if row["verified"] is False:
-            sentence = f"The check failed; see 'pinion verify {row['folder']}'."
+            sentence = f"The check failed; see `pinion verify {quote(row['folder'])}`."
         if sentence:
             say(f"{row['robot']} {row['function']} {row['formats']}: {sentence}", style="bold red")
     if any(row["verified"] is None and not row["failure"] for row in data["measured"]):

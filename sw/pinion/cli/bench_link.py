@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pinion.installation import require
 from pinion.report.link_times import link_times_table
 from pinion.report.published import published_times
 
@@ -46,6 +47,7 @@ def run(
     ------
     UsageError : the target is none of these, or both a device and the stand-in are asked for.
     """
+    require("hw", *(("sim",) if standin else ()))
     from pinion.card.rates import card_rates, driver_rates
     from pinion.driver.card import layout_of
     from pinion.link import Manifest

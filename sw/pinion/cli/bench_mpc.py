@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from pinion.installation import version
+from pinion.installation import require, version
 from pinion.report.tracking import finding
 from pinion.report.tracking_page import tables, write_tracking
 
@@ -51,6 +51,7 @@ def run(
     for name in target:
         if name not in ROWS:
             raise UsageError(f"There is no backend '{name}' here; there are {', '.join(ROWS)}.")
+    require("mjcf", *(("hw",) if {"integers", "card"} & set(target or ROWS) else ()))
     length = SECONDS if seconds is None else seconds
     if not length >= LEAST:
         raise UsageError(f"A motion of {length:g} s is too short: give {LEAST:g} or more.")

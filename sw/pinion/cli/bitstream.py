@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pinion.installation import require
+
 from .errors import CHECK_FAILED
 from .options import Folder, Json
 from .terminal import out, pairs, put_json, steps
@@ -30,6 +32,7 @@ def command(
 
     The exit code is 1 where timing is missed, and then there is no bitstream.
     """
+    require("hw")
     from pinion.flow.bitstreams import make_bitstream
 
     with steps() as report:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.installation import require
 from pinion.robot.amounts import amount
 
 from .errors import complain
@@ -139,6 +141,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Build a core for a function of a robot."""
+    require("hw")
     from pinion import api
     from pinion.functions import FUNCTIONS, idle_sentence, savings
     from pinion.functions import function as row
@@ -206,7 +209,7 @@ def command(
     if manifest.task:
         say(task_sentence(manifest))
     shown = folder if folder.name else Path.cwd()
-    console.print(f"Written to {shown}. Next: pinion verify {folder}")
+    console.print(f"Written to {shown}. Next: {shlex.join(['pinion', 'verify', str(folder)])}")
 
 
 def variant(manifest: Manifest) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.installation import require
 from pinion.report import Table
 
 from .again import interrupted
@@ -75,6 +76,7 @@ def command(
     The same command goes on where it was interrupted. Whatever was killed meanwhile, the figures
     are those of an undisturbed run. Exit code 1 when a check fails.
     """
+    require("hw", "campaign")
     check_requests(states, source, distribution, seed, scheduler, workers)
     from pinion.campaign import ChunksError, campaign
 

@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from pinion.installation import require
+
 from .errors import UsageError
 from .options import Folder, Json
 from .terminal import out, put_json, steps
@@ -41,6 +43,7 @@ def command(
     A stand-in behaves like the Xilinx DMA driver with a card behind it. Another program opens it
     with the device that is printed.
     """
+    require("hw", "sim")
     from pinion.card.stand_in import FaultPlan, StandIn
 
     if not timeout > 0:

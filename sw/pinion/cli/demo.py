@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.installation import require
 from pinion.report import cell
 
 from .errors import CHECK_FAILED, UsageError
@@ -70,6 +71,7 @@ def command(
     if what is not None:
         _other(what, folder, functions, requests, json)
         return
+    require("hw")
     from pinion.functions import function
 
     chosen = names(functions) or FUNCTIONS

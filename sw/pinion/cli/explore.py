@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.installation import require
 from pinion.report.sweep import (
     kept_sentence,
     option_word,
@@ -118,6 +119,7 @@ def command(
     Every combination of the given values is a point. A sweep that was interrupted goes on where it
     stopped when the same command is given again.
     """
+    require("hw", *(() if scheduler is None else ("campaign",)))
     if scheduler is not None and jobs is not None:
         raise UsageError(
             f"The points go to the workers of the scheduler {scheduler}: leave --jobs out."

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from pinion.installation import require
 
 from .errors import UsageError
 from .options import (
@@ -111,6 +114,7 @@ def command(
     if cpu:
         _library(what, out, name, json, loading, added)
         return
+    require("hw")
     if len(what) != 1:
         raise UsageError(
             f"Give one build folder, not {' '.join(what)}; a robot and a function go with --cpu "
@@ -132,7 +136,7 @@ def command(
         ("build", result["hash"]),
     ]
     console().print(pairs(rows))
-    say(f"Written to {out}. Next: python {out / 'tb' / 'run.py'}")
+    say(f"Written to {out}. Next: {shlex.join(['python', str(out / 'tb' / 'run.py')])}")
 
 
 def _library(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pinion.api import pages
+from pinion.installation import require
 from pinion.report import build_figures, builds_table
 from pinion.report.builds import builds_columns, uncounted
 from pinion.report.page import escaped_table
@@ -57,6 +58,8 @@ def command(
     resources, timing, link, digests. A figure that was not measured for this very build is left
     out. Nothing of it ran on hardware.
     """
+    if output is not None or synth:
+        require("hw")
     if output is None and (force or states is not None):
         raise UsageError("Options --force and --states are for a page: add -o FILE.")
     if states is not None and not 0 <= states <= MOST_STATES:

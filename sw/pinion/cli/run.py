@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.installation import require
 from pinion.link.places import check_place
 from pinion.robot.amounts import amount
 
@@ -52,6 +53,8 @@ def command(
     Arrays have the names of the function's inputs and outputs; the results also hold
     `saturated`. Nothing is written when anything is wrong.
     """
+    if device.partition(":")[0] == "sim":
+        require("hw")
     from pinion import driver
     from pinion.functions import check_arrays
     from pinion.link import Manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pinion.installation import require
 from pinion.report import resource_tables, resource_totals
 from pinion.report.timing import timing_blocks, timing_totals
 
@@ -16,6 +17,7 @@ WIDE = 110
 
 def command(folder: Folder, *, json: Json = False) -> None:
     """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
+    require("hw")
     from pinion.link import Manifest
     from pinion.synthesis.synth import synth
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pinion.installation import require
 from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.report import bound_table, budget_table, promise_table, relative_error_table
@@ -87,6 +88,7 @@ def command(
     The answers are compared with exact integers (no tolerance) and with the float model (the
     build's error budget). Exit code 1 when a check fails.
     """
+    require("hw", *(("sim",) if simulator in ("icarus", "verilator") else ()))
     if netlist:
         given = (distribution, simulator, dsp48e2, bound, promises, function)
         if given != ("reference", "compiled", False, False, False, None):

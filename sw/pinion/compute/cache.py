@@ -106,6 +106,11 @@ class Cache:
         """Why a temporary folder is in use, as a sentence; empty while the folder serves."""
         return self._problem
 
+    @property
+    def lifetime(self) -> str:
+        """How long what is made now is kept, as the end of a sentence."""
+        return "it lasts for this process only" if self._problem else "it is kept for later"
+
     def library(self, key: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
         """The shared library of a key; made when there is none, or none that is intact.
 
@@ -174,12 +179,12 @@ class Cache:
             except (OSError, StorageError) as error:
                 if error in own:
                     raise
-                self._private = _private_folder(self.folder, error)
                 self._problem = (
                     f"What is compiled lasts for this process only, since the cache folder "
                     f"'{self.folder}' cannot be used ({_reason(error)}): correct that, or choose "
                     "another folder."
                 )
+                self._private = _private_folder(self.folder, error)
         elif _is_ours(self.folder) and _intact(self.folder / name):
             return self.folder / name
         try:

@@ -175,7 +175,7 @@ def compile(
 
     def make(path: Path) -> None:
         if report is not None:
-            report(f"Compiling {row.name} of {model.name} for {machine.name}; it is kept for later")
+            report(f"Compiling {row.name} of {model.name} for {machine.name}; {store.lifetime}")
         made = print_kernel() if text is None else text
         compile_library(
             {"kernel.cpp": made}, out=path, compiler=command, isa=machine, include=(HEADERS,)

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from pathlib import Path
+from shlex import quote
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -309,11 +310,12 @@ def read_file(path: Path, most: int) -> bytes:
 def _no_build(folder: Path) -> str:
     """What is wrong with a folder without a manifest, and what to give in its place."""
     wrong = f"'{folder}' is not a build folder"
-    make = "'pinion build ROBOT FUNCTION -o {}'"
+    give = "Give the folder that `pinion build ROBOT FUNCTION -o DIR` made."
+    make = f"`pinion build ROBOT FUNCTION -o {quote(str(folder))}`"
     if not os.path.lexists(folder):
-        return f"{wrong}: it does not exist. Make one with {make.format(folder)}."
+        return f"{wrong}: it does not exist. Make one with {make}."
     if not folder.is_dir():
-        return f"{wrong}: it is a file. Give the folder that {make.format('DIR')} made."
+        return f"{wrong}: it is a file. {give}"
     try:
         found = sorted(folder.iterdir())
     except OSError as error:
@@ -322,8 +324,8 @@ def _no_build(folder: Path) -> str:
     if inner := next((path for path in found if (path / MANIFEST).is_file()), None):
         return f"{wrong}, and '{inner}' in it has one: give that."
     if found:
-        return f"{wrong}. Give the folder that {make.format('DIR')} made."
-    return f"{wrong}. Make one with {make.format(folder)}."
+        return f"{wrong}. {give}"
+    return f"{wrong}. Make one with {make}."
 
 
 def _unreadable(path: Path, error: Exception) -> ManifestError:

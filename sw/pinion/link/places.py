@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
+
+if sys.platform != "win32":
+    import fcntl
+
+BEFORE = "before"
+"""Where an earlier build is, in a folder for temporary files, while another one takes its place."""
+
+_CLAIM = ".pinion-scratch"
 
 
 def check_place(path: Path, what: str, error: Callable[[str], Exception]) -> None:
@@ -52,18 +62,59 @@ def obstacle(path: Path) -> str:
 
 @contextmanager
 def scratch_beside(folder: Path) -> Iterator[Path]:
-    """A folder for temporary files next to one that shall be made, on the same file system."""
+    """A folder for temporary files next to one that shall be made, on the same file system.
+
+    What a killed process left of such a folder goes. One that has an earlier build in it, `BEFORE`,
+    stays: its process ended while it exchanged the two.
+    """
     place = Path(os.path.abspath(folder))
     place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-")
+    prefix = f".{place.name}-"
+    _remove_abandoned(place.parent, prefix)
+    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=prefix))
     try:
-        yield Path(scratch.name)
+        with _claimed(scratch):
+            yield scratch
     finally:
         try:
-            scratch.cleanup()
+            shutil.rmtree(scratch, ignore_errors=True)
         except KeyboardInterrupt:
-            scratch.cleanup()  # from where it was
+            shutil.rmtree(scratch, ignore_errors=True)  # from where it was
             raise
+
+
+@contextmanager
+def _claimed(scratch: Path) -> Iterator[None]:
+    """Hold the lock of a file in a folder; the kernel releases it when the process dies.
+
+    The file gets its name when it is locked, so that nobody takes a folder for abandoned before.
+    """
+    unnamed = scratch / f"{_CLAIM}-new"
+    with unnamed.open("wb") as file:
+        if _lock(file):
+            unnamed.rename(scratch / _CLAIM)
+        yield
+
+
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    """Remove folders for temporary files whose process has died."""
+    with suppress(OSError):
+        for path in list(parent.iterdir()):
+            if path.name.startswith(prefix) and not (path / BEFORE).exists():
+                with suppress(OSError), (path / _CLAIM).open("r+b") as file:
+                    if _lock(file):
+                        shutil.rmtree(path, ignore_errors=True)
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Lock an open file, if nobody else has and the system can."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def settle(made: Path, folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ErrorDistribution
@@ -66,7 +67,8 @@ def draw_errors_of(folder: Path, path: Path) -> None:
     if errors is None or errors.build != f"{manifest.hash:016x}":
         raise ReportError(
             f"'{folder}' holds no errors of this build: measure them with "
-            f"'pinion verify {folder}' on the {manifest.budget_distribution} distribution."
+            f"`pinion verify {quote(str(folder))}` on the {manifest.budget_distribution} "
+            "distribution."
         )
     title = f"{_title(manifest)}, {errors.requests:,} requests"
     draw_errors(path, title=title, blocks=errors.blocks)

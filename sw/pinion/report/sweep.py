@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from itertools import count
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from pinion.link.build_files import BuildFile
@@ -191,7 +192,7 @@ def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     for row in rows:
         sentences = [row["failure"]] if row["failure"] else []
         if row["verified"] is False:
-            sentences.append(f"The check failed; see 'pinion verify {row['folder']}'.")
+            sentences.append(f"The check failed; see `pinion verify {quote(row['folder'])}`.")
         for sentence in sentences:
             point = " ".join(f"{key} {option_word(value)}" for key, value in row["options"].items())
             found.setdefault(sentence, []).append(point)

@@ -197,7 +197,7 @@ class Kept:
 
         def make() -> bytes:
             if self._report is not None:
-                self._report(f"Compiling {name} for {architecture}; it is kept for later")
+                self._report(f"Compiling {name} for {architecture}; {self._store.lifetime}")
             return compile_cubin(text, architecture=architecture, names=[name]).code
 
         return self._store.data(key, make)

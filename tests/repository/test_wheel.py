@@ -1,0 +1,249 @@
+"""The wheel, in environments that have it and what its extras list, and nothing else.
+
+The packages of an extra are those of the environment that runs the tests, linked one by one, so
+that no index is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.message import Message
+from email.parser import Parser
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from pinion.cli.app import SHORT, SPEAKING
+
+SOURCES = ("fixedpoint", "sw", "hw", "sim", "constraints")
+FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CITATION.cff")
+
+# In one process: what every verb answers, as JSON. Modules that cannot be imported stay away.
+WALK = """
+import contextlib, io, json, sys
+from pinion.__main__ import main
+
+answers = []
+for words in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(words)
+        except SystemExit as end:
+            answers.append([end.code, out.getvalue(), err.getvalue()])
+json.dump(answers, sys.stdout)
+"""
+
+# A command line of each verb, and the extras that it asks for; "" where it needs no more.
+VERBS = {
+    "robots": "",
+    "info two_link rnea": "",
+    "devices --at .": "",
+    "build two_link rnea -o b": "hw",
+    "verify b": "hw",
+    "verify b --netlist": "hw",
+    "verify b --promises": "hw",
+    "verify b --simulator icarus": "hw,sim",
+    "synth b": "hw",
+    "run b --input i.npz -o o.npz": "hw",
+    "bench core": "hw",
+    "bench functions": "hw",
+    "bench link": "hw",
+    "bench link --standin": "hw,sim",
+    "bench mpc": "mjcf,hw",
+    "bench mpc cpu64": "mjcf",
+    "bench cuda": "cuda",
+    "explore two_link rnea": "hw",
+    "explore two_link rnea --scheduler tcp://127.0.0.1:1": "hw,campaign",
+    "campaign b --states 10 -o s.sqlite": "hw,campaign",
+    "batch two_link rnea --states 10 -o s.sqlite": "hw,campaign",
+    "card b": "hw,sim",
+    "bitstream b": "hw",
+    "report b -o b.html": "hw",
+    "report b --synth": "hw",
+    "export b -o e": "hw",
+    "demo": "hw",
+    "demo mpc": "mjcf",
+}
+
+
+def _wheel(source: Path, folder: Path) -> Path:
+    """The wheel of a source tree, without an index."""
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    subprocess.run(
+        [*command, "--no-index", "-q", "-w", folder, source], check=True, stdin=subprocess.DEVNULL
+    )
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def _copy(root: Path, to: Path) -> Path:
+    """What the wheel is made of, away from the clone."""
+    for name in FILES:
+        to.mkdir(exist_ok=True)
+        shutil.copy(root / name, to)
+    for name in SOURCES:
+        shutil.copytree(root / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return to
+
+
+@pytest.fixture(scope="module")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = _copy(root, tmp_path_factory.mktemp("wheel") / "source")
+    return _wheel(source, tmp_path_factory.mktemp("dist"))
+
+
+def _closure(requirements: list[str]) -> Iterator[metadata.Distribution]:
+    """What installed packages some requirements bring along."""
+    waiting, seen = [Requirement(text) for text in requirements], set[tuple[str, frozenset[str]]]()
+    while waiting:
+        wanted = waiting.pop()
+        key = canonicalize_name(wanted.name), frozenset(wanted.extras)
+        if key in seen:
+            continue
+        seen.add(key)
+        found = metadata.distribution(wanted.name)
+        yield found
+        for text in found.requires or ():
+            one = Requirement(text)
+            chosen = [{"extra": extra} for extra in ("", *wanted.extras)]
+            if one.marker is None or any(one.marker.evaluate(extra) for extra in chosen):
+                waiting.append(one)
+
+
+class Environment:
+    """An environment with the wheel, NumPy, and packages of extras."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        self.python = folder / "bin" / "python"
+        (self.site,) = (folder / "lib").glob("python*/site-packages")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(self.site)
+            (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+            self.metadata = Parser().parsestr(archive.read(name).decode())
+        self.work = folder.parent / "work"
+        self.work.mkdir()
+        self.add("")
+
+    def add(self, extra: str) -> None:
+        """Link what an extra lists."""
+        wanted = []
+        for text in self.metadata.get_all("Requires-Dist", []):
+            one = Requirement(text)
+            if one.marker is None or one.marker.evaluate({"extra": extra}):
+                wanted.append(text.partition(";")[0])
+        for found in _closure(wanted):
+            tops = {path.parts[0] for path in found.files or () if path.parts[0] != ".."}
+            for top in tops - {"__pycache__", "pinion"}:
+                if not (self.site / top).exists():
+                    (self.site / top).symlink_to(Path(str(found.locate_file(top))))
+
+    def run(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        return subprocess.run(
+            [self.python, *words],
+            cwd=self.work,
+            env=environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def environment(wheel: Path, tmp_path: Path) -> Environment:
+    return Environment(tmp_path / "venv", wheel)
+
+
+def test_the_wheel_alone_has_version_help_and_the_library(environment: Environment) -> None:
+    version = metadata.version("pinion-rbd")
+    code = "import pinion; assert 'sw' not in pinion.__file__; print(pinion.__version__)"
+    done = environment.run("-c", code)
+    assert (done.stdout, done.stderr) == (f"{version}\n", "")
+    assert environment.run("-m", "pinion", "--version").stdout == f"pinion {version}\n"
+    done = environment.run("-m", "pinion", "--help")
+    assert done.returncode == 0 and "  build " in done.stdout and done.stderr == ""
+    done = environment.run("-m", "pinion", "robots")
+    assert done.returncode == 2 and done.stdout == ""
+    assert re.fullmatch(r"\w+ is missing: .*`pip install 'pinion-rbd\[cli\]'`\.\n", done.stderr)
+    code = """
+import pinion.api as pinion
+with pinion.backend("two_link", "rnea", device="float") as rnea:
+    print(rnea([0, 0], [0, 0], qdd=[0, 0]).tau.shape)
+"""
+    assert environment.run("-c", code).stdout == "(2,)\n"
+
+
+def test_every_verb_says_what_is_missing_and_nothing_else(environment: Environment) -> None:
+    assert {line.split()[0] for line in VERBS} == {*SPEAKING, *SHORT}
+    environment.add("cli")
+    given = json.dumps([line.split() for line in VERBS])
+    done = environment.run("-c", WALK, given=given)
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)
+    assert len(answers) == len(VERBS)
+    for (line, extras), (code, out, err) in zip(VERBS.items(), answers, strict=True):
+        if extras:
+            assert (code, out) == (2, ""), line
+            assert re.fullmatch(r"[^\n]*\n", err), (line, err)
+            assert f"`pip install 'pinion-rbd[{extras}]'`" in err, (line, err)
+        else:
+            assert (code, err) == (0, ""), line
+            assert out, line
+    assert not list(environment.work.iterdir())
+
+
+@pytest.mark.slow
+def test_with_the_extra_hw_a_core_is_built_and_verified(environment: Environment) -> None:
+    environment.add("cli")
+    environment.add("hw")
+    done = environment.run("-m", "pinion", "build", "two_link", "rnea", "-o", "a core")
+    assert done.returncode == 0, done.stderr
+    assert "Next: pinion verify 'a core'" in " ".join(done.stdout.split())
+    done = environment.run("-m", "pinion", "verify", "a core", "--samples", "100")
+    assert done.returncode == 0, done.stderr
+
+
+def test_addresses_of_the_citation_become_links(root: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for name in FILES:
+        source.mkdir(exist_ok=True)
+        shutil.copy(root / name, source)
+    for name in SOURCES:  # the page does not depend on what is in them
+        (source / name / "pinion").mkdir(parents=True)
+        (source / name / "pinion" / f"{name}.py").write_text("")
+    plain = _page(_wheel(source, tmp_path / "plain"))
+    # Nothing is invented: without addresses there are no links of the project.
+    assert plain.get_all("Project-URL") is None
+    assert "](docs/start.md)" in plain.get_payload()
+    with (source / "CITATION.cff").open("a") as file:
+        file.write('repository-code: "https://example.org/one/pinion"\nurl: https://example.net\n')
+    page = _page(_wheel(source, tmp_path / "addressed"))
+    version, home = page["Version"], "https://example.org/one/pinion"
+    assert page.get_all("Project-URL") == [
+        "Documentation, https://example.net",
+        f"Repository, {home}",
+        f"Changelog, {home}/blob/v{version}/CHANGELOG.md",
+    ]
+    text = page.get_payload()
+    assert f"]({home}/blob/v{version}/docs/start.md)" in text
+    assert f"]({home}/raw/v{version}/docs/results/overview.svg)" in text
+    assert not re.findall(r"\]\((?!https://)[^)]*\)", text)
+
+
+def _page(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(archive.read(name).decode())
