@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from pinion import dynamics
+from pinion.api import open_build
+from pinion.campaign import read_results
 from pinion.cli.terminal import LEAST_WIDTH
 from pinion.functions import function, sample
 from pinion.robot import builtin_names, coupled, load
@@ -151,11 +153,11 @@ def test_a_core_of_a_floating_body_is_built_with_formats_by_signal(
     assert {a["name"]: a["shape"] for a in made["inputs"]} == {"q": [7], "qd": [6], "qdd": [6]}
     sent = sample(load(path), function("rnea"), 20, distribution="reference", seed=1)
     np.savez(tmp_path / "in.npz", **sent)
-    arguments = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+    arguments = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.sqlite")
     assert pinion("run", folder, *arguments).code == 0
     wide = (sent[name].astype(float) for name in ("q", "qd", "qdd"))
     want = dynamics.rnea(load(path), *wide)
-    with np.load(tmp_path / "out.npz") as found:
+    with np.load(tmp_path / "out.sqlite") as found:
         assert np.abs(found["tau"] - want).max() < 2e-3 * np.abs(want).max()
 
 
@@ -252,3 +254,38 @@ def test_a_robot_of_many_joints_is_shown_in_part(pinion: Pinion) -> None:
     model = load("chain_230")
     assert model.v_slices is model.v_slices and model.q_slices is model.q_slices
     assert model.v_slices[229] == slice(229, 230)
+
+
+def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
+    pinion: Pinion, tmp_path: Path
+) -> None:
+    moon = ("--gravity", "0, 0,-1.62")
+    shown = pinion("info", "two_link", *moon).out
+    assert "(0, 0, -1.62) m/s^2" in shown
+    assert "Gravity is (0, 0, -1.62) m/s^2, as it was asked for." in shown
+    assert pinion("info", "two_link", "--gravity", "-1,0,2e-3", "--json").json["gravity"] == [
+        *(-1.0, 0.0, 2e-3)
+    ]
+    made = pinion("build", "pendulum", "rnea", "-o", tmp_path / "moon", *moon, "--json").json
+    plain = pinion("build", "pendulum", "rnea", "-o", tmp_path / "earth", "--json").json
+    assert made["hash"] != plain["hash"]
+    core = open_build(tmp_path / "moon")
+    assert core.model.gravity == (0.0, 0.0, -1.62)
+    assert any("as it was asked for" in note for note in core.model.notes)
+    assert pinion("verify", tmp_path / "moon", "--samples", "50", "--json").json["ok"]
+    states = {name: np.array([[x]]) for name, x in (("q", 0.4), ("qd", 0.0), ("qdd", 0.0))}
+    np.savez(tmp_path / "in.npz", **states)
+    out = tmp_path / "out.sqlite"
+    names = ("pendulum", "rnea", "--input", tmp_path / "in.npz", "-o", out)
+    assert pinion("batch", *names, "--device", "float", "--workers", 1, *moon).code == 0
+    # A rod of 1 kg hangs with its centre of mass 0.25 m from the joint.
+    ((_, results),) = read_results(out)
+    assert results["tau"][0, 0] == pytest.approx(1.62 * 0.25 * np.sin(0.4), rel=1e-12)
+    header = ("export", "pendulum", "rnea", "--cuda", "-o", tmp_path / "header")
+    assert pinion(*header, *moon).code == 0
+    pinion("export", tmp_path / "moon", "-o", tmp_path / "x", *moon).refused("gravity already")
+
+
+@pytest.mark.parametrize("text", ["1,2", "0,0,down", "0,0,inf", "0;0;1", "\u0661,0,0", "1_0,0,0"])
+def test_a_gravity_that_is_none_is_refused(pinion: Pinion, text: str) -> None:
+    pinion("info", "two_link", "--gravity", text).refused(text, "three numbers", "0,0,-1.62")

@@ -13,8 +13,10 @@ import pytest
 import pinion.robot
 from pinion.dynamics import frame_placement
 from pinion.robot import (
+    NO_ROBOT,
     JointKind,
     RobotError,
+    asked_robot,
     builtin_names,
     load,
     load_text,
@@ -188,3 +190,15 @@ def test_public_names() -> None:
     for name in pinion.robot.__all__:
         if callable(getattr(pinion.robot, name)):
             assert getattr(pinion.robot, name).__doc__
+
+
+def test_a_model_that_was_loaded_goes_into_another_gravity() -> None:
+    from_name = asked_robot("two_link", gravity=(1.0, 2.0, 3.0))
+    from_model = asked_robot(load("two_link"), gravity=(1.0, 2.0, 3.0))
+    assert from_name == from_model and from_name.gravity == (1.0, 2.0, 3.0)
+    assert from_name.notes[0] == "Gravity is (1, 2, 3) m/s^2, as it was asked for."
+    for robot in ("none", None, NO_ROBOT):
+        with pytest.raises(RobotError, match="gravity out"):
+            asked_robot(robot, gravity=(0.0, 0.0, 0.0))
+    with pytest.raises(RobotError, match="malformed"):
+        asked_robot(load("two_link"), gravity=(1.0, 2.0))  # type: ignore[typeddict-item]

@@ -253,10 +253,10 @@ def backend(
         points of the group ``pinion.backends``.
     options : of the row, ``derivatives``, ``outputs``, ``joint_terms``, ``friction_width``
         (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
-        ``accept_inertia``, ``snap`` (:class:`pinion.robot.RobotOptions`; cards snap unless that is
-        False, the others only where it is True); of the device: `CardOptions` of cards, the others
-        as in `BackendOptions`. What is compiled or built before the first batch says so with
-        ``report=print``.
+        ``accept_inertia``, ``gravity``, ``snap`` (:class:`pinion.robot.RobotOptions`; cards snap
+        unless that is False, the others only where it is True); of the device: `CardOptions` of
+        cards, the others as in `BackendOptions`. What is compiled or built before the first batch
+        says so with ``report=print``.
 
     Raises
     ------

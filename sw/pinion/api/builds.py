@@ -24,6 +24,7 @@ from pinion.robot import (
     Lock,
     Model,
     RobotOptions,
+    Vec3,
     accepted_inertias,
     coupled,
     model_from_dict,
@@ -354,6 +355,7 @@ def build(
     floating_base: bool = False,
     accept_inertia: bool = False,
     snap: bool = True,
+    gravity: Vec3 | None = None,
     target: str = "sim",
     clock_mhz: float | None = None,
     goal: Callable[[Model, Function], Goal] | None = None,
@@ -377,7 +379,8 @@ def build(
     objective : ``area``, ``latency`` or ``throughput``.
     clusters : ``none``, or ``link`` for units of each link's own.
     derivatives, outputs, joint_terms, friction_width : as of :class:`pinion.functions.RowOptions`.
-    lock, tip, floating_base, accept_inertia, snap : as of :class:`pinion.robot.RobotOptions`.
+    lock, tip, floating_base, accept_inertia, snap, gravity : as of
+        :class:`pinion.robot.RobotOptions`.
     target : ``sim``, or a board.
     clock_mhz : the core's clock; None for the target's. Nothing here confirms it.
     goal : with ``auto``, what the formats are chosen for in place of a largest error, from robot
@@ -417,9 +420,17 @@ def build(
             reason = text
         report(text)
 
+    asked = RobotOptions(
+        lock=lock,
+        tip=tip,
+        floating_base=floating_base,
+        accept_inertia=accept_inertia,
+        snap=snap,
+        gravity=gravity,
+    )
     if not isinstance(robot, Model):
         heard(f"Loading {'none' if robot is None else robot}")
-    model, as_read = both(robot, _asked(lock, tip, floating_base, accept_inertia, snap))
+    model, as_read = both(robot, asked)
     model, as_read = coupled(model), None if as_read is None else coupled(as_read)
     computed = made
     if isinstance(wanted, str):
@@ -481,18 +492,6 @@ def _replaced(place: Path, beside: Sequence[Path]) -> str:
             "changed or removed after it was built: remove that folder when nobody needs it."
         )
     return "The build that was there is replaced, with what verify and synth had found of it."
-
-
-def _asked(
-    lock: Lock, tip: str | None, floating_base: bool, accept_inertia: bool, snap: bool
-) -> RobotOptions:
-    return RobotOptions(
-        lock=lock,
-        tip=tip,
-        floating_base=floating_base,
-        accept_inertia=accept_inertia,
-        snap=snap,
-    )
 
 
 def _report_of(folder: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from .options import (
     AcceptInertia,
     FloatingBase,
     FrictionWidth,
+    Gravity,
     JointTerms,
     Json,
     Lock,
@@ -76,6 +77,7 @@ def command(
     tip: Tip = None,
     floating_base: FloatingBase = False,
     accept_inertia: AcceptInertia = False,
+    gravity: Gravity = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
     json: Json = False,
@@ -97,7 +99,13 @@ def command(
     if wanted := names(joint_terms):
         row["joint_terms"], row["friction_width"] = wanted, friction_width
     model = load_robot(
-        robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=False
+        robot,
+        lock,
+        tip,
+        floating_base=floating_base,
+        accept_inertia=accept_inertia,
+        gravity=gravity,
+        snap=False,
     )
     with steps() as report:
         finished = 0

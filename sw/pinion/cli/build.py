@@ -18,6 +18,7 @@ from .options import (
     AcceptInertia,
     FloatingBase,
     FrictionWidth,
+    Gravity,
     JointTerms,
     Json,
     Lock,
@@ -26,6 +27,7 @@ from .options import (
     Tip,
     interval,
     names,
+    three_numbers,
 )
 from .progress import notice
 from .task import task_goal, task_sentence
@@ -125,6 +127,7 @@ def command(
     tip: Tip = None,
     floating_base: FloatingBase = False,
     accept_inertia: AcceptInertia = False,
+    gravity: Gravity = None,
     snap: Snap = True,
     target: Annotated[
         str,
@@ -172,6 +175,7 @@ def command(
             tip=tip,
             floating_base=floating_base,
             accept_inertia=accept_inertia,
+            gravity=three_numbers(gravity),
             snap=snap,
             **terms,
             goal=None if task is None else partial(task_goal, task, report=progress),

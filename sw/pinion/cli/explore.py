@@ -28,6 +28,7 @@ from .options import (
     AcceptInertia,
     FloatingBase,
     FrictionWidth,
+    Gravity,
     JointTerms,
     Json,
     Lock,
@@ -92,6 +93,7 @@ def command(
     tip: Tip = None,
     floating_base: FloatingBase = False,
     accept_inertia: AcceptInertia = False,
+    gravity: Gravity = None,
     snap: Snap = True,
     clock: Annotated[
         float | None,
@@ -138,7 +140,13 @@ def command(
     if wanted := names(joint_terms):
         fixed |= {"joint_terms": wanted, "friction_width": friction_width}
     as_read, model = load_both(
-        robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=snap
+        robot,
+        lock,
+        tip,
+        floating_base=floating_base,
+        accept_inertia=accept_inertia,
+        gravity=gravity,
+        snap=snap,
     )
     points = grid(model, function, axes, fixed=fixed)
     made = row(function)

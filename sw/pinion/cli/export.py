@@ -16,6 +16,7 @@ from .options import (
     AcceptInertia,
     FloatingBase,
     FrictionWidth,
+    Gravity,
     JointTerms,
     Json,
     Tip,
@@ -69,6 +70,7 @@ def command(
         ),
     ] = None,
     accept_inertia: AcceptInertia = False,
+    gravity: Gravity = None,
     joint_terms: JointTerms = None,
     friction_width: FrictionWidth = FRICTION_WIDTH,
     json: Json = False,
@@ -84,6 +86,11 @@ def command(
         raise UsageError("Only --cuda has --dtype and --force: leave them out, or add it.")
     if accept_inertia and not (cpu or cuda):
         raise UsageError("Only --cpu and --cuda load a robot: leave --accept-inertia out.")
+    if gravity is not None and not (cpu or cuda):
+        raise UsageError(
+            "A build folder has its gravity already: give --gravity to 'pinion build', or with "
+            "--cpu or --cuda."
+        )
     if snap and not (cpu or cuda):
         raise UsageError("A build has snapped its robot or not: --snap goes with --cpu or --cuda.")
     if floating_base and not (cpu or cuda):
@@ -105,6 +112,7 @@ def command(
         "tip": tip,
         "floating_base": floating_base,
         "accept_inertia": accept_inertia,
+        "gravity": gravity,
         "snap": snap,
     }
     added: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}

@@ -13,6 +13,7 @@ from .options import (
     AcceptInertia,
     FloatingBase,
     FrictionWidth,
+    Gravity,
     JointTerms,
     Json,
     Lock,
@@ -63,6 +64,7 @@ def command(
     tip: Tip = None,
     floating_base: FloatingBase = False,
     accept_inertia: AcceptInertia = False,
+    gravity: Gravity = None,
     snap: Snap = True,
     function: FunctionOption = None,
     joint_terms: JointTerms = None,
@@ -86,7 +88,13 @@ def command(
     if joint_terms and function is None:
         raise UsageError("Give --joint-terms with --function, whose operations they change.")
     as_read, model = load_both(
-        robot, lock, tip, floating_base=floating_base, accept_inertia=accept_inertia, snap=snap
+        robot,
+        lock,
+        tip,
+        floating_base=floating_base,
+        accept_inertia=accept_inertia,
+        gravity=gravity,
+        snap=snap,
     )
     summary = summarise(model)
     steps: list[Saving] = []

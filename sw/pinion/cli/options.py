@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from typer.core import TyperCommand
 from .errors import UsageError, complain
 
 if TYPE_CHECKING:
-    from pinion.robot import Model
+    from pinion.robot import Model, Vec3
 
 Robot = Annotated[
     str,
@@ -52,6 +53,14 @@ Snap = Annotated[
     typer.Option(
         "--snap/--no-snap",
         help="Take rounded right angles, such as 1.5708, for the right angles they stand for.",
+    ),
+]
+Gravity = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X,Y,Z",
+        help="Acceleration of gravity in the base's axes, in m/s^2. [default: the file's, or "
+        "0,0,-9.81]",
     ),
 ]
 JointTerms = Annotated[
@@ -107,6 +116,7 @@ def load_robot(
     *,
     floating_base: bool = False,
     accept_inertia: bool = False,
+    gravity: str | None = None,
     snap: bool,
     quiet: bool = False,
 ) -> Model:
@@ -129,6 +139,7 @@ def load_robot(
         tip=tip,
         floating_base=floating_base,
         accept_inertia=accept_inertia,
+        gravity=three_numbers(gravity),
         snap=snap,
     )
     if accept_inertia and not quiet:
@@ -144,6 +155,7 @@ def load_both(
     *,
     floating_base: bool = False,
     accept_inertia: bool = False,
+    gravity: str | None = None,
     snap: bool,
 ) -> tuple[Model, Model]:
     """A robot as read and, with ``snap``, as cores have it; see `load_robot`."""
@@ -154,12 +166,34 @@ def load_both(
             tip,
             floating_base=floating_base,
             accept_inertia=accept_inertia,
+            gravity=gravity,
             snap=wanted,
             quiet=quiet,
         )
         for wanted, quiet in ((False, True), (snap, False))
     )
     return as_read, model
+
+
+def three_numbers(gravity: str | None) -> Vec3 | None:
+    """Gravity as an option writes it, None where it is left out.
+
+    Raises
+    ------
+    UsageError : not three finite numbers with commas between them.
+    """
+    if gravity is None:
+        return None
+    from pinion.robot.amounts import decimal
+
+    values = [decimal(text.strip()) for text in gravity.split(",")]
+    if len(values) != 3 or not all(value is not None and isfinite(value) for value in values):
+        raise UsageError(
+            f"The gravity '{gravity}' is no acceleration: give three numbers with commas between "
+            "them, such as 0,0,-1.62, in m/s^2."
+        )
+    x, y, z = (value or 0.0 for value in values)
+    return (x, y, z)
 
 
 def interval(text: str) -> int | None:

@@ -7,9 +7,9 @@ from typing import TypedDict, Unpack
 
 from pinion.robot import locked, subchain
 from pinion.robot.errors import RobotError
-from pinion.robot.library import NO_ROBOT, load
+from pinion.robot.library import NO_ROBOT, load, with_gravity
 from pinion.robot.locked import Lock
-from pinion.robot.model import Model
+from pinion.robot.model import Model, Vec3
 
 
 class RobotOptions(TypedDict, total=False):
@@ -22,6 +22,7 @@ class RobotOptions(TypedDict, total=False):
     floating_base : put a free-flyer between the base and the root link.
     accept_inertia : keep inertias that no real body can have.
     snap : take rounded right angles, such as 1.5708, for the right angles they stand for.
+    gravity : (3,) acceleration of gravity in place of the robot's, base coordinates [m/s^2].
     """
 
     lock: Lock
@@ -29,6 +30,7 @@ class RobotOptions(TypedDict, total=False):
     floating_base: bool
     accept_inertia: bool
     snap: bool
+    gravity: Vec3 | None
 
 
 def asked_robot(
@@ -48,10 +50,11 @@ def asked_robot(
         inertias or its angles.
     """
     held = options.get("lock", ())
-    tip = options.get("tip")
+    tip, gravity = options.get("tip"), options.get("gravity")
     if not isinstance(robot, Model):
         return load(
             NO_ROBOT.name if robot is None else robot,
+            gravity=gravity,
             lock=held,
             tip=tip,
             floating_base=options.get("floating_base", False),
@@ -64,5 +67,6 @@ def asked_robot(
                 f"The robot '{robot.name}' is given as a model that was loaded: give {name} to "
                 "pinion.load, or name the robot or its file here."
             )
+    robot = robot if gravity is None else with_gravity(robot, gravity)
     model = locked.lock(robot, held, snap=options.get("snap", False)) if held else robot
     return model if tip is None else subchain.tip(model, tip)

@@ -98,14 +98,15 @@ def load(
         Inertias are judged for what is left to move after locking and cutting, all at once.
     """
     if name_or_path == NO_ROBOT.name:
-        if lock or tip is not None or floating_base:
+        if lock or tip is not None or floating_base or gravity is not None:
             raise RobotError(
-                "The robot 'none' has no joints, links or base: leave lock, tip and floating_base "
-                "out, or name a robot."
+                "The robot 'none' has no joints, links or base: leave lock, tip, floating_base and "
+                "gravity out, or name a robot."
             )
         return NO_ROBOT
     draft = _load(name_or_path, gravity, floating_base, snap)
-    model = locked.held_still(draft.model, lock or (), snap=snap)
+    model = draft.model if gravity is None else with_gravity(draft.model, gravity)
+    model = locked.held_still(model, lock or (), snap=snap)
     if tip is not None:
         model = subchain.cut_down(model, tip)
     return replace(draft, model=model).finished(accept_inertia=accept_inertia)
@@ -140,6 +141,20 @@ def _load(
         return _load_file(name, gravity, floating_base, snap)
     urdf = parse(text, source=f"{kind} {name}")
     return canonicalise(urdf, gravity=_gravity(gravity), floating_base=floating_base, snap=snap)
+
+
+def with_gravity(model: Model, gravity: Vec3) -> Model:
+    """The robot in another gravity, (3,) base coordinates [m/s^2], with a note.
+
+    Errors
+    ------
+    RobotError : not three finite numbers, or a model without joints.
+    """
+    if not model.bodies:
+        raise RobotError(f"The robot {model.name!r} has no joints: leave gravity out.")
+    x, y, z = own = _gravity(gravity)
+    note = f"Gravity is ({x:g}, {y:g}, {z:g}) m/s^2, as it was asked for."
+    return replace(model, gravity=own, notes=(note, *model.notes))
 
 
 def _cut(shown: str) -> str:
