@@ -52,6 +52,35 @@ def test_round_shift(x: int, shift: int, rounding: Rounding) -> None:
     assert int(round_shift(np.array([x]), shift, rounding)[0]) == expected
 
 
+@pytest.mark.parametrize("rounding", Rounding)
+def test_ties_and_their_neighbours(rounding: Rounding) -> None:
+    """A random integer is hardly ever half way between two results."""
+    for shift in range(1, 41):
+        halves = [(2 * k + 1) << (shift - 1) for k in (-1001, -3, -2, -1, 0, 1, 2, 1000)]
+        for near in (-1, 0, 1):
+            values = [half + near for half in halves]
+            expected = [rounded(Fraction(x, 2**shift), rounding) for x in values]
+            assert round_shift(np.array(values), shift, rounding).tolist() == expected, shift
+            wide = Wide.of(np.array(values))
+            assert wide.round_shift(shift, rounding).tolist() == expected, shift
+        # Beyond one word too: the half is added to two limbs.
+        big = Wide.product(np.array(halves), np.array([1 << 20]))
+        at = [rounded(Fraction(x, 2**shift), rounding) for x in halves]
+        assert big.round_shift(shift + 20, rounding).tolist() == at, shift
+
+
+@pytest.mark.parametrize("rounding", Rounding)
+def test_floats_at_ties_and_their_neighbours_round_once(rounding: Rounding) -> None:
+    wide = Format(62, 0)
+    halves = [k + 0.5 for k in (-1001.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 1000.0)]
+    # From 2**52 on all are whole, and an odd one with a half is none.
+    whole = [sign * (2.0**52 + k) for sign in (-1.0, 1.0) for k in (-1.5, -1.0, -0.5, 0, 1, 2, 3)]
+    near = [np.nextafter(x, x + step) for x in halves for step in (-1.0, 1.0)]
+    for x in (*halves, *whole, *near):
+        y, flag = from_float(x, wide, rounding=rounding, overflow=Overflow.SATURATE)
+        assert (int(y), bool(flag)) == (rounded(Fraction(x), rounding), False), x
+
+
 @given(st.integers(-(2**40), 2**40), st.integers(2, 40))
 def test_limits(x: int, width: int) -> None:
     target = Format(width, 0)
@@ -116,6 +145,22 @@ def test_wide_sums_are_exact(
         assert got == expected
     else:
         assert abs(got) >= 2**61 and (got > 0) == (expected > 0)
+
+
+def test_wide_integers_at_the_bounds_of_their_limbs() -> None:
+    bounds = [0, 1, 2, 2**16, 2**31, 2**32, 2**33, 2**48, 2**61]
+    values = sorted({sign * (b + near) for b in bounds for near in (-1, 0, 1) for sign in (-1, 1)})
+    for x in values:
+        wide = Wide.of(np.array([x]))
+        assert wide.to_objects()[0] == x and (-wide).to_objects()[0] == -x
+        assert 0 <= (-wide).lo[0] < 2**32, x
+        for y in values:
+            assert (wide + Wide.of(np.array([y]))).to_objects()[0] == x + y
+    small = [x for x in values if abs(x) < 2**38]
+    for x in small:
+        products = Wide.product(np.array([x]), np.array(small))
+        assert products.to_objects().tolist() == [x * y for y in small]
+        assert (-products).to_objects().tolist() == [-x * y for y in small]
 
 
 def test_wide_refuses_large_shifts() -> None:

@@ -137,7 +137,11 @@ def from_float(
     (which becomes 0).
     """
     scaled = np.asarray(x, dtype=np.float64) * 2.0**target.frac
-    whole = np.floor(scaled + 0.5) if rounding is Rounding.NEAREST else np.floor(scaled)
+    whole = np.floor(scaled)
+    if rounding is Rounding.NEAREST:
+        # A half that is added first would be rounded away, or up: near 0.5, and from 2**52 on.
+        with np.errstate(invalid="ignore"):  # what is infinite stays
+            whole = whole + (scaled - whole >= 0.5)
     bad = np.isnan(whole)
     # Clip in floats first: a cast of a float past 2**63 is undefined.
     inside = np.clip(np.where(bad, 0.0, whole), -(2.0**62), 2.0**62).astype(np.int64)
