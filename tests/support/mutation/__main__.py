@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from .campaign import Campaign, changes_of, drawn, equivalents, measure, score
-from .packages import PACKAGES
+from .packages import PACKAGES, load
 
 _LOADED = (hypothesis, np, pytest)
 
@@ -33,12 +33,15 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for verdicts; what is there is not rerun")
     parser.add_argument("--again", action="store_true", help="run kept survivors once more")
     given = parser.parse_args()
+    if unknown := set(given.packages) - PACKAGES.keys():
+        parser.error(f"There is no {', '.join(sorted(unknown))}: {', '.join(PACKAGES)} are there.")
     # A run that is told to stop ends its children too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
     os.nice(max(0, 10 - os.nice(0)))
     low = []
-    for name in given.packages or PACKAGES:
+    for name in [name for name in PACKAGES if name in (given.packages or PACKAGES)]:
         package = PACKAGES[name]
+        load(package)
         changes = [change for change in changes_of(package) if given.only in change.name]
         sample = drawn(changes, sample=given.sample, seed=given.seed)[given.skip :]
         print(f"{name}: the tests as they are", flush=True)

@@ -67,13 +67,22 @@ class Lines:
     users: dict[tuple[str, int], set[str]]
 
     def of(self, change: Change) -> list[str]:
-        """Tests that could notice, the shortest first."""
+        """Tests that could notice, the shortest first, but those of a file together: what its tests
+        share, such as a build, is made once then."""
         found: set[str] = set()
         if change.mutant.imported:
             found = set(self.seconds)
         for line in change.mutant.lines:
             found |= self.users.get((str(change.path), line), set())
-        return sorted(found, key=lambda test: self.seconds[test])
+        shortest: dict[str, float] = {}
+        for test in sorted(found, key=lambda test: self.seconds[test]):
+            shortest.setdefault(test.split("::")[0], self.seconds[test])
+
+        def order(test: str) -> tuple[float, str, float]:
+            file = test.split("::")[0]
+            return shortest[file], file, self.seconds[test]
+
+        return sorted(found, key=order)
 
 
 def changes_of(package: Package) -> list[Change]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +23,13 @@ class Package:
     sources : files or folders, from the root of the repository; of a folder all modules.
     tests : what is handed to pytest.
     longest : seconds; tests that take longer on their own are left out.
+    below : modules of lower floors, which are loaded once for all runs.
     """
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]
     longest: float = 3.0
+    below: tuple[str, ...] = ()
 
     def files(self) -> list[Path]:
         """The modules, sorted."""
@@ -36,9 +40,16 @@ class Package:
         return sorted(found)
 
 
+# From below upwards: what one has loaded, none of the next ones changes.
 PACKAGES: dict[str, Package] = {
     "driver": Package(sources=("sw/pinion/driver",), tests=("tests/driver", HEAVY)),
     "link": Package(sources=("sw/pinion/link",), tests=("tests/link", "tests/driver", HEAVY)),
+    "boards": Package(
+        sources=("hw/pinion/boards",),
+        tests=("tests/boards",),
+        longest=10.0,
+        below=("pinion.gateware.core", "pinion.synthesis", "pinion.hls"),
+    ),
     "verify": Package(
         sources=(
             "sim/pinion/cosim/verify.py",
@@ -51,9 +62,24 @@ PACKAGES: dict[str, Package] = {
             for name in ("verify", "verdict", "figures", "stream", "reference", "states")
         ),
         longest=20.0,
+        below=("pinion.flow.build",),
     ),
-    "boards": Package(sources=("hw/pinion/boards",), tests=("tests/boards",), longest=10.0),
 }
+
+
+def load(package: Package) -> None:
+    """Load what lies below a package.
+
+    Raises
+    ------
+    RuntimeError
+        When a module of the package is loaded by now: no run would see its mutants.
+    """
+    for name in package.below:
+        importlib.import_module(name)
+    loaded = sorted({module_name(path) for path in package.files()} & sys.modules.keys())
+    if loaded:
+        raise RuntimeError(f"{', '.join(loaded)} would be mutated, and is loaded already.")
 
 
 def module_name(path: Path) -> str:
