@@ -59,7 +59,10 @@ PACKAGES: dict[str, Package] = {
         ),
         tests=tuple(
             f"tests/cosim/test_{name}.py"
-            for name in ("verify", "verdict", "figures", "stream", "reference", "states")
+            for name in (
+                *("verify", "verdict", "figures", "stream", "reference", "states"),
+                *("scoreboard", "simulations"),
+            )
         ),
         longest=20.0,
         below=("pinion.flow.build",),

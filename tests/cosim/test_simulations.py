@@ -1,0 +1,348 @@
+"""What `verify` hands to each simulator, and what it keeps of it; nothing is simulated."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.cosim.reference import Reference, Words, request_words
+from pinion.cosim.stream import StreamError, StreamResult, pack_records
+from pinion.flow.build import RTLIL, VERILOG, Build, BuildError, build
+from pinion.functions import sample
+from pinion.gateware.dsp48e2 import MACRO, model_path
+from pinion.gateware.emit import TOP
+from pinion.link.relative import floor
+from tests.cosim.test_verdict import sent
+
+module = importlib.import_module("pinion.cosim.verify")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("simulations") / "two_link"
+    build("two_link", "minv", where, ii=6)
+    return where
+
+
+def requests(made: Build, count: int) -> Words:
+    arrays = sample(made.model, made.function, count, distribution="reference", seed=1)
+    return request_words(made.manifest, arrays)
+
+
+class Core:
+    """Stands for the compiled core, and notes its runs."""
+
+    def __init__(self, reference: Reference, surplus: int = 0) -> None:
+        self.reference, self.surplus = reference, surplus
+        self.built: list[dict[str, Any]] = []
+        self.runs: list[Any] = []
+
+    def build(self, **named: Any) -> Core:
+        self.built.append(named)
+        return self
+
+    def reset_state(self) -> None:
+        self.runs.append("reset")
+
+    def run(self, beats: Words, last: np.ndarray, **named: Any) -> StreamResult:
+        m = self.reference.build.manifest
+        words = beats.reshape(-1, m.beats_in * m.lanes_in)[:, : m.words_in]
+        again = pack_records(np.ascontiguousarray(words), lanes=m.lanes_in, beats=m.beats_in)
+        assert (again[0] == beats).all() and (again[1] == last).all()
+        named["advance"](0.5)
+        self.runs.append((len(words), named["expected_beats"], named["idle"], named["stall"]))
+        result = sent(self.reference, np.ascontiguousarray(words))
+        return (
+            result
+            if not self.surplus
+            else type(result)(**{**vars(result), "surplus": self.surplus})
+        )
+
+
+def simulated(
+    made: Build,
+    words: Words,
+    *,
+    simulator: str = "compiled",
+    distribution: str = "reference",
+    idle: Any = None,
+    stall: Any = None,
+    waves: bool = False,
+    dsp48e2: bool = False,
+    report: Any = lambda line: None,
+    advance: Any = lambda share: None,
+    fresh: Any = None,
+) -> StreamResult:
+    result: StreamResult = module._simulate(
+        made, words, simulator, distribution, idle, stall, waves, dsp48e2, report, advance, fresh
+    )
+    return result
+
+
+def test_a_stream_without_states_is_one_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Build.read(folder)
+    core, words = Core(Reference(made)), requests(made, 5)
+    monkeypatch.setattr(module, "CompiledCore", SimpleNamespace(build=core.build))
+    idle, stall = np.array([True, False]), np.array([False])
+    said: list[str] = []
+    shares: list[float] = []
+    result = simulated(
+        made, words, idle=idle, stall=stall, report=said.append, advance=shares.append
+    )
+    assert said == ["Compiling the simulation", "Simulating 5 requests"] and shares == [0.5]
+    (compiled,) = core.built
+    assert compiled["rtlil"] == folder / RTLIL
+    ((count, beats, idles, stalls),) = core.runs
+    assert (count, beats) == (5, 5 * made.manifest.beats_out)
+    assert idles is idle and stalls is stall
+    assert (result.beats == sent(Reference(made), words).beats).all()
+    core.surplus = 2
+    with pytest.raises(StreamError, match="2 beats more"):
+        simulated(made, words)
+
+
+@pytest.mark.parametrize(
+    ("at", "runs", "shares"),
+    [
+        (3, [3, "reset", 5], [3 / 16, 3 / 8 + 5 / 16]),
+        (0, [8], [0.5]),
+        (7, [7, "reset", 1], [7 / 16, 15 / 16]),
+    ],
+)
+def test_a_stream_with_states_is_reset_between_its_parts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, at: int, runs: list[Any], shares: list[float]
+) -> None:
+    made = Build.read(folder)
+    core, words = Core(Reference(made)), requests(made, 8)
+    monkeypatch.setattr(module, "CompiledCore", SimpleNamespace(build=core.build))
+    told: list[float] = []
+    result = simulated(made, words, fresh=np.arange(8) == at, advance=told.append)
+    assert [run if run == "reset" else run[0] for run in core.runs] == runs
+    counts = [run for run in runs if run != "reset"]
+    beats = [run[1] for run in core.runs if run != "reset"]
+    assert beats == [count * made.manifest.beats_out for count in counts]
+    assert told == pytest.approx(shares)
+    assert (result.beats == sent(Reference(made), words).beats).all()
+    assert len(core.built) == 1
+
+
+class Bench:
+    """Stands for the run under cocotb: leaves a log and waves, and notes what it got."""
+
+    def __init__(self, reference: Reference, error: Exception | None = None) -> None:
+        self.reference, self.error = reference, error
+        self.asked: dict[str, Any] = {}
+
+    def __call__(self, **named: Any) -> StreamResult:
+        self.asked = named
+        inside = named["folder"] / "results"
+        inside.mkdir()
+        for name in ("bench.log", "core.fst", "core.vcd", "core.so"):
+            (inside / name).write_text(name)
+        if self.error is not None:
+            raise self.error
+        m = self.reference.build.manifest
+        words = named["beats"].reshape(-1, m.beats_in * m.lanes_in)[:, : m.words_in]
+        return sent(self.reference, np.ascontiguousarray(words))
+
+
+@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
+@pytest.mark.parametrize("distribution", ["reference", "stress"])
+@pytest.mark.parametrize("dsp48e2", [False, True])
+def test_a_bench_gets_the_design_and_leaves_its_log(
+    *,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    simulator: str,
+    distribution: str,
+    dsp48e2: bool,
+) -> None:
+    made = Build.read(folder)
+    bench, words = Bench(Reference(made)), requests(made, 4)
+    monkeypatch.setattr(module, "run_bench", bench)
+    looked: list[tuple[str, Path]] = []
+    monkeypatch.setattr(module, "check_verilog", lambda text, where: looked.append((text, where)))
+    said: list[str] = []
+    idle, stall = np.array([True, False]), np.array([False])
+
+    def advance(share: float) -> None:
+        del share
+
+    result = simulated(
+        made, words, simulator=simulator, distribution=distribution, idle=idle, stall=stall,
+        waves=True, dsp48e2=dsp48e2, report=said.append, advance=advance,
+    )  # fmt: skip
+    assert said == [f"Simulating 4 requests under cocotb with {simulator}"]
+    m, asked = made.manifest, bench.asked
+    beats, last = pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
+    assert (asked.pop("beats") == beats).all() and (asked.pop("last") == last).all()
+    work = asked.pop("folder")
+    assert work.name.startswith("pinion-bench-") and not work.exists()
+    home = distribution == m.budget_distribution
+    assert asked == {
+        "verilog": folder / VERILOG,
+        "simulator": simulator,
+        "expected_beats": 4 * m.beats_out,
+        "reference": "pinion.cosim.reference:make" if home else None,
+        "reference_folder": folder,
+        "words_in": m.words_in,
+        "words_out": m.words_out,
+        "idle": idle,
+        "stall": stall,
+        "waves": True,
+        "defines": (MACRO,) if dsp48e2 else (),
+        "models": (model_path(),) if dsp48e2 else (),
+        "advance": advance,
+    }
+    assert looked == [((folder / VERILOG).read_text(), folder / VERILOG)]
+    kept = folder / "sim" / simulator
+    assert {path.name for path in kept.iterdir()} == {"bench.log", "core.fst", "core.vcd"}
+    assert result.log == str(kept / "bench.log") and (kept / "bench.log").read_text() == "bench.log"
+
+
+def test_a_bench_that_fails_keeps_its_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Build.read(folder)
+    bench = Bench(Reference(made), StreamError("it stopped"))
+    monkeypatch.setattr(module, "run_bench", bench)
+    with pytest.raises(StreamError, match="it stopped"):
+        simulated(made, requests(made, 2), simulator="icarus")
+    assert (bench.asked["folder"] / "results" / "bench.log").is_file()
+
+
+def test_explicit_blocks_are_compiled_with_their_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made, asked = Build.read(folder), []
+    monkeypatch.setattr(
+        module, "run_yosys", lambda commands, **named: asked.append((commands, named))
+    )
+    core = Core(Reference(made))
+    monkeypatch.setattr(module, "CompiledCore", SimpleNamespace(build=core.build))
+    simulated(made, requests(made, 2), dsp48e2=True)
+    ((commands, named),) = asked
+    work = folder / "sim"
+    assert core.built[0]["rtlil"] == work / "explicit.il"
+    assert named == {"folder": work, "name": "explicit"}
+    design, model, *rest = commands
+    assert design.startswith(f"read_verilog -D{MACRO} ") and Path(VERILOG).name in design
+    assert model.startswith("read_verilog ") and model_path().name in model
+    assert rest == [f"hierarchy -check -top {TOP}", "proc", "write_rtlil explicit.il"]
+
+
+def test_a_call_without_options_is_the_one_of_the_page(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1,000 requests of the reference distribution with seed 0, compiled, nothing held back."""
+    asked: list[Any] = []
+
+    def simulate(made: Build, words: Words, *rest: Any) -> StreamResult:
+        asked.append((words, rest))
+        return sent(Reference(made), words)
+
+    monkeypatch.setattr(module, "_simulate", simulate)
+    figures = module.verify(folder)
+    ((words, (simulator, distribution, idle, stall, waves, dsp48e2, report, _, fresh)),) = asked
+    assert (words == requests_of(Build.read(folder), 1000, "reference", 0)).all()
+    assert (simulator, distribution, waves, dsp48e2) == ("compiled", "reference", False, False)
+    assert idle is stall is fresh is None and report("nobody hears it") is None
+    assert (figures["samples"], figures["seed"]) == (1000, 0) and figures["ok"]
+    with pytest.raises(
+        BuildError, match="no simulator 'questa'; choose one of compiled, icarus, v"
+    ):
+        module.verify(folder, simulator="questa")
+
+
+def requests_of(made: Build, count: int, distribution: str, seed: int) -> Words:
+    arrays = sample(made.model, made.function, count, distribution=distribution, seed=seed)
+    return request_words(made.manifest, arrays)
+
+
+@pytest.mark.parametrize("distribution", ["reference", "slow"])
+def test_figures_of_errors_are_those_of_numpy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, distribution: str
+) -> None:
+    """The formulas of the page, written once more; a tenth of the requests is flagged."""
+    made = Build.read(folder)
+    reference, m = Reference(made), made.manifest
+    words = requests_of(made, 200, distribution, 3)
+    words[::10, 0] = 0x7FC00000  # not a number, which is flagged
+
+    monkeypatch.setattr(module, "request_words", lambda *_: words)
+    monkeypatch.setattr(module, "_simulate", lambda made, words, *_: sent(reference, words))
+    figures = module.verify(folder, samples=200, seed=3, distribution=distribution)
+    assert figures["mismatches"] == 0 and figures["flagged"] == 20
+    good = np.arange(200) % 10 > 0
+    results = reference.expected(words)[0].view(np.float32).astype(np.float64)[good]
+    floats = made.function.evaluate(made.model, reference.arrays(words[good]))
+    columns = np.concatenate([a.gather(floats[a.name]).reshape(180, -1) for a in m.outputs], axis=1)
+    error, start = np.abs(results - columns), 0
+    names = [name for name, _ in reference.graph.outputs]
+    assert figures["error_max"] == dict(zip(names, error.max(axis=0).tolist(), strict=True))
+    for array in m.outputs:
+        block = slice(start, start := start + array.words)
+        least = floor(m.scales[array.name])
+        assert figures["floor"][array.name] == least
+        relative = error[:, block].max(axis=1) / np.maximum(
+            np.abs(columns[:, block]).max(axis=1), least
+        )
+        for key, share in (("median", 50), ("p99", 99), ("max", 100)):
+            assert figures[f"rel_err_{key}"][array.name] == pytest.approx(
+                np.percentile(relative, share), rel=1e-12
+            ), key
+    home = distribution == m.budget_distribution
+    assert figures["budget"] == ({name: m.budget[name] for name in names} if home else None)
+    assert figures["budget_held"] is (True if home else None)
+    assert figures["wrong_unflagged"] == 0 and figures["accuracy_held"] is True
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_times_are_those_of_the_stamps(folder: Path, paused: bool) -> None:
+    made = Build.read(folder)
+    m = made.manifest
+    result = sent(Reference(made), requests(made, 10))
+    last = made.schedule["last_beat"]
+    figures = module._timing(made, result, 10, paused=paused)
+    assert figures == {
+        "schedule_cycles": m.schedule_cycles,
+        "latency_cycles": last,
+        "cycles_per_result": float(m.ii),
+        "simulated_cycles": result.cycles,
+        "rate_held": True,
+    }
+    # Slower from the sixth request on: of the first five nothing is late, of all five cycles are.
+    emitted = result.emitted.copy()
+    emitted[5 * m.beats_out :] += 45
+    slower = type(result)(**{**vars(result), "emitted": emitted, "launched": result.launched - 2})
+    for unbroken, rate in ((5, m.ii), (10, m.ii + 5)):
+        figures = module._timing(made, slower, unbroken, paused=paused)
+        assert figures["cycles_per_result"] == rate and figures["rate_held"] is paused
+        assert figures["schedule_cycles"] == m.schedule_cycles + 2
+    assert module._timing(made, result, 1, paused=paused)["cycles_per_result"] == m.ii
+
+
+def test_a_stream_strays_by_its_largest_error_of_unflagged_requests() -> None:
+    floats = np.array([[1.0, 2.0], [4.0, 4.0], [1.0, 1.0]])
+    got = np.array([[1.5, 2.0], [4.0, 3.0], [9.0, 9.0]], np.float32).view(np.uint32)
+    seen: list[Any] = []
+
+    def relative(error: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
+        assert (values == floats).all()
+        return {"a": error[:, 0] / values[:, 0], "b": error[:, 1] / values[:, 1]}
+
+    def stream(words: Words, fresh: Any) -> np.ndarray:
+        seen.append((words, fresh))
+        return floats
+
+    reference: Any = SimpleNamespace(float_stream=stream, relative_errors=relative)
+    words, flags = np.zeros((3, 1), np.uint32), np.array([False, False, True])
+    fresh = np.array([True, False, True])
+    figures = module._drift(reference, words, got, flags, fresh)
+    assert figures == {"drift_max": {"a": 0.5, "b": 0.25}, "state_resets": 2}
+    assert seen[0][0] is words and seen[0][1] is fresh
+    nothing = module._drift(reference, words, got, ~np.zeros(3, np.bool_), None)
+    assert nothing == {"drift_max": {"a": None, "b": None}, "state_resets": 0}
