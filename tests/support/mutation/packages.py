@@ -61,7 +61,7 @@ PACKAGES: dict[str, Package] = {
             f"tests/cosim/test_{name}.py"
             for name in (
                 *("verify", "verdict", "figures", "stream", "reference", "states"),
-                *("scoreboard", "simulations"),
+                *("scoreboard", "simulations", "reference_states"),
             )
         ),
         longest=20.0,
