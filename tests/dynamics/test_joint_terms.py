@@ -13,7 +13,7 @@ from pinion import dynamics
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
 from pinion.robot import load, load_text
 from pinion.robot.library import urdf_text
-from pinion.robot.model import Body, Model
+from pinion.robot.model import Body, JointKind, Model
 from tests.dynamics.general import oracle
 from tests.dynamics.models import relative_error
 
@@ -30,8 +30,12 @@ HINGE = """<robot name="hinge"><link name="base"/><link name="arm"><inertial>
 ROBOTS = ("hinge", "iiwa14", "hyq", "floating hyq")
 
 
-def with_terms(model: Model, seed: int, base: bool = True) -> Model:
-    """Figures of its own at every joint; of a floating base only where asked for."""
+def with_terms(model: Model, seed: int, base: bool = True, *, higher: bool = False) -> Model:
+    """Figures of its own at every joint; of a floating base only where asked for.
+
+    With ``higher`` those that only MJCF files have, too: damping and springs of higher orders, and
+    an armature of the base that acts on accelerations in base axes.
+    """
     rng = np.random.default_rng(seed)
 
     def changed(body: Body) -> Body:
@@ -45,6 +49,15 @@ def with_terms(model: Model, seed: int, base: bool = True) -> Model:
             friction=own[2],
             stiffness=10.0 * own[3] if kind.nq == 1 else 0.0,
             rest=own[0],
+            **(
+                {
+                    "damping_poly": (own[2], -own[0]),
+                    "stiffness_poly": (own[3], own[1]) if kind.nq == 1 else (0.0, 0.0),
+                    "armature_in_base": kind is JointKind.FREE_FLYER,
+                }
+                if higher
+                else {}
+            ),
         )
         return replace(body, joint=joint)
 
@@ -54,8 +67,9 @@ def with_terms(model: Model, seed: int, base: bool = True) -> Model:
 def robot(name: str) -> Model:
     if name == "hinge":
         return load_text(HINGE)
-    floating = name.startswith("floating")
-    return with_terms(load(name.split()[-1], floating_base=floating), 3)
+    floating = "floating" in name
+    plain = load(name.split()[-1], floating_base=floating)
+    return with_terms(plain, 3, higher=name.startswith("higher"))
 
 
 def states(model: Model, count: int) -> tuple[Array, Array, Array]:
@@ -163,7 +177,7 @@ def test_friction_is_coulombs_outside_the_width_and_the_integral_of_its_slope(na
         assert np.all(np.diff(np.asarray(effort)) >= -1e-15)
 
 
-@pytest.mark.parametrize("name", ["iiwa14", "floating hyq"])
+@pytest.mark.parametrize("name", ["iiwa14", "floating hyq", "higher iiwa14", "higher floating hyq"])
 def test_gradients_with_all_terms_are_those_of_differences(name: str) -> None:
     model = robot(name)
     q, qd, qdd = (x[0] for x in states(model, 1))
@@ -197,9 +211,9 @@ def test_gradients_with_all_terms_are_those_of_differences(name: str) -> None:
         assert relative_error(by_qd, ((ends[0] - ends[1]) / (2 * h)).T) < 1e-6
 
 
-@pytest.mark.parametrize("base", [False, True])
-def test_the_shortcut_of_a_floating_base_knows_its_terms(base: bool) -> None:
-    model = with_terms(load("hyq", floating_base=True), 4, base)
+@pytest.mark.parametrize(("base", "higher"), [(False, False), (True, False), (True, True)])
+def test_the_shortcut_of_a_floating_base_knows_its_terms(base: bool, higher: bool) -> None:
+    model = with_terms(load("hyq", floating_base=True), 4, base, higher=higher)
     q, qd, qdd = (x[0] for x in states(model, 1))
     tau = dynamics.rnea(model, q, qd, qdd, joint_terms=True)
     got = dynamics.fd_derivatives_scalars(model, list(q), list(qd), list(tau), joint_terms=True)
@@ -259,3 +273,54 @@ def test_a_spring_at_a_joint_of_several_positions_is_said() -> None:
         dynamics.DynamicsError, match=r"free_flyer and has a stiffness of 3: .*0\.$"
     ):
         dynamics.rnea(model, q, qd, qdd, joint_terms="stiffness")
+
+
+def test_second_derivatives_know_the_higher_orders() -> None:
+    model = robot("higher iiwa14")
+    q, qd, qdd = (x[0] for x in states(model, 1))
+    weights = np.linspace(0.5, 1.5, model.nv)
+    terms = ("damping", "stiffness")
+    found = dynamics.rnea_second_derivatives_scalars(
+        model, list(q), list(qd), list(qdd), list(weights), joint_terms=terms
+    )
+    h, steps = 1e-5, np.eye(model.nv)
+
+    def gradient(q: Array, qd: Array) -> tuple[Array, Array]:
+        by_q, by_qd = dynamics.rnea_derivatives(model, q, qd, qdd, joint_terms=terms)
+        return weights @ by_q, weights @ by_qd
+
+    for moved, pair in ((0, ("q_q", "q_qd")), (1, ("q_qd", "qd_qd"))):
+        ends = [
+            [gradient(q + s * h * e * (1 - moved), qd + s * h * e * moved) for e in steps]
+            for s in (1.0, -1.0)
+        ]
+        for which, name in enumerate(pair):
+            want = np.array([(a[which] - b[which]) / (2 * h) for a, b in zip(*ends, strict=True)])
+            got = np.asarray(getattr(found, name))
+            # q_qd has positions in its rows.
+            want = want.T if (name, moved) == ("q_qd", 1) else want
+            assert relative_error(got, want) < 1e-7, name
+
+
+def test_a_free_body_that_turns_while_it_flies_straight_needs_no_force() -> None:
+    """1 m/s along x in the base, 1 rad/s about z: its armature sees no acceleration there."""
+    model = with_terms(load("hyq", floating_base=True), 4, higher=True)
+    model = replace(model, bodies=model.bodies[:1], gravity=(0.0, 0.0, 0.0), rated_velocity=())
+    inertia = replace(model.bodies[0].inertia, h=(0.0, 0.0, 0.0), I=(0.1, 0.0, 0.0, 0.2, 0.0, 0.25))
+    model = replace(model, bodies=(replace(model.bodies[0], inertia=inertia),), frames=())
+    q, qd = [0.0] * 6 + [1.0], [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    # In the body, which turns, the same velocity turns the other way.
+    still = [0.0, -1.0, 0.0, 0.0, 0.0, 0.0]
+    np.testing.assert_allclose(dynamics.rnea(model, q, qd, still), np.zeros(6), atol=1e-15)
+    np.testing.assert_allclose(dynamics.aba(model, q, qd, np.zeros(6)), still, atol=1e-15)
+    body = model.bodies[0]
+    plain = replace(body, joint=replace(body.joint, armature_in_base=False))
+    theirs = dynamics.rnea(replace(model, bodies=(plain,)), q, qd, still)
+    assert theirs[1] == pytest.approx(-body.joint.armature)
+
+
+def test_chains_refuse_an_armature_in_base_axes() -> None:
+    from pinion.dynamics.parallel import Chain
+
+    with pytest.raises(dynamics.DynamicsError, match="armature in the axes of the base"):
+        Chain.of(robot("higher floating hyq"))

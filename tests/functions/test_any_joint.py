@@ -29,6 +29,7 @@ from pinion.graph.passes import fold
 from pinion.hls.costs import DatapathCosts
 from pinion.robot import JointKind, Model, coupled, load, load_text
 from tests.dynamics.general.oracle import random_tree_of_kinds, with_terms
+from tests.dynamics.test_joint_terms import robot as robot_with_terms
 
 Array = NDArray[np.float64]
 
@@ -311,3 +312,11 @@ def test_friction_that_jumps_is_refused() -> None:
         FunctionError, match=r"'rnea' cannot be traced: .* a friction_width above 0"
     ):
         row.trace(model)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.passive], ids=label)
+@pytest.mark.parametrize("name", ["higher two_link", "higher floating hyq"])
+def test_terms_of_higher_orders(name: str, row: Function) -> None:
+    model = robot_with_terms(name)
+    asked = row.with_terms(True)
+    check(asked, model, asked.trace(model), drawn(asked, model, 6))

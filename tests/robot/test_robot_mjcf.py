@@ -155,8 +155,6 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "needles"),
     [
-        (('<joint name="spin"', '<joint name="more" axis="1 0 0"/><joint name="spin"'),
-         ("'fan'", "2 joints")),
         (("<body pos=", "<body shape="), ("MuJoCo refuses", "shape")),
         (("</mujoco>", "</mujoca>"), ("arm.xml",)),
     ],

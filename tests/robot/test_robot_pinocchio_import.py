@@ -144,6 +144,39 @@ def test_bad_models_give_one_sentence() -> None:
     check(error, "'link_2'", "no inertia")
 
 
+def test_gravity_that_turns_is_refused() -> None:
+    other = pin.buildModelFromXML(urdf_text("two_link"))
+    other.gravity.angular = np.array([0.0, 0.5, 0.0])
+    with pytest.raises(RobotError) as error:
+        load(other)
+    check(error, "(0.0, 0.5, 0.0)", "angular", "zeros")
+    assert load(other, gravity=(0.0, 0.0, -1.0)).gravity == (0.0, 0.0, -1.0)
+    other.gravity.angular = np.zeros(3)
+    assert load(other, gravity=None).gravity == (0.0, 0.0, -9.81)
+
+
+def test_figures_that_differ_by_direction_have_a_note() -> None:
+    other = pin.buildModelFromXML(urdf_text("two_link"))
+    assert not any(" ways" in note for note in load(other).notes)
+    if not hasattr(other, "lowerDryFrictionLimit"):
+        pytest.skip("this release of Pinocchio has one figure for both directions")
+    other.upperDryFrictionLimit = np.array([0.3, 0.2])
+    other.lowerDryFrictionLimit = np.array([-0.7, -0.2])
+    other.upperEffortLimit, other.lowerEffortLimit = np.array([[9.0, 9.0], [-9.0, -4.0]])
+    other.upperVelocityLimit = np.array([3.0, 3.0])
+    other.lowerVelocityLimit = np.array([-np.finfo(float).max, -3.0])  # none
+    model = load(other)
+    first, second = (body.joint for body in model.bodies)
+    assert (first.friction, first.effort, first.velocity) == (0.7, 9.0, 3.0)
+    assert (second.friction, second.effort, second.velocity) == (0.2, 4.0, 3.0)
+    assert [note for note in model.notes if " ways" in note] == [
+        f"Joint {first.name!r} has a dry friction from -0.7 to 0.3; the larger of the two holds "
+        "both ways in the model.",
+        f"Joint {second.name!r} has effort limits from -4 to 9; the smaller of the two holds both "
+        "ways in the model.",
+    ]
+
+
 def test_maps_go_there_and_back() -> None:
     rng = np.random.default_rng(7)
     text = random_tree(rng, 12, continuous=True)

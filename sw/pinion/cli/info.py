@@ -229,9 +229,17 @@ def _tip(summary: Summary) -> str:
 def _show_terms(summary: Summary) -> None:
     """What joints add to rigid bodies, for those that add anything."""
     rows = [
-        (j["name"], j["armature"], j["damping"], j["friction"], j["stiffness"], j["rest"])
+        (
+            j["name"],
+            j["armature"],
+            _orders(j["damping"], j["damping_poly"]),
+            j["friction"],
+            _orders(j["stiffness"], j["stiffness_poly"]),
+            j["rest"],
+        )
         for j in summary["joints"]
         if any((j["armature"], j["damping"], j["friction"], j["stiffness"]))
+        or any((*j["damping_poly"], *j["stiffness_poly"]))
     ]
     if rows:
         out().print(
@@ -243,6 +251,11 @@ def _show_terms(summary: Summary) -> None:
                 "N/m, m); armature counts always, the others by --joint-terms",
             )
         )
+
+
+def _orders(linear: float, higher: list[float]) -> float | str:
+    """Coefficients by order: one figure where there is only the linear one."""
+    return " ".join(f"{value:g}" for value in (linear, *higher)) if any(higher) else linear
 
 
 def _arrays(function: Function, model: Model) -> dict[str, Any]:

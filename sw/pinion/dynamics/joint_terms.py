@@ -1,12 +1,15 @@
 r"""What joints add to rigid-body dynamics, over any scalar.
 
     tau = RNEA(q, qd, qdd) + armature qdd                       always
-                           + damping qd                         where asked for
+                           + armature (w x v)                   of a free-flyer, in MJCF files
+                           + a qd + b qd |qd| + c qd^3          damping, where asked for
                            + friction step(qd / width)          where asked for
-                           + stiffness (q - rest)               where asked for
+                           + k x + l x^2 + m x^3, x = q - rest  stiffness, where asked for
 
 with the figures of :class:`pinion.robot.Joint`, those of a joint with several velocities for each
-of them. Armature is a part of the inertia matrix, as in Pinocchio and MuJoCo.
+of them. Armature is a part of the inertia matrix, as in Pinocchio and MuJoCo. Coefficients of
+higher orders, which only MJCF files have, are MuJoCo's: damping is odd in the rate, a spring has
+a square that pushes one way.
 
 Dry friction opposes motion with one effort whatever the speed, which has no gradient where motion
 turns round. Here it grows to its full effort within ``width`` of rest,
@@ -28,8 +31,8 @@ from typing import Any, cast
 import numpy as np
 
 from pinion.dynamics.checks import DynamicsError, check_mass
-from pinion.dynamics.scalar import Scalar, add, clamp, is_zero, mul, sub
-from pinion.robot.model import Model
+from pinion.dynamics.scalar import Scalar, absolute, add, clamp, is_zero, less, mul, select, sub
+from pinion.robot.model import JointKind, Model
 
 JOINT_TERMS = ("damping", "friction", "stiffness")
 """Terms that come when they are asked for, by the members of a joint that hold their figures."""
@@ -46,7 +49,10 @@ class JointTerms:
     -------
     armature : inertia of rotors, seen at the joint [kg m^2 | kg].
     damping : [N m s/rad | N s/m]. friction : [N m | N].
+    damping_poly, stiffness_poly : (nv, 2) coefficients of second and third order.
     stiffness, rest : of springs [N m/rad | N/m], and where they give no effort [rad | m].
+    turning : where the velocities of the free-flyer start whose armature acts in base axes, for
+        each of its linear velocities; -1 for any other.
     places : of each velocity's position in q, -1 where its joint has several.
     width : rate within which friction changes sign [rad/s | m/s]; 0.0 for a jump.
     """
@@ -58,44 +64,107 @@ class JointTerms:
     rest: tuple[float, ...]
     places: tuple[int, ...]
     width: float
+    damping_poly: tuple[tuple[float, float], ...]
+    stiffness_poly: tuple[tuple[float, float], ...]
+    turning: tuple[int, ...]
 
     def acts_on(self, k: int) -> bool:
         """Whether velocity k has any of the terms."""
         figures = (self.armature, self.damping, self.friction, self.stiffness)
-        return any(figure[k] != 0.0 for figure in figures)
+        polynomials = (*self.damping_poly[k], *self.stiffness_poly[k])
+        return any(figure[k] != 0.0 for figure in figures) or any(polynomials)
+
+    def springs(self, k: int) -> bool:
+        """Whether velocity k has a spring."""
+        return self.stiffness[k] != 0.0 or any(self.stiffness_poly[k])
 
     def effort(self, k: int, q: Sequence[Scalar], qd: Sequence[Scalar]) -> Scalar:
-        """Return what velocity k's joint needs besides inertia: damping, friction and a spring.
+        """Return what velocity k's joint needs besides inertia and ``armature qdd``.
 
         ``q`` (nq,) and ``qd`` (nv,) are those of the whole robot.
         """
-        total = mul(self.damping[k], qd[k])
+        total = mul(qd[k], self._drag(k, qd[k]))
+        if (start := self.turning[k]) >= 0:
+            (wa, wb), (va, vb) = _across(k, start, qd)
+            total = add(total, mul(self.armature[k], sub(mul(wa, vb), mul(wb, va))))
         if self.friction[k] != 0.0:
             total = add(total, self._dry(k, qd[k]))
-        if self.stiffness[k] != 0.0:
-            stretch = sub(q[self.places[k]], self.rest[k])
-            total = add(total, mul(self.stiffness[k], stretch))
+        if self.springs(k):
+            x = sub(q[self.places[k]], self.rest[k])
+            square, cube = self.stiffness_poly[k]
+            rate: Scalar = self.stiffness[k]
+            if square or cube:
+                rate = add(mul(x, add(mul(cube, x), square)), rate)
+            total = add(total, mul(rate, x))
         return total
 
     def slope(self, k: int, qd: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`effort` by velocity k's rate; by no other has it one.
-
-        By the position it is ``stiffness``. A jump has the derivative zero.
+        """Return the derivative of :meth:`effort` by velocity k's rate; :meth:`across` has those by
+        other rates. A jump has the derivative zero.
         """
+        damping: Scalar = self.damping[k]
+        if any(self.damping_poly[k]):
+            square, cube = self.damping_poly[k]
+            v = absolute(qd[k])
+            damping = add(mul(v, add(mul(3.0 * cube, v), 2.0 * square)), damping)
         if self.friction[k] == 0.0 or self.width == 0.0:
-            return self.damping[k]
+            return damping
         x = self._clamped(qd[k])
         rest = sub(1.0, mul(x, x))
         full = 15.0 / 8.0 * self.friction[k] / self.width
-        return add(self.damping[k], mul(full, mul(rest, rest)))
+        return add(damping, mul(full, mul(rest, rest)))
+
+    def across(self, k: int, qd: Sequence[Scalar]) -> dict[int, Scalar]:
+        """Return the derivatives of :meth:`effort` by other rates than its own, by number."""
+        start = self.turning[k]
+        if start < 0:
+            return {}
+        (wa, wb), (va, vb) = _across(k, start, qd)
+        a, b = ((k - start + shift) % 3 + start for shift in (1, 2))
+        m = self.armature[k]
+        return {b: mul(m, wa), a: mul(-m, wb), a + 3: mul(m, vb), b + 3: mul(-m, va)}
+
+    def rise(self, k: int, q: Sequence[Scalar]) -> Scalar:
+        """Return the derivative of :meth:`effort` by velocity k's position, the spring's."""
+        square, cube = self.stiffness_poly[k]
+        if not (square or cube):
+            return self.stiffness[k]
+        x = sub(q[self.places[k]], self.rest[k])
+        return add(mul(x, add(mul(3.0 * cube, x), 2.0 * square)), self.stiffness[k])
 
     def curvature(self, k: int, qd: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`slope` by velocity k's rate: of its friction alone."""
+        """Return the derivative of :meth:`slope` by velocity k's rate.
+
+        Damping of second order changes it by a jump at rest, where it is that of positive rates.
+        """
+        total: Scalar = 0.0
+        if any(self.damping_poly[k]):
+            square, cube = self.damping_poly[k]
+            total = mul(6.0 * cube, qd[k])
+            if square != 0.0:
+                jump = select(less(qd[k], 0.0), -2.0 * square, 2.0 * square)
+                total = add(total, jump)
         if self.friction[k] == 0.0 or self.width == 0.0:
-            return 0.0
+            return total
         x = self._clamped(qd[k])
         full = -15.0 / 2.0 * self.friction[k] / self.width**2
-        return mul(full, mul(x, sub(1.0, mul(x, x))))
+        return add(total, mul(full, mul(x, sub(1.0, mul(x, x)))))
+
+    def bend(self, k: int, q: Sequence[Scalar]) -> Scalar:
+        """Return the derivative of :meth:`rise` by velocity k's position."""
+        square, cube = self.stiffness_poly[k]
+        if not (square or cube):
+            return 0.0
+        x = sub(q[self.places[k]], self.rest[k])
+        return add(mul(6.0 * cube, x), 2.0 * square)
+
+    def _drag(self, k: int, rate: Scalar) -> Scalar:
+        """Return the effort of damping over the rate."""
+        square, cube = self.damping_poly[k]
+        if not (square or cube):
+            return self.damping[k]
+        v = absolute(rate)
+        return add(mul(v, add(mul(cube, v), square)), self.damping[k])
 
     def _dry(self, k: int, rate: Scalar) -> Scalar:
         friction = self.friction[k]
@@ -109,6 +178,12 @@ class JointTerms:
     def _clamped(self, rate: Scalar) -> Scalar:
         """Return x of the step. Clamped first, it is never larger than one, whatever the rate."""
         return mul(clamp(rate, -self.width, self.width), 1.0 / self.width)
+
+
+def _across(k: int, start: int, qd: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
+    """Angular and linear rates of a free-flyer along the two axes behind that of velocity k."""
+    axes = [(k - start + shift) % 3 for shift in (1, 2)]
+    return [qd[start + 3 + x] for x in axes], [qd[start + x] for x in axes]
 
 
 def _sign(x: Scalar) -> Scalar:
@@ -168,10 +243,14 @@ def joint_terms_of(
         )
     joints = [body.joint for body in model.bodies for _ in range(body.joint.kind.nv)]
     places: list[int] = []
+    turning: list[int] = []
     for body, at in zip(model.bodies, model.q_slices, strict=True):
-        kind = body.joint.kind
+        kind, start = body.joint.kind, len(turning)
+        linear = kind is JointKind.FREE_FLYER and body.joint.armature_in_base
+        turning += [start] * 3 + [-1] * 3 if linear else [-1] * kind.nv
         places += [at.start] if kind.nq == 1 else [-1] * kind.nv
-        if kind.nq > 1 and body.joint.stiffness != 0.0 and "stiffness" in names:
+        spring = body.joint.stiffness != 0.0 or any(body.joint.stiffness_poly)
+        if kind.nq > 1 and spring and "stiffness" in names:
             raise DynamicsError(
                 f"The joint {body.joint.name!r} of {model.name!r} is {kind.value} and has a "
                 f"stiffness of {body.joint.stiffness:g}: springs are for joints of one position; "
@@ -181,6 +260,10 @@ def joint_terms_of(
     def figures(name: str) -> tuple[float, ...]:
         return tuple(float(getattr(joint, name)) if name in names else 0.0 for joint in joints)
 
+    def polynomials(name: str) -> tuple[tuple[float, float], ...]:
+        none = (0.0, 0.0)
+        return tuple(getattr(j, f"{name}_poly") if name in names else none for j in joints)
+
     return JointTerms(
         armature=tuple(float(joint.armature) for joint in joints),
         damping=figures("damping"),
@@ -189,6 +272,9 @@ def joint_terms_of(
         rest=tuple(float(joint.rest) for joint in joints),
         places=tuple(places),
         width=float(friction_width),
+        turning=tuple(turning),
+        damping_poly=polynomials("damping"),
+        stiffness_poly=polynomials("stiffness"),
     )
 
 
@@ -197,11 +283,14 @@ def add_slopes(
     dtau_dq: list[list[Scalar]],
     dtau_dqd: list[list[Scalar]],
     k: int,
+    q: Sequence[Scalar],
     qd: Sequence[Scalar],
 ) -> None:
     """Add velocity k's terms to the diagonals of inverse dynamics' gradient, in place."""
-    if terms.stiffness[k] != 0.0:
-        dtau_dq[k][k] = add(dtau_dq[k][k], terms.stiffness[k])
+    if terms.springs(k):
+        dtau_dq[k][k] = add(dtau_dq[k][k], terms.rise(k, q))
     slope = terms.slope(k, qd)
     if not is_zero(slope):
         dtau_dqd[k][k] = add(dtau_dqd[k][k], slope)
+    for m, other in terms.across(k, qd).items():
+        dtau_dqd[k][m] = add(dtau_dqd[k][m], other)

@@ -408,7 +408,7 @@ def rnea_derivatives_scalars(
         acting = [k for k in range(own.start, own.stop) if terms.acts_on(k)]
         with region("column", i + 1) if acting else nullcontext():
             for k in acting:
-                add_slopes(terms, dtau_dq, dtau_dqd, k, qd)
+                add_slopes(terms, dtau_dq, dtau_dqd, k, q, qd)
     return dtau_dq, dtau_dqd
 
 

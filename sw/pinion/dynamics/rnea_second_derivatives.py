@@ -315,9 +315,8 @@ def rnea_second_derivatives_scalars(
                     reader.carried(states[j].X, drifts[j]) for reader in (by_q, by_qd, by_qdd)
                 )
                 j = bodies[j].parent
-            if terms.friction[k] != 0.0:
-                bent = mul(weights[k], terms.curvature(k, qd))
-                qd_qd[k][k] = add(qd_qd[k][k], bent)
+            qd_qd[k][k] = add(qd_qd[k][k], mul(weights[k], terms.curvature(k, qd)))
+            q_q[k][k] = add(q_q[k][k], mul(weights[k], terms.bend(k, q)))
         if body.parent >= 0:
             above_k = body.parent
             with region("backward", k + 1):

@@ -299,7 +299,11 @@ class Function:
     def _check_terms(self, model: Model) -> None:
         """Raise for terms of which the robot has none: a build would keep quiet about them."""
         joints = [body.joint for body in model.bodies]
-        missing = [n for n in self.joint_terms if not any(getattr(j, n) for j in joints)]
+        missing = [
+            name
+            for name in self.joint_terms
+            if not any(getattr(j, name) or any(getattr(j, f"{name}_poly", ())) for j in joints)
+        ]
         if self.joint_terms and missing == list(self.joint_terms):
             raise FunctionError(
                 f"No joint of the robot '{model.name}' has {' or '.join(missing)}: leave "

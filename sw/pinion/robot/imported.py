@@ -82,6 +82,9 @@ class ImportedJoint:
     pitch: float = 0.0
     stiffness: float = 0.0
     rest: float = 0.0
+    damping_poly: tuple[float, float] = (0.0, 0.0)
+    stiffness_poly: tuple[float, float] = (0.0, 0.0)
+    armature_in_base: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +220,9 @@ def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
         pitch=joint.pitch,
         stiffness=joint.stiffness,
         rest=joint.rest,
+        damping_poly=joint.damping_poly,
+        stiffness_poly=joint.stiffness_poly,
+        armature_in_base=joint.armature_in_base,
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,7 @@ from pinion.installation import install_hint
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
 from pinion.robot.imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
+from pinion.robot.mjcf_terms import FileTerms, file_terms
 from pinion.robot.model import JointKind, Mat3, Model, Vec3
 from pinion.robot.rotation import add, multiply, rotate
 
@@ -25,6 +27,9 @@ _KINDS: Mapping[int, JointKind] = MappingProxyType(
         3: JointKind.REVOLUTE,
     }
 )
+
+_LONGEST = 190
+"""Characters of the name of a link without mass, so that a number behind it has room."""
 
 
 def from_mjcf(
@@ -43,14 +48,16 @@ def from_mjcf(
     -------
     The model; its positions are MuJoCo's qpos, in MuJoCo's order, but for quaternions, which are
     (x, y, z, w) here and (w, x, y, z) there; and the linear velocity of a free joint is in the
-    body's axes here and in the world's there. Armature, damping, dry friction and
-    springs of joints are read. Contacts, actuators, tendons and equality constraints are not part
-    of a model; the notes say what was left out.
+    body's axes here and in the world's there. A body with several joints is a chain of links, a
+    joint each, all but the last without mass and called after the body and the joint
+    (``cup_x``). Armature, damping, dry friction and springs of joints are read, with what actuators
+    add to them and what flags of ``<option>`` switch off. Contacts, tendons and equality
+    constraints are not part of a model; the notes say what was left out, ``docs/mjcf.md`` has
+    every field.
 
     Errors
     ------
-    RobotError : no ``mujoco`` library, a file that it refuses, several joints in one body, or a
-        joint that moves no inertia.
+    RobotError : no ``mujoco`` library, a file that it refuses, or a joint that moves no inertia.
     """
     return read_mjcf(path, gravity=gravity, snap=snap).finished()
 
@@ -60,7 +67,7 @@ def read_mjcf(
 ) -> Draft:
     """The same, before its inertias are judged."""
     compiled = _compile(os.fspath(path))
-    return _from_compiled(compiled, source=os.fspath(path), gravity=gravity, snap=snap)
+    return read_compiled(compiled, source=os.fspath(path), gravity=gravity, snap=snap)
 
 
 def _compile(path: str) -> Any:
@@ -79,76 +86,111 @@ def _compile(path: str) -> Any:
         raise RobotError(f"MuJoCo refuses the file {path!r}: {reason}.") from None
 
 
-def _from_compiled(
-    compiled: Any, *, source: str, gravity: Vec3 | None, snap: bool = False
+def read_compiled(
+    compiled: Any, *, source: str, gravity: Vec3 | None = None, snap: bool = False
 ) -> Draft:
+    """The same of an ``mjModel``; ``source`` is what it was compiled from."""
     # All names in one, each behind the one before it, the model's first.
     if not _is_utf8(bytes(compiled.names)):
         raise RobotError(f"The file {source!r} has a name that is not UTF-8; use other characters.")
-    names = [str(compiled.body(k).name) or f"body_{k}" for k in range(int(compiled.nbody))]
+    names = _names(compiled.body, int(compiled.nbody), "body")
+    joint_names = _names(compiled.joint, int(compiled.njnt), "joint")
+    terms = file_terms(compiled, joint_names, gravity)
+    links = _massless_links(compiled, names, joint_names)
     carrier: list[int] = [-1]  # the moving joint that carries each body, -1 for the base
     poses: list[Pose] = [Pose()]  # the body's frame in that joint's frame
     joints: list[ImportedJoint] = []
     inertials: list[ImportedInertial] = []
+    frames = [ImportedFrame(name=names[0], joint=-1, pose=Pose())]
     for body in range(1, len(names)):  # MuJoCo numbers parents first
         parent = int(compiled.body_parentid[body])
         pose, carried = _behind(poses[parent], _own_pose(compiled, body)), carrier[parent]
-        if int(compiled.body_jntnum[body]) > 0:
-            joint, pose = _joint(compiled, body, names[body], carried, pose)
+        first = int(compiled.body_jntadr[body])
+        for number in range(first, first + int(compiled.body_jntnum[body])):
+            # Each joint moves the body's frame as the joints before it have left it.
+            link = links.get(number, names[body])
+            joint, pose = _joint(compiled, terms, number, joint_names[number], link, carried, pose)
             carried = len(joints)
             joints.append(joint)
+            if number in links:
+                frames.append(ImportedFrame(name=link, joint=carried, pose=pose))
         if carried >= 0 and float(compiled.body_mass[body]) > 0.0:
             inertials.append(_inertial(compiled, body, carried, pose))
         carrier.append(carried)
         poses.append(pose)
+        frames.append(ImportedFrame(name=names[body], joint=carried, pose=pose))
     return assemble(
         name=bytes(compiled.names).split(b"\0")[0].decode() or "robot",
         source=source,
         joints=joints,
         inertials=inertials,
-        frames=[
-            ImportedFrame(name=name, joint=carried, pose=pose)
-            for name, carried, pose in zip(names, carrier, poses, strict=True)
-        ],
-        gravity=gravity if gravity is not None else _vec3(compiled.opt.gravity),
-        notes=_left_out(compiled),
+        frames=frames,
+        gravity=terms.gravity,
+        notes=[*_chains(links), *terms.notes],
         snap=snap,
     )
 
 
+def _names(of: Callable[[int], Any], size: int, what: str) -> list[str]:
+    """The names that the file gives, and others in the place of those that it does not give."""
+    given = [str(of(k).name) for k in range(size)]
+    taken = set(given)
+    return [name or _unused(f"{what}_{k}", taken) for k, name in enumerate(given)]
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """The name, or the first of it with a number that nothing is called by; then it is taken."""
+    candidates = (name if n == 1 else f"{name}_{n}" for n in count(1))
+    chosen = next(one for one in candidates if one not in taken)
+    taken.add(chosen)
+    return chosen
+
+
+def _massless_links(compiled: Any, names: list[str], joint_names: list[str]) -> dict[int, str]:
+    """The link behind each joint that has another one behind it in the same body."""
+    taken, links = set(names), {}
+    for body, name in enumerate(names):
+        first = int(compiled.body_jntadr[body])
+        for number in range(first, first + int(compiled.body_jntnum[body]) - 1):
+            links[number] = _unused(f"{name}_{joint_names[number]}"[:_LONGEST], taken)
+    return links
+
+
+def _chains(links: Mapping[int, str]) -> list[str]:
+    if not links:
+        return []
+    shown = ", ".join(map(repr, links.values()))
+    several = len(links) > 1
+    return [
+        "Bodies with several joints are chains of links, one joint each, and all but the last have "
+        f"no mass: {shown} {'are such links' if several else 'is such a link'}."
+    ]
+
+
 def _joint(
-    compiled: Any, body: int, link: str, parent: int, pose: Pose
+    compiled: Any, terms: FileTerms, number: int, name: str, link: str, parent: int, pose: Pose
 ) -> tuple[ImportedJoint, Pose]:
-    """A body's joint, and the body's frame in the joint's; ``pose`` is the body's at its qpos0."""
-    first, count = int(compiled.body_jntadr[body]), int(compiled.body_jntnum[body])
-    name = str(compiled.joint(first).name) or f"joint_{first}"
-    if count > 1:
-        raise RobotError(
-            f"The body {link!r} has {count} joints, which is not supported; "
-            "give each joint a body of its own."
-        )
-    kind = _KINDS[int(compiled.jnt_type[first])]
+    """A joint, and the body's frame in the joint's; ``pose`` is the body's at its qpos0."""
+    kind = _KINDS[int(compiled.jnt_type[number])]
     if kind is JointKind.FREE_FLYER:
         pose = Pose()  # its positions are the body's in the world, wherever the file puts it
-    anchor, axis = _vec3(compiled.jnt_pos[first]), _vec3(compiled.jnt_axis[first])
+    anchor, axis = _vec3(compiled.jnt_pos[number]), _vec3(compiled.jnt_axis[number])
     offset = add(pose.offset, rotate(pose.rotation, anchor))
     rotation = pose.rotation
     # The file places the body at q = ref; the model's joint frame stands where q = 0 puts it.
-    ref = float(compiled.qpos0[int(compiled.jnt_qposadr[first])]) if kind.nv == 1 else 0.0
+    at = int(compiled.jnt_qposadr[number])
+    ref = float(compiled.qpos0[at]) if kind.nv == 1 else 0.0
     if ref != 0.0 and kind is JointKind.REVOLUTE:
         rotation = multiply(rotation, _about(axis, -ref))
     elif ref != 0.0:
         offset = add(offset, rotate(rotation, (-ref * axis[0], -ref * axis[1], -ref * axis[2])))
-    # A ball joint's limit is one of its whole angle, which no coordinate is.
-    limited = bool(compiled.jnt_limited[first]) and kind.nv == 1
-    lower, upper = (float(value) for value in compiled.jnt_range[first])
+    limited = bool(terms.limited[number])
+    lower, upper = (float(value) for value in compiled.jnt_range[number])
     effort = math.inf
-    # A spring of several positions draws to a pose, not to a number: it stays out of the model.
-    stiffness = float(compiled.jnt_stiffness[first]) if kind.nq == 1 else 0.0
-    at_rest = float(compiled.qpos_spring[int(compiled.jnt_qposadr[first])])
-    if bool(compiled.jnt_actfrclimited[first]):
-        effort = max(abs(float(value)) for value in compiled.jnt_actfrcrange[first])
-    dof = int(compiled.jnt_dofadr[first])
+    if bool(compiled.jnt_actfrclimited[number]):
+        effort = max(abs(float(value)) for value in compiled.jnt_actfrcrange[number])
+    dof = int(compiled.jnt_dofadr[number])
+    stiffness, stiffness_poly = float(terms.stiffness[number]), _pair(terms.stiffness_poly[number])
     joint = ImportedJoint(
         name=name,
         link=link,
@@ -160,11 +202,14 @@ def _joint(
         lower=lower if limited else -math.inf,
         upper=upper if limited else math.inf,
         effort=effort,
-        damping=float(compiled.dof_damping[dof]),
-        friction=float(compiled.dof_frictionloss[dof]),
-        armature=float(compiled.dof_armature[dof]),
+        damping=float(terms.damping[dof]),
+        damping_poly=_pair(terms.damping_poly[dof]),
+        friction=float(terms.friction[dof]),
+        armature=float(terms.armature[dof]),
+        armature_in_base=kind is JointKind.FREE_FLYER and bool(terms.armature[dof]),
         stiffness=stiffness,
-        rest=at_rest if stiffness else 0.0,
+        stiffness_poly=stiffness_poly,
+        rest=float(compiled.qpos_spring[at]) if stiffness or any(stiffness_poly) else 0.0,
     )
     x, y, z = anchor
     return joint, Pose(offset=(-x, -y, -z))
@@ -191,21 +236,6 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _left_out(compiled: Any) -> list[str]:
-    """One sentence for each thing in the file that would change the dynamics and is not kept."""
-    found = {
-        "equality constraints": int(compiled.neq),
-        "tendons": int(compiled.ntendon),
-        "springs at free and ball joints": sum(
-            bool(value) and _KINDS[int(kind)].nq > 1
-            for value, kind in zip(compiled.jnt_stiffness, compiled.jnt_type, strict=True)
-        ),
-        "gravity compensation of bodies": sum(bool(value) for value in compiled.body_gravcomp),
-        "a fluid": int(bool(compiled.opt.density) or bool(compiled.opt.viscosity)),
-    }
-    return [f"The file has {what}, left out of the model." for what, n in found.items() if n]
 
 
 def _own_pose(compiled: Any, body: int) -> Pose:
@@ -243,3 +273,8 @@ def _from_quaternion(quaternion: Iterable[float]) -> Mat3:
 def _vec3(values: Iterable[float]) -> Vec3:
     x, y, z = (float(value) for value in values)
     return (x, y, z)
+
+
+def _pair(values: Iterable[float]) -> tuple[float, float]:
+    x, y = (float(value) for value in values)
+    return (x, y)

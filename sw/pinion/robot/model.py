@@ -131,6 +131,11 @@ class Joint:
     armature : rotor inertia reflected to the joint, on M's diagonal [kg m^2 | kg].
     stiffness, rest : a spring's effort for each unit of position [N m/rad | N/m], and the position
         at which it gives none [rad | m]; for joints of one position.
+    damping_poly : coefficients of higher orders (b, c) of damping: the effort ``b v |v| + c v^3``
+        at the rate v besides.
+    stiffness_poly : those of the spring: the effort ``b x^2 + c x^3`` at x from rest besides.
+    armature_in_base : a free-flyer's armature acts on its origin's acceleration as the base sees
+        it, ``armature (dv + w x v)``, which is MuJoCo's; Pinocchio's acts on dv alone.
     mimic : the joint that this one follows, or None.
     pitch : shift along z for each radian of a helical joint [m/rad], 0 for any other.
 
@@ -155,6 +160,9 @@ class Joint:
     pitch: float = 0.0
     stiffness: float = 0.0
     rest: float = 0.0
+    damping_poly: tuple[float, float] = (0.0, 0.0)
+    stiffness_poly: tuple[float, float] = (0.0, 0.0)
+    armature_in_base: bool = False
 
     @property
     def shown_kind(self) -> str:

@@ -106,6 +106,12 @@ def _body_to(body: Body) -> dict[str, Any]:
             **({"pitch": joint.pitch} if joint.pitch else {}),
             **({"stiffness": joint.stiffness} if joint.stiffness else {}),
             **({"rest": joint.rest} if joint.rest else {}),
+            **({"armature_in_base": True} if joint.armature_in_base else {}),
+            **{
+                name: list(getattr(joint, name))
+                for name in ("damping_poly", "stiffness_poly")
+                if any(getattr(joint, name))
+            },
         },
         "inertia": {
             "mass": body.inertia.mass,
@@ -139,6 +145,9 @@ def _body_from(data: Mapping[str, Any]) -> Body:
             pitch=float(joint.get("pitch", 0.0)),
             stiffness=float(joint.get("stiffness", 0.0)),
             rest=float(joint.get("rest", 0.0)),
+            damping_poly=_pair(joint.get("damping_poly", (0.0, 0.0))),
+            armature_in_base=bool(joint.get("armature_in_base", False)),
+            stiffness_poly=_pair(joint.get("stiffness_poly", (0.0, 0.0))),
         ),
         inertia=Inertia(
             mass=float(inertia["mass"]), h=_vec3(inertia["h"]), I=(xx, xy, xz, yy, yz, zz)
@@ -170,6 +179,11 @@ def _transform_from(data: Mapping[str, Any]) -> Transform:
 def _vec3(data: Sequence[float]) -> Vec3:
     x, y, z = map(float, data)
     return (x, y, z)
+
+
+def _pair(data: Sequence[float]) -> tuple[float, float]:
+    x, y = map(float, data)
+    return (x, y)
 
 
 def _number_to(value: float) -> float | str:

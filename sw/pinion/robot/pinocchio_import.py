@@ -14,6 +14,7 @@ from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
 from pinion.robot.imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
 from pinion.robot.model import JointKind, Mat3, Model, Vec3
+from pinion.robot.urdf import LARGEST
 
 _SUPPORTED = re.compile(
     r"JointModel(?:(?P<what>R|P|H|RUB|Revolute|Prismatic|Helical|RevoluteUnbounded)"
@@ -55,7 +56,8 @@ def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
 
     Errors
     ------
-    RobotError : not a Pinocchio model, a joint of another kind, or one that moves no inertia.
+    RobotError : not a Pinocchio model, a joint of another kind, one that moves no inertia, or a
+        gravity with an angular part.
     """
     return read_pinocchio(pin_model, gravity=gravity, snap=snap).finished()
 
@@ -74,7 +76,7 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
         _joint(pin_model, number, links.get(number - 1))
         for number in range(1, int(pin_model.njoints))
     ]
-    own = gravity if gravity is not None else _vec3(pin_model.gravity.linear)
+    own = gravity if gravity is not None else _gravity(pin_model)
     name = str(pin_model.name) or "robot"
     return assemble(
         name=name,
@@ -84,8 +86,52 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
         frames=frames,
         gravity=own,
         snap=snap,
-        notes=_unused_rotors(pin_model),
+        notes=[*_one_sided(pin_model), *_unused_rotors(pin_model)],
     )
+
+
+def _gravity(pin_model: Any) -> Vec3:
+    turning = _vec3(pin_model.gravity.angular)
+    if any(turning):
+        raise RobotError(
+            f"The Pinocchio model's gravity has the angular part {turning!r}, an "
+            "acceleration of the base that no model has here; set pin_model.gravity.angular to "
+            "zeros, or give gravity."
+        )
+    return _vec3(pin_model.gravity.linear)
+
+
+_TWO_SIDED = (
+    ("effort limits", "Effort", min, "smaller"),
+    ("velocity limits", "Velocity", min, "smaller"),
+    ("a dry friction", "DryFriction", max, "larger"),
+)
+"""Figures that newer releases have for either direction, and which one counts for both here."""
+
+
+def _one_sided(pin_model: Any) -> list[str]:
+    """A sentence for each joint with figures that are not the same both ways."""
+    notes = []
+    for number in range(1, int(pin_model.njoints)):
+        joint = pin_model.joints[number]
+        at = slice(int(joint.idx_v), int(joint.idx_v) + int(joint.nv))
+        for what, name, _, which in _TWO_SIDED:
+            upper = _entries(pin_model, (f"upper{name}Limit",), at)
+            lower = _entries(pin_model, (f"lower{name}Limit",), at)
+            ends = [
+                (low, high)
+                for low, high in zip(lower, upper, strict=False)
+                if abs(low) != abs(high)
+            ]
+            # Where one is no limit at all, the other one holds.
+            ends = [pair for pair in ends if all(abs(value) < LARGEST for value in pair)]
+            if ends:
+                low, high = ends[0]
+                notes.append(
+                    f"Joint {str(pin_model.names[number])!r} has {what} from {low:g} to {high:g}; "
+                    f"the {which} of the two holds both ways in the model."
+                )
+    return notes
 
 
 def _unused_rotors(pin_model: Any) -> list[str]:
@@ -133,12 +179,11 @@ def _joint(pin_model: Any, number: int, link: str | None) -> ImportedJoint:
         continuous=continuous,
         lower=-math.inf if unlimited else float(pin_model.lowerPositionLimit[at]),
         upper=math.inf if unlimited else float(pin_model.upperPositionLimit[at]),
-        # Newer releases have a lower and an upper limit where older ones have one.
-        velocity=min(_entries(pin_model, ("upperVelocityLimit", "velocityLimit"), speed)),
-        effort=min(_entries(pin_model, ("upperEffortLimit", "effortLimit"), speed)),
-        damping=_one(pin_model, ("damping",), speed, name),
-        friction=_one(pin_model, ("upperDryFrictionLimit", "friction"), speed, name),
-        armature=_one(pin_model, ("armature",), speed, name),
+        velocity=min(_both_ways(pin_model, "Velocity", "velocityLimit", speed)),
+        effort=min(_both_ways(pin_model, "Effort", "effortLimit", speed)),
+        damping=_one(_entries(pin_model, ("damping",), speed), "damping", name),
+        friction=_one(_both_ways(pin_model, "DryFriction", "friction", speed), "friction", name),
+        armature=_one(_entries(pin_model, ("armature",), speed), "armature", name),
         pitch=pitch,
     )
 
@@ -200,15 +245,25 @@ def _entries(pin_model: Any, names: Iterable[str], at: slice) -> list[float]:
     return [0.0]
 
 
-def _one(pin_model: Any, names: tuple[str, ...], at: slice, joint: str) -> float:
+def _both_ways(pin_model: Any, name: str, older: str, at: slice) -> list[float]:
+    """Figures that newer releases have for either direction and older ones once."""
+    (choose,) = (choose for _, key, choose, _ in _TWO_SIDED if key == name)
+    upper = _entries(pin_model, (f"upper{name}Limit", older), at)
+    if not hasattr(pin_model, f"lower{name}Limit"):
+        return upper
+    lower = _entries(pin_model, (f"lower{name}Limit",), at)
+    # By their size: Pinocchio 4.1 has URDF's limit of velocity as its lower one, too.
+    return [choose(abs(high), abs(low)) for low, high in zip(lower, upper, strict=True)]
+
+
+def _one(figures: list[float], what: str, joint: str) -> float:
     """The figure that all velocities of a joint have."""
-    found = _entries(pin_model, names, at)
-    if any(value != found[0] for value in found):
+    if any(value != figures[0] for value in figures):
         raise RobotError(
-            f"The Pinocchio joint {joint!r} has several figures of {names[-1]}, {found!r}; "
+            f"The Pinocchio joint {joint!r} has several figures of {what}, {figures!r}; "
             "give all its velocities the same one."
         )
-    return found[0]
+    return figures[0]
 
 
 def _vec3(values: Any) -> Vec3:

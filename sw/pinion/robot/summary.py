@@ -39,6 +39,7 @@ class MimicSummary(TypedDict):
 class JointSummary(TypedDict):
     """A joint: limits [rad | m], rates [rad/s | m/s], effort [N m | N]; None where unlimited.
 
+    ``damping_poly`` and ``stiffness_poly`` have the coefficients of second and third order.
     ``nq`` and ``nv`` are the numbers of its positions and velocities, 0 of a joint that is coupled
     to the one it mimics.
     """
@@ -61,6 +62,8 @@ class JointSummary(TypedDict):
     armature: float
     stiffness: float
     rest: float
+    damping_poly: list[float]
+    stiffness_poly: list[float]
     mimic: MimicSummary | None
     tree: TreeTransform
 
@@ -145,6 +148,8 @@ def _joint(model: Model, number: int) -> JointSummary:
         "armature": joint.armature,
         "stiffness": joint.stiffness,
         "rest": joint.rest,
+        "damping_poly": list(joint.damping_poly),
+        "stiffness_poly": list(joint.stiffness_poly),
         "mimic": None if joint.mimic is None else _mimic(joint.mimic),
         "tree": {"E": [list(row) for row in joint.tree.E], "r": list(joint.tree.r)},
     }

@@ -38,7 +38,7 @@ from pinion.dynamics.general.state import (
     motion_of,
     weight,
 )
-from pinion.dynamics.general.terms import slopes
+from pinion.dynamics.general.terms import rises, slopes
 from pinion.dynamics.joint_terms import JointTerms
 
 
@@ -71,8 +71,8 @@ def rnea_derivatives(
         pull = drag @ S[:, :, own] + inertia @ V[:, :, own]
         by_qd[:, *to_column] = transposed(S[:, :, above]) @ pull
     diagonal = np.arange(nv)
-    by_q[:, diagonal, diagonal] += np.array(terms.stiffness)
-    by_qd[:, diagonal, diagonal] += slopes(terms, qd)
+    by_q[:, diagonal, diagonal] += rises(terms, pose.q)
+    by_qd += slopes(terms, qd)
     return by_q, by_qd
 
 

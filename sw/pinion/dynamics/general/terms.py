@@ -20,7 +20,18 @@ def efforts(terms: JointTerms, q: Array, qd: Array) -> Array:
     return vector_of([terms.effort(k, places, rates) for k in range(len(rates))], qd.shape[:-1])
 
 
+def rises(terms: JointTerms, q: Array) -> Array:
+    """Return the derivative of :func:`efforts` by q's tangent, (n, nv): each depends on its own."""
+    places = columns_of(q)
+    return vector_of([terms.rise(k, places) for k in range(len(terms.places))], q.shape[:-1])
+
+
 def slopes(terms: JointTerms, qd: Array) -> Array:
-    """Return the derivative of :func:`efforts` by qd, (n, nv): each depends on its own."""
+    """Return the derivative of :func:`efforts` by qd, (n, nv, nv)."""
     rates = columns_of(qd)
-    return vector_of([terms.slope(k, rates) for k in range(len(rates))], qd.shape[:-1])
+    found = np.zeros((*qd.shape, qd.shape[-1]))
+    for k in range(len(rates)):
+        found[..., k, k] = terms.slope(k, rates)
+        for m, other in terms.across(k, rates).items():
+            found[..., k, m] = other
+    return found

@@ -223,6 +223,12 @@ class Chain:
         for i, joint in enumerate(joints):
             S[i, :, : joint.kind.nv] = subspace(joint)
             armature[i, : joint.kind.nv] = joint.armature
+            if joint.armature_in_base and joint.armature != 0.0:
+                raise DynamicsError(
+                    f"The joint {joint.name!r} of {model.name!r} has an armature in the axes of "
+                    "the base, as MuJoCo's free joints have, which chains do not know; use "
+                    "pinion.dynamics, or set it to 0."
+                )
         return cls(
             name=model.name,
             E=np.array([joint.tree.E for joint in joints]).reshape(count, 3, 3),

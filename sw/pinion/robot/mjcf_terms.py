@@ -1,0 +1,224 @@
+"""What a compiled MJCF file adds to rigid bodies at its joints, and what a model cannot hold.
+
+MuJoCo's inverse dynamics (``mj_inverse``) reads more of a file than the bodies: flags of
+``<option>`` switch parts off, actuators add armature and damping to their joints by the square of
+their gear, damping and stiffness have coefficients of higher orders. ``docs/mjcf.md`` has every
+field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.robot.model import Vec3
+
+Array = NDArray[np.float64]
+
+_FREE, _BALL = 0, 1
+"""MuJoCo's mjtJoint; slide and hinge, which have one position, are behind them."""
+
+_JOINT_TRANSMISSIONS = (0, 1)
+"""MuJoCo's mjtTrn for actuators of joints: ``joint`` and ``jointinparent``."""
+
+_ORDERS = 2
+"""Coefficients of damping and stiffness beyond the linear one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileTerms:
+    """Figures as MuJoCo's inverse dynamics uses them, zeros for what a flag switches off.
+
+    Members
+    -------
+    gravity : (3,) [m/s^2].
+    armature, damping, friction : (nv,) of each velocity, with what actuators add.
+    damping_poly : (nv, 2) coefficients of v |v| and of v^3.
+    stiffness : (njnt,) of joints of one position, 0 for others.
+    stiffness_poly : (njnt, 2) coefficients of x^2 and of x^3.
+    limited : (njnt,) whether a joint of one position has limits.
+    notes : one sentence for each thing that is not in the model, or that a flag switched off.
+    """
+
+    gravity: Vec3
+    armature: Array
+    damping: Array
+    friction: Array
+    damping_poly: Array
+    stiffness: Array
+    stiffness_poly: Array
+    limited: NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+
+def file_terms(compiled: Any, joint_names: list[str], gravity: Vec3 | None) -> FileTerms:
+    """Read them from an ``mjModel``.
+
+    ``joint_names`` are those of the notes; ``gravity`` takes the place of the file's.
+    """
+    kind = np.array(compiled.jnt_type)
+    joint = np.array(compiled.dof_jntid)
+    free = kind[joint] == _FREE
+    several = kind <= _BALL
+    figures = {
+        "armature": np.array(compiled.dof_armature),
+        "damping": np.array(compiled.dof_damping),
+        "friction": np.array(compiled.dof_frictionloss),
+        "damping_poly": _polynomial(compiled, "dof_dampingpoly", len(joint)),
+        "stiffness": np.array(compiled.jnt_stiffness),
+        "stiffness_poly": _polynomial(compiled, "jnt_stiffnesspoly", len(kind)),
+    }
+    for at, squared in _geared(compiled):
+        ours = joint == compiled.actuator_trnid[at, 0]
+        for name in ("armature", "damping"):
+            value = getattr(compiled, f"actuator_{name}", None)
+            figures[name][ours] += 0.0 if value is None else squared * float(value[at])
+        poly = _polynomial(compiled, "actuator_dampingpoly", at + 1)[at]
+        figures["damping_poly"][ours] += squared * poly
+    limited = np.array(compiled.jnt_limited, dtype=bool) & ~several
+    notes = []
+    for flag, names in (
+        ("damper", ("damping", "damping_poly")),
+        ("spring", ("stiffness", "stiffness_poly")),
+        ("frictionloss", ("friction",)),
+    ):
+        if _off(compiled, flag):
+            notes += _switched_off(flag, any(figures[name].any() for name in names))
+            for name in names:
+                figures[name][:] = 0.0
+    if _off(compiled, "limit"):
+        notes += _switched_off("limit", bool(limited.any()))
+        limited[:] = False
+    if gravity is None:
+        x, y, z = (float(value) for value in compiled.opt.gravity)
+        gravity = (x, y, z)
+        if _off(compiled, "gravity"):
+            notes += _switched_off("gravity", any(gravity))
+            gravity = (0.0, 0.0, 0.0)
+    notes += _of_free_joints(figures, free, [joint_names[k] for k in joint])
+    figures["damping_poly"][free] = 0.0
+    springs = several & (figures["stiffness"].astype(bool) | figures["stiffness_poly"].any(axis=1))
+    figures["stiffness"][several] = figures["stiffness_poly"][several] = 0.0
+    notes += _left_out(compiled, springs=int(springs.sum()))
+    return FileTerms(gravity=gravity, limited=limited, notes=tuple(notes), **figures)
+
+
+def _geared(compiled: Any) -> list[tuple[int, float]]:
+    """The actuators of joints, each with the square of its gear: the first, whatever the joint."""
+    addresses = getattr(compiled, "actuator_outadr", range(len(compiled.actuator_trntype)))
+    return [
+        (at, float(compiled.actuator_gear[addresses[at], 0]) ** 2)
+        for at, transmission in enumerate(compiled.actuator_trntype)
+        if int(transmission) in _JOINT_TRANSMISSIONS
+    ]
+
+
+def _polynomial(compiled: Any, name: str, count: int) -> Array:
+    """Coefficients of higher orders (count, 2), which files of older releases do not have."""
+    found = getattr(compiled, name, None)
+    return np.zeros((count, _ORDERS)) if found is None else np.array(found)
+
+
+def _off(compiled: Any, flag: str) -> bool:
+    """Whether the file switches off what the flag of ``<option>`` is named after."""
+    bits = import_module("mujoco").mjtDisableBit
+    names = {flag} | {
+        "frictionloss": {"constraint"},
+        "limit": {"constraint"},
+        "equality": {"constraint"},
+        "contact": {"constraint"},
+        "damper": {"passive"},  # both at once, up to MuJoCo 3.3
+        "spring": {"passive"},
+    }.get(flag, set())
+    disabled = int(compiled.opt.disableflags)
+    return any(disabled & int(getattr(bits, f"mjDSBL_{name.upper()}", 0)) for name in names)
+
+
+def _switched_off(flag: str, matters: bool) -> list[str]:
+    if not matters:
+        return []
+    what = {
+        "damper": "the damping of joints",
+        "spring": "springs of joints",
+        "frictionloss": "the dry friction of joints",
+        "limit": "the limits of joints",
+        "gravity": "gravity",
+    }[flag]
+    return [
+        f'The file switches {what} off (<flag {flag}="disable"/> or alike): the model has none.'
+    ]
+
+
+def _of_free_joints(
+    figures: dict[str, Array], free: NDArray[np.bool_], names: list[str]
+) -> list[str]:
+    """What acts along the axes of the world in MuJoCo, and along those of the body here."""
+    notes = []
+    for dof in np.flatnonzero(free)[::6]:
+        name = names[dof]
+        if friction := figures["friction"][dof]:
+            notes.append(
+                f"The free joint {name!r} has a dry friction of {friction:g}, which acts along the "
+                "axes of the world in MuJoCo, and along those of the body in the model."
+            )
+        if figures["damping_poly"][dof].any():
+            notes.append(
+                f"The free joint {name!r} has damping of higher orders, left out of the model."
+            )
+    return notes
+
+
+def _left_out(compiled: Any, springs: int) -> list[str]:
+    """One sentence for each thing in the file that would change the dynamics and is not kept."""
+    active = not (_off(compiled, "damper") and _off(compiled, "spring"))  # other passive forces
+    option = compiled.opt
+    bits = import_module("mujoco").mjtEnableBit
+    found = {
+        "equality constraints": not _off(compiled, "equality") and compiled.neq,
+        "contacts between geoms": not _off(compiled, "contact") and _may_touch(compiled),
+        "tendons": compiled.ntendon,
+        "flexible bodies": getattr(compiled, "nflex", 0),
+        "plugins": getattr(compiled, "nplugin", 0),
+        "springs at free and ball joints": springs,
+        "springs that yield": np.any(getattr(compiled, "jnt_springyield", 0)),
+        "limits of ball joints": not _off(compiled, "limit")
+        and np.any(np.array(compiled.jnt_limited)[np.array(compiled.jnt_type) == _BALL]),
+        "gravity compensation of bodies": active
+        and not _off(compiled, "gravity")
+        and np.any(option.gravity)
+        and np.any(compiled.body_gravcomp),
+        "a fluid": active and (option.density or option.viscosity),
+        "accelerations of discrete time in inverse dynamics (invdiscrete)": int(option.enableflags)
+        & int(getattr(bits, "mjENBL_INVDISCRETE", 0)),
+    }
+    notes = [f"The file has {what}, left out of the model." for what, has in found.items() if has]
+    if int(compiled.nmocap):
+        notes.append("The file has bodies of motion capture, which stand still in the model.")
+    return notes
+
+
+def _may_touch(compiled: Any) -> bool:
+    """Whether MuJoCo looks for contacts between any two geoms, or the file lists pairs."""
+    if int(compiled.npair):
+        return True
+    weld = np.array(compiled.body_weldid)
+    body = weld[np.array(compiled.geom_bodyid)]
+    above = weld[np.array(compiled.body_parentid)[body]]
+    types, affinities = (
+        np.array(getattr(compiled, f"geom_{n}")) for n in ("contype", "conaffinity")
+    )
+    filtered = not _off(compiled, "filterparent")
+    for k in range(len(body)):
+        meets = (types[k] & affinities[:k]) | (types[:k] & affinities[k])
+        others = body[:k]
+        apart = others != body[k]
+        if filtered:  # a body does not touch the one that it hangs on, unless that is the world
+            apart &= ~((above[k] == others) & (others != 0))
+            apart &= ~((above[:k] == body[k]) & (body[k] != 0))
+        if np.any(meets.astype(bool) & apart):
+            return True
+    return False
