@@ -160,7 +160,8 @@ def test_a_distribution_has_the_errors_of_requests_that_count(
     assert (block.name, block.unit) == ("y", "1") and tuple(block.words) == ("y",)
     assert block.lsb == reference.formats[reference.graph.outputs[0][1]].lsb
     assert tuple(block.budget) == tuple(reference.budget)
-    assert tuple(block.largest) == (5e-4,) and tuple(all_decided.largest) == (6e-4,)
+    assert tuple(block.largest) == (error[5, 0],)
+    assert tuple(all_decided.largest) == (error[6, 0],)
 
 
 def test_words_are_numbers_by_name_and_results_blocks_by_name(

@@ -37,7 +37,11 @@ def test_without_a_gpu_a_sentence_says_what_to_take(tmp_path: Path) -> None:
         ("cuda:first", {}, "'cuda:first' has no number"),
         ("cuda", {"layout": "blocks"}, "no layout 'blocks' here; choose aos or soa"),
         ("cuda", {"dtype": np.float16}, "no dtype 'float16' here; choose one of float32, float64"),
-        ("cuda", {"threads": 2}, "no option 'threads'; it has dtype, layout, check_rotations, graphs, cache"),
+        (
+            "cuda",
+            {"threads": 2},
+            "no option 'threads'; it has dtype, layout, check_rotations, graphs, cache",
+        ),
     ],
 )
 def test_wrong_options(device: str, options: dict[str, Any], message: str) -> None:

