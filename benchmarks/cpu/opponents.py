@@ -420,22 +420,22 @@ class States:
         self._some = list(self.function.evaluate(self.model, some).values())
         self.expected = [np.zeros((states, *array.shape[1:])) for array in self._some]
 
-    def worst(self, outputs: Sequence[Floats]) -> float:
+    def worst(self, outputs: Sequence[Floats], tolerance: float = TOLERANCE) -> float:
         """Largest error, with the largest element of its block and state as unit.
 
         Errors
         ------
-        ArithmeticError : it exceeds `TOLERANCE`, or a number is not finite.
+        ArithmeticError : it exceeds the tolerance, or a number is not finite.
         """
         worst = 0.0
         for got, want in zip(outputs, self._some, strict=True):
             axes = tuple(range(1, want.ndim))
             error = np.abs(got[: len(want)] - want).max(axis=axes) / np.abs(want).max(axis=axes)
             worst = max(worst, float(error.max()) if np.isfinite(error).all() else float("inf"))
-        if not worst <= TOLERANCE:
+        if not worst <= tolerance:
             raise ArithmeticError(
                 f"The results of {self.function.name} for {self.robot} differ from the float "
-                f"model's by {worst:.3g} of their largest element, more than {TOLERANCE:g}; "
+                f"model's by {worst:.3g} of their largest element, more than {tolerance:g}; "
                 "the opponent was built wrongly and its time means nothing."
             )
         return worst

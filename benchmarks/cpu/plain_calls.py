@@ -59,13 +59,13 @@ def measure(
         ways["no rotations"] = (kernel(check_rotations=False), {"out": out})
     calls = {way: _loop(k, {**given, **more}) for way, (k, more) in ways.items()}
     calls |= _without_python(usual, given, out)
-    once = min(_timed(calls["out"], 1) for _ in range(3))
+    once = min(timed(calls["out"], 1) for _ in range(3))
     repeat = max(1, int(SECONDS / once))
     times: dict[str, list[float]] = {way: [] for way in calls}
     with one_core():
         for _ in range(rounds):
             for way, call in calls.items():
-                times[way].append(_timed(call, repeat) / repeat / count * 1e9)
+                times[way].append(timed(call, repeat) / repeat / count * 1e9)
     base = np.array(times["out"])
     return {
         **{"robot": model.name, "function": name, "dtype": dtype, "samples": count},
@@ -112,7 +112,8 @@ def _loop(kernel: cpu.Kernel, arguments: dict[str, Any]) -> Callable[[int], None
     return run
 
 
-def _timed(call: Callable[[int], None], repeat: int) -> float:
+def timed(call: Callable[[int], None], repeat: int) -> float:
+    """Seconds of this thread's processor time that so many calls take."""
     start = time.thread_time()
     call(repeat)
     return time.thread_time() - start
