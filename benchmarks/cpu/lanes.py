@@ -2,8 +2,8 @@
 
 The baseline computes one state after the other, Pinion as many as a vector register holds numbers.
 Here the baseline's C is compiled a second time with a register of numbers as its ``casadi_real``
-(``baseline_lanes.c``): the same operations in the same order, on as many states at once, with sines of
-glibc's libmvec. All take turns, on one core; figures are medians of the rounds, nanoseconds of
+(``baseline_lanes.c``): the same operations in the same order, on as many states at once, with sines
+of glibc's libmvec. All take turns, on one core; figures are medians of the rounds, nanoseconds of
 processor time a state.
 """
 
@@ -46,7 +46,7 @@ from pinion.graph import op_counts
 
 Floats = NDArray[Any]
 
-STATES = 4096
+STATES = 1024
 ROBOT, FUNCTION = "iiwa14", "fd_derivatives"
 
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
@@ -187,9 +187,9 @@ def measured(*, rounds: int, states: int = STATES) -> dict[str, Any]:
 
     Returns
     -------
-    For each dtype nanoseconds a state: the baseline one state after the other (``scalar``), in lanes
-    (``lanes``), Pinion's kernel given blocks (``blocks``) and (n, ...) (``rows``); and operations a
-    state of both.
+    For each dtype nanoseconds a state: the baseline one state after the other (``scalar``), in
+    lanes (``lanes``), Pinion's kernel given blocks (``blocks``) and (n, ...) (``rows``); and
+    operations a state of both.
     """
     kinds = {}
     for dtype, width in (("float64", 8), ("float32", 4)):

@@ -223,6 +223,78 @@ def batches(figures: Figures) -> str:
     return grid(("who", "M^-1", "kind", "machine", *(f"N = {n:,}" for n in SIZES)), rows)
 
 
+def built(figures: Figures) -> str:
+    """How others' code that was measured was built, a line each."""
+    found = {
+        row["by"]: row["note"].partition(";")[0]
+        for row in figures["rows"]
+        if row["label"] == "measured" and not row["by"].startswith("Pinion")
+    }
+    return "".join(f"- {by}: {cell(note)}\n" for by, note in found.items())
+
+
+def lanes(figures: Figures) -> str:
+    """What the ratio to CasADi's C is made of, a column for each dtype."""
+    kinds = figures["dtypes"]
+    counts = figures["operations"]
+    operations = counts["theirs"] / counts["ours"]
+
+    def ratio(dtype: str, first: str, second: str) -> float:
+        times = kinds[dtype]["ns"]
+        return float(times[first] / times[second])
+
+    def ns(what: str, way: str) -> tuple[str, ...]:
+        return (what, *(f"{kind['ns'][way]:.0f}" for kind in kinds.values()))
+
+    def times(what: str, values: Sequence[float]) -> tuple[str, ...]:
+        return (what, *(f"x {value:.2g}" for value in values))
+
+    widths = " and ".join(str(kind["lanes"]) for kind in kinds.values())
+    return grid(
+        (f"`{figures['function']}`, {figures['robot']}, ns a state", *kinds),
+        [
+            ns("CasADi's C, one state after the other", "scalar"),
+            ns(f"the same C, {widths} states at once", "lanes"),
+            ns("Pinion, arrays in blocks, as those lanes have theirs", "blocks"),
+            ns("Pinion, arrays (n, ...)", "rows"),
+            times("lanes: first row by second", [ratio(d, "scalar", "lanes") for d in kinds]),
+            times(
+                f"operations: {counts['theirs']:,} by {counts['ours']:,} a state",
+                [operations] * len(kinds),
+            ),
+            times(
+                "the rest: order of instructions, fused products, registers, sines",
+                [ratio(d, "lanes", "blocks") / operations for d in kinds],
+            ),
+            times("together: first row by third", [ratio(d, "scalar", "blocks") for d in kinds]),
+        ],
+    )
+
+
+def lanes_built(figures: Figures) -> str:
+    """How both sides were built."""
+    kinds = figures["dtypes"].values()
+    theirs = dict.fromkeys(text for kind in kinds for text in kind["built"].values())
+    return "".join(f"- CasADi's C: {text}\n" for text in theirs) + (
+        f"- Pinion: {figures['built']}\n"
+    )
+
+
+def by_threads(figures: Figures) -> str:
+    """Pinocchio's published figure of several threads, beside ours of one."""
+    at = {
+        row["by"]: row["us_per_batch"]
+        for row in figures["rows"]
+        if row["samples"] == 128 and row["function"] == "fd_derivatives"
+    }
+    theirs = at["Pinocchio code generation"]
+    ours = [at[f"Pinion CPU, {dtype}, one processor"] for dtype in ("float64", "float32")]
+    return (
+        f"{theirs:g} us at N = 128, {theirs / 128 * 1e3:.0f} ns a state; one core of the machine "
+        f"above takes {ours[0]:.3g} us in float64 and {ours[1]:.3g} in float32."
+    )
+
+
 TEXT = Path(__file__).with_name("page.md")
 """The page around its tables."""
 
@@ -240,5 +312,10 @@ def page() -> str:
         promises=promises(figures["promises"]),
         states=figures["promises"]["states"],
         batches=batches(figures["batches"]),
+        built=built(figures["batches"]),
+        by_threads=by_threads(figures["batches"]),
+        lanes=lanes(figures["lanes"]),
+        lanes_states=figures["lanes"]["states"],
+        lanes_built=lanes_built(figures["lanes"]),
         **{f"{name}_made": made_by(RECORDS[name], record) for name, record in found.items()},
     )

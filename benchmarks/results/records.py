@@ -142,6 +142,11 @@ RECORDS = {
             ),
             slow="five minutes on an idle machine",
         ),
+        Record(
+            name="lanes",
+            words=("python", "-m", "benchmarks.cpu.lanes", "--json"),
+            slow="three minutes, most of them for compilers",
+        ),
     )
 }
 
