@@ -46,7 +46,7 @@ from pinion.graph import op_counts
 
 Floats = NDArray[Any]
 
-STATES = 1024
+STATES = 256
 ROBOT, FUNCTION = "iiwa14", "fd_derivatives"
 
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
@@ -230,7 +230,7 @@ def measured(*, rounds: int, states: int = STATES) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=41)
+    parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     found = measured(rounds=asked.rounds)

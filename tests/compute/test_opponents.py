@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import platform
 from pathlib import Path
 
 import pytest
-from benchmarks.cpu import opponents
+from benchmarks.cpu import lanes, opponents
 from benchmarks.cpu.model_text import model_digest, model_text
 from benchmarks.cpu.tools import MissingToolError, compilers
 
@@ -75,3 +76,33 @@ def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path) -> None:
         opponents.casadi_c("iiwa14", "rnea", cache=tmp_path, using=["no-such-compiler"])
     with pytest.raises(MissingToolError, match="No baseline is kept of rnea for baxter"):
         opponents.casadi_c("baxter", "rnea", cache=tmp_path)
+
+
+def test_literals_become_vectors_and_names_stay() -> None:
+    text = lanes.lanes_text("a1=(2.*a10);\na2=-1.5e-03;\na3=(a1-12.25);\nint s0[3] = {7, 1, 1};")
+    assert text == ("a1=(R(2.)*a10);\na2=-R(1.5e-03);\na3=(a1-R(12.25));\nint s0[3] = {7, 1, 1};")
+
+
+@pytest.mark.skipif(not SOME_COMPILER, reason="no C compiler")
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc" or platform.machine() != "x86_64", reason="no libmvec"
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_baseline_in_lanes_agrees_with_the_float_model(dtype: str, tmp_path: Path) -> None:
+    size = {"float64": 8, "float32": 4}[dtype]
+    worst = {}
+    for many in (1, lanes.register_bytes() // size, 2 * lanes.register_bytes() // size):
+        made = lanes.casadi_lanes("iiwa14", "rnea", dtype, many, states=64, cache=tmp_path)
+        assert made.lanes == many and made.run() > 0
+        worst[many] = made.worst
+    assert all(0 < error < (1e-12 if dtype == "float64" else 1e-4) for error in worst.values())
+
+
+@pytest.mark.skipif(not SOME_COMPILER, reason="no C compiler")
+def test_wrong_numbers_in_lanes_are_not_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = opponents.baseline_c("iiwa14", "rnea").replace("sin(", "cos(", 1)
+    monkeypatch.setattr(lanes, "baseline_c", lambda robot, name: text)
+    with pytest.raises(ArithmeticError, match="rnea for iiwa14 differ"):
+        lanes.casadi_lanes("iiwa14", "rnea", "float32", 1, states=64, cache=tmp_path)
