@@ -244,7 +244,11 @@ def lanes(figures: Figures) -> str:
         return float(times[first] / times[second])
 
     def ns(what: str, way: str) -> tuple[str, ...]:
-        return (what, *(f"{kind['ns'][way]:.0f}" for kind in kinds.values()))
+        cells = []
+        for kind in kinds.values():
+            low, high = kind["quartiles"][way]
+            cells.append(f"{kind['ns'][way]:.0f} ({low:.0f}-{high:.0f})")
+        return (what, *cells)
 
     def times(what: str, values: Sequence[float]) -> tuple[str, ...]:
         return (what, *(f"x {value:.2g}" for value in values))
