@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.robot import load
 from pinion.robot.model import Body, Inertia, Joint, JointKind, Mat3, Model, Transform, Vec3
 
 Array = NDArray[np.float64]
@@ -74,6 +77,18 @@ def random_model(rng: np.random.Generator, bodies: int) -> Model:
         )
     gravity = vec3(rng.normal(size=3) * 9.81)
     return Model(name="random", source="test", bodies=tuple(made), gravity=gravity)
+
+
+def serial() -> Model:
+    """The iiwa14 with its first joints in one body, as MJCF files have it: their links have no
+    mass, and neither have two of its wrist.
+    """
+    model = load("iiwa14")
+    bodies = list(model.bodies)
+    nothing = Inertia(mass=0.0, h=(0.0, 0.0, 0.0), I=(0.0,) * 6)
+    for number in (0, 1, 4, 5):
+        bodies[number] = replace(bodies[number], inertia=nothing)
+    return replace(model, name="serial", bodies=tuple(bodies))
 
 
 def planar_arm(lengths: tuple[float, ...], masses: tuple[float, ...]) -> Model:

@@ -148,9 +148,7 @@ def _switched_off(flag: str, matters: bool) -> list[str]:
         "limit": "the limits of joints",
         "gravity": "gravity",
     }[flag]
-    return [
-        f'The file switches {what} off (<flag {flag}="disable"/> or alike): the model has none.'
-    ]
+    return [f"The file switches {what} off by a flag of its <option>: the model has none."]
 
 
 def _of_free_joints(

@@ -21,7 +21,7 @@ from pinion.compute.toolchain import Compiler
 from pinion.functions import Function, function, sample
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.robot import JointKind, Model, load
-from tests.dynamics.models import random_model
+from tests.dynamics.models import random_model, serial
 from tests.support.cuda_host import HostError, HostKernels
 
 LINKS = RNEA_DERIVATIVES_FROM_LINKS
@@ -43,8 +43,10 @@ FAR = 64  # elements around each result that must stay as they are
 @cache
 def robot(name: str) -> Model:
     """A robot; "tree" and "wood" have branches, joints of three kinds and oblique axes, and their
-    numbers are in no depth-first order.
+    numbers are in no depth-first order; "serial" has links without mass between its joints.
     """
+    if name == "serial":
+        return serial()
     if name not in ("tree", "wood"):
         return load(name)
     made = random_model(np.random.default_rng(12), 11 if name == "tree" else 34)
@@ -191,6 +193,7 @@ def cases() -> list[Any]:
         for row in ("rnea", "fd_derivatives"):
             marks = () if row == "fd_derivatives" else (pytest.mark.slow,)
             found.append(pytest.param(name, row, "float64", marks=marks))
+    found += [("serial", row, "float64") for row in ("aba", "fd_derivatives")]
     return found
 
 

@@ -1,0 +1,43 @@
+"""Programs of a robot with links without mass between its joints: processors, threads of a GPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion.compute import cpu, cuda
+from pinion.functions import function, sample
+from tests.dynamics.models import relative_error, serial
+from tests.support.cuda_threads import on_host, run_threads
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="no C++ compiler on this machine",
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["fd_derivatives", *(pytest.param(n, marks=pytest.mark.slow) for n in ("aba", "minv"))]
+)
+def test_programs_agree_with_the_float_model(name: str, tmp_path: Path) -> None:
+    model, row = serial(), function(name)
+    sent = sample(model, row, 60, distribution="reference", seed=6)
+    given = {key: value.astype(np.float64) for key, value in sent.items()}
+    want = row.evaluate(model, given)
+    kernel = cpu.compile(model, name, dtype="float64", cache=tmp_path)
+    found = kernel(**given)
+    threads = run_threads(
+        cuda.source(model, row, dtype="float64"),
+        on_host(cuda.source(model, row, dtype="float64"), tmp_path),
+        inputs=[block.resolved(model) for block in row.inputs],
+        results=[block.resolved(model) for block in row.results],
+        given=given,
+        count=60,
+        seed=1,
+    )
+    for key, value in want.items():
+        assert relative_error(found[key], value) < 1e-10, key
+        assert relative_error(threads[key], value) < 1e-10, key
