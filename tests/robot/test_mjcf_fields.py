@@ -289,3 +289,43 @@ def test_what_is_left_out_has_a_note(text: str, note: str) -> None:
 def test_what_cannot_act_has_no_note(text: str) -> None:
     model = read_compiled(mujoco.MjModel.from_xml_string(text), source="x").finished()
     assert not [n for n in model.notes if n.startswith("The f")], model.notes
+
+
+BALL = '<geom size=".3"/>'
+JOINT = '<joint axis="0 1 0"/>'
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        f"<body>{JOINT}{BALL}</body>",
+        f"{BALL}<body>{JOINT}{BALL}</body>",  # the world's children touch it
+        f"<body>{JOINT}{BALL}</body><body>{JOINT}{BALL}</body>",
+        f"<body>{JOINT}{BALL}<body>{JOINT}{BALL}</body></body>",
+        f"<body>{JOINT}{BALL}<body>{JOINT}{INERTIAL}<body>{JOINT}{BALL}</body></body></body>",
+        f"<body>{JOINT}{BALL}<body>{BALL}</body></body>",
+        # Of the same body as the other's parent, and numbered behind it.
+        f"<body>{JOINT}{INERTIAL}<body>{JOINT}{BALL}</body><body>{BALL}</body></body>",
+        f"<body>{JOINT}<geom size='.3' contype='2' conaffinity='4'/></body>"
+        f"<body>{JOINT}<geom size='.3' contype='4' conaffinity='8'/></body>",
+        f"<body>{JOINT}<geom size='.3' contype='2' conaffinity='4'/></body>"
+        f"<body>{JOINT}<geom size='.3' contype='2' conaffinity='8'/></body>",
+    ],
+)
+@pytest.mark.parametrize("option", ["", off("filterparent"), off("contact"), off("constraint")])
+def test_contacts_have_a_note_where_mujoco_finds_them(bodies: str, option: str) -> None:
+    """The geoms are spheres about one point: they touch if anything lets them."""
+    text = f"<mujoco><option>{option}</option><worldbody>{bodies}</worldbody></mujoco>"
+    compiled = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(compiled)
+    mujoco.mj_forward(compiled, data)
+    notes = read_compiled(compiled, source="x").finished().notes
+    touching = data.ncon > 0
+    assert any("contacts" in note for note in notes) == touching
+
+
+def test_higher_orders_of_a_free_joint_stay_out() -> None:
+    text = pendulum('type="free" damping="1 5 2"')
+    model = read_compiled(mujoco.MjModel.from_xml_string(text), source="x").finished()
+    joint = model.bodies[0].joint
+    assert (joint.damping, joint.damping_poly) == (1.0, (0.0, 0.0))
