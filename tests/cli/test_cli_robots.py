@@ -273,14 +273,14 @@ def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
     assert core.model.gravity == (0.0, 0.0, -1.62)
     assert any("as it was asked for" in note for note in core.model.notes)
     assert pinion("verify", tmp_path / "moon", "--samples", "50", "--json").json["ok"]
-    states = {name: np.array([[x]]) for name, x in (("q", 0.4), ("qd", 0.0), ("qdd", 0.0))}
+    states = {name: np.array([[x]]) for name, x in (("q", 0.5), ("qd", 0.0), ("qdd", 0.0))}
     np.savez(tmp_path / "in.npz", **states)
     out = tmp_path / "out.sqlite"
     names = ("pendulum", "rnea", "--input", tmp_path / "in.npz", "-o", out)
     assert pinion("batch", *names, "--device", "float", "--workers", 1, *moon).code == 0
     # A rod of 1 kg hangs with its centre of mass 0.25 m from the joint.
     ((_, results),) = read_results(out)
-    assert results["tau"][0, 0] == pytest.approx(1.62 * 0.25 * np.sin(0.4), rel=1e-12)
+    assert results["tau"][0, 0] == pytest.approx(1.62 * 0.25 * np.sin(0.5), rel=1e-12)
     header = ("export", "pendulum", "rnea", "--cuda", "-o", tmp_path / "header")
     assert pinion(*header, *moon).code == 0
     pinion("export", tmp_path / "moon", "-o", tmp_path / "x", *moon).refused("gravity already")
