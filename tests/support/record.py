@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "checks.md"
 
 SUITES = (
-    *("test-slow", "test-frameworks", "test-gpu", "formal", "soak", "fuzz", "ulx3s", "mutants"),
+    *("test-slow", "test-frameworks", "test-corpus", "test-gpu", "formal", "soak", "fuzz", "ulx3s"),
+    "mutants",
 )
 """What `make` runs by these names and CI does not."""
 

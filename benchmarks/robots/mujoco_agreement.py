@@ -1,0 +1,103 @@
+"""The largest difference between the float functions and MuJoCo's, for MJCF files.
+
+What MuJoCo adds to rigid bodies and rotors is switched off in its own model: contacts, limits and
+other constraints, springs, dampers, fluids and gravity compensation. Errors are as of
+:mod:`.agreement`: of each block of a state, over the largest entry of MuJoCo's block.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion import dynamics
+from pinion.robot import JointKind, Model
+
+Array = NDArray[np.float64]
+
+FUNCTIONS = ("rnea", "crba", "minv", "aba")
+
+REACH = 0.4
+"""Positions of slides and bases without limits [m]."""
+
+RATE, ACCELERATION = 2.0, 5.0
+
+
+def compiled_mjcf(path: Path) -> Any | None:
+    """The ``mujoco.MjModel`` of a file; None where it is no MJCF, or none that MuJoCo compiles."""
+    try:
+        if b"<mujoco" not in path.read_bytes():
+            return None
+        return import_module("mujoco").MjModel.from_xml_path(str(path))
+    except ValueError:
+        return None
+
+
+def survey(model: Model, compiled: Any, *, states: int, seed: int) -> dict[str, float]:
+    """The largest error of each of ``FUNCTIONS`` over random states; NaN counts as infinite.
+
+    Forward dynamics is missing where it does not exist.
+    """
+    mujoco = import_module("mujoco")
+    _rigid_alone(mujoco, compiled)
+    data = mujoco.MjData(compiled)
+    rng = np.random.default_rng(seed)
+    found: dict[str, float] = {}
+    for q in dynamics.random_configuration(model, rng, states, reach=REACH):
+        qd, qdd = (rng.uniform(-top, top, model.nv) for top in (RATE, ACCELERATION))
+        tau, M = _theirs(mujoco, compiled, data, model, (q, qd, qdd))
+        pairs = {
+            "rnea": (dynamics.rnea(model, q, qd, qdd), tau),
+            "crba": (dynamics.crba(model, q), M),
+        }
+        try:
+            pairs["minv"] = (dynamics.minv(model, q), np.array(np.linalg.inv(M), np.float64))
+            pairs["aba"] = (dynamics.aba(model, q, qd, tau), qdd)
+        except dynamics.DynamicsError:
+            pass  # a joint that moves no inertia
+        for name, (ours, theirs) in pairs.items():
+            error = float(np.max(np.abs(ours - theirs)) / np.max(np.abs(theirs)))
+            found[name] = max(found.get(name, 0.0), np.inf if np.isnan(error) else error)
+    return found
+
+
+def _rigid_alone(mujoco: Any, compiled: Any) -> None:
+    """Switch off in MuJoCo's model what is no part of ours."""
+    flags = mujoco.mjtDisableBit
+    for name in ("CONSTRAINT", "SPRING", "DAMPER"):
+        compiled.opt.disableflags |= int(getattr(flags, f"mjDSBL_{name}"))
+    compiled.opt.density = compiled.opt.viscosity = 0.0
+    compiled.body_gravcomp[:] = 0.0
+
+
+def _theirs(
+    mujoco: Any, compiled: Any, data: Any, model: Model, state: tuple[Array, Array, Array]
+) -> tuple[Array, Array]:
+    """Efforts and the inertia matrix, in our coordinates.
+
+    MuJoCo's quaternions begin with w, and a free joint's linear velocity is in the world's axes:
+    its acceleration is the rate of that.
+    """
+    q, qd, qdd = (np.array(array) for array in state)
+    turned = np.eye(model.nv)  # our rates to MuJoCo's
+    for body, at, own in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
+        if body.joint.kind.nq == 1:
+            continue
+        four = slice(at.stop - 4, at.stop)
+        x, y, z, w = q[four]
+        q[four] = (w, x, y, z)
+        if body.joint.kind is JointKind.FREE_FLYER:
+            R = np.empty(9)
+            mujoco.mju_quat2Mat(R, q[four])
+            linear, angular = slice(own.start, own.start + 3), slice(own.start + 3, own.stop)
+            turned[linear, linear] = R.reshape(3, 3)
+            qdd[linear] += np.cross(qd[angular], qd[linear])
+    data.qpos[:], data.qvel[:], data.qacc[:] = q, turned @ qd, turned @ qdd
+    mujoco.mj_inverse(compiled, data)
+    M = np.empty((model.nv, model.nv))
+    mujoco.mj_fullM(compiled, data, M)
+    return turned.T @ np.array(data.qfrc_inverse), turned.T @ M @ turned

@@ -1,0 +1,137 @@
+"""Robots that other packages of PyPI ship, URDFs against Pinocchio and MJCF files against MuJoCo.
+
+``python -m benchmarks.robots.others FOLDER docs/robots.md`` surveys a folder for each package, as
+``.ci/corpus`` makes them, and writes the table between its marks on the page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.robots import agreement, mujoco_agreement
+from benchmarks.robots.opening import Refused, opened
+from benchmarks.robots.page import GOAL, Row
+
+from pinion.report.table import Table, markdown, short_error
+from pinion.robot import RobotError, load, massless
+
+SEED, STATES = 0, 5
+
+POSE = "pose"
+"""What is compared of a robot without mass, links' poses, where others have functions."""
+
+MARKED = re.compile(r"<!-- others -->\n.*?<!-- end -->\n", re.DOTALL)
+"""What this module writes of the page."""
+
+
+def surveyed(folder: Path) -> Iterator[Row]:
+    """A row for each different robot below a folder: files that MuJoCo cannot compile are none."""
+    known: set[bytes] = set()
+    for path in sorted([*folder.rglob("*.urdf"), *folder.rglob("*.xml")]):
+        digest = hashlib.sha256(path.read_bytes()).digest()
+        if digest in known:
+            continue
+        known.add(digest)
+        row = _urdf(path) if path.suffix == ".urdf" else _mjcf(path)
+        if row is not None:
+            yield row
+
+
+def _urdf(path: Path) -> Row:
+    found = opened(path, floating_base=False)
+    if isinstance(found, Refused):
+        return Row(file=path.name, reason=found.reason.replace(str(path), path.name))
+    if massless(found.model):
+        pose = agreement.pose_error(found.model, found.other, states=STATES, seed=SEED)
+        return Row(file=path.name, joints=found.model.nv, errors={POSE: pose})
+    errors = agreement.errors(found.model, found.other, states=STATES, seed=SEED)
+    errors = {name: errors[name] for name in mujoco_agreement.FUNCTIONS if name in errors}
+    return Row(file=path.name, joints=found.model.nv, options=found.options, errors=errors)
+
+
+def _mjcf(path: Path) -> Row | None:
+    compiled = mujoco_agreement.compiled_mjcf(path)
+    if compiled is None or int(compiled.nv) == 0:
+        return None
+    try:
+        model = load(path)
+    except RobotError as error:
+        return Row(file=path.name, reason=str(error).replace(str(path), path.name))
+    errors = mujoco_agreement.survey(model, compiled, states=STATES, seed=SEED)
+    return Row(file=path.name, joints=model.nv, errors=errors)
+
+
+def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
+    """The part of the page, with its marks."""
+    rows = [(package, row) for package, found in packages for row in found]
+    agreed = [(package, row) for package, row in rows if row.errors is not None]
+    near = sum(max(row.errors.values()) <= GOAL for _, row in agreed if row.errors)
+    reasons = Counter(_kind(row.reason) for _, row in rows if row.errors is None)
+    names = (POSE, *mujoco_agreement.FUNCTIONS)
+    table = Table(
+        title="Other packages",
+        columns=("package", "file", "nv", *names, "needs"),
+        rows=tuple(
+            (
+                *(package, row.file, row.joints),
+                *(_error((row.errors or {}).get(name)) for name in names),
+                f"`{row.options}`" if row.options else "",
+            )
+            for package, row in agreed
+        ),
+    )
+    lines = [
+        "<!-- others -->",
+        "## Other packages",
+        "",
+        "URDFs of other packages against Pinocchio, and MJCF files against MuJoCo, whose",
+        "constraints, springs, dampers, fluids and gravity compensation are off; errors as above,",
+        f"of {STATES} states each. Of robots without mass the poses of links are compared. Files",
+        "that are the same in one package count once. `make test-corpus` fetches the packages and",
+        "checks these files; made by",
+        "",
+        "    python -m benchmarks.robots.others build/corpus docs/robots.md",
+        "",
+        f"{len(agreed)} of {len(rows)} files open; {near} agree within {GOAL:g} in every function.",
+        "",
+        *markdown(table),
+        "",
+        *([] if not reasons else ["Refused:", ""]),
+        *(f"- {count} files: {reason}" for reason, count in reasons.most_common()),
+        "<!-- end -->",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _kind(reason: str) -> str:
+    """A reason without the names and numbers of one file, so that alike ones count together."""
+    return re.sub(r"(?<![\w'])\d+ (?=joints|faults)", "N ", re.sub(r"'[^']*'", "X", reason))
+
+
+def _error(error: float | None) -> str:
+    if error is None:
+        return "-"
+    shown = str(short_error(error))
+    return f"**{shown}**" if error > GOAL else shown
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Survey a folder of packages and write the table into a page."""
+    folder, page = map(Path, arguments)
+    found = [(one.name, list(surveyed(one))) for one in sorted(folder.iterdir()) if one.is_dir()]
+    text = page.read_text(encoding="utf-8")
+    new, times = MARKED.subn(lambda _: section(found), text)
+    if times != 1:
+        print(f"{page} has not exactly one place for this table, <!-- others -->.", file=sys.stderr)
+        return 2
+    page.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
