@@ -217,7 +217,8 @@ def test_rows_are_filled_with_cells_that_do_nothing() -> None:
     assert columns == [*range(2, 125)] and list(COLUMNS) == columns
     assert len(sites) == len(set(sites)) == len(rows) * 123 * 8
     assert sites[0] == "X2/Y2/SLICEA.K0" and sites[9] == "X3/Y2/SLICEA.K1"
-    assert LUTS == tuple(f"SLICE{a}.K{k}" for a in "ABCD" for k in range(2))
+    slots = [f"SLICE{a}.K{k}" for a in "ABCD" for k in range(2)]
+    assert slots == list(LUTS)
     before = {
         "modules": {"top": {"cells": {"c": {}}, "netnames": {"n": {"bits": [7, "x"]}}}, "m": {}}
     }

@@ -20,6 +20,7 @@ from pinion.functions import sample
 from pinion.graph import names
 from tests.cosim.test_vcd import read
 from tests.cosim.test_vcd import sample as values_of
+from tests.support.filters import DELAY
 
 FIRST = 5
 """Cycle of the first launch."""
@@ -332,3 +333,14 @@ def test_bits_of_a_word_are_a_number_with_a_sign() -> None:
     for width in (2, 3, 8, 33):
         for number in {-(1 << (width - 1)), -1, 0, 1, (1 << (width - 1)) - 1}:
             assert scoreboard._signed(number & ((1 << width) - 1), width) == number
+
+
+def test_a_stream_with_states_is_replayed_from_its_beginning(compiled: Any, tmp_path: Path) -> None:
+    """What a request finds, all before it have made."""
+    build("pendulum", DELAY, tmp_path / "delay", ii=8)
+    reference = make(tmp_path / "delay")
+    words = np.linspace(-1, 1, 60, dtype=np.float32).view(np.uint32).reshape(-1, 1)
+    core = compiled(Core(reference))
+    found = first_divergence(reference, words, REPLAY + 9, folder=tmp_path)
+    assert core.replayed is not None and (core.replayed == words[: REPLAY + 10]).all()
+    assert found.node == -1 and marked(found.waveform, core.cycles) == []
