@@ -100,6 +100,7 @@ def test_a_divergence_says_where_it_is() -> None:
         "Request 7: the first difference is %12 (mul, forward, rnea.py:3) on unit dot2_3 in cycle "
         "9: -6 instead of 5; see w.vcd."
     )
+    assert "is %0 (mul," in str(replace(found, node=0))
     plain = replace(found, region="", line="")
     assert "(mul, no region, no line)" in str(plain)
     behind = Divergence(7, -1, "", "", 0, "", "", 0, 0, Path("w.vcd"))

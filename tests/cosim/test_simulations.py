@@ -346,3 +346,21 @@ def test_a_stream_strays_by_its_largest_error_of_unflagged_requests() -> None:
     assert seen[0][0] is words and seen[0][1] is fresh
     nothing = module._drift(reference, words, got, ~np.zeros(3, np.bool_), None)
     assert nothing == {"drift_max": {"a": None, "b": None}, "state_resets": 0}
+
+
+def test_a_result_ends_on_its_last_beat_and_on_no_other() -> None:
+    right = [False, False, False, True]
+    ends = [right, [True, *right[1:]], [False, False, True, True], [False] * 4, right]
+    result: Any = SimpleNamespace(last=np.array(ends).reshape(-1))
+    assert module._lasts_are_right(result, 4).tolist() == [True, False, False, False, True]
+    single: Any = SimpleNamespace(last=np.array([True, False, True]))
+    assert module._lasts_are_right(single, 1).tolist() == [True, False, True]
+
+
+def test_waveforms_go_into_the_builds_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        module, "first_divergence", lambda *given, **named: asked.append((given, named)) or "found"
+    )
+    assert module.diverging("reference", "words", 3, Path("build")) == "found"
+    assert asked == [(("reference", "words", 3), {"folder": Path("build") / "sim"})]
