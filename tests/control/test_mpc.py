@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.control import ControlError, Cost, Plant, Weights
+from pinion.control import ControlError, Cost, Options, Plant, Weights
 from pinion.control.backward import Quadratic, recursion
 from pinion.control.closed_loop import Tracked, track
 from pinion.control.integers import Compared, IntegerModel
@@ -263,6 +263,55 @@ def test_a_lost_horizon_begins_again(scene: Scenario, motion: Motion) -> None:
         lost[0] = 100
         with pytest.raises(ControlError, match="horizon of 8 steps leaves all bounds"):
             controller.update(2, x[2])
+
+
+@pytest.mark.parametrize("backward", ["single", "serial", "parallel"])
+def test_a_lost_pass_keeps_the_last_feedback(
+    scene: Scenario, motion: Motion, backward: str
+) -> None:
+    def overflow(found: dict[str, Any], flags: Any) -> None:
+        found["dqdd_dq"] *= 1e200
+
+    backend = Changed(Float64(scene.model(), gradient_row()), overflow, since=2, until=3)
+    x = motion.states()
+    with Mpc(
+        scene.plant_of(backend), scene.cost(), motion, knots=scene.knots, backward=backward
+    ) as controller, np.errstate(all="ignore"):
+        controller.update(0, x[0])
+        controller.update(2, x[2])
+        held = controller._K.copy()
+        assert np.abs(held).max() > 1.0
+        law = controller.update(4, x[4])
+        assert controller.log.restarts == 1
+        # The plan is one knot of two periods further on, and so is its feedback.
+        np.testing.assert_array_equal(law.K, held[1])
+        np.testing.assert_array_equal(controller._K, held[[1, 2, 3, 4, 5, 6, 7, 7]])
+        assert np.isfinite(law.u).all() and np.isfinite(law.rate).all()
+        # The next period's pass is convex again.
+        assert np.abs(controller.update(6, x[6]).K - law.K).max() > 0.0
+        assert controller.log.restarts == 1
+
+
+def test_a_pass_that_is_not_convex_has_the_least_damping_that_works(
+    scene: Scenario, motion: Motion
+) -> None:
+    """Efforts that weigh less than nothing: what the ladder adds makes up for it."""
+    laws = []
+    for weight in (-1e-3, Options().ladder()[7] - 1e-3):
+        with scene.controller(scene.plant("float"), motion) as controller:
+            costs = controller._costs
+
+            class Bent:
+                def expand(self, *given: Any) -> Any:
+                    return replace(costs.expand(*given), uu=np.full(3, weight))
+
+            controller._costs = Bent()
+            laws.append(controller.update(0, motion.states()[0]))
+            assert controller.log.restarts == 0
+    # Of the ladder 1e-9, 8e-9, ... the seventh rung is the first above 1e-3.
+    assert Options().ladder()[6] < 1e-3 < Options().ladder()[7]
+    np.testing.assert_allclose(laws[0].K, laws[1].K, rtol=1e-9)
+    assert np.abs(laws[0].K).max() > 1.0
 
 
 def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -> None:

@@ -14,8 +14,8 @@ of going from x to z, and two of them in a row are one again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,7 @@ class Feedback:
     k, K : (n, knots, p) and (n, knots, p, m): ``du = -k - K dx``.
     slope, curve : (n,), how the cost changes by a share a of the feedback:
         ``-a slope + a^2 / 2 curve``.
+    v : (n, knots + 1, m), gradient of the value at each knot.
     good : (n,), whether each problem is convex at all knots and every number finite.
     levels : operations one behind the other, in knots.
     """
@@ -59,6 +60,7 @@ class Feedback:
     K: Floats
     slope: Floats
     curve: Floats
+    v: Floats
     good: NDArray[np.bool_]
     levels: int
 
@@ -74,6 +76,7 @@ class Feedback:
             K=chosen(self.K, other.K),
             slope=chosen(self.slope, other.slope),
             curve=chosen(self.curve, other.curve),
+            v=chosen(self.v, other.v),
             good=one | other.good,
             levels=self.levels,
         )
@@ -91,6 +94,7 @@ def recursion(problem: Quadratic, bend: Bend | None = None) -> Feedback:
     V, v = problem.Q[:, -1], problem.q[:, -1]
     k, K = np.zeros((count, knots, p)), np.zeros((count, knots, p, m))
     slope, curve = np.zeros(count), np.zeros(count)
+    values = problem.q.copy()
     good = np.ones(count, dtype=np.bool_)
     for at in reversed(range(knots)):
         ahead = np.swapaxes(B[:, at], 1, 2) @ V
@@ -112,7 +116,8 @@ def recursion(problem: Quadratic, bend: Bend | None = None) -> Feedback:
             + np.einsum("nij,nj->ni", back, v)
             - np.einsum("nij,ni->nj", by_ux, k[:, at])
         )
-    return _checked(k, K, slope, curve, good, knots)
+        values[:, at] = v
+    return _checked(k, K, slope, curve, values, good, knots)
 
 
 def scanned(problem: Quadratic) -> Feedback:
@@ -139,10 +144,25 @@ def scanned(problem: Quadratic) -> Feedback:
     slope = np.einsum("nki,nki->n", k, by_u)
     curve = np.einsum("nki,nkij,nkj->n", k, by_uu, k)
     every = np.asarray(fine.all(axis=1))
-    return _checked(k, K, slope, curve, every, levels[0] + 1)
+    return _checked(k, K, slope, curve, -eta, every, levels[0] + 1)
 
 
-PASSES: dict[str, Callable[[Quadratic], Feedback]] = {"serial": recursion, "parallel": scanned}
+Pass = Callable[[Quadratic], Feedback]
+
+PASSES: dict[str, Pass] = {"serial": recursion, "parallel": scanned}
+
+
+def regularised(one: Pass, problem: Quadratic, ladder: Iterable[float]) -> Feedback:
+    """Feedback of one problem with the first weight on efforts, 0 before all, that makes it convex.
+
+    Where numbers overflow no weight helps, and none is tried.
+    """
+    found = one(problem)
+    for weight in ladder:
+        if found.good[0] or not np.isfinite(found.slope[0]):
+            break
+        found = one(replace(problem, R=problem.R + weight))
+    return found
 
 
 def _expanded(
@@ -174,10 +194,16 @@ def _solved(matrix: Floats, right: Floats) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def _checked(
-    k: Floats, K: Floats, slope: Floats, curve: Floats, good: NDArray[np.bool_], levels: int
+    k: Floats,
+    K: Floats,
+    slope: Floats,
+    curve: Floats,
+    v: Floats,
+    good: NDArray[np.bool_],
+    levels: int,
 ) -> Feedback:
     finite = np.isfinite(K).all(axis=(1, 2, 3)) & np.isfinite(k).all(axis=(1, 2))
-    return Feedback(k, K, slope, curve, good & finite, levels)
+    return Feedback(k, K, slope, curve, v, good & finite, levels)
 
 
 Elements = tuple[Floats, Floats, Floats, Floats, Floats]

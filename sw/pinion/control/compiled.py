@@ -21,6 +21,7 @@ from pinion.compute.layouts import BLOCK
 from pinion.robot import Model, coupled, load
 
 from .cost import Cost
+from .engine import ROUNDINGS
 from .errors import ControlError
 from .ilqr import Options, iterate
 from .kernels import final_function, references, riccati_function, roll_function
@@ -238,19 +239,38 @@ class CompiledEngine:
     def backward(self, damping: Floats) -> tuple[Floats, Floats, Flags]:
         """Feedback with ``damping`` (n,) added to the efforts' weights: slope, curve, good (n,)."""
         with self._timed("backward"):
-            calls = self._called()
-            for name, first in (("slope", 0.0), ("curve", 0.0), ("pivot", 1e30)):
-                self._values[name][0] = first
             self._fill(self._weight, damping, 1.0)
-            self.kernels.final.run(**calls.last)
-            for call in calls.riccati:
-                self.kernels.riccati.run(**call)
+            for _ in self._passed():
+                pass
             found = self.problem.knots % 2
             slope, curve, pivot = (
                 self._flat(self._values[name][found]) for name in ("slope", "curve", "pivot")
             )
             good = (pivot > 0.0) & np.isfinite(slope)
             return slope, curve, np.asarray(good)
+
+    def rounding(self) -> Floats:
+        """What rounding the states of a rollout moves its cost by, (n,), by the last pass."""
+        with self._timed("backward"), np.errstate(all="ignore"):
+            n = self.problem.model.nv
+            moved = np.zeros((self._blocks, BLOCK))
+            # A pass keeps no more than two knots' values: it is made again.
+            for at, v in self._passed():
+                for part, state in ((v[:, :n], self._q[at]), (v[:, n:], self._qd[at])):
+                    moved += np.abs(part * state).sum(axis=1)
+            share = ROUNDINGS * np.finfo(self._dtype).eps
+            return np.asarray(share * (self._flat(moved) + np.abs(self.cost)))
+
+    def _passed(self) -> Iterator[tuple[int, Lanes]]:
+        """Go through the backward pass: each knot, the last first, and its value's gradient."""
+        calls, knots = self._called(), self.problem.knots
+        for name, first in (("slope", 0.0), ("curve", 0.0), ("pivot", 1e30)):
+            self._values[name][0] = first
+        self.kernels.final.run(**calls.last)
+        yield knots, self._values["v"][0]
+        for back, call in enumerate(calls.riccati):
+            self.kernels.riccati.run(**call)
+            yield knots - 1 - back, self._values["v"][1 - back % 2]
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
         """Costs (n,) with a share (n,) of each feedback; infinite where none was asked for."""

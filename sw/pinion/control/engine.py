@@ -140,6 +140,13 @@ class ArrayEngine(Closing):
         curve = made.curve - damping * np.sum(made.k**2, axis=(1, 2))
         return made.slope, curve, made.good
 
+    def rounding(self) -> Floats:
+        """What rounding the states of a rollout moves its cost by, (n,), by the last pass."""
+        assert self._feedback is not None
+        with np.errstate(all="ignore"):
+            moved = np.sum(np.abs(self._feedback.v * self.x), axis=(1, 2))
+        return np.asarray(ROUNDINGS * np.finfo(np.float64).eps * (moved + np.abs(self.cost)))
+
     def _bend(self, at: int, v: Floats) -> tuple[Floats, Floats]:
         """Second derivatives of ``v^T x+`` at a knot, by x twice and by u and x.
 
@@ -221,6 +228,10 @@ class ArrayEngine(Closing):
 
 
 NO_GUESS = "A first guess leads to no finite cost: give another, or a shorter motion."
+
+ROUNDINGS = 8
+"""So many times a knot's state is rounded where a rollout makes it: sums, and errors that sums of
+forward dynamics leave."""
 
 LOST = 1e6
 """Efforts, positions and rates above it are of a trial that has failed."""

@@ -3,7 +3,9 @@ r"""Trajectories by iterative LQR, many problems at once.
 An iteration makes dynamics linear and costs quadratic along each trajectory (in one batch of
 gradients over all problems and knots), finds feedback (:mod:`.backward`), and tries shares 1, 1/2,
 1/4, ... of it until the cost falls by enough of what the quadratic model promises. Where nothing
-helps, efforts are weighted more (Levenberg and Marquardt). First derivatives of the dynamics alone
+helps, efforts are weighted more (Levenberg and Marquardt). A problem that ends has one more pass, at
+its last iterate and with the least weight that works, whose feedback is handed out: what a robot
+gets does not depend on how much the last step had to be damped. First derivatives of the dynamics alone
 are used, which is iLQR (Li and Todorov 2004), differential dynamic programming without its tensors;
 ``second_order=True`` has them, contracted with the value's gradient (Mayne 1966; Tassa, Mansard and
 Todorov 2014 for both). Hessians may then be indefinite, far from an optimum above all: a problem in
@@ -36,7 +38,8 @@ class Options:
     Members
     -------
     iterations : at most.
-    tolerance : a step that gains less than this share of the cost is the last.
+    tolerance : a step that gains less than this share of the cost is the last; so is one that
+        gains nothing where rounding moves the cost by more than the model promises.
     damping : weight on efforts to begin with, of which `growth` more or less is next.
     growth, least, most : factor, and ends; a problem that needs more than `most` has failed.
     enough : share of the promised gain that a step has to make.
@@ -64,6 +67,13 @@ class Options:
                 f"by a factor above 1, not {self.growth}."
             )
 
+    def ladder(self) -> list[float]:
+        """Weights on efforts from `least` to `most`."""
+        rungs = [self.least]
+        while rungs[-1] < self.most:
+            rungs.append(min(rungs[-1] * self.growth, self.most))
+        return rungs
+
 
 class Engine(Protocol):
     """What an iteration consists of; :class:`.engine.ArrayEngine` says what each does."""
@@ -80,6 +90,9 @@ class Engine(Protocol):
 
     def backward(self, damping: Floats) -> tuple[Floats, Floats, Flags]:
         """Find feedback: slope, curve, and where there is any."""
+
+    def rounding(self) -> Floats:
+        """What rounding moves each cost by."""
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
         """Try a share of the feedback of some problems: costs."""
@@ -148,6 +161,7 @@ def iterate(
     converged, iterations = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
     history = np.zeros((chosen.iterations + 1, count))
     damping = np.full(count, chosen.damping)
+    last = np.zeros(count, dtype=np.bool_)
     active = np.zeros(0, dtype=np.intp)
     waiting = np.arange(count)
     most = width or count
@@ -165,21 +179,24 @@ def iterate(
             history[0, own] = cost[own]
         before = cost[active]
         engine.expand()
-        stepped, damping[active] = _improve(engine, before, damping[active], chosen)
-        cost[active] = engine.cost
-        iterations[active] += 1
+        ends = last[active]
+        made = _improve(engine, before, damping[active], chosen, ends, converged[active])
+        cost[active], damping[active] = engine.cost, made.damping
+        iterations[active] += ~ends
         history[iterations[active], active] = cost[active]
-        rounds += 1
-        if report is not None:
+        if report is not None and not ends.all():
+            rounds += 1
             report(rounds, cost)
-        done = stepped & (before - cost[active] <= chosen.tolerance * np.abs(before))
+        done = made.stepped & (before - cost[active] <= chosen.tolerance * np.abs(before))
         # No share of any feedback helps: the best that this gradient can find.
-        stuck = ~stepped & (damping[active] >= chosen.most)
-        ends = done | stuck | (iterations[active] >= chosen.iterations)
+        stuck = ~made.stepped & (made.damping >= chosen.most)
+        last[active] = done | stuck | made.settled | (iterations[active] >= chosen.iterations)
+        # What a damped pass promises is less than what there is to gain: the last pass decides.
+        converged[active] |= done | (ends & made.settled)
         if ends.any():
             own = active[ends]
             found_x[own], found_u[own], found_K[own] = engine.trajectories(ends)
-            converged[own] = done[ends]
+            found_K[active[ends & ~made.good]] = 0.0
             active = active[~ends]
             engine.keep(~ends, more=bool(len(waiting)))
     history = history[: iterations.max() + 1]
@@ -200,18 +217,44 @@ def iterate(
     )
 
 
+@dataclass(frozen=True)
+class _Made:
+    """What a round made of each problem, (n,).
+
+    Members
+    -------
+    stepped : whether it made a step.
+    settled : whether it made none, and its pass promises no more than rounding moves the cost by.
+    good : whether its pass was convex with any damping.
+    damping : for the next round.
+    """
+
+    stepped: Flags
+    settled: Flags
+    good: Flags
+    damping: Floats
+
+
 def _improve(
-    engine: Engine, before: Floats, damping: Floats, options: Options
-) -> tuple[Flags, Floats]:
-    """One step of every problem: which made one (n,), and the damping for the next (n,)."""
+    engine: Engine,
+    before: Floats,
+    damping: Floats,
+    options: Options,
+    last: Flags,
+    converged: Flags,
+) -> _Made:
+    """A pass for every problem, with the least damping for the ``last`` ones, and a step of others.
+
+    Whether one that has ``converged`` is settled is not asked.
+    """
     count = len(before)
-    damping = damping.copy()
+    damping = np.where(last, options.least, damping)
     while True:
         slope, curve, good = engine.backward(damping)
         if good.all() or (damping[~good] >= options.most).all():
             break
         damping = np.where(good, damping, np.minimum(damping * options.growth, options.most))
-    left = good.copy()
+    left = good & ~last
     stepped = np.zeros(count, dtype=np.bool_)
     share = np.ones(count)
     for _ in range(options.halvings + 1):
@@ -223,9 +266,12 @@ def _improve(
         stepped |= enough
         left &= ~enough
         share = np.where(left, share / 2, share)
+    settled = good & ~stepped & ~converged
+    if settled.any():
+        settled &= slope - 0.5 * curve <= engine.rounding()
     engine.accept(stepped)
     eased = stepped & (share > 0.3)
     harder = ~stepped | (share < 0.1)
     damping = np.where(eased, np.maximum(damping / options.growth, options.least), damping)
     damping = np.where(harder, np.minimum(damping * options.growth, options.most), damping)
-    return stepped, damping
+    return _Made(stepped=stepped, settled=settled, good=good, damping=damping)

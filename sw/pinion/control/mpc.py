@@ -5,7 +5,9 @@ Iteration Scheme for Nonlinear Optimization in Optimal Feedback Control", SIAM J
 Optimization 43(5), 2005), here with iLQR: the last solution is moved by a period, its feedback
 rolled out from the state that was measured, dynamics made linear along it in one batch of
 gradients, and a backward pass gives the next feedback. No line search: a full step is taken, and
-where the horizon is lost it begins again at the reference.
+where the horizon is lost it begins again at the reference. A backward pass that is not convex is made
+again with the least weight on efforts that makes it so; where none does, the plan goes on with the
+last feedback, moved on with it.
 
 Until the next period ends the first effort and its feedback hold,
 
@@ -29,10 +31,11 @@ from numpy.typing import NDArray
 
 from pinion.functions import Closing
 
-from .backward import PASSES, Quadratic
+from .backward import PASSES, Quadratic, regularised
 from .cost import Cost, Target
 from .engine import LOST
 from .errors import ControlError
+from .ilqr import Options
 from .motion import Motion
 from .plant import Linear, Plant
 from .single import single
@@ -76,7 +79,8 @@ class Log:
     -------
     seconds : of each part, in lists by :data:`PARTS`.
     flagged : gradients that were flagged, and ``gradients`` all that there were.
-    restarts : horizons that were lost and began again at the reference.
+    restarts : horizons that were lost and began again at the reference, and backward passes that no
+        weight made convex.
     """
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: {p: [] for p in PARTS})
@@ -151,6 +155,7 @@ class Mpc(Closing):
         self.iterations = iterations
         self.log = Log()
         self._pass = passes[backward]
+        self._ladder = Options().ladder()
         self._costs = tip_costs(plant.model, cost, compiled=compiled)
         self._limit = np.array([body.joint.effort for body in plant.model.bodies])
         self._states = motion.states()
@@ -211,12 +216,11 @@ class Mpc(Closing):
                 r=cost.u,
             )
             mark = time.perf_counter()
-            found = self._pass(problem)
+            found = regularised(self._pass, problem, self._ladder)
             spent["backward"] += time.perf_counter() - mark
             if found.good[0]:
                 self._K, step = found.K[0], found.k[0]
             else:
-                # Feedback that is none: the plan goes on with the last one.
                 self.log.restarts += 1
                 step = np.zeros_like(us)
             self._x, self._u = xs - self._states[rows], us - step - target.tau[0]

@@ -129,9 +129,11 @@ class Solution:
     Members
     -------
     x, u : (n, knots + 1, 2 nv) and (n, knots, nv).
-    K : (n, knots, nv, 2 nv), feedback about them: ``u - K (x' - x)`` for a state x'.
+    K : (n, knots, nv, 2 nv), feedback about them: ``u - K (x' - x)`` for a state x', of a pass with
+        the least weight on efforts that makes every knot convex; 0 where none does.
     cost : (n,).
-    converged : (n,), whether the last iteration gained less than was asked for.
+    converged : (n,), whether the last iteration gained less than was asked for, or there was no
+        more to gain than rounding moves the cost by.
     iterations : (n,), backward passes that ended in a step or in the news that there is none.
     costs : (iterations + 1, n), after each iteration; a solved problem keeps its last.
     saturated : gradients that a number format could not hold, over all iterations.

@@ -20,7 +20,7 @@ def single(problem: Quadratic) -> Feedback:
     R = np.asarray(problem.R[0])
     back_x, back_u = np.ascontiguousarray(A.transpose(0, 2, 1)), B.transpose(0, 2, 1).copy()
     V, v = Q[-1], q[-1]
-    k, K = np.zeros((knots, p)), np.zeros((knots, p, m))
+    k, K, values = np.zeros((knots, p)), np.zeros((knots, p, m)), np.array(q)
     slope = curve = 0.0
     good = True
     diagonal = np.arange(p)
@@ -43,5 +43,14 @@ def single(problem: Quadratic) -> Feedback:
         V = Q[at] + back_x[at] @ V @ A[at] - by_ux.T @ K[at]
         V = (V + V.T) / 2
         v = q[at] + back_x[at] @ v - by_ux.T @ k[at]
+        values[at] = v
     good = good and bool(np.isfinite(K).all() and np.isfinite(k).all())
-    return Feedback(k[None], K[None], np.array([slope]), np.array([curve]), np.array([good]), knots)
+    return Feedback(
+        k=k[None],
+        K=K[None],
+        slope=np.array([slope]),
+        curve=np.array([curve]),
+        v=values[None],
+        good=np.array([good]),
+        levels=knots,
+    )
