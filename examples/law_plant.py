@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.robot import Model
+from pinion.robot import Model, tip_of
 from pinion.robot.library import urdf_text
 
 Floats = NDArray[np.float64]
@@ -127,7 +127,7 @@ class JointMotion:
         """Errors of the joints and of the tip."""
         wanted = self.positions(t)
         _, x = dynamics.frame_placement(
-            self.model, np.stack([q, wanted]), self.model.frames[-1].name
+            self.model, np.stack([q, wanted]), tip_of(self.model)
         )
         return q - wanted, float(np.linalg.norm(x[0] - x[1]))
 
@@ -142,7 +142,7 @@ class TipMotion:
         self._R, self._x = R, x
 
     def _pose(self, q: Floats) -> tuple[Floats, Floats]:
-        R, x = dynamics.frame_placement(self.model, q[None], self.model.frames[-1].name)
+        R, x = dynamics.frame_placement(self.model, q[None], tip_of(self.model))
         return R[0], x[0]
 
     def place(self, t: float) -> tuple[Floats, Floats]:

@@ -1,7 +1,7 @@
 """Pose of a robot's tip with the Jacobian, as one core.
 
-``pinion build iiwa14 examples/functions/tip_jacobian.py:tip_jacobian -o build/tip`` takes the last
-link of the robot; with ``--tip LINK`` it is that link, at the end of its chain.
+``pinion build iiwa14 examples/functions/tip_jacobian.py:tip_jacobian -o build/tip`` takes the tip of
+the robot, the moving link that nothing hangs on; of a robot with several ``--tip LINK`` says which.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 from pinion import dynamics
 from pinion.api import POSITION, array, function
-from pinion.robot import Model
+from pinion.robot import Model, tip_of
 
 
 def in_numpy(model: Model, q: Any) -> dict[str, Any]:
     """The same on arrays (n, nq), to be verified against."""
-    link = model.frames[-1].name
+    link = tip_of(model)
     rotation, position = dynamics.frame_placement(model, q, link)
     jacobian = dynamics.frame_jacobian(model, q, link)
     return {"position": position, "rotation": rotation, "jacobian": jacobian}
@@ -32,7 +32,7 @@ def in_numpy(model: Model, q: Any) -> dict[str, Any]:
 )
 def tip_jacobian(model: Model, q: Any) -> dict[str, Any]:
     """Pose of the tip and its Jacobian, both in the base's coordinates."""
-    link = model.frames[-1].name
+    link = tip_of(model)
     rotation, position = dynamics.frame_placement_scalars(model, q, link)
     jacobian = dynamics.frame_jacobian_scalars(model, q, link)
     return {"position": position, "rotation": rotation, "jacobian": jacobian}

@@ -14,7 +14,8 @@ without the inertia at the tip, which grows without bound near singular postures
 of both rotations give the turn between them (Siciliano, Sciavicco, Villani, Oriolo, "Robotics",
 2009, section 3.7.3). Errors are limited before they are multiplied.
 
-``pinion build iiwa14 examples/functions/tip_law.py:tip_law -o build/tip``
+``pinion build iiwa14 examples/functions/tip_law.py:tip_law -o build/tip`` takes the tip of the
+robot, the moving link that nothing hangs on; of a robot with several ``--tip LINK`` says which.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.api import POSITION, VELOCITY, array, clamp, function, uniform
-from pinion.robot import Model
+from pinion.robot import Model, tip_of
 
 STIFF, DAMP = 2000.0, 100.0
 """Of the tip's place [N/m, N s/m]."""
@@ -77,7 +78,7 @@ def tip_law(
     region: Any,
 ) -> list[Any]:
     """Stiffness and damping at the tip, with the arm's own forces and a load held."""
-    link = model.frames[-1].name
+    link = tip_of(model)
     rotation, place = dynamics.frame_placement_scalars(model, q, link, region)
     at_tip: Any = {"reference": "local_world_aligned", "region": region}
     J = np.array(dynamics.frame_jacobian_scalars(model, q, link, **at_tip))

@@ -24,7 +24,7 @@ from typing import Any
 
 from pinion import dynamics
 from pinion.api import ACCELERATION, POSITION, VELOCITY, array, clamp, function, uniform
-from pinion.robot import Model, payload
+from pinion.robot import Model, payload, tip_of
 
 KP, KV = 400.0, 40.0
 """Gains [1/s^2, 1/s]: critically damped, a time constant of 0.05 s."""
@@ -61,7 +61,7 @@ def tracking_law(
     model: Model, q: Any, qd: Any, q_des: Any, qd_des: Any, qdd_des: Any, *, region: Any
 ) -> list[Any]:
     """Computed torque with limited errors, friction and a load at the tip."""
-    loaded = payload(model, model.frames[-1].name, mass=LOAD, com=CENTRE)
+    loaded = payload(model, tip_of(model), mass=LOAD, com=CENTRE)
     joints = range(model.nv)
     e = [clamp(q_des[k] - q[k], -POSITION_ERROR, POSITION_ERROR) for k in joints]
     ed = [clamp(qd_des[k] - qd[k], -RATE_ERROR, RATE_ERROR) for k in joints]

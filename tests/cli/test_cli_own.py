@@ -153,19 +153,31 @@ def test_an_input_that_a_robot_does_not_need_is_said(
     pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("law.py").write_text(
+    law = (
         "from pinion.api import POSITION, array, function, uniform\n"
-        "X = array(sampling=uniform(-1, 1))\n"
+        "X = array(sampling=uniform(-1, 1), optional=True)\n"
         '@function(inputs={"q": array("nq", sampling=POSITION), "g": X, "h": X},\n'
         '    outputs={"y": array("nq")})\n'
         "def f(model, q, g, h):\n    return q + g - g + (h if len(q) > 2 else 0.0)\n"
     )
+    Path("law.py").write_text(law)
     said = "The input 'g' changes no result of f for iiwa14; another robot may need it."
     assert said in " ".join(pinion("info", "iiwa14", "law.py:f").out.split())
     said = "The inputs 'g', 'h' change no result of f for two_link; another robot may need them."
     for verb in (("info", "two_link"), ("build", "two_link")):
         more = ("-o", "core") if verb[0] == "build" else ()
         assert said in " ".join(pinion(*verb, "law.py:f", *more).out.split())
+    # One that no robot was said to do without is an error, before anything is written.
+    Path("law.py").write_text(law.replace(", optional=True", ""))
+    told = pinion("info", "two_link", "law.py:f")
+    assert told.code == 0 and "which a build refuses: let the function" in " ".join(
+        told.out.split()
+    )
+    pinion("build", "two_link", "law.py:f", "-o", "other").refused(
+        "law.py:5: the inputs 'g', 'h' change no result of f for two_link",
+        "or write array(..., optional=True) for what a robot may do without",
+    )
+    assert not Path("other").exists()
 
 
 def test_help_shows_how_functions_are_named(pinion: Pinion) -> None:

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from examples import law_on_chip, law_plant
 
-from pinion import dynamics
 from pinion.cosim import verify
 from pinion.cosim.netlist import check_netlist
 from pinion.flow import Build, build
 from pinion.functions import function, sample
-from pinion.robot import Model, load, payload
+from pinion.robot import Model, load
+from tests.flow import laws
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = made  # where its dataclasses look for their names
-    spec.loader.exec_module(made)
-    return made
 
 
 LAWS = {name: f"{EXAMPLES / 'functions' / name}.py:{name}" for name in ("tracking_law", "tip_law")}
@@ -53,7 +41,6 @@ def same(found: np.ndarray, wanted: np.ndarray) -> None:
 
 def test_the_tracking_law_is_that_of_its_terms(robot: Model) -> None:
     """Half of the references are drawn near the state, where no limit holds."""
-    law = module(EXAMPLES / "functions" / "tracking_law.py")
     own = function(LAWS["tracking_law"])
     x, _ = floats(robot, "tracking_law")
     rng = np.random.default_rng(1)
@@ -61,36 +48,13 @@ def test_the_tracking_law_is_that_of_its_terms(robot: Model) -> None:
     for name, (about, within) in near.items():
         x[name][::2] = x[about][::2] + rng.uniform(-within, within, x[name][::2].shape)
     x["qd_des"][::3] *= 0.01  # where dry friction changes sign
-    e = np.clip(x["q_des"] - x["q"], -0.05, 0.05)
-    ed = np.clip(x["qd_des"] - x["qd"], -0.5, 0.5)
-    loaded = payload(robot, "iiwa_link_7", mass=2.0, com=(0.0, 0.0, 0.08))
-    commanded = x["qdd_des"] + 400.0 * e + 40.0 * ed
-    wanted = dynamics.rnea(loaded, x["q"], x["qd"], commanded)
-    s = np.clip(x["qd_des"] / 0.05, -1.0, 1.0)
-    wanted = wanted + np.array(law.STIFFNESS) * e + np.array(law.DAMPING) * ed
-    wanted += np.array(law.VISCOUS) * x["qd_des"] + np.array(law.COULOMB) * (1.5 * s - 0.5 * s**3)
+    wanted = laws.tracking_law(robot, "iiwa_link_7", x)["tau"]
     same(np.asarray(own.evaluate(robot, x)["tau"]), wanted)
 
 
 def test_the_tip_law_is_that_of_its_terms(robot: Model) -> None:
     x, found = floats(robot, "tip_law")
-    link = "iiwa_link_7"
-    R, place = dynamics.frame_placement(robot, x["q"], link)
-    J = dynamics.frame_jacobian(robot, x["q"], link, reference="local_world_aligned")
-    moved = np.einsum("nij,nj->ni", J, x["qd"])
-    # The velocity is that of the tip itself, and not of another point that moves with it.
-    ends = [dynamics.frame_placement(robot, x["q"] + h * x["qd"], link)[1] for h in (1e-6, -1e-6)]
-    assert np.abs((ends[0] - ends[1]) / 2e-6 - moved[:, 3:]).max() < 1e-7
-    # The turn between two rotations from the skew part of R_d R^T, which shares no cross product.
-    between = x["R_des"] @ np.swapaxes(R, 1, 2)
-    skew = (between - np.swapaxes(between, 1, 2)) / 2.0
-    turn = np.stack([skew[:, 2, 1], skew[:, 0, 2], skew[:, 1, 0]], axis=1)
-    force = 2000.0 * np.clip(x["x_des"] - place, -0.02, 0.02)
-    force += 100.0 * np.clip(x["xd_des"] - moved[:, 3:], -0.2, 0.2)
-    force[:, 2] += 9.81 * x["load"]
-    wrench = np.concatenate([100.0 * turn - 5.0 * moved[:, :3], force], axis=1)
-    wanted = np.einsum("nij,ni->nj", J, wrench) - 0.5 * x["qd"]
-    same(found, wanted + dynamics.bias(robot, x["q"], x["qd"]))
+    same(found, laws.tip_law(robot, "iiwa_link_7", x)["tau"])
 
 
 @pytest.fixture(scope="module")

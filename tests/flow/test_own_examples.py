@@ -15,6 +15,7 @@ from pinion.cosim import verify
 from pinion.flow import Build, BuildError, build
 from pinion.functions import FunctionError, UserError, function, sample
 from pinion.robot import Model, load
+from tests.flow import laws
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "functions"
 
@@ -75,9 +76,7 @@ def test_the_energys_gradient_is_that_of_its_differences(robot: Model) -> None:
 
 def test_the_torque_is_that_of_the_sum(robot: Model) -> None:
     x, y = floats(robot, "computed_torque")
-    commanded = x["qdd_des"] + 20.0 * x["ed"] + 100.0 * x["e"]
-    bias = dynamics.rnea(robot, x["q"], x["qd"], np.zeros_like(x["qd"]))
-    want = np.einsum("nij,nj->ni", dynamics.crba(robot, x["q"]), commanded) + bias
+    want = laws.computed_torque(robot, "", x)["tau"]
     assert np.allclose(y["tau"], want, rtol=1e-10, atol=1e-10)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Self
@@ -162,6 +162,8 @@ class Block:
     unit : SI unit of an element, revolute | prismatic.
     symmetric : a symmetric matrix, of which only the lower triangle travels.
     sampling : how an input is drawn for tests, budgets and ranges; results have none.
+    optional : an input of a user's function that may change no result for some robots; a build does
+        not keep it.
     """
 
     name: str
@@ -169,6 +171,7 @@ class Block:
     unit: str
     symmetric: bool = False
     sampling: Sampling | None = None
+    optional: bool = field(default=False, compare=False)
 
     def dims(self, model: Model) -> tuple[int, ...]:
         """Axes as numbers for a model.

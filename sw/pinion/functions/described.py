@@ -32,6 +32,7 @@ def array(
     unit: str = "1",
     sampling: Sampling | Callable[[np.random.Generator, int], Any] | None = None,
     symmetric: bool = False,
+    optional: bool = False,
 ) -> Block:
     """Describe an input or an output of :func:`function`.
 
@@ -45,6 +46,8 @@ def array(
         ``uniform(low, high)``, or a function ``draw(rng, count)`` that returns an array (count,
         *shape) drawn with a :class:`numpy.random.Generator`. A build keeps a table of what it drew.
     symmetric : a symmetric matrix: the lower triangle travels, and counts for both.
+    optional : for inputs of functions of a robot: for some robots it may change no result. Without
+        it such a robot is refused.
 
     Raises
     ------
@@ -82,7 +85,14 @@ def array(
             "a quantity of the state such as POSITION, or a function of a random generator and a "
             "count."
         )
-    return Block(name="", shape=tuple(shape), unit=unit, symmetric=symmetric, sampling=drawn)
+    return Block(
+        name="",
+        shape=tuple(shape),
+        unit=unit,
+        symmetric=symmetric,
+        sampling=drawn,
+        optional=optional,
+    )
 
 
 def state(
@@ -211,6 +221,11 @@ def _named(
         raise UserError(
             f"{here}: the output '{name}' of '{function}' has a sampling, and outputs are "
             "computed, not drawn: leave it out."
+        )
+    if kind == "output" and block.optional:
+        raise UserError(
+            f"{here}: the output '{name}' of '{function}' is optional, which inputs alone can be: "
+            "leave it out."
         )
     if isinstance(block, State) and isinstance(block.initial, tuple):
         _check_initial(block, name, function, dims, here)

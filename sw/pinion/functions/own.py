@@ -205,18 +205,27 @@ def idle_sentence(function: Function, model: Model) -> str:
     """Which inputs of a user's function change no result for a robot; "" where none is such."""
     if not isinstance(function, OwnFunction) or function.robotless:
         return ""
-    idle = [f"'{name}'" for name in function.idle_inputs(model)]
+    idle = function.idle_inputs(model)
     if not idle:
         return ""
-    inputs, them = (
-        (f"input {idle[0]} changes", "it")
-        if len(idle) == 1
-        else (f"inputs {', '.join(idle)} change", "them")
-    )
-    return (
-        f"The {inputs} no result of {function.name} for {model.name}; another robot may need "
-        f"{them}."
-    )
+    needed = [block.name for block in function.inputs if block.name in idle and not block.optional]
+    if needed:
+        return f"The {_idle(needed, function, model)}, which a build refuses{_NEEDED}"
+    them = "it" if len(idle) == 1 else "them"
+    return f"The {_idle(idle, function, model)}; another robot may need {them}."
+
+
+_NEEDED = (
+    ": let the function use a part of the robot that moves, or write array(..., optional=True) for "
+    "what a robot may do without."
+)
+
+
+def _idle(inputs: Sequence[str], function: Function, model: Model) -> str:
+    """That inputs change nothing, from their names on."""
+    shown = ", ".join(f"'{name}'" for name in inputs)
+    verb = f"input {shown} changes" if len(inputs) == 1 else f"inputs {shown} change"
+    return f"{verb} no result of {function.name} for {model.name}"
 
 
 def function(
@@ -384,8 +393,8 @@ def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[obje
 def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
     """Refuse inputs that change nothing, states that stay, and outputs that nothing changes.
 
-    For a robot both may follow from the robot, and another one may need them: an input is refused
-    that the code does not mention, and outputs only if none depends on an input.
+    For a robot both may follow from the robot, and another one may need them: outputs are refused
+    only if none depends on an input, and inputs unless they are optional.
     """
     kept = {feedback.word: graph.nodes[feedback.node] for feedback in graph.states}
     for state in function.states:
@@ -406,6 +415,15 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
                 f"{place_of(function.python)}: the {kinds[block.name]} '{block.name}' of "
                 f"'{function.name}' changes no output: use it, or leave it out."
             )
+    idle = [
+        block.name
+        for number, block in enumerate(function.inputs)
+        if not used >> number & 1 and not block.optional
+    ]
+    if idle:
+        raise UserError(
+            f"{place_of(function.python)}: the {_idle(idle, function, model)}{_NEEDED}"
+        )
     fixed = [name for name, mask in by_output.items() if not mask]
     if fixed and (function.robotless or len(fixed) == len(by_output)):
         raise UserError(

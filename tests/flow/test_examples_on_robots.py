@@ -1,0 +1,157 @@
+"""Every example of a function of one's own on five robots, against the same law by other means.
+
+A core can be right to every bit and its law wrong for a robot: one of them has a fixed link behind
+all others in its file, as public files of the UR5 have their `base`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinion import driver
+from pinion.cosim import verify
+from pinion.flow import build
+from pinion.functions import UserError, function, sample
+from pinion.robot import Model, load
+from tests.flow import laws
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "functions"
+ROBOTLESS = ("kalman", "pid")
+OF_ROBOTS = sorted(
+    path.stem for path in EXAMPLES.glob("[a-z]*.py") if path.stem not in ROBOTLESS
+)
+
+LINK = """<link name="{name}"><inertial><origin xyz="{com}"/><mass value="{mass}"/>
+<inertia ixx="{i}" ixy="0" ixz="0" iyy="{i}" iyz="0" izz="{i}"/></inertial></link>"""
+JOINT = """<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>
+<origin xyz="{xyz}" rpy="{rpy}"/><axis xyz="{axis}"/>
+<limit lower="-6.28" upper="6.28" effort="{effort}" velocity="3.15"/></joint>"""
+
+
+def like_a_ur5(path: Path) -> Path:
+    """Six joints of a UR5's lengths and masses; `base` hangs on the fixed link, and comes last."""
+    bodies = (
+        ("shoulder", 3.7, "0 0 0", "0 0 0.089", "0 0 0", "0 0 1", 150),
+        ("upper_arm", 8.39, "0 0 0.28", "0 0.136 0", "0 1.5708 0", "0 1 0", 150),
+        ("forearm", 2.28, "0 0 0.25", "0 -0.12 0.425", "0 0 0", "0 1 0", 150),
+        ("wrist_1", 1.22, "0 0 0", "0 0 0.392", "0 1.5708 0", "0 1 0", 28),
+        ("wrist_2", 1.22, "0 0 0", "0 0.093 0", "0 0 0", "0 0 1", 28),
+        ("wrist_3", 0.19, "0 0.06 0", "0 0 0.095", "0 0 0", "0 1 0", 28),
+    )
+    parts, parent = ['<link name="base_link"/>'], "base_link"
+    for name, mass, com, xyz, rpy, axis, effort in bodies:
+        parts.append(LINK.format(name=name, com=com, mass=mass, i=0.01 * mass))
+        parts.append(
+            JOINT.format(
+                name=f"{name}_joint", kind="revolute", parent=parent, child=name, xyz=xyz, rpy=rpy,
+                axis=axis, effort=effort,
+            )
+        )  # fmt: skip
+        parent = name
+    for child, parent, xyz in (("tool0", "wrist_3", "0 0.082 0"), ("base", "base_link", "0 0 0")):
+        parts.append(f'<link name="{child}"/>')
+        parts.append(
+            JOINT.format(
+                name=f"{child}_joint", kind="fixed", parent=parent, child=child, xyz=xyz,
+                rpy="0 0 1.5", axis="0 0 1", effort=0,
+            )
+        )  # fmt: skip
+    path.write_text(f'<robot name="like_a_ur5">{"".join(parts)}</robot>')
+    return path
+
+
+ROBOTS = {
+    "iiwa14": "iiwa_link_7",
+    "two_link": "tip",
+    "like_a_ur5": "tool0",
+    "hyq": "lf_lowerleg",
+    "baxter": "left_gripper",
+}
+SEVERAL_TIPS = ("hyq", "baxter")
+
+# What differences leave of the values that are made by them.
+CLOSE = {"energy_gradient": 1e-8, "tip_jacobian": 1e-8}
+
+
+def robot(name: str, folder: Path) -> Model:
+    tip = ROBOTS[name] if name in SEVERAL_TIPS else None
+    return load(like_a_ur5(folder / "ur5.urdf") if name == "like_a_ur5" else name, tip=tip)
+
+
+def named(example: str) -> str:
+    return f"{EXAMPLES / f'{example}.py'}:{example}"
+
+
+def test_every_example_is_here() -> None:
+    assert all(callable(getattr(laws, example)) for example in OF_ROBOTS)
+    assert len(OF_ROBOTS) == 5 and len(ROBOTS) == 5
+
+
+@pytest.mark.parametrize("example", OF_ROBOTS)
+@pytest.mark.parametrize("name", ROBOTS)
+def test_an_example_is_its_law_on_every_robot(name: str, example: str, tmp_path: Path) -> None:
+    own, model = function(named(example)), robot(name, tmp_path)
+    own.check(model)
+    assert own.idle_inputs(model) == ()
+    drawn = sample(model, own, 20, distribution="reference", seed=4)
+    x = {key: values.astype(np.float64) for key, values in drawn.items()}
+    if example == "tracking_law":
+        # Half of the references near the state, where no limit holds and friction changes sign.
+        rng = np.random.default_rng(1)
+        for key, about, within in (("q_des", "q", 0.04), ("qd_des", "qd", 0.4)):
+            x[key][::2] = x[about][::2] + rng.uniform(-within, within, x[key][::2].shape)
+        x["qd_des"][::3] *= 0.01
+    found, wanted = own.evaluate(model, x), getattr(laws, example)(model, ROBOTS[name], x)
+    assert set(found) == set(wanted)
+    for key, values in wanted.items():
+        assert np.isfinite(values).all() and np.abs(values).max() > 0.0
+        apart = np.abs(found[key] - values).max() / np.abs(values).max()
+        assert apart < CLOSE.get(example, 1e-12), (key, apart)
+
+
+@pytest.mark.parametrize("example", ["tip_law", "tip_jacobian", "tracking_law"])
+def test_of_several_tips_none_is_taken(example: str) -> None:
+    own = function(named(example))
+    for name in SEVERAL_TIPS:
+        with pytest.raises(UserError, match=rf"{example}\.py:\d+: .* several tips, .* \(--tip\)"):
+            own.check(load(name))
+
+
+def test_a_fixed_link_is_no_tip(tmp_path: Path) -> None:
+    model = robot("like_a_ur5", tmp_path)
+    assert model.frames[-1].name == "base" and model.frames[-1].body == -1
+    assert model.tips == ("tool0",)
+
+
+def test_a_law_that_ignores_its_reference_is_refused(tmp_path: Path) -> None:
+    """The tip law about the last link of the file, which for one robot does not move."""
+    text = (EXAMPLES / "tip_law.py").read_text()
+    wrong = tmp_path / "wrong_law.py"
+    wrong.write_text(text.replace("tip_of(model)", "model.frames[-1].name"))
+    own = function(f"{wrong}:tip_law")
+    own.check(load("iiwa14"))
+    with pytest.raises(
+        UserError,
+        match=r"wrong_law\.py:\d+: the inputs 'x_des', 'R_des', 'xd_des', 'load' change no result of "
+        r"tip_law for like_a_ur5: let the function use a part .* array\(\.\.\., optional=True\)",
+    ):
+        build(robot("like_a_ur5", tmp_path), own, tmp_path / "core", ii=8)
+    assert not (tmp_path / "core").exists()
+
+
+@pytest.mark.slow
+def test_the_ur5_s_jacobian_is_a_core(tmp_path: Path) -> None:
+    """What the core computes is the Jacobian of the tool, by an independent law."""
+    model, own = robot("like_a_ur5", tmp_path), function(named("tip_jacobian"))
+    build(model, own, tmp_path / "core", ii=8)
+    figures = verify(tmp_path / "core", samples=300, seed=2)
+    assert figures["mismatches"] == 0 and figures["ok"], figures
+    with driver.open(tmp_path / "core") as card:
+        drawn = sample(model, own, 20, distribution="reference", seed=5)
+        found = card.run(**drawn)
+    x = {key: values.astype(np.float64) for key, values in drawn.items()}
+    for key, values in laws.tip_jacobian(model, "tool0", x).items():
+        assert np.abs(found[key] - values).max() < 1e-3, key
