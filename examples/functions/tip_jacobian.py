@@ -1,7 +1,7 @@
 """Pose of a robot's tip with the Jacobian, as one core.
 
-``pinion build iiwa14 examples/functions/tip_jacobian.py:tip_jacobian -o build/tip`` takes the tip of
-the robot, the moving link that nothing hangs on; of a robot with several ``--tip LINK`` says which.
+``pinion build iiwa14 examples/functions/tip_jacobian.py:tip_jacobian -o build/tip`` takes the tip
+of the robot, the moving link that nothing hangs on; of several ``--tip LINK`` says which.
 """
 
 from __future__ import annotations

@@ -9,9 +9,12 @@ import pytest
 
 from pinion import dynamics
 from pinion.control import ControlError
-from pinion.control.motion import figure_eight, follow
+from pinion.control.inverse_kinematics import inverse_kinematics
+from pinion.control.motion import JUMP, figure_eight, follow
+from pinion.control.motion import Path as MotionPath
 from pinion.robot import load
 from tests.control import small_arm
+from tests.support.ur5 import like_a_ur5
 
 
 def test_joints_follow_a_figure_eight() -> None:
@@ -42,7 +45,9 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
     model = load(small_arm.urdf(tmp_path / "arm.urdf"))
     posture = np.array([0.0, -0.7, 1.4])
     far = figure_eight((2.0, 0.0, 0.5), width=0.1, height=0.1)
-    with pytest.raises(ControlError, match=r"'hand' of arm does not reach \(2, .* m away"):
+    with pytest.raises(
+        ControlError, match=r"'hand' of arm does not reach \(2, .* no nearer than 1.*e?\S* m; move"
+    ):
         follow(model, far, posture=posture, duration=0.5, dt=0.1)
     near = figure_eight((0.45, 0.0, 0.4), width=0.1, height=0.1)
     # Wound up once: the same places, behind the joint's limit.
@@ -56,3 +61,99 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
         figure_eight((0, 0, 0), lap=0.0)
     with pytest.raises(ControlError, match="right angles"):
         figure_eight((0, 0, 0), axes=((1, 0, 0), (1, 0, 0)))
+
+
+def line(start: tuple[float, ...], end: tuple[float, ...], duration: float) -> MotionPath:
+    """A straight line in so many seconds, which is not asked for anything outside it."""
+    a, b = np.array(start), np.array(end)
+
+    def path(times: np.ndarray) -> np.ndarray:
+        assert times.min() >= 0.0 and times.max() <= duration
+        return np.asarray(a + (b - a) * times[:, None] / duration)
+
+    return path
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ((0.5, -0.5, 0.3), (0.5, 0.5, 0.3)),
+        ((-0.5, 0.3, 0.4), (0.5, 0.3, 0.4)),
+        ((0.3, 0.3, -0.3), (0.3, 0.3, 0.7)),
+    ],
+)
+@pytest.mark.parametrize("posture", [(0.0, -1.2, 1.4, -0.3, 1.0, 0.2), (0.0,) * 6])
+def test_a_ur5_draws_lines_of_a_metre(
+    start: tuple[float, ...], end: tuple[float, ...], posture: tuple[float, ...], tmp_path: Path
+) -> None:
+    """Undamped steps from the posture go astray on most of them."""
+    model = load(like_a_ur5(tmp_path / "ur5.urdf"))
+    motion = follow(
+        model, line(start, end, 1.0), posture=posture, duration=1.0, dt=0.05, frame="tool0"
+    )
+    place = dynamics.frame_placement(model, motion.q, "tool0")[1]
+    assert np.abs(place - np.linspace(start, end, 21)).max() < 1e-9
+    # Rates and accelerations are those of a tip that goes straight on: no joint jumps.
+    J = dynamics.frame_jacobian(model, motion.q, "tool0", reference="local_world_aligned")[:, 3:]
+    speed = np.array(end) - np.array(start)
+    assert np.abs(np.einsum("nij,nj->ni", J, motion.qd) - speed).max() < 1e-3
+    h = 1e-6
+    before, after = (
+        dynamics.frame_jacobian(
+            model, motion.q + s * h * motion.qd, "tool0", reference="local_world_aligned"
+        )[:, 3:]
+        for s in (-1, 1)
+    )
+    bent = np.einsum("nij,nj->ni", (after - before) / (2 * h), motion.qd)
+    pulled = np.einsum("nij,nj->ni", J, motion.qdd)
+    assert np.abs(pulled + bent).max() < 0.02 * max(1.0, np.abs(bent).max())
+    moved = np.abs(np.diff(motion.q, axis=0) - 0.025 * (motion.qd[1:] + motion.qd[:-1]))
+    assert moved.max() < JUMP
+
+
+def test_whatever_an_arm_reaches_is_reached(tmp_path: Path) -> None:
+    """Places that are made by drawn positions, each looked for from one posture."""
+    model = load(like_a_ur5(tmp_path / "ur5.urdf"))
+    drawn = np.random.default_rng(2).uniform(-3.0, 3.0, (20, 6))
+    places = np.asarray(dynamics.frame_placement(model, drawn, "tool0")[1])
+    q = inverse_kinematics(model, places, posture=np.zeros(6), frame="tool0")
+    assert np.abs(dynamics.frame_placement(model, q, "tool0")[1] - places).max() < 1e-9
+
+
+@pytest.mark.parametrize("place", [(2.0, 0.0, 0.5), (0.0, 3.0, -1.0), (0.02, 0.01, 0.4)])
+def test_the_distance_of_what_is_out_of_reach_is_the_least(
+    place: tuple[float, ...], tmp_path: Path
+) -> None:
+    """An arm of 0.3 and 0.3 m that turns and swings about (0, 0, 0.4), both ways out of reach."""
+    model = load(small_arm.urdf(tmp_path / "arm.urdf"))
+    far = float(np.linalg.norm(np.array(place) - (0.0, 0.0, 0.4)))
+    if far < 0.6:
+        q = inverse_kinematics(model, np.array([place]), posture=np.zeros(3), frame="hand")
+        assert np.abs(dynamics.frame_placement(model, q, "hand")[1] - place).max() < 1e-9
+        return
+    with pytest.raises(ControlError, match=r"no nearer than (\S+) m; move the path nearer") as told:
+        inverse_kinematics(
+            model, np.array([place]), posture=np.array([0.0, -0.7, 1.4]), frame="hand"
+        )
+    named = float(str(told.value).partition("no nearer than ")[2].partition(" m;")[0])
+    assert named == pytest.approx(far - 0.6, rel=5e-3)
+
+
+def test_joints_do_not_jump(tmp_path: Path) -> None:
+    model = load(small_arm.urdf(tmp_path / "arm.urdf"))
+
+    def broken(times: np.ndarray) -> np.ndarray:
+        return np.where(times[:, None] < 0.25, [[0.45, 0.0, 0.4]], [[-0.2, 0.4, 0.5]])
+
+    with pytest.raises(ControlError, match=r"At 0\.\d+ s joints would have to jump"):
+        follow(model, broken, posture=np.array([0.0, -0.7, 1.4]), duration=0.5, dt=0.1)
+    with pytest.raises(ControlError, match=r"path is not finite at 0\.\d+ s"):
+        follow(
+            model,
+            lambda t: np.where(t[:, None] < 0.25, [[0.45, 0.0, 0.4]], np.nan),
+            posture=np.array([0.0, -0.7, 1.4]),
+            duration=0.5,
+            dt=0.1,
+        )
+    with pytest.raises(ControlError, match=r"shape \(\d+, 2\) for \d+ times"):
+        follow(model, lambda t: np.zeros((len(t), 2)), posture=np.zeros(3), duration=0.5, dt=0.1)

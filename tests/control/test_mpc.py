@@ -274,9 +274,12 @@ def test_a_lost_pass_keeps_the_last_feedback(
 
     backend = Changed(Float64(scene.model(), gradient_row()), overflow, since=2, until=3)
     x = motion.states()
-    with Mpc(
-        scene.plant_of(backend), scene.cost(), motion, knots=scene.knots, backward=backward
-    ) as controller, np.errstate(all="ignore"):
+    with (
+        Mpc(
+            scene.plant_of(backend), scene.cost(), motion, knots=scene.knots, backward=backward
+        ) as controller,
+        np.errstate(all="ignore"),
+    ):
         controller.update(0, x[0])
         controller.update(2, x[2])
         held = controller._K.copy()
@@ -296,8 +299,8 @@ def test_a_pass_that_is_not_convex_has_the_least_damping_that_works(
     scene: Scenario, motion: Motion
 ) -> None:
     """Efforts that weigh less than nothing: what the ladder adds makes up for it."""
-    laws = []
-    for weight in (-1e-3, Options().ladder()[7] - 1e-3):
+
+    def law_of(weight: float) -> Law:
         with scene.controller(scene.plant("float"), motion) as controller:
             costs = controller._costs
 
@@ -305,9 +308,12 @@ def test_a_pass_that_is_not_convex_has_the_least_damping_that_works(
                 def expand(self, *given: Any) -> Any:
                     return replace(costs.expand(*given), uu=np.full(3, weight))
 
-            controller._costs = Bent()
-            laws.append(controller.update(0, motion.states()[0]))
+            controller._costs = Bent()  # type: ignore[assignment]  # the part that is asked for
+            law = controller.update(0, motion.states()[0])
             assert controller.log.restarts == 0
+            return law
+
+    laws = [law_of(-1e-3), law_of(Options().ladder()[7] - 1e-3)]
     # Of the ladder 1e-9, 8e-9, ... the seventh rung is the first above 1e-3.
     assert Options().ladder()[6] < 1e-3 < Options().ladder()[7]
     np.testing.assert_allclose(laws[0].K, laws[1].K, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""The examples' functions by other means: mechanics on arrays, none of it the examples' own code."""
+"""The examples' functions by other means: mechanics on arrays, none of the examples' own code."""
 
 from __future__ import annotations
 

@@ -17,51 +17,11 @@ from pinion.flow import build
 from pinion.functions import UserError, function, sample
 from pinion.robot import Model, load
 from tests.flow import laws
+from tests.support.ur5 import like_a_ur5
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "functions"
 ROBOTLESS = ("kalman", "pid")
-OF_ROBOTS = sorted(
-    path.stem for path in EXAMPLES.glob("[a-z]*.py") if path.stem not in ROBOTLESS
-)
-
-LINK = """<link name="{name}"><inertial><origin xyz="{com}"/><mass value="{mass}"/>
-<inertia ixx="{i}" ixy="0" ixz="0" iyy="{i}" iyz="0" izz="{i}"/></inertial></link>"""
-JOINT = """<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>
-<origin xyz="{xyz}" rpy="{rpy}"/><axis xyz="{axis}"/>
-<limit lower="-6.28" upper="6.28" effort="{effort}" velocity="3.15"/></joint>"""
-
-
-def like_a_ur5(path: Path) -> Path:
-    """Six joints of a UR5's lengths and masses; `base` hangs on the fixed link, and comes last."""
-    bodies = (
-        ("shoulder", 3.7, "0 0 0", "0 0 0.089", "0 0 0", "0 0 1", 150),
-        ("upper_arm", 8.39, "0 0 0.28", "0 0.136 0", "0 1.5708 0", "0 1 0", 150),
-        ("forearm", 2.28, "0 0 0.25", "0 -0.12 0.425", "0 0 0", "0 1 0", 150),
-        ("wrist_1", 1.22, "0 0 0", "0 0 0.392", "0 1.5708 0", "0 1 0", 28),
-        ("wrist_2", 1.22, "0 0 0", "0 0.093 0", "0 0 0", "0 0 1", 28),
-        ("wrist_3", 0.19, "0 0.06 0", "0 0 0.095", "0 0 0", "0 1 0", 28),
-    )
-    parts, parent = ['<link name="base_link"/>'], "base_link"
-    for name, mass, com, xyz, rpy, axis, effort in bodies:
-        parts.append(LINK.format(name=name, com=com, mass=mass, i=0.01 * mass))
-        parts.append(
-            JOINT.format(
-                name=f"{name}_joint", kind="revolute", parent=parent, child=name, xyz=xyz, rpy=rpy,
-                axis=axis, effort=effort,
-            )
-        )  # fmt: skip
-        parent = name
-    for child, parent, xyz in (("tool0", "wrist_3", "0 0.082 0"), ("base", "base_link", "0 0 0")):
-        parts.append(f'<link name="{child}"/>')
-        parts.append(
-            JOINT.format(
-                name=f"{child}_joint", kind="fixed", parent=parent, child=child, xyz=xyz,
-                rpy="0 0 1.5", axis="0 0 1", effort=0,
-            )
-        )  # fmt: skip
-    path.write_text(f'<robot name="like_a_ur5">{"".join(parts)}</robot>')
-    return path
-
+OF_ROBOTS = sorted(path.stem for path in EXAMPLES.glob("[a-z]*.py") if path.stem not in ROBOTLESS)
 
 ROBOTS = {
     "iiwa14": "iiwa_link_7",
@@ -135,8 +95,8 @@ def test_a_law_that_ignores_its_reference_is_refused(tmp_path: Path) -> None:
     own.check(load("iiwa14"))
     with pytest.raises(
         UserError,
-        match=r"wrong_law\.py:\d+: the inputs 'x_des', 'R_des', 'xd_des', 'load' change no result of "
-        r"tip_law for like_a_ur5: let the function use a part .* array\(\.\.\., optional=True\)",
+        match=r"wrong_law\.py:\d+: the inputs 'x_des', 'R_des', 'xd_des', 'load' change no result "
+        r"of tip_law for like_a_ur5: let the function use a part .* array\(\.\.\., optional=True\)",
     ):
         build(robot("like_a_ur5", tmp_path), own, tmp_path / "core", ii=8)
     assert not (tmp_path / "core").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pinion import installation
 from pinion.functions import Block, Function
 from pinion.link.places import scratch_beside, settle
 from pinion.robot import Model
+from pinion.robot.c_names import c_names
 from pinion.robot.escaping import comment, identifier, markdown
 
 from . import cpu
@@ -25,6 +26,12 @@ from .toolchain import FLAGS, Compiler, compile_library, find_compiler
 __all__ = ["export_library"]
 
 # C type and suffix of each kind of number.
+_TAKEN = (
+    *("n", "threads", "in", "out", "machine", "machines", "Machine"),
+    *("N", "answer", "main", "printf", "fprintf"),
+)
+"""Names that the functions and the example use themselves."""
+
 _TYPES = {"float32": ("float", "f32"), "float64": ("double", "f64")}
 
 _RUNTIME = (
@@ -92,12 +99,17 @@ def export_library(
     command = find_compiler(compiler)
     machine, _ = processor()
     sets = [isa for isa in INSTRUCTION_SETS if isa.machine in (machine, "any")]
+    inputs, results = (
+        [b.resolved(model) for b in blocks] for blocks in (function.inputs, function.results)
+    )
+    free = c_names([b.name for b in (*inputs, *results)], _TAKEN)
+    named = [replace(b, name=name) for b, name in zip((*inputs, *results), free, strict=True)]
     library = _Library(
         name=chosen,
         title=f"{function.name} of {model.name}",
         doc=function.doc,
-        inputs=tuple(b.resolved(model) for b in function.inputs),
-        results=tuple(b.resolved(model) for b in function.results),
+        inputs=tuple(named[: len(inputs)]),
+        results=tuple(named[len(inputs) :]),
         dtypes=tuple(dtypes),
         sets=tuple(sets),
     )
@@ -223,9 +235,10 @@ class _Library:
                 unit = comment(b.unit)
                 lines.append(f"     {what:3} {b.name}: {shape}, {unit}")
         arrays = "\n".join(lines)
+        blocks = (*self.inputs, *self.results)
         sizes = "".join(
-            f"  {self.name.upper()}_{b.name.upper()} = {_size(b)},\n"
-            for b in dict.fromkeys((*self.inputs, *self.results))
+            f"  {self.name.upper()}_{name} = {_size(b)},\n"
+            for b, name in zip(blocks, c_names([b.name.upper() for b in blocks]), strict=True)
         )
         functions = "\n".join(
             f"int {name}({arguments});" for name, arguments, _ in self._signatures()

@@ -3,10 +3,11 @@ r"""Trajectories by iterative LQR, many problems at once.
 An iteration makes dynamics linear and costs quadratic along each trajectory (in one batch of
 gradients over all problems and knots), finds feedback (:mod:`.backward`), and tries shares 1, 1/2,
 1/4, ... of it until the cost falls by enough of what the quadratic model promises. Where nothing
-helps, efforts are weighted more (Levenberg and Marquardt). A problem that ends has one more pass, at
-its last iterate and with the least weight that works, whose feedback is handed out: what a robot
-gets does not depend on how much the last step had to be damped. First derivatives of the dynamics alone
-are used, which is iLQR (Li and Todorov 2004), differential dynamic programming without its tensors;
+helps, efforts are weighted more (Levenberg and Marquardt). A problem that ends has one more pass,
+at its last iterate and with the least weight that works, whose feedback is handed out: what a robot
+gets does not depend on how much the last step had to be damped. First derivatives of the dynamics
+alone are used, which is iLQR (Li and Todorov 2004), differential dynamic programming without its
+tensors;
 ``second_order=True`` has them, contracted with the value's gradient (Mayne 1966; Tassa, Mansard and
 Todorov 2014 for both). Hessians may then be indefinite, far from an optimum above all: a problem in
 which one is takes iLQR's step.

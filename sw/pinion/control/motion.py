@@ -1,7 +1,7 @@
 """A motion to follow: joints, rates, efforts and the tip at even instants of time.
 
-Joints of a tip's path are those next to a posture that bring the tip there (the solution of least
-norm, by Gauss and Newton), so that they follow from the place alone and a closed path closes.
+Joints of a tip's path are those next to a posture that bring the tip there
+(:mod:`.inverse_kinematics`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pinion import dynamics
 from pinion.robot import Model, tip_of
 
 from .errors import ControlError
+from .inverse_kinematics import followed, nearest
 
 Floats = NDArray[np.float64]
 
@@ -26,11 +27,14 @@ Path = Callable[[Floats], Floats]
 STENCIL = 1e-3
 """Seconds between the places that rates and accelerations are differences of."""
 
-STEPS, CLOSE = 60, 1e-10
-"""Steps of the inverse kinematics at most, and how near the tip has to come [m]."""
+# Of each row: which places in steps of the stencil, and what each counts in rate and acceleration.
+# Where a motion begins and ends they lie on one side, since a path need not go on there.
+_MIDDLE = np.array([[-1, 0, 1, 0], [-1 / 2, 0, 1 / 2, 0], [1, -2, 1, 0]])
+_FIRST = np.array([[0, 1, 2, 3], [-11 / 6, 3, -3 / 2, 1 / 3], [2, -5, 4, -1]])
+_LAST = _FIRST * [[-1], [-1], [1]]
 
-FAR = 1e3
-"""Positions above it are of steps that go nowhere [rad | m]."""
+JUMP = 0.3
+"""What joints move at most beside what their rates say; more is another solution [rad | m]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +82,7 @@ def follow(
     Parameters
     ----------
     model : the robot, of joints with one position each.
-    path : of the tip.
+    path : of the tip; called with times from 0 to that of the last row, never outside.
     posture : (nv,), which joints to stay near.
     duration : from 0 to here, both inside [s].
     dt : between two rows [s].
@@ -98,10 +102,23 @@ def follow(
         raise ControlError(f"A motion of {duration} s in steps of {dt} s is none.")
     tip = tip_of(model) if frame is None else frame
     times = np.asarray(dt * np.arange(round(duration / dt) + 1), dtype=np.float64)
-    # Places before, at and after every instant in one batch.
-    around = np.concatenate([times - STENCIL, times, times + STENCIL])
-    q = inverse_kinematics(model, path(around), posture=near, frame=tip, times=around)
-    before, at, after = np.split(q, 3)
+    step = min(STENCIL, times[-1] / 3)
+    rules = np.repeat(_MIDDLE[None], len(times), axis=0)
+    rules[times < step] = _FIRST
+    rules[times > times[-1] - step] = _LAST
+    # The places of every row in one batch.
+    around = np.clip(times[:, None] + step * rules[:, 0], 0.0, times[-1])
+    places = _places(path, around.ravel())
+    q, arrived = nearest(model, places, posture=near, frame=tip)
+    if not arrived.all() or len(_jumps(q.reshape(*around.shape, -1), rules, step, dt)):
+        q = followed(model, places, around.ravel(), posture=near, frame=tip)
+    q = q.reshape(*around.shape, model.nv)
+    if len(rows := _jumps(q, rules, step, dt)):
+        raise ControlError(
+            f"At {times[rows[0]]:.3f} s joints would have to jump from one posture to another: "
+            "choose another posture, or a path that keeps away from the ends of the reach."
+        )
+    at = q[np.arange(len(q)), np.argmin(np.abs(rules[:, 0]), axis=1)]
     low, high = (
         np.array([getattr(body.joint, end) for body in model.bodies]) for end in ("lower", "upper")
     )
@@ -113,43 +130,46 @@ def follow(
             f"'{model.bodies[joint].joint.name}' to {at[row, joint]:.4g}, outside its limits "
             f"{low[joint]:.4g} to {high[joint]:.4g}: choose another posture or a smaller path."
         )
-    qd = (after - before) / (2 * STENCIL)
-    qdd = (after - 2 * at + before) / STENCIL**2
+    qd, qdd = _rates(q, rules, step)
     tau = np.asarray(dynamics.rnea(model, at, qd, qdd))
-    return Motion(frame=tip, dt=dt, q=at, qd=qd, qdd=qdd, tau=tau, tip=path(times))
+    return Motion(frame=tip, dt=dt, q=at, qd=qd, qdd=qdd, tau=tau, tip=_places(path, times))
 
 
-def inverse_kinematics(
-    model: Model, places: Floats, *, posture: Floats, frame: str, times: Floats | None = None
-) -> Floats:
-    """Positions (m, nv) next to a posture whose tip is at places (m, 3).
+def _rates(q: Floats, rules: Floats, step: float) -> tuple[Floats, Floats]:
+    """Rates and accelerations (rows, nv) of positions (rows, 4, nv) about each row."""
+    return (
+        np.einsum("nk,nkj->nj", rules[:, 1], q) / step,
+        np.einsum("nk,nkj->nj", rules[:, 2], q) / step**2,
+    )
+
+
+def _jumps(q: Floats, rules: Floats, step: float, dt: float) -> NDArray[np.intp]:
+    """Rows at which, or before which, joints move otherwise than their rates say."""
+    inside = np.ptp(q, axis=1).max(axis=1) > JUMP
+    qd, _ = _rates(q, rules, step)
+    at = q[np.arange(len(q)), np.argmin(np.abs(rules[:, 0]), axis=1)]
+    moved, foretold = np.diff(at, axis=0), dt * (qd[1:] + qd[:-1]) / 2
+    inside[1:] |= (np.abs(moved - foretold) > JUMP + np.abs(foretold)).any(axis=1)
+    return np.flatnonzero(inside)
+
+
+def _places(path: Path, times: Floats) -> Floats:
+    """A path's places (m, 3) at times (m,).
 
     Raises
     ------
     ControlError
-        When the tip does not come there.
+        When they are of another shape or not finite.
     """
-    q = np.repeat(posture[None], len(places), axis=0)
-    for _ in range(STEPS):
-        off = places - np.asarray(dynamics.frame_placement(model, q, frame)[1])
-        if np.abs(off).max() < CLOSE:
-            return q
-        J = np.asarray(dynamics.frame_jacobian(model, q, frame, reference="local_world_aligned"))
-        J = J[:, 3:]
-        # Of all joints that close the gap to first order, those next to the posture.
-        wanted = off + np.einsum("nij,nj->ni", J, q - posture)
-        gram = J @ np.swapaxes(J, 1, 2) + 1e-12 * np.eye(3)
-        least = np.linalg.solve(gram, wanted[..., None])[..., 0]
-        q = np.asarray(posture + np.einsum("nji,nj->ni", J, least), dtype=np.float64)
-        if not np.isfinite(q).all() or np.abs(q).max() > FAR:
-            break
-    worst = int(np.argmax(np.abs(off).max(axis=1)))
-    when = "" if times is None else f" at {times[worst]:.3f} s"
-    spelled = ", ".join(f"{x:.4g}" for x in places[worst])
-    raise ControlError(
-        f"The tip '{frame}' of {model.name} does not reach ({spelled}) m{when}: it stays "
-        f"{np.abs(off[worst]).max():.2g} m away; move the path nearer or change the posture."
-    )
+    places = np.asarray(path(times), dtype=np.float64)
+    if places.shape != (len(times), 3):
+        raise ControlError(
+            f"The path has the shape {places.shape} for {len(times)} times: return (m, 3) places."
+        )
+    if not np.isfinite(places).all():
+        at = times[np.argwhere(~np.isfinite(places))[0, 0]]
+        raise ControlError(f"The path is not finite at {at:.4g} s: return finite places.")
+    return places
 
 
 def figure_eight(

@@ -5,9 +5,9 @@ Iteration Scheme for Nonlinear Optimization in Optimal Feedback Control", SIAM J
 Optimization 43(5), 2005), here with iLQR: the last solution is moved by a period, its feedback
 rolled out from the state that was measured, dynamics made linear along it in one batch of
 gradients, and a backward pass gives the next feedback. No line search: a full step is taken, and
-where the horizon is lost it begins again at the reference. A backward pass that is not convex is made
-again with the least weight on efforts that makes it so; where none does, the plan goes on with the
-last feedback, moved on with it.
+where the horizon is lost it begins again at the reference. A backward pass that is not convex is
+made again with the least weight on efforts that makes it so; where none does, the plan goes on with
+the last feedback, moved on with it.
 
 Until the next period ends the first effort and its feedback hold,
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.robot.escaping import control_in
+
 from .blocks import DIMENSIONS, Block, Drawn, Quantity, Sampling, State, Table, Uniform
 from .errors import FunctionError
 from .mistakes import Place, UserError, caller, said
@@ -25,6 +27,9 @@ MODEL, REGION = "model", "region"
 
 TAKEN = (MODEL, REGION, "self", "saturated", "cycles", "names")
 """Names that no array can have: they are parameters, or members of a result."""
+
+LONGEST = 63
+"""Letters of a name or a unit at most: what C tells apart, and files of any system can hold."""
 
 
 def array(
@@ -68,6 +73,12 @@ def array(
         )
     if not isinstance(unit, str):
         raise UserError(f"{caller()}: the unit {unit!r} is no text: write unit='rad'.")
+    if (character := control_in(unit)) or len(unit) > LONGEST:
+        wrong = f"holds the control character {character!a}" if character else "is a long text"
+        raise UserError(
+            f"{caller()}: the unit {unit[:40]!a} {wrong}: write at most {LONGEST} characters that "
+            "can be seen, such as unit='rad'."
+        )
     drawn: Sampling | None
     given: Any = sampling
     if sampling is None or isinstance(sampling, Quantity | Uniform | Drawn | Table):
@@ -157,6 +168,10 @@ def check_name(name: Any, what: str, here: Place) -> None:
             f"{here}: {what} has a name that is no identifier: give it letters, digits and "
             "underscores, and no word of Python's own."
         )
+    if len(name) > LONGEST:
+        raise UserError(
+            f"{here}: {what[:60]}... has a name of {len(name)} letters: give it at most {LONGEST}."
+        )
 
 
 def blocks_of(
@@ -177,10 +192,10 @@ def blocks_of(
     made: dict[str, Block] = {}
     for name, block in pairs:
         check_name(name, f"the {kind} {name!r} of '{function}'", here)
-        if name in TAKEN:
+        if name in TAKEN or name.startswith("_"):
             raise UserError(
                 f"{here}: the {kind} '{name}' of '{function}' has a name that is taken, as "
-                f"{', '.join(TAKEN)} are: give it another."
+                f"{', '.join(TAKEN)} and all that begin with an underscore are: give it another."
             )
         if name in made:
             raise UserError(f"{here}: '{function}' has two {kind}s '{name}': give each its name.")

@@ -23,6 +23,7 @@ from pinion.graph import Graph, Word, names
 from pinion.graph.costs import UnitCosts
 from pinion.graph.passes import fold
 from pinion.robot import Model, coupled
+from pinion.robot.escaping import one_line
 
 from .blocks import Block, State
 from .built import BuiltFunction
@@ -308,7 +309,7 @@ def function(
         robot = MODEL in extra or any(of_robot(block) for block in (*taken_all, *given))
         return OwnFunction(
             name=known,
-            doc=doc if doc is not None else lines[0],
+            doc=one_line(doc if doc is not None else lines[0]),
             inputs=taken,
             outputs=given,
             scalars=_algorithm(python, known, taken_all, given_all, extra, place),
@@ -415,21 +416,19 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
                 f"{place_of(function.python)}: the {kinds[block.name]} '{block.name}' of "
                 f"'{function.name}' changes no output: use it, or leave it out."
             )
-    idle = [
-        block.name
-        for number, block in enumerate(function.inputs)
-        if not used >> number & 1 and not block.optional
-    ]
-    if idle:
-        raise UserError(
-            f"{place_of(function.python)}: the {_idle(idle, function, model)}{_NEEDED}"
-        )
     fixed = [name for name, mask in by_output.items() if not mask]
     if fixed and (function.robotless or len(fixed) == len(by_output)):
         raise UserError(
             f"{return_of(function.python)}: the output '{fixed[0]}' of '{function.name}' is "
             "constant, the same for every input: leave it out, or compute it from them."
         )
+    idle = [
+        block.name
+        for number, block in enumerate(function.inputs)
+        if not used >> number & 1 and not block.optional
+    ]
+    if idle:
+        raise UserError(f"{place_of(function.python)}: the {_idle(idle, function, model)}{_NEEDED}")
 
 
 def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict[str, int]]:

@@ -215,8 +215,22 @@ class Manifest:
         return members
 
     def write(self, folder: Path) -> None:
-        """Write ``manifest.json`` into a folder."""
-        (folder / MANIFEST).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+        """Write ``manifest.json`` into a folder.
+
+        Raises
+        ------
+        ManifestError
+            When `read` would not take it, because of a text in it.
+        """
+        text = json.dumps(self.to_dict(), indent=2) + "\n"
+        try:
+            self._parsed(text.encode())
+        except _NO_MANIFEST as error:
+            raise ManifestError(
+                f"No build is written that cannot be read again ({_short(error)}): give names, "
+                "units and paths other characters."
+            ) from None
+        (folder / MANIFEST).write_text(text)
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -252,19 +266,8 @@ class Manifest:
             When the content is no manifest, holds what no build has, or its hash does not fit.
         """
         try:
-            found = json.loads(data.decode("utf-8"))
-            _check_members(found, fields(cls))
-            stated, words = found.pop("hash"), (found.pop("words_in"), found.pop("words_out"))
-            arrays: dict[str, Any] = {
-                key: tuple(_array(a) for a in found.pop(key)) for key in ("inputs", "outputs")
-            }
-            manifest = cls(**arrays, **found)
-            _check(manifest, words)
-        except (
-            *(ValueError, TypeError, KeyError, AttributeError),
-            # A number too large for a float, and brackets nested by the thousand.
-            *(OverflowError, RecursionError),
-        ) as error:
+            manifest, stated = cls._parsed(data)
+        except _NO_MANIFEST as error:
             raise _unreadable(path, error) from None
         if f"{manifest.hash:016x}" != stated:
             raise ManifestError(
@@ -272,6 +275,27 @@ class Manifest:
                 f"says {_short(stated)}): build the folder again."
             )
         return manifest
+
+    @classmethod
+    def _parsed(cls, data: bytes) -> tuple[Manifest, object]:
+        """A manifest from a file's content, and the hash that it states."""
+        found = json.loads(data.decode("utf-8"))
+        _check_members(found, fields(cls))
+        stated, words = found.pop("hash"), (found.pop("words_in"), found.pop("words_out"))
+        arrays: dict[str, Any] = {
+            key: tuple(_array(a) for a in found.pop(key)) for key in ("inputs", "outputs")
+        }
+        manifest = cls(**arrays, **found)
+        _check(manifest, words)
+        return manifest, stated
+
+
+_NO_MANIFEST = (
+    *(ValueError, TypeError, KeyError, AttributeError),
+    # A number too large for a float, and brackets nested by the thousand.
+    *(OverflowError, RecursionError),
+)
+"""What content that is no manifest raises."""
 
 
 def open_file(path: Path) -> BinaryIO:

@@ -271,9 +271,7 @@ def _members(placed: dict[str, _Placed], count: int) -> dict[int, tuple[str, ...
 def _tips(urdf: Urdf, placed: dict[str, _Placed]) -> tuple[str, ...]:
     """Moving links that no joint leads on from, in the order of the walk."""
     parents = {joint.parent for joint in urdf.joints}
-    return tuple(
-        name for name, link in placed.items() if name not in parents and link.body >= 0
-    )
+    return tuple(name for name, link in placed.items() if name not in parents and link.body >= 0)
 
 
 def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:

@@ -213,8 +213,8 @@ class Model:
         joint; of joints that mimic others too, where they are coupled.
     coupled : joints that mimic others follow them and have no coordinates of their own: q, qd, qdd
         and tau are the free joints' (:mod:`.coupling`).
-    tips : moving links that nothing hangs on; the one that was asked for, where the robot was cut down to
-        the chain to a link. Empty where the source does not say (:func:`.subchain.tip_of`).
+    tips : moving links that nothing hangs on; the one that was asked for, where the robot was cut
+        down to the chain to a link. Empty where the source does not say (:func:`.subchain.tip_of`).
     """
 
     name: str

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from pinion.link import Array, Manifest
+from pinion.robot.c_names import c_names
 from pinion.robot.escaping import comment
 
 from .interface import described
@@ -19,15 +21,26 @@ _PER_LINE = 12
 def records_header(name: str, manifest: Manifest) -> str:
     """The header ``records.h``, for C11 and C++11."""
     big = name.upper()
+    inputs, outputs = _named(manifest.inputs), _named(manifest.outputs)
     parts = [
         _opening(name, manifest),
-        *_record(name, "request", manifest.inputs, manifest.lanes_in, manifest.beats_in),
-        *_record(name, "result", manifest.outputs, manifest.lanes_out, manifest.beats_out),
-        *(_gather(name, array) for array in manifest.inputs),
-        *(_scatter(name, array) for array in manifest.outputs),
+        *_record(name, "request", inputs, manifest.lanes_in, manifest.beats_in),
+        *_record(name, "result", outputs, manifest.lanes_out, manifest.beats_out),
+        *(_gather(name, array) for array in inputs),
+        *(_scatter(name, array) for array in outputs),
         f"#undef {big}_ASSERT\n\n#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
     ]
     return "\n".join(parts)
+
+
+_TAKEN = ("request", "result", "sent", "place", "fixed", "fixed_place", "i", "j", "k", "record")
+"""Names that the header's functions use themselves."""
+
+
+def _named(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Arrays under names that C, C++ and the header have free."""
+    names = c_names([array.name for array in arrays], _TAKEN)
+    return tuple(replace(a, name=name) for a, name in zip(arrays, names, strict=True))
 
 
 def _opening(name: str, manifest: Manifest) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 from pinion import installation
 from pinion.functions import Block, Function
 from pinion.robot import Model
+from pinion.robot.c_names import c_names
 from pinion.robot.escaping import comment, identifier, line_comment
 
 from .. import cpu
@@ -35,23 +36,7 @@ _INLINE = "__device__ __forceinline__"
 _UNROLL = '_Pragma("unroll")'
 _RUNTIME = ("vec.hpp", "sincos.hpp", "thread.cuh")
 
-# Names that C++ or the header itself needs: an array that is called so gets an underscore.
-_KEYWORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t
-        char32_t char8_t class compl concept const const_cast consteval constexpr constinit
-        continue co_await co_return co_yield decltype default delete do double dynamic_cast
-        else enum explicit export extern false float for friend goto if inline int long
-        mutable namespace new noexcept not not_eq nullptr operator or or_eq private
-        protected public register reinterpret_cast requires return short signed sizeof
-        static static_assert static_cast struct switch template this thread_local throw true
-        try typedef typeid typename union unsigned using virtual void volatile wchar_t while
-        xor xor_eq
-        """,
-    )
-)
+# Names that the header itself needs: an array that is called so gets an underscore.
 _TAKEN = frozenset(
     re.findall(
         r"\w+",
@@ -102,7 +87,10 @@ def export_header(
         hand, or the folder cannot be written; everything is as it was then.
     """
     chosen = identifier(f"{model.name}_{function.name}") if name is None else name
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", chosen) or chosen in _KEYWORDS | _TAKEN:
+    if (
+        not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", chosen)
+        or chosen != c_names([chosen], _TAKEN)[0]
+    ):
         raise ComputeError(
             f"'{chosen[:80]}' is no name for a CUDA header: give letters, digits and underscores, "
             "a letter first, and no word of C++ or of the header."
@@ -308,13 +296,10 @@ class _Array:
 
 def _named(blocks: Sequence[Block], taken: Sequence[str]) -> tuple[_Array, ...]:
     """Arrays under names that C++ and the header have free."""
-    used = {*taken, *_KEYWORDS, *_TAKEN}
+    # The header's own sizes are called size_ARRAY.
+    names = [f"array_{b.name}" if b.name.startswith("size_") else b.name for b in blocks]
     found = []
-    for block in blocks:
-        name = identifier(block.name)
-        while name in used or name.startswith("size_"):
-            name = f"{name}_" if not name.startswith("size_") else f"array_{name}"
-        used.add(name)
+    for block, name in zip(blocks, c_names(names, (*taken, *_TAKEN)), strict=True):
         shape = " x ".join(map(str, block.shape)) or "1"
         found.append(_Array(name, prod(map(int, block.shape)), f"{shape}, {comment(block.unit)}"))
     return tuple(found)

@@ -1,0 +1,57 @@
+"""Names of arrays in C and C++: those of a user's function may be words of the language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from pinion.robot.escaping import identifier
+
+_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t
+        char32_t char8_t class compl concept const const_cast consteval constexpr constinit
+        continue co_await co_return co_yield decltype default delete do double dynamic_cast
+        else enum explicit export extern false float for friend fortran goto if inline int long
+        mutable namespace new noexcept not not_eq nullptr operator or or_eq private
+        protected public register reinterpret_cast requires restrict return short signed sizeof
+        static static_assert static_cast struct switch template this thread_local throw true
+        try typedef typeid typename typeof typeof_unqual union unsigned using virtual void
+        volatile wchar_t while xor xor_eq
+        complex imaginary noreturn
+        linux unix i386 arm
+        NULL EOF FILE BUFSIZ offsetof size_t ptrdiff_t nullptr_t max_align_t unreachable assert
+        errno stdin stdout stderr stdbool
+        """,
+    )
+)
+"""Keywords of C to C23 and C++ to C++23, what compilers define beside them, and what the standard
+headers define that generated ones include."""
+
+_HEADERS = re.compile(
+    # Types and macros of <stdint.h>, macros of <limits.h>, <float.h> and <math.h>.
+    r"u?int(_least|_fast)?\d+_t|u?int(ptr|max)_t|NAN|INFINITY|HUGE_VAL[FL]?|M_[A-Z0-9_]+|"
+    r"(U?INT|U?INT(_LEAST|_FAST)?\d+|U?INT(PTR|MAX)|SIZE|PTRDIFF|WCHAR|WINT|SIG_ATOMIC|U?CHAR|"
+    r"SCHAR|U?SHRT|U?LONG|U?LLONG|FLT|DBL|LDBL)_[A-Z0-9_]+"
+)
+
+
+def c_names(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
+    """A name for each of these, all different, that C, C++ and ``taken`` have free.
+
+    What is free already stays as it is; else underscores follow. What is no name in C, or reserved
+    to compilers for its underscores, is spelled anew.
+    """
+    used, found = set(taken), []
+    for name in names:
+        plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and "__" not in name
+        free = name if plain else identifier(name)
+        if free in _WORDS or _HEADERS.fullmatch(free):
+            free = f"{free}_"
+        while free in used:
+            free = f"{free}_" if not free.endswith("_") else f"{free}2"
+        used.add(free)
+        found.append(free)
+    return found
