@@ -1,8 +1,8 @@
 """What is computed with BLAS passes whichever kernels round it: no verdict hangs on a last bit.
 
-OpenBLAS chooses its kernels by the processor, or by ``OPENBLAS_CORETYPE``, and they sum in different
-orders. The suites that use it run once for each kind that this processor can run and that NumPy's
-library has: 5 to 20 minutes a kind, on one core.
+OpenBLAS takes kernels by the processor, or by ``OPENBLAS_CORETYPE``, and each sums in an order of
+its own. The suites that use it run once for each kind that this processor can run and that NumPy's
+library has: 10 to 25 minutes a kind, in one process.
 """
 
 from __future__ import annotations

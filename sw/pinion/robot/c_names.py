@@ -14,16 +14,14 @@ _WORDS = frozenset(
         alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t
         char32_t char8_t class compl concept const const_cast consteval constexpr constinit
         continue co_await co_return co_yield decltype default delete do double dynamic_cast
-        else enum explicit export extern false float for friend fortran goto if inline int long
+        else enum explicit export extern false float for friend goto if inline int long
         mutable namespace new noexcept not not_eq nullptr operator or or_eq private
         protected public register reinterpret_cast requires restrict return short signed sizeof
         static static_assert static_cast struct switch template this thread_local throw true
         try typedef typeid typename typeof typeof_unqual union unsigned using virtual void
         volatile wchar_t while xor xor_eq
-        complex imaginary noreturn
-        linux unix i386 arm
-        NULL EOF FILE BUFSIZ offsetof size_t ptrdiff_t nullptr_t max_align_t unreachable assert
-        errno stdin stdout stderr stdbool
+        linux unix i386
+        NULL EOF FILE BUFSIZ offsetof size_t ptrdiff_t nullptr_t max_align_t stdin stdout stderr
         """,
     )
 )
