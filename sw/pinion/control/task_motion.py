@@ -9,6 +9,7 @@ from pinion import dynamics
 from pinion.robot import Model, tip_of
 
 from .errors import ControlError
+from .inverse_kinematics import nearest
 from .motion import Motion, figure_eight, follow
 from .task import FIGURE_EIGHT, TaskMotion
 
@@ -102,6 +103,12 @@ def _figure(
             ramp=ramp,
             axes=(axes[0], axes[1]),
         )
+        # A task's figure is closed: joints follow from the place alone, or it is drawn smaller.
+        places = path(np.linspace(0.0, length, round(length / period) + 1))
+        if not nearest(model, places, posture=postures[best], frame=tip)[1].all():
+            why = "its joints next to the posture do not reach all of it"
+            share *= SMALLER
+            continue
         try:
             found = follow(
                 model, path, posture=postures[best], duration=length, dt=period, frame=tip
