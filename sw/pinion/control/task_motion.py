@@ -104,8 +104,8 @@ def _figure(
             axes=(axes[0], axes[1]),
         )
         # A task's figure is closed: joints follow from the place alone, or it is drawn smaller.
-        places = path(np.linspace(0.0, length, round(length / period) + 1))
-        if not nearest(model, places, posture=postures[best], frame=tip)[1].all():
+        drawn = path(np.linspace(0.0, length, round(length / period) + 1))
+        if not nearest(model, drawn, posture=postures[best], frame=tip)[1].all():
             why = "its joints next to the posture do not reach all of it"
             share *= SMALLER
             continue

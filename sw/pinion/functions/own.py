@@ -203,15 +203,12 @@ class OwnFunction(Function):
 
 
 def idle_sentence(function: Function, model: Model) -> str:
-    """Which inputs of a user's function change no result for a robot; "" where none is such."""
+    """Which optional inputs of a user's function change no result for a robot; "" for none."""
     if not isinstance(function, OwnFunction) or function.robotless:
         return ""
     idle = function.idle_inputs(model)
     if not idle:
         return ""
-    needed = [block.name for block in function.inputs if block.name in idle and not block.optional]
-    if needed:
-        return f"The {_idle(needed, function, model)}, which a build refuses{_NEEDED}"
     them = "it" if len(idle) == 1 else "them"
     return f"The {_idle(idle, function, model)}; another robot may need {them}."
 
