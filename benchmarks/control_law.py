@@ -1,4 +1,4 @@
-"""What a control law and a gradient take on this machine's processor: one request, and batches.
+"""What a control law takes on this machine's processor: one request, and batches.
 
 ``python benchmarks/control_law.py`` measures all in one run, with one thread, in turns, from
 Python: arrays are there, results are kept. Of single requests the whole distribution counts, since
@@ -22,7 +22,6 @@ from pinion.functions import Backend, function, sample
 from pinion.robot import load
 
 LAW = f"{Path(__file__).parents[1] / 'examples/functions/tracking_law.py'}:tracking_law"
-FUNCTIONS = {"tracking_law": LAW, "fd_derivatives": "fd_derivatives"}
 DTYPES = ("float64", "float32")
 BATCHES = (16, 128, 1024, 4096)
 
@@ -57,17 +56,16 @@ def batch_us(call: Backend, arrays: dict[str, Any]) -> float:
 
 
 def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
-    """Figures of each function and dtype."""
+    """Figures of each dtype."""
     model = load(robot, snap=True)
     rows: list[dict[str, Any]] = []
     cases = []
-    for name, wanted in FUNCTIONS.items():
-        made = function(wanted)
-        drawn = sample(model, made, max(BATCHES), distribution="reference", seed=1)
-        for dtype in DTYPES:
-            call = backend(model, made, device="cpu", dtype=dtype, threads=1)
-            arrays = {key: values.astype(dtype) for key, values in drawn.items()}
-            cases.append((name, dtype, call, arrays))
+    made = function(LAW)
+    drawn = sample(model, made, max(BATCHES), distribution="reference", seed=1)
+    for dtype in DTYPES:
+        call = backend(model, made, device="cpu", dtype=dtype, threads=1)
+        arrays = {key: values.astype(dtype) for key, values in drawn.items()}
+        cases.append((made.name, dtype, call, arrays))
     batches: dict[tuple[str, str, int], list[float]] = {}
     for _ in range(rounds):
         for name, dtype, call, arrays in cases:
@@ -94,7 +92,7 @@ def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and print a table, microseconds."""
-    parser = argparse.ArgumentParser(description="A control law and a gradient on a processor.")
+    parser = argparse.ArgumentParser(description="A control law on a processor.")
     parser.add_argument("--robot", default="iiwa14")
     parser.add_argument("--count", type=int, default=100_000, help="single requests of each")
     parser.add_argument("--rounds", type=int, default=9)

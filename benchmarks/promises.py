@@ -9,7 +9,6 @@ hour on one core, mostly for the builds.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,26 +30,12 @@ STRESS: Mapping[str, float] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Core:
-    """A core of docs/results.md, and what it was asked for besides."""
-
-    case: Case
-    options: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """In the table; also of its folder."""
-        kinds = [self.case.objective, *map(str, self.options.values())]
-        extra = [kind for kind in kinds if kind != "area"]
-        return " ".join([self.case.robot, self.case.function, *extra])
-
-
 CORES = (
-    *(Core(case=case, options={}) for case in CASES if case.formats == "auto"),
+    *(case for case in CASES if case.formats == "auto"),
     *(
-        Core(
-            case=Case(robot="iiwa14", function=function),
+        Case(
+            robot="iiwa14",
+            function=function,
             options={"ranges": "stress"} | ({} if error == 1e-3 else {"max_error": error}),
         )
         for function, error in STRESS.items()
@@ -58,19 +43,25 @@ CORES = (
 )
 
 
-def checked(core: Core, folder: Path) -> dict[str, Any]:
+def name_of(core: Case) -> str:
+    """In the table; also of its folder."""
+    kinds = [core.objective, *map(str, core.options.values())]
+    return " ".join([core.robot, core.function, *(kind for kind in kinds if kind != "area")])
+
+
+def checked(core: Case, folder: Path) -> dict[str, Any]:
     """Build a core where it is not built, and check it."""
-    point, place = core.case.point(), folder / core.name.replace(" ", "-")
+    point, place = core.point(), folder / name_of(core).replace(" ", "-")
     try:
         found = bool(Manifest.read(place).promises)
     except ManifestError:
         found = False
     if not found:
-        build(point.model, point.function, place, **point.options, **core.options)
+        build(point.model, point.function, place, **point.options)
     return check_promises(place, samples=STATES, seed=SEED)
 
 
-def row(core: Core, result: Mapping[str, Any]) -> str:
+def row(core: Case, result: Mapping[str, Any]) -> str:
     """A line of the table: promise and largest error found, and the share that is flagged."""
     cells = []
     for distribution in DISTRIBUTIONS:
@@ -79,7 +70,7 @@ def row(core: Core, result: Mapping[str, Any]) -> str:
         flagged = figures["flagged"] / result["samples"]
         text = f"{figures['promise']:.1e}: " + ("-" if largest is None else f"{largest:.1e}")
         cells.append(text + (f" ({flagged:.0%} flagged)" if flagged >= 0.005 else ""))
-    return f"| {core.name} | {' | '.join(cells)} |"
+    return f"| {name_of(core)} | {' | '.join(cells)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("|---" * (len(DISTRIBUTIONS) + 1) + "|")
     found = []
     for core in CORES:
-        if given.only in core.name:
+        if given.only in name_of(core):
             result = checked(core, given.folder)
             found.append(described(core, result))
             if not given.json:
@@ -105,11 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(not all(one["ok"] for one in found))
 
 
-def described(core: Core, result: Mapping[str, Any]) -> dict[str, Any]:
+def described(core: Case, result: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a core: what was asked for, its size, its promises and what was found."""
     return {
-        **{"robot": core.case.robot, "function": core.case.function},
-        **{"objective": core.case.objective, "options": dict(core.options)},
+        **{"robot": core.robot, "function": core.function},
+        **{"objective": core.objective, "options": dict(core.options)},
         **{key: result[key] for key in ("ok", "samples", "distributions")},
     }
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from .backends import backends, with_partitions
 from .first_page import with_critical_paths, with_headline
 from .page import page
 from .picture import drawn
@@ -19,13 +20,19 @@ from .records import FOLDER, RECORDS, ROOT, RecordError, chosen
 
 def made() -> Mapping[Path, str]:
     """Every file that the records give, with its text."""
-    readme, timing = ROOT / "README.md", ROOT / "docs" / "timing.md"
-    cores, batches = (RECORDS[name].read()["figures"] for name in ("cores", "batches"))
+    docs, readme = ROOT / "docs", ROOT / "README.md"
+    timing, cuda = docs / "timing.md", docs / "cuda.md"
+    cores, factor, batches = (
+        RECORDS[name].read()["figures"] for name in ("cores", "factor", "batches")
+    )
+    measured = [*cores["measured"], *factor["measured"]]
     return {
-        ROOT / "docs" / "results.md": page(),
-        FOLDER / "overview.svg": drawn(cores, batches),
-        readme: with_headline(readme.read_text(encoding="utf-8"), cores, batches),
-        timing: with_critical_paths(timing.read_text(encoding="utf-8"), cores),
+        docs / "results.md": page(),
+        docs / "where-each-backend-wins.md": backends(),
+        FOLDER / "overview.svg": drawn(cores, factor, batches),
+        readme: with_headline(readme.read_text(encoding="utf-8"), cores, factor, batches),
+        timing: with_critical_paths(timing.read_text(encoding="utf-8"), measured),
+        cuda: with_partitions(cuda.read_text(encoding="utf-8"), batches),
     }
 
 

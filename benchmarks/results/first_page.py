@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pinion.report.comparison import critical_table
 from pinion.report.table import cell
 
-from .page import GRADIENT, error, grid, ours
+from .page import GRADIENT, PAPER, beside, error, grid, times_fewer, whole_range
 
-PAPER = "paper's FPGA"
+ON_FPGA = "paper's FPGA"
 
 # The first page compares at this size: the largest that the 2021 paper has.
 N = 128
 
 
-def headline(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
+def headline(
+    cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]
+) -> str:
     """A table of a few lines: what was counted, measured, or modelled, beside others."""
-    own = ours(cores, "iiwa14")
-    designs = [d for d in cores["published"]["design"] if d["robot"] == "iiwa14"]
-    theirs = ", ".join(f"{cell(d['figures']['dsp']['value'])} ({d['name']})" for d in designs)
+    own = whole_range(factor)
+    ours = [row for _, row in beside(cores, factor, own["robot"])]
+    every, rated, uniform = (row["dsp"] for row in ours)
+    if len({row["ii"] for row in ours}) != 1:
+        raise ValueError("The cores of the first page have different intervals.")
+    designs = [d for d in cores["published"]["design"] if d["robot"] == own["robot"]]
+    theirs = []
+    for design in designs:
+        blocks = design["figures"]["dsp"]
+        text = f"{cell(blocks['value'])} ({design['name']}, {blocks['kind']}"
+        if design["name"] == PAPER:
+            times = [times_fewer(blocks["value"], dsp) for dsp in (every, rated, uniform)]
+            text += f": {times[0]}, {times[1]} and {times[2]} times as many"
+        theirs.append(f"{text})")
     rows: list[tuple[str, str, str]] = [
         (
             f"DSP blocks of `{GRADIENT}`, one result every {own['ii']} cycles",
-            f"**{own['dsp']}**, counted",
-            theirs,
+            f"**{every} over the robot's whole speed range**, {rated} at rated speeds, {uniform} "
+            "in the 32-bit format of the 2021 paper; counted",
+            ", ".join(theirs),
         ),
         (
-            "largest relative error of that core, 10,000 requests",
-            f"{error(own['error_max'])}, {own['mismatches']} bits wrong in simulation",
+            f"largest relative error of the first, {own['samples']:,} requests up to the URDF's "
+            "speed limits",
+            f"{error(own['error_max'])}, {own['flagged']} flagged, {own['mismatches']} with a "
+            "wrong bit in simulation",
             "-",
         ),
         (
@@ -41,20 +57,18 @@ def headline(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
             "(Pinocchio as C by CasADi, float64, measured beside it)",
         ),
         (
-            f"{N} gradients on GPUs",
-            "not run yet",
-            f"{_us(batches, 'GRiD, with copies')} (GRiD, RTX 5090, published 2026)",
-        ),
-        (
-            f"{N} gradients behind PCIe, M^-1 given",
-            f"{_card(batches)}, a model",
-            f"{_us(batches, PAPER, 'M^-1 given')} (Plancher et al. 2021, published)",
+            f"{N} gradients, M^-1 given",
+            f"{_us(batches, 'Pinion CPU, float64, one processor', 'M^-1 given')} on one core of a "
+            f"processor in float64, measured; {card(batches)} behind PCIe, a model",
+            f"{_us(batches, ON_FPGA, 'M^-1 given')} ({PAPER}, FPGA behind PCIe, published)",
         ),
     ]
     return grid(("iiwa14", "Pinion", "others"), rows)
 
 
-def with_headline(text: str, cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
+def with_headline(
+    text: str, cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]
+) -> str:
     """The README with its figures as they are recorded.
 
     Raises
@@ -62,10 +76,10 @@ def with_headline(text: str, cores: Mapping[str, Any], batches: Mapping[str, Any
     ValueError
         It has not exactly one place for them.
     """
-    return _marked(text, "headline", headline(cores, batches), page="README.md")
+    return marked(text, "headline", headline(cores, factor, batches), page="README.md")
 
 
-def with_critical_paths(text: str, cores: Mapping[str, Any]) -> str:
+def with_critical_paths(text: str, measured: Sequence[Mapping[str, Any]]) -> str:
     """docs/timing.md with the critical path of each core.
 
     Raises
@@ -73,41 +87,59 @@ def with_critical_paths(text: str, cores: Mapping[str, Any]) -> str:
     ValueError
         It has not exactly one place for them.
     """
-    rows = [(f"`{row[0]}`", *row[1:]) for row in critical_table(cores["measured"]).rows]
+    rows = [(f"`{row[0]}`", *row[1:]) for row in critical_table(measured).rows]
     table = grid(("function", "robot", "formats", "for", "ns", "critical path"), rows)
-    return _marked(text, "critical paths", table, page="docs/timing.md")
+    return marked(text, "critical paths", table, page="docs/timing.md")
 
 
-def _marked(text: str, name: str, table: str, *, page: str) -> str:
+def marked(text: str, name: str, table: str, *, page: str) -> str:
     """A page with a table between the marks of this name."""
-    marked = re.compile(rf"<!-- results: {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
-    if len(marked.findall(text)) != 1:
+    between = re.compile(rf"<!-- results: {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
+    if len(between.findall(text)) != 1:
         raise ValueError(
             f"{page} has not exactly one '<!-- results: {name} -->' ... '<!-- end -->'."
         )
-    return marked.sub(lambda found: f"<!-- results: {name} -->\n{table}<!-- end -->", text)
+    return between.sub(lambda found: f"<!-- results: {name} -->\n{table}<!-- end -->", text)
 
 
-def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str:
-    """Microseconds of a batch by somebody."""
+def us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed", samples: int = N) -> float:
+    """Microseconds of a batch of so many samples by somebody.
+
+    Raises
+    ------
+    ValueError
+        The record has none, or two.
+    """
     found = [
         row["us_per_batch"]
         for row in batches["rows"]
-        if (row["by"], row["work"], row["samples"]) == (by, work, N)
+        if (row["by"], row["work"], row["samples"]) == (by, work, samples)
     ]
     if len(found) != 1:
-        raise ValueError(f"The record of batches has {len(found)} rows of '{by}' with {N} samples.")
-    return f"{found[0]:.3g} us"
+        raise ValueError(
+            f"The record of batches has {len(found)} rows of '{by}' with {samples} samples."
+        )
+    return float(found[0])
 
 
-def _card(batches: Mapping[str, Any]) -> str:
-    """The model's range for the card, over the links that it knows."""
+def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str:
+    return f"{us(batches, by, work):.3g} us"
+
+
+def card(batches: Mapping[str, Any], samples: int = N) -> str:
+    """The model's range for the card, over the links that it knows.
+
+    Raises
+    ------
+    ValueError
+        The record has no such model.
+    """
     found = [
         row
         for row in batches["rows"]
-        if row["label"] == "model" and row["function"] == GRADIENT and row["samples"] == N
+        if row["label"] == "model" and row["function"] == GRADIENT and row["samples"] == samples
     ]
     if not found:
-        raise ValueError(f"The record of batches has no model of a card with {N} samples.")
+        raise ValueError(f"The record of batches has no model of a card with {samples} samples.")
     least, most = min(row["us_least"] for row in found), max(row["us_per_batch"] for row in found)
     return f"{least:.0f} to {most:.0f} us"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from .records import RECORDS, Record
 Figures = Mapping[str, Any]
 
 GRADIENT = "fd_derivatives_from_minv"
+PAPER = "Plancher et al. 2021"
 SIZES = (16, 32, 64, 128, 1024)
 
 
@@ -38,7 +40,14 @@ def made_by(record: Record, found: Figures) -> str:
     )
 
 
-def cores(figures: Figures) -> str:
+def clock(row: Figures) -> str:
+    """An estimate with typical nets, in MHz, and with long ones where that was recorded."""
+    long = row.get("mhz_long_nets")
+    typical = f"{row['mhz_estimated']:.0f} est."
+    return typical if long is None else f"{typical} ({long:.0f} with long nets)"
+
+
+def cores(rows: Sequence[Figures]) -> str:
     """Cores that were built, verified and synthesised."""
     return grid(
         (
@@ -46,7 +55,7 @@ def cores(figures: Figures) -> str:
             *(
                 "LUT, as memory",
                 "flip-flops",
-                "clock, estimated MHz",
+                "clock, MHz",
                 "schedule",
                 "latency, cycles",
             ),
@@ -57,62 +66,129 @@ def cores(figures: Figures) -> str:
                 f"`{row['function']}`",
                 row["robot"],
                 row["formats"],
-                row["objective"],
+                made_for(row),
                 row["ii"],
                 row["multipliers"],
                 row["dsp"],
                 f"{row['lut'] / 1e3:.1f}k + {row['memory_lut'] / 1e3:.1f}k",
                 f"{row['ff'] / 1e3:.1f}k",
-                f"{row['mhz_estimated']:.0f}",
+                clock(row),
                 row["schedule_cycles"],
                 row["latency_cycles"],
                 error(row["error_median"]),
                 error(row["error_max"]),
                 row["mismatches"],
             )
-            for row in figures["measured"]
+            for row in rows
         ],
     )
 
 
-def ours(figures: Figures, robot: str) -> Figures:
-    """The core for a robot that stands beside published ones: by signal, smallest area."""
+def made_for(row: Figures) -> str:
+    """The objective of a core, and the states that its formats are made for."""
+    ranges = row.get("options", {}).get("ranges")
+    return str(row["objective"]) + (f", made for {ranges}" if ranges else "")
+
+
+def ours(figures: Figures, robot: str, formats: str = "auto") -> Figures:
+    """The core of the gradient for a robot and rated speeds: smallest area, every interval."""
     found = [
         row
         for row in figures["measured"]
         if (row["robot"], row["function"], row["formats"], row["objective"])
-        == (robot, GRADIENT, "auto", "area")
+        == (robot, GRADIENT, formats, "area")
     ]
     return dict(found[0])
 
 
-def published(figures: Figures) -> str:
+def whole_range(factor: Figures) -> Figures:
+    """The core of the gradient for the robot's whole range of speeds."""
+    (found,) = factor["measured"]
+    return dict(found)
+
+
+def times_fewer(theirs: float, own: float) -> str:
+    """How many times as many theirs are: whole, from ten on."""
+    ratio = theirs / own
+    return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
+
+
+def beside(figures: Figures, factor: Figures, robot: str) -> list[tuple[str, Figures]]:
+    """Our cores that stand beside published ones of a robot, each in words."""
+    rated = ("rated speeds", ours(figures, robot))
+    if robot != whole_range(factor)["robot"]:
+        return [rated]
+    return [
+        ("whole speed range", whole_range(factor)),
+        rated,
+        ("q16.16", ours(figures, robot, "q16.16")),
+    ]
+
+
+def published(figures: Figures, factor: Figures) -> str:
     """DSP blocks of published designs beside ours."""
     rows = []
     for design in figures["published"]["design"]:
         theirs = design["figures"].get("dsp")
         if theirs is None:
             continue
-        own = ours(figures, design["robot"])
         cycles = design["figures"].get("cycles_per_result")
-        rows.append(
-            (
-                design["name"],
-                design["robot"],
-                theirs["value"],
-                theirs["kind"],
-                None if cycles is None else cycles["value"],
-                own["dsp"],
-                own["ii"],
-                f"{theirs['value'] / own['dsp']:.0f}",
+        for words, own in beside(figures, factor, design["robot"]):
+            rows.append(
+                (
+                    design["name"],
+                    design["robot"],
+                    theirs["value"],
+                    theirs["kind"],
+                    None if cycles is None else cycles["value"],
+                    words,
+                    own["dsp"],
+                    own["ii"],
+                    times_fewer(theirs["value"], own["dsp"]),
+                )
             )
-        )
     return grid(
         (
             *("design", "robot", "DSP blocks", "which is", "cycles a result"),
-            *("Pinion, DSP48E2", "cycles a result", "times fewer"),
+            *("Pinion, for", "DSP48E2", "cycles a result", "times fewer"),
         ),
         rows,
+    )
+
+
+def steps(figures: Figures, factor: Figures) -> str:
+    """From the published design to ours, one change at a time."""
+    (paper,) = (
+        design["figures"]
+        for design in figures["published"]["design"]
+        if design["name"] == PAPER and design["robot"] == whole_range(factor)["robot"]
+    )
+    column, robot = factor["column"], whole_range(factor)["robot"]
+    found: list[tuple[str, object, int, int, str]] = [
+        (PAPER, None, paper["dsp"]["value"], paper["cycles_per_result"]["value"], "derived"),
+        (
+            f"its formulation (`--derivatives column`) in {column['formats']}, multipliers shared",
+            *(column["multipliers"], column["blocks"], column["ii"]),
+            "counted from units, not synthesised",
+        ),
+    ]
+    for words, own in (
+        ("our formulation, q16.16", ours(figures, robot, "q16.16")),
+        ("a format for each signal, whole speed range", whole_range(factor)),
+        ("the same for rated speeds alone", ours(figures, robot)),
+    ):
+        found.append((words, own["multipliers"], own["dsp"], own["ii"], "counted by Yosys"))
+    first = found[0][2]
+    ratios = [("-", "-")] + [
+        (f"{last[2] / row[2]:.2g}", times_fewer(first, row[2]))
+        for last, row in itertools.pairwise(found)
+    ]
+    return grid(
+        (
+            *("what", "multipliers", "DSP blocks", "cycles a result", "which is"),
+            *("this step, times fewer", "all steps"),
+        ),
+        [(*row, *both) for row, both in zip(found, ratios, strict=True)],
     )
 
 
@@ -215,7 +291,9 @@ def batches(figures: Figures) -> str:
             if one is None:
                 cells.append("-")
             elif one["us_least"] is None:
-                cells.append(f"{one['us_per_batch']:.3g}")
+                spread = one.get("spread")
+                within = "" if spread is None else f" ({spread:.0%})"
+                cells.append(f"{one['us_per_batch']:.3g}{within}")
             else:
                 cells.append(f"{one['us_least']:.0f}-{one['us_per_batch']:.0f}")
         if any(x != "-" for x in cells):
@@ -299,6 +377,20 @@ def by_threads(figures: Figures) -> str:
     )
 
 
+def spread(figures: Figures) -> str:
+    """What is known of how far the measured times of batches scatter."""
+    kept = [row["spread"] for row in figures["rows"] if row.get("spread") is not None]
+    if kept:
+        return (
+            f"In brackets the width of the middle half of {figures['rounds']} rounds, over their "
+            f"median; at most {max(kept):.0%} here."
+        )
+    return (
+        "How far the rounds of this run lay apart was not kept; runs on this shared machine differ "
+        "by up to a factor of two."
+    )
+
+
 TEXT = Path(__file__).with_name("page.md")
 """The page around its tables."""
 
@@ -308,8 +400,9 @@ def page() -> str:
     found = {name: record.read() for name, record in RECORDS.items()}
     figures = {name: record["figures"] for name, record in found.items()}
     return TEXT.read_text(encoding="utf-8").format(
-        cores=cores(figures["cores"]),
-        published=published(figures["cores"]),
+        cores=cores([*figures["cores"]["measured"], *figures["factor"]["measured"]]),
+        published=published(figures["cores"], figures["factor"]),
+        steps=steps(figures["cores"], figures["factor"]),
         intervals=intervals(figures["cores"]),
         robots=robots(figures["cores"]),
         functions=functions(figures["functions"]),
@@ -321,5 +414,6 @@ def page() -> str:
         lanes=lanes(figures["lanes"]),
         lanes_states=figures["lanes"]["states"],
         lanes_built=lanes_built(figures["lanes"]),
+        spread=spread(figures["batches"]),
         **{f"{name}_made": made_by(RECORDS[name], record) for name, record in found.items()},
     )

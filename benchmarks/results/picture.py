@@ -13,7 +13,7 @@ from functools import partial
 from html import escape
 from typing import Any
 
-from .page import ours
+from .page import beside
 
 N = 128
 """Gradients of a batch."""
@@ -71,7 +71,7 @@ class _Bar:
         return f"{self.value:,.0f}" if self.value >= 10 else f"{self.value:.1f}"
 
 
-def drawn(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
+def drawn(cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
     """The picture as SVG.
 
     Raises
@@ -82,11 +82,12 @@ def drawn(cores: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
     lines: list[str] = []
     height = 0
     for key, words in _COUNTED.items():
-        bars = _counts(cores, key)
+        bars = _counts(cores, factor, key)
         largest = max(bar.value for bar in bars)
         panel, height = _panel(
             f"{words} of the gradient's core, iiwa14",
-            "Pinion's counted by Yosys, the others' published",
+            f"Pinion's counted by Yosys, a result every {factor['column']['ii']} cycles.\n"
+            "The others' published, or derived where it says so.",
             bars,
             top=height,
             length=partial(_share, largest),
@@ -138,18 +139,19 @@ def _panel(
     return lines, under + 24
 
 
-def _counts(cores: Mapping[str, Any], key: str) -> list[_Bar]:
-    """Our core beside published designs that say how many they have."""
-    designs = [
-        _Bar(name=design["name"], value=design["figures"][key]["value"])
-        for design in cores["published"]["design"]
-        if design["robot"] == "iiwa14" and key in design["figures"]
-    ]
-    row = ours(cores, "iiwa14")
-    # Lookup tables that serve as memory are lookup tables in others' reports too.
-    value = row[key] + (row["memory_lut"] if key == "lut" else 0)
-    own = _Bar(name="Pinion", value=value, kind="own")
-    return [own, *sorted(designs, key=lambda bar: bar.value)]
+def _counts(cores: Mapping[str, Any], factor: Mapping[str, Any], key: str) -> list[_Bar]:
+    """Our cores beside published designs that say how many they have."""
+    bars = []
+    for words, row in beside(cores, factor, "iiwa14"):
+        # Lookup tables that serve as memory are lookup tables in others' reports too.
+        value = row[key] + (row["memory_lut"] if key == "lut" else 0)
+        bars.append(_Bar(name=f"Pinion, {words}", value=value, kind="own"))
+    for design in cores["published"]["design"]:
+        if design["robot"] == "iiwa14" and key in design["figures"]:
+            figure = design["figures"][key]
+            derived = ", derived" if figure["kind"] == "derived" else ""
+            bars.append(_Bar(name=design["name"] + derived, value=figure["value"]))
+    return sorted(bars, key=lambda bar: bar.value)
 
 
 def _times(batches: Mapping[str, Any]) -> list[_Bar]:

@@ -120,6 +120,11 @@ RECORDS = {
             slow="an hour; builds are kept, so that an interrupted run goes on",
         ),
         Record(
+            name="factor",
+            words=("python", "-m", "benchmarks.factor", "--json"),
+            slow="a quarter of an hour; the build is kept, so that an interrupted run goes on",
+        ),
+        Record(
             name="functions",
             words=("pinion", "bench", "functions", "--json"),
             slow="ten minutes",

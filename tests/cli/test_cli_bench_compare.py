@@ -66,6 +66,7 @@ def test_rows_are_whole_and_labelled(pinion: Pinion, tmp_path: Path) -> None:
         assert math.isfinite(row["us_per_batch"]) and row["us_per_batch"] > 0
         assert row["ns_per_sample"] == pytest.approx(1e3 * row["us_per_batch"] / row["samples"])
     measured = {(r["by"], r["samples"]) for r in data["rows"] if r["label"] == "measured"}
+    assert all(r["spread"] >= 0.0 for r in data["rows"] if r["label"] == "measured")
     for dtype in ("float32", "float64"):
         one, every = (f"Pinion CPU, {dtype}, {n}" for n in ("one processor", "all processors"))
         assert measured >= {(one, 1), (one, 16), (every, 16)}

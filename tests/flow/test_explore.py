@@ -244,6 +244,18 @@ def test_points_are_measured_and_kept(tmp_path: Path) -> None:
     )
 
 
+def test_errors_and_requests_are_of_the_distribution_that_is_asked_for(tmp_path: Path) -> None:
+    """At twice its limits a core with formats by signal flags; at rated speeds it does not."""
+    wanted = points(ii=[2], formats=["auto"])
+    (usual,) = explore(wanted, tmp_path, measure=Measurements(samples=100, seed=5))
+    (beyond,) = explore(
+        wanted, tmp_path, measure=Measurements(samples=100, seed=5, distribution="beyond")
+    )
+    assert (usual["distribution"], beyond["distribution"]) == ("reference", "beyond")
+    assert usual["flagged"] == 0 and beyond["flagged"] > 25 and not beyond["resumed"]
+    assert kept(wanted, tmp_path, measure=Measurements(samples=100, seed=5)) == [None]
+
+
 def change(path: Path, **values: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 

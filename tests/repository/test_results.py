@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -9,14 +10,20 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from benchmarks.factor import column
 from benchmarks.results import __main__ as results
-from benchmarks.results import first_page, page, picture, records
+from benchmarks.results import backends, first_page, page, picture, records
 
 from pinion.cli.bench import FUNCTION, II, ROBOT, row
+from pinion.cli.bench_core import GRADIENT
 from pinion.flow.build import make_design
 from pinion.flow.measure import hardware
+from pinion.flow.unit_cost import unit_cost
 from pinion.functions import function
+from pinion.graph import op_counts
+from pinion.graph.passes import fold
 from pinion.robot import load
+from pinion.synthesis.estimate import dsp_of_product
 
 COUNTS = (
     "ops",
@@ -76,6 +83,40 @@ def test_a_critical_path_that_was_changed_is_noticed(
     assert "docs/timing.md is not what the records give" in capsys.readouterr().out
 
 
+def test_times_of_batches_are_the_same_on_every_page(
+    kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = kept / "batches.json"
+    spoiled = json.loads(file.read_text())
+    for one in spoiled["figures"]["rows"]:
+        if one["by"].startswith("Pinion CPU, float64, one") and one["samples"] in (128, 1024):
+            one["us_per_batch"] *= 1.5
+    file.write_text(json.dumps(spoiled))
+    assert results.main(["--check"]) == 1
+    said = capsys.readouterr().out
+    for name in ("README.md", "docs/results.md", "docs/where-each-backend-wins.md"):
+        assert f"{name} is not what the records give" in said
+
+
+def test_the_spread_of_rounds_is_shown_where_it_was_kept(figures: dict[str, Any]) -> None:
+    batches = json.loads(json.dumps(figures["batches"]))
+    rows = [row for row in batches["rows"] if row["label"] == "measured"]
+    for one in rows:
+        one.pop("spread", None)
+    assert "was not kept" in page.spread(batches) and "%)" not in page.batches(batches)
+    for one in rows:
+        one["spread"] = 0.12
+    rows[0]["spread"] = 0.34
+    assert page.spread(batches).endswith("at most 34% here.") and "(12%)" in page.batches(batches)
+
+
+def test_a_clock_is_an_estimate_with_typical_and_with_long_nets() -> None:
+    assert page.clock({"mhz_estimated": 358.3, "mhz_long_nets": 288.7}) == (
+        "358 est. (289 with long nets)"
+    )
+    assert page.clock({"mhz_estimated": 358.3}) == "358 est."
+
+
 @pytest.mark.parametrize("what", ["missing", "torn", "other"])
 def test_a_record_that_is_none_is_a_sentence(
     kept: Path, what: str, capsys: pytest.CaptureFixture[str]
@@ -94,25 +135,30 @@ def test_a_record_that_is_none_is_a_sentence(
 
 def test_an_unknown_record_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert results.main(["nothing"]) == 1
-    assert "There is no record 'nothing'; there are cores, functions" in capsys.readouterr().err
+    assert "There is no record 'nothing'; there are cores, factor" in capsys.readouterr().err
 
 
 def test_a_page_without_its_place_is_refused(figures: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"README\.md has not exactly one"):
-        first_page.with_headline("no marks", figures["cores"], figures["batches"])
+        first_page.with_headline(
+            "no marks", figures["cores"], figures["factor"], figures["batches"]
+        )
     with pytest.raises(ValueError, match=r"docs/timing\.md has not exactly one"):
-        first_page.with_critical_paths("no marks", figures["cores"])
+        first_page.with_critical_paths("no marks", figures["cores"]["measured"])
+    with pytest.raises(ValueError, match=r"docs/cuda\.md has not exactly one"):
+        backends.with_partitions("no marks", figures["batches"])
 
 
 def test_the_picture_misses_nobody_in_silence(figures: dict[str, Any]) -> None:
     rows = [r for r in figures["batches"]["rows"] if r["by"] != "GRiD, with copies"]
     with pytest.raises(ValueError, match="no rows of GRiD"):
-        picture.drawn(figures["cores"], {**figures["batches"], "rows": rows})
+        picture.drawn(figures["cores"], figures["factor"], {**figures["batches"], "rows": rows})
 
 
 def test_the_picture_is_read_on_a_telephone(figures: dict[str, Any]) -> None:
     """Letters of 10 pixels or more where the picture is 350 wide, and none beyond its edges."""
-    root = ElementTree.fromstring(picture.drawn(figures["cores"], figures["batches"]))
+    shown = picture.drawn(figures["cores"], figures["factor"], figures["batches"])
+    root = ElementTree.fromstring(shown)
     (width,) = {float(root.attrib["width"]), float(root.attrib["viewBox"].split()[2])}
     texts = [one for one in root.iter() if one.tag.endswith("}text")]
     sizes = [float(size) for size in re.findall(r"(\d+)px", picture._STYLE)]
@@ -123,7 +169,7 @@ def test_the_picture_is_read_on_a_telephone(figures: dict[str, Any]) -> None:
         ends = one.get("text-anchor") == "end"
         room = float(one.attrib["x"]) if ends else width - float(one.attrib["x"])
         assert long <= room, one.text
-    card = first_page._card(figures["batches"]).removesuffix(" us")
+    card = first_page.card(figures["batches"]).removesuffix(" us")
     assert card in [one.text for one in texts]  # as in the table below it
 
 
@@ -149,11 +195,85 @@ def test_counts_and_cycles_of_intervals_and_robots_are_those_of_the_code(
     assert {key: recorded[key] for key in COUNTS} == {key: counted[key] for key in COUNTS}
 
 
+def test_the_papers_formulation_takes_a_multiplier_for_eight_products(
+    figures: dict[str, Any],
+) -> None:
+    """Traced anew: both formulations, whose products the factor's table is about."""
+    counted = {}
+    for name in ("column", "composite"):
+        wanted = function(GRADIENT, derivatives=name)
+        graph = fold(wanted.trace(load(ROBOT, snap=True), minimal=False))
+        ops = op_counts(graph)
+        counted[name] = ops["mul"] + ops["mul_const"]
+    units = figures["factor"]["column"]
+    products = units["ops"]["mul"] + units["ops"]["mul_const"]
+    assert units["ii"] == II and units["multipliers"] == units["multipliers_least"]
+    assert units["multipliers"] == -(-products // II)
+    # Words that are known beforehand are dropped after tracing, so that a trace has a few more.
+    assert products <= counted["column"] <= 1.02 * products
+    ours = page.ours(figures["cores"], ROBOT)["multipliers"]
+    assert ours <= -(-counted["composite"] // II) < 0.5 * units["multipliers"]
+    # A product of 32 x 32 bits is four blocks; sines have multipliers of their own.
+    tables = units["blocks"] - dsp_of_product(32, 32) * units["multipliers"]
+    assert 0 < tables <= 16
+
+
+@pytest.mark.slow
+def test_units_of_the_factors_table_are_those_of_the_code(figures: dict[str, Any]) -> None:
+    assert figures["factor"]["column"] == json.loads(json.dumps(column()))
+    model, gradient = load(ROBOT, snap=True), function(GRADIENT)
+    for (_, core), options in zip(
+        page.beside(figures["cores"], figures["factor"], ROBOT),
+        ({"formats": "auto", "ranges": "stress"}, {"formats": "auto"}, {"formats": "q16.16"}),
+        strict=True,
+    ):
+        made = make_design(model, gradient, ii=II, **options)
+        found = (made.multipliers, unit_cost(made.binding.schedule.units)[0])
+        assert found == (core["multipliers"], core["dsp"]), options
+
+
+def test_steps_of_the_factor_multiply_to_the_whole(figures: dict[str, Any]) -> None:
+    lines = page.steps(figures["cores"], figures["factor"]).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    blocks = [float(row[2].replace(",", "")) for row in cells]
+    assert blocks == sorted(blocks, reverse=True) and len(blocks) == 5
+    whole = 1.0
+    for (last, own), step in zip(itertools.pairwise(blocks), cells[1:], strict=True):
+        assert float(step[5]) == pytest.approx(last / own, rel=0.05)
+        whole *= last / own
+        assert float(step[6]) == pytest.approx(whole, rel=0.05)
+    shown = page.published(figures["cores"], figures["factor"])
+    assert f"| whole speed range | {cells[3][2]} | {cells[3][3]} | {cells[3][6]} |" in shown
+
+
 def test_every_core_of_the_page_was_verified(figures: dict[str, Any]) -> None:
-    for core in figures["cores"]["measured"]:
+    for core in [*figures["cores"]["measured"], *figures["factor"]["measured"]]:
         assert core["verified"] is True and core["mismatches"] == 0 and core["samples"] == 10_000
+        assert core["flagged"] == 0
+    (whole,) = figures["factor"]["measured"]
+    assert whole["distribution"] == "stress" and whole["options"] == {"ranges": "stress"}
     for core in figures["promises"]["cores"]:
         assert core["ok"] is True
+
+
+def test_sentences_around_the_tables_are_true(figures: dict[str, Any]) -> None:
+    # A card is slower than our own processor in float32, even by the model's lower end.
+    batches = figures["batches"]
+    for samples in page.SIZES:
+        own = first_page.us(batches, backends.PROCESSOR["float32"], "M^-1 given", samples)
+        least, _, _ = first_page.card(batches, samples).partition(" ")
+        assert 0.0 < own < float(least)
+    # Robots beside published designs, except where both kinds of core stand there.
+    states = {
+        (core["robot"], core["function"]): core["distributions"]["stress"]["flagged"]
+        for core in figures["promises"]["cores"]
+        if not core["options"] and core["objective"] == "area"
+    }
+    designs = figures["cores"]["published"]["design"]
+    others = {design["robot"] for design in designs} - {ROBOT}
+    assert others == {"hyq", "baxter"}
+    assert [states[robot, GRADIENT] for robot in sorted(others)] == [0, 0]
+    assert states[ROBOT, GRADIENT] > 0
 
 
 def test_numbers_are_written_as_they_are() -> None:

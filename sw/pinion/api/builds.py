@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from pinion.flow.alternative import Alternative
     from pinion.flow.by_task import Goal
+    from pinion.flow.other_ranges import OtherRanges
     from pinion.hls import Design
 
 Report = Callable[[str], None]
@@ -78,6 +79,8 @@ class BuildNotes:
     snapping : what exact right angles changed.
     opportunities : what could be saved by a change of the robot's file.
     alternative : what formats by signal would give; its figures are ``alternative_figures``.
+    ranges : what formats by signal for the URDF's speed limits would cost and give in place of
+        those for rated speeds, or the other way round; its figures are ``ranges_figures``.
     replaced : what became of an earlier build in the same folder.
     """
 
@@ -90,6 +93,8 @@ class BuildNotes:
     opportunities: tuple[str, ...] = ()
     alternative: str = ""
     alternative_figures: Mapping[str, Any] | None = field(default=None, repr=False)
+    ranges: str = ""
+    ranges_figures: Mapping[str, Any] | None = field(default=None, repr=False)
     replaced: str = ""
 
     @property
@@ -97,7 +102,8 @@ class BuildNotes:
         """All of them, the most important first."""
         alone = (self.gate, self.interval, self.clock)
         found = (*alone, *self.inertias, *self.speeds, self.snapping, *self.opportunities)
-        return tuple(text for text in (*found, self.alternative, self.replaced) if text)
+        last = (self.alternative, self.ranges, self.replaced)
+        return tuple(text for text in (*found, *last) if text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,6 +405,7 @@ def build(
     place = Path(folder)
     make = _tools("pinion.flow.build", "build")
     compare = _tools("pinion.flow.alternative", "alternative")
+    faster = _tools("pinion.flow.other_ranges", "other_ranges")
     gate = _tools("pinion.flow.promises", "gate_sentence")
     terms: dict[str, Any] = {"joint_terms": joint_terms, "friction_width": friction_width}
     # A file of the user's is run once.
@@ -406,6 +413,7 @@ def build(
     wanted = function if isinstance(function, str) and function in FUNCTIONS else made
     reason = ""
     others: list[Alternative] = []
+    speeds: list[OtherRanges] = []
     beside: list[Path] = []
     there = (place / MANIFEST).is_file()
 
@@ -413,6 +421,9 @@ def build(
         if design.saved is None:
             report("Estimating what formats by signal would give")
             others.append(compare(model, computed, design))
+        elif goal is None and not str(formats).endswith(".toml"):
+            report("Estimating what formats for other speeds would give")
+            speeds.extend(filter(None, [faster(model, computed, design)]))
 
     def heard(text: str) -> None:
         nonlocal reason
@@ -473,6 +484,8 @@ def build(
         opportunities=tuple(opportunity_sentences(model, made)),
         alternative=others[0].sentence(manifest.formats) if others else "",
         alternative_figures=frozen(others[0].figures()) if others else None,
+        ranges=speeds[0].sentence() if speeds else "",
+        ranges_figures=frozen(speeds[0].figures()) if speeds else None,
         replaced=_replaced(place, beside) if there else "",
     )
     return BuiltCore(folder=place, manifest=manifest, notes=notes)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pinion.compute import cuda
-from pinion.compute.batch_times import cpu_times, cuda_times
+from pinion.compute.batch_times import cpu_times, cuda_times, summary
 from pinion.compute.errors import ComputeError
 from pinion.compute.isa import best
 from pinion.compute.partition_times import partition_times
@@ -234,18 +234,19 @@ class Collected:
         for what, why in missing.items():
             by = _OPPONENTS.get(what.replace("_", "-"), what)
             self._leave_out(by, f"{why[:1].upper()}{why[1:]}", target)
-        best_of: dict[str, tuple[float, str]] = {}
+        best_of: dict[str, tuple[float, float, str]] = {}
         for opponent in found:
-            ns = float(np.median(opponent.time(rounds).wall))
+            times = summary(opponent.time(rounds).wall)
             best_of[opponent.name] = min(
-                (ns, opponent.built), best_of.get(opponent.name, (np.inf, ""))
+                (times["ns_per_sample"], times["spread"], opponent.built),
+                best_of.get(opponent.name, (np.inf, 0.0, "")),
             )
         sizes = [n for n in self._sizes(target[1], largest) if n <= SERIAL]
-        for kind, (ns, built) in best_of.items():
+        for kind, (ns, spread, built) in best_of.items():
             by = f"{_OPPONENTS[kind]}, float64, one processor"
             note = f"{built}; one state after the other, N times the time of one in {SERIAL:,}"
             about = {"by": by, "dtype": "float64", "processors": "one", "note": note}
-            rows = [{**about, "samples": n, "ns_per_sample": ns} for n in sizes]
+            rows = [{**about, "samples": n, "ns_per_sample": ns, "spread": spread} for n in sizes]
             self._measured(target, rows, {}, on=processor())
             if largest > SERIAL:
                 why = "It computes one state after the other: a batch takes N times as long."
@@ -329,6 +330,7 @@ class Collected:
                     **{"robot": robot, "function": name, "work": work_of(name)},
                     **about,
                     **batch(row["samples"], us=us),
+                    "spread": row["spread"],
                     **{"label": "measured", "machine": on, "source": "this run"},
                 }
             )

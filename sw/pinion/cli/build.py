@@ -196,6 +196,8 @@ def command(
             extra["opportunity"] = " ".join(notes.opportunities)
         if notes.alternative_figures is not None:
             extra["alternative"] = dict(notes.alternative_figures)
+        if notes.ranges_figures is not None:
+            extra["other_ranges"] = dict(notes.ranges_figures)
         if notes.gate:
             extra["gate_missed"] = notes.gate
         steps_saved = [step.figures() for step in saved]
@@ -207,7 +209,7 @@ def command(
     title = f"{variant(manifest)} for {manifest.robot}"
     console.print(pairs(summary(manifest), title=title))
     idle = idle_sentence(made, core.model)
-    for text in (notes.snapping, *notes.opportunities, notes.alternative, idle):
+    for text in (notes.snapping, *notes.opportunities, notes.alternative, notes.ranges, idle):
         if text:
             say(text)
     if manifest.task:

@@ -43,8 +43,9 @@ def cpu_times(
 
     Returns
     -------
-    Rows with ``by``, ``dtype``, ``processors`` (one, all), ``samples``, ``ns_per_sample`` and
-    ``note``; and what was left out, with the reason.
+    Rows with ``by``, ``dtype``, ``processors`` (one, all), ``samples``, ``ns_per_sample``,
+    ``spread`` (of the middle half of the rounds, over their median) and ``note``; and what was left
+    out, with the reason.
 
     Raises
     ------
@@ -155,5 +156,13 @@ def _times(
         except ComputeError as error:
             left_out |= dict.fromkeys(cases, str(error))
             continue
-        rows += [{**about[w], "ns_per_sample": float(np.median(ns))} for w, ns in times.items()]
+        rows += [{**about[what], **summary(ns)} for what, ns in times.items()]
     return rows, left_out
+
+
+def summary(rounds: Sequence[float]) -> dict[str, float]:
+    """``ns_per_sample``, the median of rounds, and ``spread``, the width of their middle half over
+    it.
+    """
+    low, middle, high = np.percentile(np.asarray(rounds), [25, 50, 75])
+    return {"ns_per_sample": float(middle), "spread": float((high - low) / middle)}

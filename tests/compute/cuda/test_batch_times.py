@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pinion.compute import batch_times, cpu
-from pinion.compute.batch_times import cpu_times, cuda_times
+from pinion.compute.batch_times import cpu_times, cuda_times, summary
 from pinion.compute.cuda.kernel import CudaKernel
 from pinion.compute.cuda.rates import device_case, host_case
 from pinion.compute.cuda.threads import thread_source
@@ -46,6 +46,12 @@ def kernel(tmp_path: Path) -> CudaKernel:
 def assert_whole(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         assert row["ns_per_sample"] > 0 and row["by"].startswith("Pinion") and row["note"]
+        assert row["spread"] >= 0.0
+
+
+def test_rounds_are_told_by_their_median_and_their_middle_half() -> None:
+    assert summary([4.0, 2.0, 3.0, 1.0, 500.0]) == {"ns_per_sample": 3.0, "spread": 2.0 / 3.0}
+    assert summary([7.0]) == {"ns_per_sample": 7.0, "spread": 0.0}
 
 
 def test_the_processor_has_a_row_for_each_dtype_and_number_of_threads(

@@ -1,0 +1,88 @@
+"""docs/where-each-backend-wins.md and docs/cuda.md: their times of batches are those of Results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pinion.link.transfer import FIXED_US
+
+from .first_page import card, marked, us
+from .page import grid, made_by, spread
+from .records import RECORDS
+
+TEXT = Path(__file__).with_name("backends.md")
+"""The page around its figures."""
+
+CLOCK_MHZ, II = 250.0, 8
+"""Of the core behind PCIe that the page speaks of: assumed."""
+
+SIZES = (1, 16, 128, 1024)
+
+PROCESSOR = {dtype: f"Pinion CPU, {dtype}, one processor" for dtype in ("float64", "float32")}
+
+
+def backends() -> str:
+    """The whole page."""
+    record = RECORDS["batches"].read()
+    batches = record["figures"]
+
+    def here(dtype: str, samples: int, work: str = "M^-1 computed") -> float:
+        return us(batches, PROCESSOR[dtype], work, samples)
+
+    def on_gpu(samples: int) -> float:
+        return us(batches, "GRiD, on the GPU", samples=samples)
+
+    largest = SIZES[-1]
+    rate = 1e6 * largest / here("float64", largest)
+    core = 1e6 * CLOCK_MHZ / II
+    least, most = (end * rate / 1e6 for end in FIXED_US)
+    return TEXT.read_text(encoding="utf-8").format(
+        times=grid(
+            ("function", "dtype", *(f"N = {n:,}" for n in SIZES)),
+            [
+                ("`fd_derivatives`", dtype, *(f"{here(dtype, n):.3g}" for n in SIZES))
+                for dtype in PROCESSOR
+            ],
+        ),
+        source=made_by(RECORDS["batches"], record),
+        spread=spread(batches),
+        few=f"{here('float32', 16):.1f} to {here('float64', 16):.1f} us",
+        meanwhile=f"{_two_digits(least):,} to {_two_digits(most):,}",
+        millions=f"{rate / 1e6:.1f}",
+        rate=f"{_three_digits(rate):,}",
+        core_rate=f"{core:,.0f}",
+        core_times=f"{core / rate:.1f}",
+        card=card(batches),
+        given=f"{here('float32', 128, 'M^-1 given'):.1f} in float32 and "
+        f"{here('float64', 128, 'M^-1 given'):.1f} in float64",
+        grid_few=f"{on_gpu(16):.1f}",
+        grid_many=f"{on_gpu(largest):.1f}",
+        many=f"{here('float32', largest):.0f} to {here('float64', largest):.0f}",
+    )
+
+
+def with_partitions(text: str, batches: Mapping[str, Any]) -> str:
+    """docs/cuda.md with the host's parts of the partition in which it has two.
+
+    Raises
+    ------
+    ValueError
+        It has not exactly one place for them.
+    """
+    rows = [
+        (row["samples"], f"{row['host_before_us']:.1f}", f"{row['host_after_us']:.1f}")
+        for row in batches["partitions"]
+        if row["partition"] == "split"
+    ]
+    table = grid(("samples", "host before the device, us", "host after it, us"), rows)
+    return marked(text, "partitions", table, page="docs/cuda.md")
+
+
+def _two_digits(value: float) -> int:
+    return int(float(f"{value:.2g}"))
+
+
+def _three_digits(value: float) -> int:
+    return int(float(f"{value:.3g}"))

@@ -1,0 +1,190 @@
+"""What formats by signal would give if they were made for other speeds: an estimate, no design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pinion.functions import BuiltFunction, Function, sample
+from pinion.hls import Design
+from pinion.hls.auto import AutoFormats, PrecisionError
+from pinion.hls.budget import decision_budget
+from pinion.hls.operations import operations
+from pinion.hls.schedule import unit_counts
+from pinion.hls.signals import TableFormats
+from pinion.robot import Model
+
+from .measure import Integers, compare
+from .objective import finite_ranges, objective_timing
+from .states import REFERENCE, budget_states, judged_states
+from .unit_cost import unit_cost
+
+STRESS, REST = "stress", "rest"
+
+STATES, SEED = 2_000, 20_210_223
+"""Requests of each distribution on which flags are counted and errors found, and which."""
+
+JUDGED = 4_000
+"""States on which the other formats' errors are held against what was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A core's integers on requests.
+
+    Members
+    -------
+    flagged : of `STATES` stress states, how many left the formats.
+    errors : largest relative error of the others by distribution, without those that have none.
+    """
+
+    flagged: int
+    errors: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherRanges:
+    """Formats by signal for other states, at the interval of a design and with its sums.
+
+    Members
+    -------
+    ranges : the states that these formats are made for.
+    kind : of the multiplier blocks, as a name.
+    blocks, blocks_now : multiplier blocks with them and with the design's own, both estimated from
+        the products and their widths.
+    other, present : what they and the design's own give.
+    refused : why they cannot be had, as a sentence; then there are no figures but of now.
+    """
+
+    ranges: str
+    kind: str
+    blocks: int | None
+    blocks_now: int
+    other: Judged | None
+    present: Judged
+    refused: str = ""
+
+    def figures(self) -> dict[str, object]:
+        """The members, JSON-able and flat; errors in two digits."""
+        errors = {} if self.other is None else self.other.errors
+        return {
+            "ranges": self.ranges,
+            "blocks_estimated": self.blocks,
+            "blocks_now_estimated": self.blocks_now,
+            "stress_states": STATES,
+            "flagged": None if self.other is None else self.other.flagged,
+            "flagged_now": self.present.flagged,
+            **{f"error_{name}": float(f"{error:.2g}") for name, error in errors.items()},
+            **{f"error_{n}_now": float(f"{error:.2g}") for n, error in self.present.errors.items()},
+            "refused": self.refused,
+        }
+
+    def sentence(self) -> str:
+        """What the other choice of ``--ranges`` costs and gives."""
+        flags = f"flags {self.present.flagged:,} of {STATES:,} {STRESS} states"
+        if self.other is None or self.blocks is None:
+            return (
+                f"This core {flags}. Formats for {self.ranges} states (--ranges {self.ranges}) "
+                f"cannot be had with its sums: {self.refused} A build with them says what can be "
+                "had."
+            )
+        errors = [
+            f"{error:.2g} on {name} states ({self.present.errors[name]:.2g} now)"
+            for name, error in self.other.errors.items()
+            if name in self.present.errors
+        ]
+        largest = f" Its largest relative errors would be {' and '.join(errors)}." if errors else ""
+        return (
+            f"This core {flags}. Made for {self.ranges} states (--ranges {self.ranges}) it would "
+            f"flag {self.other.flagged:,} and take about {self.blocks:,} {self.kind} "
+            f"({self.blocks_now:,} now; estimates).{largest}"
+        )
+
+
+def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | None:
+    """Choose formats for the URDF's speed limits in place of rated speeds, or the other way round.
+
+    They are chosen on few states; the sums stay as they are, and nothing is scheduled.
+
+    Parameters
+    ----------
+    made : of the function for the robot, with formats by signal.
+
+    Returns
+    -------
+    None where both are the same states: the function takes no rates, or the URDF has no limits
+    beside the rated speeds.
+    """
+    assert made.saved is not None
+    saved, graph, ii = made.saved, made.real, made.binding.schedule.ii
+    ranges = REFERENCE if saved.distribution == STRESS else STRESS
+    if _alike(model, row, ranges, saved.distribution):
+        return None
+    multiplier = saved.tables.multiplier
+    kind = "multipliers of 18 x 18 bits" if multiplier.square else "DSP48E2"
+    blocks_now = unit_cost(made.binding.schedule.units)[0]
+    present = _judged(model, row, made, made.scales)
+    states = budget_states(model, row, ranges)
+    try:
+        auto = AutoFormats(
+            states=states,
+            judged=judged_states(model, row, ranges, count=JUDGED),
+            scales=made.scales,
+            tables=TableFormats.of(
+                graph, finite_ranges(graph, states), multiplier=multiplier, turn=saved.tables.turn
+            ),
+            max_error=saved.max_error,
+            distribution=ranges,
+        )
+        try:
+            fixed, _ = auto.refine(graph, ii)
+        except PrecisionError:
+            if (finer := auto.finer()) is None:
+                raise
+            fixed, _ = finer.refine(graph, ii)
+    except ValueError as error:
+        return OtherRanges(
+            ranges=ranges,
+            kind=kind,
+            blocks=None,
+            blocks_now=blocks_now,
+            other=None,
+            present=present,
+            # What it advises is of these few states; a build's own refusal is of all.
+            refused=f"{str(error).partition('. ')[0].removesuffix('.')}.",
+        )
+    units = unit_counts(operations(fixed, objective_timing("area", auto)), ii)
+    alternative = replace(made, fixed=fixed, decisions=decision_budget(fixed, states))
+    return OtherRanges(
+        ranges=ranges,
+        kind=kind,
+        blocks=unit_cost(units)[0],
+        blocks_now=blocks_now,
+        other=_judged(model, row, alternative, made.scales),
+        present=present,
+    )
+
+
+def _alike(model: Model, row: Function, one: str, other: str) -> bool:
+    """Whether two distributions draw the same requests for a function."""
+    drawn = [sample(model, row, 16, distribution=d, seed=SEED) for d in (one, other)]
+    return all(np.array_equal(drawn[0][name], drawn[1][name]) for name in drawn[0])
+
+
+def _judged(model: Model, row: Function, made: Integers, scales: Mapping[str, float]) -> Judged:
+    """Flags at the URDF's limits, and errors at rated speeds and at rest."""
+    function = BuiltFunction.of(row, model)
+    flagged, errors = 0, {}
+    for name in (STRESS, REFERENCE, REST):
+        arrays = sample(model, function, STATES, distribution=name, seed=SEED)
+        seen = compare(model, function, made, arrays)
+        if name == STRESS:
+            flagged = int(seen.flags.sum())
+            continue
+        found = seen.relative(function.results, model, scales)
+        worst = max((float(one.max()) for one in found.values() if one.size), default=0.0)
+        if any(one.size for one in found.values()):
+            errors[name] = worst
+    return Judged(flagged=flagged, errors=errors)

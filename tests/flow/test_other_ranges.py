@@ -1,0 +1,106 @@
+"""What formats for other speeds would cost and give, against designs that are made for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.dynamics import rnea
+from pinion.flow.build import make_design
+from pinion.flow.candidate import Candidate
+from pinion.flow.other_ranges import SEED, STATES, other_ranges
+from pinion.flow.unit_cost import unit_cost
+from pinion.functions import Function, function, sample
+from pinion.hls import Design
+from pinion.hls.auto import AutoFormats, PrecisionError
+from pinion.robot import Model, load_text, urdf_text
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """A two_link whose limits are eight times its rated speeds."""
+    text = urdf_text("two_link").replace("</joint>", '<pinion rated_velocity="1.5"/></joint>')
+    made = load_text(text.replace('velocity="6"', 'velocity="12"'), snap=True)
+    assert np.ravel(made.rated_velocity).tolist() == [1.5, 1.5]
+    return made
+
+
+ROW = function("rnea")
+
+
+def _designed(model: Model, ranges: str | None) -> Design:
+    return make_design(model, ROW, ii=4, formats="auto", ranges=ranges)
+
+
+@pytest.fixture(scope="module")
+def designs(model: Model) -> dict[str, Design]:
+    return {name: _designed(model, name) for name in ("reference", "stress")}
+
+
+def _run(model: Model, row: Function, made: Design, distribution: str) -> tuple[int, float]:
+    """Flags, and the largest error over the largest effort, by another runner and NumPy."""
+    arrays = sample(model, row, STATES, distribution=distribution, seed=SEED)
+    got, flags = Candidate(model, row, made.fixed, made.constants).run(arrays)
+    doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
+    tau = rnea(model, doubles["q"], doubles["qd"], doubles["qdd"])
+    error, size = np.abs(got["tau"] - tau).max(axis=1), np.abs(tau).max(axis=1)
+    assert np.isfinite(error).all() and size.all()
+    judged = ~flags & (size > 0.1 * np.median(size))  # far from zero no scale matters
+    return int(flags.sum()), float((error / size)[judged].max(initial=0.0))
+
+
+@pytest.mark.parametrize(("home", "other"), [("reference", "stress"), ("stress", "reference")])
+def test_the_estimate_is_about_what_a_design_for_the_other_states_has(
+    home: str, other: str, model: Model, designs: dict[str, Design]
+) -> None:
+    found = other_ranges(model, ROW, designs[home])
+    assert found is not None and found.ranges == other and found.other is not None
+    wanted = unit_cost(designs[other].binding.schedule.units)[0]
+    assert found.blocks_now == unit_cost(designs[home].binding.schedule.units)[0]
+    assert found.blocks is not None and abs(found.blocks - wanted) <= 1
+    # Of the core that is there everything is exact; of the other one its formats are an estimate.
+    flagged, _ = _run(model, ROW, designs[home], "stress")
+    assert found.present.flagged == flagged
+    there, _ = _run(model, ROW, designs[other], "stress")
+    assert abs(found.other.flagged - there) <= 0.02 * STATES
+    made_for_all = {"reference": there, "stress": flagged}[home]
+    assert made_for_all == 0 and flagged + there > STATES // 2
+    for name in ("reference", "rest"):
+        _, largest = _run(model, ROW, designs[home], name)
+        assert found.present.errors[name] >= 0.999 * largest > 0.0
+        _, largest = _run(model, ROW, designs[other], name)
+        assert 0.25 * largest < found.other.errors[name] < 20 * largest
+    said = found.sentence()
+    assert f"flags {flagged:,} of 2,000 stress states. Made for {other} states (--ranges" in said
+    assert f"flag {found.other.flagged:,} and take about {found.blocks:,} DSP48E2" in said
+    assert f"({found.present.errors['rest']:.2g} now)" in said
+    figures = found.figures()
+    assert figures["blocks_estimated"] == found.blocks and figures["flagged_now"] == flagged
+
+
+def test_nothing_is_said_where_both_are_the_same_states(model: Model) -> None:
+    minv = function("minv")  # takes no rates
+    assert other_ranges(model, minv, make_design(model, minv, ii=4, formats="auto")) is None
+    text = urdf_text("two_link").replace("</joint>", '<pinion rated_velocity="6"/></joint>')
+    limited = load_text(text, snap=True)
+    assert other_ranges(limited, ROW, _designed(limited, None)) is None
+
+
+def test_formats_that_cannot_be_had_are_told_with_the_reason(
+    model: Model, designs: dict[str, Design], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PrecisionError("An error of 0.001 is out of reach: it is 0.2. Ask for 0.3.")
+
+    monkeypatch.setattr(AutoFormats, "refine", refuse)
+    found = other_ranges(model, ROW, designs["reference"])
+    assert found is not None and found.blocks is found.other is None
+    flagged = found.present.flagged
+    assert found.sentence() == (
+        f"This core flags {flagged:,} of 2,000 stress states. Formats for stress states (--ranges "
+        "stress) cannot be had with its sums: An error of 0.001 is out of reach: it is 0.2. A "
+        "build with them says what can be had."
+    )
+    assert found.figures()["flagged"] is None and found.figures()["refused"] == found.refused
