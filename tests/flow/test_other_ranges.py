@@ -91,16 +91,22 @@ def test_nothing_is_said_where_both_are_the_same_states(model: Model) -> None:
 def test_formats_that_cannot_be_had_are_told_with_the_reason(
     model: Model, designs: dict[str, Design], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any) -> None:
-        raise PrecisionError("An error of 0.001 is out of reach: it is 0.2. Ask for 0.3.")
-
-    monkeypatch.setattr(AutoFormats, "refine", refuse)
+    monkeypatch.setattr(AutoFormats, "error", lambda *_: 0.2)
     found = other_ranges(model, ROW, designs["reference"])
     assert found is not None and found.blocks is found.other is None
     flagged = found.present.flagged
     assert found.sentence() == (
         f"This core flags {flagged:,} of 2,000 stress states. Formats for stress states (--ranges "
-        "stress) cannot be had with its sums: An error of 0.001 is out of reach: it is 0.2. A "
-        "build with them says what can be had."
+        "stress) cannot be had with its sums: A largest relative error of 0.001 is out of reach: "
+        "with 27 x 27 bits in every product it is 0.2. A build with them says what can be had."
     )
     assert found.figures()["flagged"] is None and found.figures()["refused"] == found.refused
+
+    def refuse(*_: Any) -> None:
+        raise PrecisionError("An error of 0.001 is out of reach: it is 0.2. Ask for 0.3.")
+
+    # What is advised there is of a few states, and is left out.
+    monkeypatch.undo()
+    monkeypatch.setattr(AutoFormats, "refine", refuse)
+    found = other_ranges(model, ROW, designs["reference"])
+    assert found is not None and found.refused.endswith("reach: it is 0.2.")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pinion.functions import BuiltFunction, Function, sample
+from pinion.graph import Graph
+from pinion.graph.ops import OPS, Family
 from pinion.hls import Design
 from pinion.hls.auto import AutoFormats, PrecisionError
 from pinion.hls.budget import decision_budget
@@ -26,7 +28,7 @@ STRESS, REST = "stress", "rest"
 STATES, SEED = 2_000, 20_210_223
 """Requests of each distribution on which flags are counted and errors found, and which."""
 
-JUDGED = 4_000
+JUDGED = 2_000
 """States on which the other formats' errors are held against what was asked for."""
 
 
@@ -138,12 +140,7 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
             max_error=saved.max_error,
             distribution=ranges,
         )
-        try:
-            fixed, _ = auto.refine(graph, ii)
-        except PrecisionError:
-            if (finer := auto.finer()) is None:
-                raise
-            fixed, _ = finer.refine(graph, ii)
+        fixed, _ = _reachable(auto, graph).refine(graph, ii)
     except ValueError as error:
         return OtherRanges(
             ranges=ranges,
@@ -164,6 +161,32 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
         blocks_now=blocks_now,
         other=_judged(model, row, alternative, made.scales),
         present=present,
+    )
+
+
+def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
+    """The same, or with longer sines and cosines: what reaches the error that is asked for.
+
+    Every product with two wide ports shows it at once, where refining would try many sets of them.
+
+    Raises
+    ------
+    PrecisionError
+        Neither does.
+    """
+    if auto.tables.multiplier.square:  # there are no wider ones, and refining says so at once
+        return auto
+    every = frozenset(
+        i for i, node in enumerate(graph.nodes) if OPS[node.op].family is Family.PRODUCT
+    )
+    error = auto.max_error
+    for plan in filter(None, (auto, auto.finer())):
+        error = plan.error(graph, plan.lower(graph, every))
+        if error <= plan.max_error:
+            return plan
+    raise PrecisionError(
+        f"A largest relative error of {auto.max_error:g} is out of reach: with 27 x 27 bits in "
+        f"every product it is {error:.2g}."
     )
 
 
