@@ -43,8 +43,10 @@ def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKer
         several: bool = False,
         crossover: Any = 0,
         graphs: bool = True,
+        target: tuple[Model, Function] = (MODEL, ROW),
+        check_rotations: bool = True,
     ) -> tuple[CudaKernel, HostDevice]:
-        model, row = SEVERAL if several else (MODEL, ROW)
+        model, row = SEVERAL if several else target
         source = thread_source(
             cpu.graph_of(model, row),
             inputs=[b.resolved(model) for b in row.inputs],
@@ -66,6 +68,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKer
             small=None if crossover == 0 else small_batches(model, row, "float64"),
             crossover=crossover,
             graphs=graphs,
+            check_rotations=check_rotations,
         )
         return made, device
 

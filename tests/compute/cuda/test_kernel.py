@@ -17,7 +17,7 @@ from pinion.compute.cuda.kernel import DeviceArray
 from pinion.compute.cuda.parts import Room
 from pinion.compute.errors import ComputeError
 from pinion.functions import InputError, function
-from pinion.robot import load
+from pinion.robot import load, load_text
 from tests.compute.cuda.conftest import (
     SEVERAL,
     Opened,
@@ -74,6 +74,48 @@ def test_results_where_the_caller_wants_them(opened: Opened) -> None:
     assert close(one, wanted(given)[0])
     with pytest.raises(InputError, match=r"'out' is a mapping .* such as \{\"tau\": \.\.\.\}"):
         compiled(out=out, **given)
+
+
+def test_results_that_are_not_finite_are_flagged(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "CHUNK_BYTES", 128 * 28 * 8)
+    compiled, _ = opened()
+    given = states(300)
+    good = compiled(**given)
+    assert not good.saturated.any() and good.saturated.shape == (300,)
+    given["qd"][[0, 130, 299], 3] = 1e200
+    bad = compiled(**given)
+    assert np.flatnonzero(bad.saturated).tolist() == [0, 130, 299]
+    assert np.array_equal(bad.saturated, ~np.isfinite(bad.tau).all(axis=1))
+    assert compiled(**{name: values[130] for name, values in given.items()}).saturated
+    # An earlier result is written, and what it said is not left.
+    flags, tau = bad.saturated, bad.tau
+    assert compiled(**states(300), out=bad) is bad
+    assert bad.saturated is flags and not flags.any() and bad.tau is tau
+    assert np.array_equal(tau, good.tau)
+    single = compiled(**{name: values[3] for name, values in given.items()})
+    tau = single.tau
+    assert compiled(**{name: values[130] for name, values in given.items()}, out=single) is single
+    assert single.saturated and single.tau is tau and tau.shape == (7,) and np.isnan(tau).any()
+
+
+def test_rotations_of_the_host_are_refused_as_by_the_float_model(opened: Opened) -> None:
+    cart = load_text(
+        '<robot name="cart"><link name="world"/><link name="base"><inertial><mass value="2"/>'
+        '<inertia ixx=".1" iyy=".2" izz=".3" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        '<joint name="floor" type="planar"><parent link="world"/><child link="base"/>'
+        '<axis xyz="0 0 1"/></joint></robot>'
+    )
+    compiled, _ = opened(target=(cart, function("rnea")))
+    given = drawn(cart, function("rnea"), 20, 4)
+    given["q"][:, 2:] = np.array([0.6, 0.8])
+    assert close(compiled(**given).tau, function("rnea").evaluate(cart, given)["tau"])
+    given["q"][7, 3] = 0.9
+    with pytest.raises(InputError, match=r"q\[7, 2:4\] is a cosine and sine of length 1\.08"):
+        compiled(**given)
+    unchecked, _ = opened(target=(cart, function("rnea")), check_rotations=False)
+    assert unchecked(**given).tau.shape == (20, 3)
 
 
 def test_little_memory_makes_smaller_chunks(opened: Opened) -> None:
