@@ -11,19 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pinion.api as pinion
+from pinion import dynamics
 from pinion.compute import cpu
 from pinion.driver import open as open_device
 from pinion.fixedpoint import Format
 from pinion.link import Manifest
 
-LOOSE = """<robot name="arm"><link name="base"/><link name="rod"/>
+BARE = """<robot name="arm"><link name="base"/><link name="rod"/>
 <joint name="swing" type="revolute"><parent link="base"/><child link="rod"/><axis xyz="0 1 0"/>
 <limit lower="-3" upper="3" velocity="5" effort="10"/></joint></robot>"""
 
-HEAVY = LOOSE.replace(
+HEAVY = BARE.replace(
     '<link name="rod"/>',
     '<link name="rod"><inertial><mass value="1"/><inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1"'
     ' iyz="0" izz="0.5"/></inertial></link>',
+)
+
+LOOSE = BARE.replace(
+    "</robot>",
+    '<link name="tool"><inertial><mass value="1"/><inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1"'
+    ' iyz="0" izz="0.1"/></inertial></link><joint name="twist" type="continuous">'
+    '<parent link="base"/><child link="tool"/></joint></robot>',
 )
 
 
@@ -60,7 +68,10 @@ SITUATIONS: dict[str, dict[str, Callable[[], Any]]] = {
     "Robots": {
         "the file is not there": lambda: pinion.load("arm.urdf"),
         "a name that is neither built in nor a file": lambda: pinion.load("iiwa15"),
-        "a link that moves has no mass": lambda: _loaded(LOOSE),
+        "a link that moves has no mass, and others have": lambda: _loaded(LOOSE),
+        "nothing that moves has mass, and dynamics is asked for": lambda: dynamics.crba(
+            _loaded(BARE), [0.0]
+        ),
         "an inertia that no body has": lambda: _loaded(HEAVY),
         "a joint to lock that is not there": lambda: pinion.load("two_link", lock={"elbow": 0.3}),
         "a link to keep that is not there": lambda: pinion.load("iiwa14", tip="hand"),
