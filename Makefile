@@ -110,6 +110,8 @@ lint: setup
 	$(BIN)/lint-imports --no-logo || failed="$$failed floors"; \
 	echo 'lint: import cycles between modules, and what a host loads'; \
 	$(BIN)/python -m tests.support.imports || failed="$$failed imports"; \
+	echo 'lint: dead stores (a local that is overwritten before it is read)'; \
+	$(BIN)/python -m tests.support.dead_stores || failed="$$failed dead-stores"; \
 	if [ -n "$$failed" ]; then echo "lint: failed:$$failed" >&2; exit 1; fi
 
 format: setup

@@ -80,7 +80,7 @@ def answer(
         for joint, wrench in zip(oracle.joints, f_ext, strict=True):
             forces[joint.id] = pin.Force(wrench[3:], wrench[:3])
     tau = pin.rnea(model, data, position, rate, acceleration, forces).copy()
-    by_q, by_qd, M = pin.computeRNEADerivatives(model, data, position, rate, acceleration, forces)
+    by_q, by_qd, _ = pin.computeRNEADerivatives(model, data, position, rate, acceleration, forces)
     square = np.ix_(order, order)
     found = {"tau": tau[order], "dtau_dq": by_q[square], "dtau_dqd": by_qd[square]}
     M = pin.crba(model, data, position)

@@ -40,7 +40,7 @@ REFERENCES = {
 @cache
 def robot(name: str) -> tuple[Model, Any]:
     """A robot and Pinocchio's model of the same file, with armature in both."""
-    floating, text = name.startswith("floating "), ""
+    floating = name.startswith("floating ")
     name = name.removeprefix("floating ")
     if name.startswith(("tree", "branch")):
         rng = np.random.default_rng(int(name.split()[1]))

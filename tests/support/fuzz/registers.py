@@ -111,7 +111,7 @@ def fuzz_registers(*, cases: int, seed: int, manifest: Manifest | None = None) -
             tally.fail(trouble) if trouble else tally.refuse()
             continue
         card = FickleCard(values=values, random=r)
-        accepted = recover = r.random() < 0.5
+        recover = r.random() < 0.5
         try:
             if recover:
                 soft_reset(card, layout, patience=-1.0)
