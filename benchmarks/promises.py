@@ -20,6 +20,7 @@ from pinion.cosim.promises import STATES, check_promises
 from pinion.flow.build import build
 from pinion.functions import DISTRIBUTIONS
 from pinion.link import Manifest, ManifestError
+from pinion.report.table import short_error
 
 SEED = 1
 
@@ -66,9 +67,10 @@ def row(core: Case, result: Mapping[str, Any]) -> str:
     cells = []
     for distribution in DISTRIBUTIONS:
         figures = result["distributions"][distribution]
-        largest = figures["largest"]
         flagged = figures["flagged"] / result["samples"]
-        text = f"{figures['promise']:.1e}: " + ("-" if largest is None else f"{largest:.1e}")
+        text = "none valid"
+        if figures["valid"]:
+            text = ": ".join(short_error(figures[key]) or "-" for key in ("promise", "largest"))
         cells.append(text + (f" ({flagged:.0%} flagged)" if flagged >= 0.005 else ""))
     return f"| {name_of(core)} | {' | '.join(cells)} |"
 

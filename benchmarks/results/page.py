@@ -268,6 +268,8 @@ def promises(figures: Figures) -> str:
             found = core["distributions"][name]
             flagged = found["flagged"] / core["samples"]
             text = f"{error(found['promise'])}: {error(found['largest'])}"
+            if found["largest"] is None:
+                text = "none valid"
             cells.append(text + (f" ({flagged:.0%} flagged)" if flagged >= 0.005 else ""))
         rows.append((f"{core['robot']} `{core['function']}`", ", ".join(kinds) or "area", *cells))
     return grid(("core", "for", *DISTRIBUTIONS), rows)

@@ -319,7 +319,10 @@ def hostile_objects(core: pinion.BuiltCore) -> list[Any]:
         replace(core, notes=pinion.BuildNotes(gate=HOSTILE)),
         Verification.of(figures),
         PromiseCheck.of(
-            {"ok": True, "samples": 1, "distributions": {HOSTILE: {"promise": 1, "largest": 1}}}
+            {
+                **{"ok": True, "samples": 1},
+                "distributions": {HOSTILE: {"promise": 1, "largest": 1, "valid": 1}},
+            }
         ),
         NetlistCheck(ok=True, requests=1, mismatches=0, cells=HOSTILE, figures={}),  # type: ignore[arg-type]  # hostile
         Synthesis.of({**counted, "part": HOSTILE, "tool": HOSTILE, "timing": {}, "note": HOSTILE}),

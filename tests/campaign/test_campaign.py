@@ -70,7 +70,7 @@ def test_it_finds_what_all_states_at_once_give(
         assert (worst["value"], worst["at"]) == (error[:, k].max(), error[:, k].argmax())
     assert found["request"]["q"] == reference.arrays(words)["q"][found["at"]].tolist()
     assert result["ok"]
-    assert (result["finished"], result["judged"], result["mismatches"]) == (1000, 1000, None)
+    assert (result["finished"], result["valid"], result["mismatches"]) == (1000, 1000, None)
 
 
 @pytest.mark.parametrize("device", ["rtl", "sim"])

@@ -28,7 +28,9 @@ def test_a_campaign_says_what_it_found_and_goes_on(
     again = pinion("campaign", built.folder, *options)
     assert again.code == 0, again.err
     assert f"Digest of these figures: {first.json['digest'][:16]}" in again.out
-    assert "Everything holds." in again.out
+    assert "Every result is a number; what its error may be was not said" in again.out
+    held = pinion("campaign", built.folder, *options[:-1], tmp_path / "d", "--max-error", 0.1)
+    assert held.code == 0 and "Everything holds." in held.out
     assert max(map(len, again.out.splitlines())) <= 160
     pinion("campaign", built.folder, *options, "--chunk", 2).refused("chunk 10000 instead of 2")
 

@@ -136,3 +136,47 @@ def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
     assert done.code == 0
     assert done.err == "" and "\x1b" not in done.out
     assert "Elaborating" not in done.out and "Writing Verilog" not in done.out
+
+
+RIGHT: dict[str, Any] = {
+    **{"mismatches": 0, "valid": 5, "budget_held": True, "accuracy_held": True},
+    **{"flags_held": True, "cycles_per_result": 8, "ii": 8},
+}
+"""What the verdict reads of a function's figures, where everything holds."""
+
+HOLDS = "Every bit is as the integers have it; every error is inside its budget."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({}, HOLDS),
+        (
+            {"mismatches": 1},
+            "The RTL and the integers DIFFER; every error is inside its budget.",
+        ),
+        ({"budget_held": False}, "Every bit is as the integers have it; a budget is BROKEN."),
+        (
+            {"accuracy_held": False},
+            f"{HOLDS.removesuffix('.')}; a relative error is ABOVE its promise.",
+        ),
+        (
+            {"valid": 0, "budget_held": None, "accuracy_held": None},
+            "Every bit is as the integers have it; a function has NO valid result, so that no "
+            "error of it was checked.",
+        ),
+        (
+            {"flags_held": False},
+            f"{HOLDS.removesuffix('.')}; MORE requests are flagged than the formats are for.",
+        ),
+        (
+            {"cycles_per_result": 9},
+            f"{HOLDS.removesuffix('.')}; results do NOT come at the promised rate.",
+        ),
+    ],
+)
+def test_each_flag_has_its_own_words(wrong: dict[str, Any], sentence: str) -> None:
+    """In any place: one function of several is enough."""
+    bad = RIGHT | wrong
+    for figures in ([bad], [RIGHT, bad], [bad, RIGHT]):
+        assert demo._verdict(figures) == sentence

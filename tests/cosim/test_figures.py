@@ -14,7 +14,9 @@ from pinion.cosim.reference import Reference, Words
 from pinion.cosim.stream import StreamResult
 from pinion.flow.build import Build, BuildError, build
 from pinion.functions import row_of
+from pinion.link.accuracy import ErrorDistribution
 from tests.cosim.test_verdict import array, sent
+from tests.gateware.link.mutants import mutant
 
 module = importlib.import_module("pinion.cosim.verify")
 
@@ -58,8 +60,11 @@ def test_each_figure_is_of_its_stream(folder: Path, simulated: Made) -> None:
         "distribution": manifest.budget_distribution,
         "dsp48e2": False,
         "float_model": "the float graph in the folder",
+        "home": manifest.budget_distribution,
         "mismatches": 0,
         "flagged": 0,
+        "valid": 300,
+        "promise": manifest.promises["reference"],
         "simulated_cycles": simulated.result.cycles,
         "cycles_per_result": manifest.ii,
         "schedule_cycles": manifest.schedule_cycles,
@@ -138,7 +143,7 @@ def test_explicit_blocks_that_a_build_has_not_are_refused(folder: Path) -> None:
         module.verify(folder, samples=2, dsp48e2=True)
 
 
-def test_a_build_whose_own_states_are_all_flagged_fails_there(
+def test_states_that_are_all_flagged_fail(
     folder: Path, simulated: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = Reference.expected
@@ -149,8 +154,28 @@ def test_a_build_whose_own_states_are_all_flagged_fails_there(
 
     monkeypatch.setattr(Reference, "expected", flagged)
     away = module.verify(folder, samples=5, distribution="stress")
-    assert away["wrong_unflagged"] == 0 and away["accuracy_held"] and away["flags_held"]
+    assert away["flags_held"] and away["home"] == "reference"
     home = module.verify(folder, samples=5)
-    assert home["budget_held"] is False and home["flags_held"] is False and not home["ok"]
-    for figures in (away, home):
-        assert figures["rel_err_max"] == {"minv": None}
+    assert home["flags_held"] is False
+    for figures, failed in ((away, ("valid",)), (home, ("valid", "flags"))):
+        assert not figures["ok"] and figures["valid"] == figures["mismatches"] == 0
+        assert figures["accuracy_held"] is figures["budget_held"] is None
+        assert figures["wrong_unflagged"] == 0 and figures["rel_err_max"] == {"minv": None}
+        # A single request that is neither flagged nor undecided is enough.
+        monkeypatch.setattr(Reference, "expected", lambda self, *w: but_one(flagged(self, *w)))
+        again = module.verify(folder, samples=5, distribution=figures["distribution"])
+        assert again["valid"] == 1 and again["accuracy_held"] is True
+        assert again["ok"] == (figures is away)
+        monkeypatch.setattr(Reference, "expected", flagged)
+        broken = mutant(module.verify, 'valid=figures["valid"] > 0', "valid=True")
+        monkeypatch.setitem(broken.__globals__, "_simulate", simulated)
+        overlooked = broken(folder, samples=5, distribution=figures["distribution"])
+        assert overlooked["ok"] == (failed == ("valid",))
+    kept = ErrorDistribution.find(folder)
+    assert kept is not None and kept.verdict is not None and not kept.verdict.ok
+
+
+def but_one(results: tuple[Words, np.ndarray]) -> tuple[Words, np.ndarray]:
+    """Results of which the third alone is not flagged."""
+    words, flags = results
+    return words, flags & (np.arange(len(flags)) != 2)

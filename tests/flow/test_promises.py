@@ -20,6 +20,7 @@ from pinion.flow.promises import GATE, MARGIN, gate_sentence, promises
 from pinion.functions import DISTRIBUTIONS, function, sample
 from pinion.hls.auto import PrecisionError
 from pinion.link import Manifest
+from pinion.report import promise_table
 from pinion.robot import load
 from tests.gateware.link.mutants import mutant
 
@@ -29,6 +30,14 @@ def auto(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Forward dynamics, whose results are small near rest, with formats by signal."""
     where = tmp_path_factory.mktemp("promises") / "auto"
     build("two_link", "aba", where, ii=4, formats="auto")
+    return where
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A core for a robot that is held, which flags every request of another kind."""
+    where = tmp_path_factory.mktemp("promises") / "still"
+    build("two_link", "fd_derivatives", where, formats="auto", ranges="rest")
     return where
 
 
@@ -77,12 +86,42 @@ def test_every_promise_holds_on_other_states(auto: Path) -> None:
 
 
 def test_promises_are_what_was_asked_for_or_measured() -> None:
-    measured = {"reference": 5e-3, "slow": 1e-3 / MARGIN, "rest": 0.0123, "stress": 1.1e-3 / MARGIN}
+    # Every request that is beyond was flagged.
+    measured = {"reference": 5e-3, "slow": 1e-3 / MARGIN, "rest": 0.0123, "beyond": None}
     found = promises(measured, home="reference", wanted=1e-3)
-    assert found == {
-        **{"reference": 1e-3, "slow": 1e-3, "rest": 0.037, "stress": 1.1e-3},
-        "beyond": 1e-3,  # where every request was flagged
-    }
+    # Where floats have no number, as there under stress, what was asked for is to be broken.
+    assert found == {"reference": 1e-3, "slow": 1e-3, "rest": 0.037, "stress": 1e-3}
+    assert promises(measured, home="beyond", wanted=1e-3)["beyond"] == 1e-3
+
+
+def test_nothing_is_promised_where_nothing_is_valid(still: Path) -> None:
+    """A core for robots that are held flags all that move: no error of those is known."""
+    manifest = Manifest.read(still)
+    moving = set(DISTRIBUTIONS) - {"rest"}
+    assert manifest.promises.keys() == manifest.measured.keys() == {"rest"}
+    assert manifest.promise("stress") == manifest.promise("rest") == manifest.max_error
+    figures = check_promises(still, samples=200, seed=5)
+    assert figures["ok"] and figures["home"] == "rest"
+    for name, found in figures["distributions"].items():
+        assert found["valid"] == 200 - found["flagged"] == (0 if name in moving else 200)
+        assert (found["promise"] is None) == (found["largest"] is None) == (name in moving)
+    said = [row[2] for row in promise_table(figures).rows if row[0] in moving]
+    assert said == ["none valid"] * 4
+
+
+def test_a_core_none_of_whose_own_states_has_a_valid_result_breaks_its_promise(
+    auto: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Reference.expected
+
+    def flagged(self: Reference, *given: Any) -> Any:
+        words, flags = plain(self, *given)
+        return words, np.ones_like(flags)
+
+    monkeypatch.setattr(Reference, "expected", flagged)
+    figures = check_promises(auto, samples=20, seed=6)
+    held = {name: found["held"] for name, found in figures["distributions"].items()}
+    assert not figures["ok"] and held == {name: name != "reference" for name in DISTRIBUTIONS}
 
 
 def coarser(bits: int) -> Callable[..., Any]:

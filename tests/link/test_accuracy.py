@@ -141,11 +141,12 @@ def test_a_verdict_that_contradicts_itself_is_refused(
 
 
 def test_a_verdict_names_what_failed() -> None:
-    held = {"budget": True, "accuracy": True, "rate": True}
+    held = {"valid": True, "budget": True, "accuracy": True, "rate": True}
     assert Verdict.of(0, **held).ok and Verdict.of(2, **held) == Verdict(
         mismatches=2, failed=("bits",)
     )
     assert Verdict.of(0, **{**held, "budget": False}, task=False).failed == ("budget", "task")
+    assert Verdict.of(0, **{**held, "valid": False}).failed == ("valid",)
 
 
 @pytest.mark.parametrize(

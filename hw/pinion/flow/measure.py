@@ -159,8 +159,9 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
 
     Returns
     -------
-    Quantiles of the relative error by block, how far budgets are from the largest errors, whether
-    they hold, and how many states are flagged.
+    How many states are flagged, and how many valid (neither flagged nor undecided); of those
+    quantiles of the relative error by block, how far budgets are from the largest errors, and
+    whether they hold, None without any.
     """
     arrays = sample(model, row, states, distribution="reference", seed=seed)
     seen = compare(model, BuiltFunction.of(row, model), made, arrays)
@@ -168,8 +169,9 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     budget = np.array([made.budget[word] for word in seen.error])
     return {
         "flagged": int(seen.flags.sum()),
+        "valid": len(errors),
         **quantiles(seen.relative(row.results, model, made.scales)),
-        "budget_held": bool((errors <= budget).all()),  # NaN is outside
+        "budget_held": bool((errors <= budget).all()) if len(errors) else None,  # NaN is outside
         "budget_over_largest": margins(errors, budget),
     }
 

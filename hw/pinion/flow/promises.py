@@ -59,9 +59,9 @@ def measured_errors(
     home: str,
     wanted: float,
     advance: Advance = unheard,
-) -> dict[str, float]:
-    """Largest relative error of the integers by distribution, of requests neither flagged nor
-    undecided; distributions without any are left out.
+) -> dict[str, float | None]:
+    """Largest relative error of the integers by distribution, of valid requests, which are neither
+    flagged nor undecided; None where none is, left out where floats have no number.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def measured_errors(
     wanted : the largest relative error that was asked for; 0 where what is measured is to be
         promised.
     """
-    found: dict[str, float] = {}
+    found: dict[str, float | None] = {}
     for number, distribution in enumerate(DISTRIBUTIONS):
-        worst, drawn, judged = [], 0, 0
+        worst, drawn, valid = [], 0, 0
         # What was asked for is what is promised there, and formats were chosen on as many states.
         settled = distribution == home and made.saved is not None and wanted > 0.0
         for arrays in _requests(model, function, made, distribution):
@@ -80,19 +80,21 @@ def measured_errors(
             errors = seen.relative(function.results, model, made.scales)
             worst += [float(error.max()) for error in errors.values() if error.size]
             drawn += len(seen.flags)
-            judged += int((~(seen.flags | seen.undecided)).sum())
+            valid += int((~(seen.flags | seen.undecided)).sum())
             # The largest error of few says little.
-            margin = MARGIN if judged >= STATES else MARGIN**2
+            margin = MARGIN if valid >= STATES else MARGIN**2
             if drawn >= STATES and (settled or not margin * max(worst, default=0.0) > wanted):
                 break
+        if not valid:
+            found[distribution] = None
         # Where floats have no number, no promise is of any use: verification finds it.
-        if worst and np.isfinite(worst).all():
+        elif worst and np.isfinite(worst).all():
             found[distribution] = rounded_up(max(worst), _DIGITS)
         advance((number + 1) / len(DISTRIBUTIONS))
     return found
 
 
-def stated(measured: Mapping[str, float], *, home: str, name: str) -> float:
+def stated(measured: Mapping[str, float | None], *, home: str, name: str) -> float:
     """The largest relative error at home of formats that were chosen by a task, which asks for
     none: :data:`MARGIN` times what was measured.
 
@@ -101,23 +103,24 @@ def stated(measured: Mapping[str, float], *, home: str, name: str) -> float:
     PromiseError
         When every request was flagged or without a number, so that there is nothing to state.
     """
-    if not measured.get(home, 0.0) > 0.0:
+    largest = measured.get(home) or 0.0
+    if not largest > 0.0:
         raise PromiseError(
             f"None of the {home} states that were tried has a result to be judged in the formats "
             f"that the task '{name}' chose: state a smaller loss, or a task with wider motions."
         )
-    return rounded_up(MARGIN * measured[home])
+    return rounded_up(MARGIN * largest)
 
 
 class PromiseError(ValueError):
     """Nothing can be said of a build's errors; the message says why."""
 
 
-def promises(measured: Mapping[str, float], *, home: str, wanted: float) -> dict[str, float]:
+def promises(measured: Mapping[str, float | None], *, home: str, wanted: float) -> dict[str, float]:
     """Largest relative error of a result that is neither flagged nor undecided, by distribution.
 
     At home it is what was asked for; elsewhere too, unless what was measured times :data:`MARGIN`
-    is more. Where every request was flagged nothing was, so that it is the promise of home.
+    is more. Elsewhere nothing is promised where no request was valid.
 
     Parameters
     ----------
@@ -125,8 +128,14 @@ def promises(measured: Mapping[str, float], *, home: str, wanted: float) -> dict
     home : the distribution that the design is made for.
     wanted : the largest relative error that was asked for.
     """
-    found = {d: max(wanted, rounded_up(MARGIN * measured.get(d, 0.0))) for d in DISTRIBUTIONS}
-    return found | {home: wanted}
+    found = {}
+    for distribution in DISTRIBUTIONS:
+        largest = measured.get(distribution, 0.0)
+        if distribution == home:
+            found[distribution] = wanted
+        elif largest is not None:
+            found[distribution] = max(wanted, rounded_up(MARGIN * largest))
+    return found
 
 
 def gate_sentence(manifest: Manifest) -> str:

@@ -29,13 +29,13 @@ def figures(
     -------
     JSON-able figures. ``states`` asked for and ``finished``; ``mismatches``: requests whose words
     or flag differ from the integer model in any bit, None of a device that is that model or has
-    none, and ``first_mismatch``, the index of the first; ``flagged``, ``undecided``, ``judged``
+    none, and ``first_mismatch``, the index of the first; ``flagged``, ``undecided``, ``valid``
     (neither); ``wrong`` of those, with a relative error above ``wrong_above`` or no number;
     ``outside`` their budget, None where none holds. ``relative`` by block: ``median`` and ``p99``
     as the two ends of the bin that they are in (:mod:`.tally`), ``max``, ``at`` (the index of the
     request), ``request`` (its arrays). ``error_max`` by word: ``value``, ``at``, ``budget``.
-    ``failures``: sentences by chunk. ``ok``: all chunks are finished and everything holds.
-    ``digest`` of all that.
+    ``failures``: sentences by chunk. ``ok``: all chunks are finished, some request is
+    valid and everything holds. ``digest`` of all that.
     """
     build = reference.build
     manifest = build.manifest
@@ -59,7 +59,7 @@ def figures(
         "first_mismatch": total.first["mismatches"],
         "flagged": counts["flagged"],
         "undecided": counts["undecided"],
-        "judged": counts["judged"],
+        "valid": counts["valid"],
         "wrong": counts["wrong"],
         "first_wrong": total.first["wrong"],
         "wrong_above": largest_allowed(plan, reference, fixed=fixed),
@@ -88,6 +88,7 @@ def figures(
     }
     result["ok"] = bool(
         counts["requests"] == plan.states
+        and counts["valid"]
         and not counts["mismatches"]
         and not counts["wrong"]
         and not counts["outside"]

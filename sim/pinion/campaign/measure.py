@@ -79,7 +79,7 @@ def judge(
     tally.count("requests", ~nobody, start)
     tally.count("flagged", flags, start)
     tally.count("undecided", undecided, start)
-    tally.count("judged", good, start)
+    tally.count("valid", good, start)
     if answer.bits is not None and not answer.exact:
         expected, should = reference.expected(words)
         differ = (answer.bits != expected).any(axis=1) | (flags != should)
@@ -113,7 +113,7 @@ def largest_allowed(plan: Plan, reference: Reference, *, fixed: bool) -> float |
         return plan.max_error
     if not fixed or plan.distribution == GIVEN:
         return None
-    return reference.build.manifest.promises[plan.distribution]
+    return reference.build.manifest.promise(plan.distribution)
 
 
 def has_budget(plan: Plan, reference: Reference, *, fixed: bool) -> bool:

@@ -23,7 +23,7 @@ MANTISSA = 3
 
 _SHIFT = np.uint64(52 - MANTISSA)
 
-COUNTS = ("requests", "mismatches", "flagged", "undecided", "judged", "wrong", "outside")
+COUNTS = ("requests", "mismatches", "flagged", "undecided", "valid", "wrong", "outside")
 FIRSTS = ("mismatches", "wrong", "outside")
 
 
@@ -77,10 +77,10 @@ class Tally:
     Members
     -------
     counts : by the names in `COUNTS`: ``mismatches`` differ in a bit from the integer model,
-        ``judged`` are neither flagged nor undecided, and of those ``wrong`` break the promise and
+        ``valid`` are neither flagged nor undecided, and of those ``wrong`` break the promise and
         ``outside`` their error budget.
     first : the lowest index of those in `FIRSTS`.
-    relative : relative errors of judged requests by block.
+    relative : relative errors of valid requests by block.
     absolute : the largest absolute error by result word.
     """
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinion import driver
 from pinion.cosim.reference import Reference, request_words
-from pinion.cosim.verify import verify
+from pinion.cosim.verify import FLAGGED_SHARE, verify
 from pinion.flow.build import Build
 from pinion.functions import sample
 from pinion.link.accuracy import Verdict, margins, quantiles
@@ -39,10 +39,12 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
     Returns
     -------
     JSON-able figures: what was built, ``mismatches`` (requests with a bit that is not the
-    integers'), ``flagged``, quantiles of the relative error by block (``rel_err_*``) and of the
-    absolute error by word (``error``), ``accuracy_held`` (no relative error above ``max_error``),
-    ``budget_held``, ``budget_over_largest``, ``cycles_per_result``, and how long the simulation
-    took. ``ok``: no mismatch, every error as promised, results at the promised rate.
+    integers'), ``flagged``, ``valid`` (neither flagged nor undecided), quantiles of the relative
+    error by block (``rel_err_*``) and of the absolute error by word (``error``), ``accuracy_held``
+    (no relative error above ``max_error``) and ``budget_held``, None where no request is valid,
+    ``budget_over_largest``, ``flags_held``, ``cycles_per_result``, and how long the simulation
+    took. ``ok``: no mismatch, valid requests, every error as promised, hardly a flag, results at
+    the promised rate.
     """
     made = Build.read(folder)
     manifest = made.manifest
@@ -73,17 +75,28 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
     floats = reference.float_model(words)
     error = np.abs(got.astype(np.float64) - floats)
     either = reference.undecided(words)
-    raised = flags
-    flagged, flags = int(flags.sum()), flags | either
-    inside = bool((error[~flags] <= reference.budget).all())  # NaN is outside
-    relative = reference.relative_errors(error, floats)
-    promised = manifest.promises["reference"]
-    exact = all(bool((r[~flags] <= promised).all()) for r in relative.values())
+    valid = ~(flags | either)
+    judged = error[valid]
+    relative = {n: r[valid] for n, r in reference.relative_errors(error, floats).items()}
+    promised = manifest.promise("reference")
+    budget_held = accuracy_held = None
+    if valid.any():
+        budget_held = bool((judged <= reference.budget).all())  # NaN is outside
+        accuracy_held = all(bool((r <= promised).all()) for r in relative.values())
+    flagged = int(flags.sum())
+    flags_held = flagged <= FLAGGED_SHARE * requests
     words_of = [name for name, _ in made.graph.outputs]
     mismatches = int(differs.sum())
-    verdict = Verdict.of(mismatches, budget=inside, accuracy=exact, rate=rate == manifest.ii)
+    verdict = Verdict.of(
+        mismatches,
+        valid=bool(valid.any()),
+        budget=budget_held is not False,
+        accuracy=accuracy_held is not False,
+        flags=flags_held,
+        rate=rate == manifest.ii,
+    )
     reference.distribution_of(
-        *(error, raised),
+        *(error, flags),
         undecided=either,
         distribution="reference",
         seed=seed,
@@ -101,12 +114,14 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
         "cycles_per_result": rate,
         "mismatches": mismatches,
         "flagged": flagged,
-        **quantiles({name: r[~flags] for name, r in relative.items()}),
-        "error": _errors(error[~flags], reference.budget, words_of),
-        "accuracy_held": exact,
+        "valid": int(valid.sum()),
+        **quantiles(relative),
+        "error": _errors(judged, reference.budget, words_of),
+        "accuracy_held": accuracy_held,
         "max_error": promised,
-        "budget_held": inside,
-        "budget_over_largest": margins(error[~flags], reference.budget),
+        "budget_held": budget_held,
+        "budget_over_largest": margins(judged, reference.budget),
+        "flags_held": flags_held,
         "simulated_cycles": result.cycles,
         "simulation_seconds": seconds,
         "simulation_requests_per_second": requests / seconds,

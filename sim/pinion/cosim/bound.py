@@ -74,7 +74,7 @@ def bound_figures(bounds: Bounds, verified: Mapping[str, Any]) -> dict[str, Any]
     result's unit. ``bound_looseness``: that over the largest error of the verification, None where
     there was none. ``bound_blocks``: for each block the largest sampled error, budget and bound of
     its words, and the ratio of the last to the first. ``bound_held``: no sampled error is above
-    its bound. ``ok``: that of the verification, and this.
+    its bound; None where no request is valid. ``ok``: that of the verification, and this.
     """
     sampled: Mapping[str, float | None] = verified["error_max"]
     budget: Mapping[str, float | None] | None = verified["budget"]
@@ -101,7 +101,7 @@ def bound_figures(bounds: Bounds, verified: Mapping[str, Any]) -> dict[str, Any]
         "bound": dict(bounds.error),
         "bound_looseness": {w: _ratio(end, sampled[w]) for w, end in bounds.error.items()},
         "bound_blocks": blocks,
-        "bound_held": held,
+        "bound_held": held if verified["valid"] else None,
         "ok": bool(verified["ok"] and held),
     }
 

@@ -84,11 +84,12 @@ def explore(
     ``ff``; ``mhz_estimated`` with typical nets and the ``critical_path`` that it is of, as in the
     ``timing`` of :func:`pinion.synthesis.synth.synth`, with its ``levels``; ``mhz_long_nets``;
     ``error_max, error_median`` of the worst block of results, ``error_block``, ``rel_err_max,
-    rel_err_median`` by block, ``flagged``, ``samples``, ``seed``, ``distribution``; ``mismatches``,
-    ``verified``; ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a
-    sentence where a point could not be measured to the end; ``usable``, false where it failed, has
-    mismatches or flags too many of its states; ``pareto``, whether no usable row beats it (and it
-    is usable).
+    rel_err_median`` by block, ``flagged``, ``valid`` (neither flagged nor undecided, so that their
+    errors count), ``samples``, ``seed``, ``distribution``; ``mismatches``, ``verified``;
+    ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a sentence where a
+    point could not be measured to the end; ``usable``, false where it failed, has mismatches, flags
+    too many of its states or has no valid result; ``pareto``, whether no usable row beats it (and
+    it is usable).
 
     Raises
     ------
@@ -185,14 +186,14 @@ _FIGURES = (
     *("dsp", "dsp_source", "dsp_estimate", "lut", "memory_lut", "ff", "levels"),
     *("mhz_estimated", "mhz_long_nets", "critical_path"),
     *("error_max", "error_median", "error_block", "rel_err_max", "rel_err_median", "flagged"),
-    *("mismatches", "verified"),
+    *("valid", "mismatches", "verified"),
 )
 
 
 def _usable(row: Row) -> bool:
     """Whether a point is a working core for the states that were drawn, as far as is known."""
     works = row["dsp"] is not None and not row["failure"] and not row["mismatches"]
-    return works and (row["flagged"] or 0) <= FLAGGED_SHARE * row["samples"]
+    return bool(works and row["valid"] and row["flagged"] <= FLAGGED_SHARE * row["samples"])
 
 
 def _missing(point: Point, folder: Path, measure: Measurements, version: str) -> list[str]:
@@ -432,6 +433,7 @@ def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]
         "rel_err_max": largest,
         "rel_err_median": median,
         "flagged": int(flags.sum()),
+        "valid": int(good.sum()),
     }
 
 

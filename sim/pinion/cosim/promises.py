@@ -41,9 +41,11 @@ def check_promises(
     Returns
     -------
     JSON-able figures, by distribution under ``distributions``: ``promise``, the largest relative
-    error (:mod:`pinion.link.relative`) of a result that is neither flagged nor undecided, and
-    ``largest``, what was found (None where all are); ``flagged``, ``undecided``; ``wrong``, how
-    many requests break the promise; ``held``. ``ok``: all are.
+    error (:mod:`pinion.link.relative`) of a valid result, which is neither flagged nor undecided
+    (None where the build saw none: one that comes all the same is held to the promise of the
+    build's own distribution), and ``largest``, what was found (None without any);
+    ``flagged``, ``undecided``, ``valid``; ``wrong``, how many requests break the promise; ``held``:
+    none does, and on the build's own distribution some request is valid. ``ok``: all are.
 
     Raises
     ------
@@ -72,11 +74,11 @@ def _on(
     reference: Reference, distribution: str, samples: int, seed: int, advance: Advance
 ) -> dict[str, Any]:
     build = reference.build
-    promise = build.manifest.promises[distribution]
-    times = stray(distribution, build.manifest.budget_distribution)
+    promise, home = build.manifest.promise(distribution), build.manifest.budget_distribution
+    times = stray(distribution, home)
     arrays = sample(build.model, build.function, samples, distribution=distribution, seed=seed)
     every = request_words(build.manifest, arrays)
-    flagged = undecided = wrong = judged = 0
+    flagged = undecided = wrong = valid = 0
     largest = 0.0
     step = samples if build.graph.states else _CHUNK
     for start in range(0, samples, step):
@@ -92,14 +94,15 @@ def _on(
             largest = float(np.maximum(largest, relative[good].max(initial=0.0)))
         flagged += int(flags.sum())
         undecided += int(either.sum())
-        judged += int(good.sum())
+        valid += int(good.sum())
         wrong += int((broken & good).sum())
         advance(min(1.0, (start + step) / samples))
     return {
-        "promise": promise,
-        "largest": largest if judged and np.isfinite(largest) else None,
+        "promise": build.manifest.promises.get(distribution),
+        "largest": largest if valid and np.isfinite(largest) else None,
         "flagged": flagged,
         "undecided": undecided,
+        "valid": valid,
         "wrong": wrong,
-        "held": wrong == 0,
+        "held": wrong == 0 and (valid > 0 or distribution != home),
     }

@@ -76,15 +76,18 @@ def verify(
     Returns
     -------
     JSON-able figures. ``mismatches``: requests whose result words or flag differ from the integer
-    model in any bit. ``float_model``: what errors are relative to, in words.
+    model in any bit. ``home``: the distribution that the build is for. ``valid``: requests that
+    are neither flagged nor undecided, whose errors are judged; without any the verification has
+    failed. ``float_model``: what errors are relative to, in words.
     ``rel_err_*``: for each request and block, max |RTL - float| / max |float| over the block, of
     unflagged requests; near rest relative to at least ``floor``, by block in its unit
     (:mod:`pinion.link.relative`). ``error_max``, ``budget``: largest absolute error and bound by
     result word, on the distribution that the build is for (the reference, unless it was built for
     another). ``wrong_unflagged``: unflagged requests that are wrong: there, outside the budget;
-    everywhere, with a block's relative error above ``wrong_above``, the build's promise for this
-    distribution, which is its ``max_error`` on its own. ``budget_held``, ``accuracy_held``: that
-    there is none of the one kind (None elsewhere), and none of the other.
+    everywhere, with a block's relative error above ``wrong_above``, the build's ``promise`` for
+    this distribution, which is its ``max_error`` on its own, and also there where it promises
+    nothing, since it saw no valid result. ``budget_held``, ``accuracy_held``: that
+    there is none of the one kind (None elsewhere), and none of the other; None without valid ones.
     With states the requests are one stream, in the compiled simulation with a reset of the state in
     its middle; errors are those of each request alone, against floats that begin at the state that
     the core had, and ``drift_max`` is what a stream in floats alone is off by, which no budget
@@ -141,6 +144,7 @@ def verify(
         "seed": seed,
         "simulator": simulator,
         "distribution": distribution,
+        "home": manifest.budget_distribution,
         "dsp48e2": dsp48e2,
         "float_model": _float_model(function),
         "mismatches": int(wrong.sum()),
@@ -151,7 +155,9 @@ def verify(
     either = reference.undecided(words, stray(distribution, manifest.budget_distribution), fresh)
     if manifest.decisions:
         figures["undecided"] = int(either.sum())
-    error, accuracy = _accuracy(reference, words, got, got_flags | either, distribution, fresh)
+    valid = ~(got_flags | either)
+    figures["valid"] = int(valid.sum())
+    error, accuracy = _accuracy(reference, words, got, valid, distribution, fresh)
     figures |= accuracy
     if reference.graph.states:
         figures |= _drift(reference, words, got, got_flags, fresh)
@@ -164,8 +170,9 @@ def verify(
         figures["task_broken"] = broken_task(Path(folder), manifest, build.graph)
     verdict = Verdict.of(
         figures["mismatches"],
+        valid=figures["valid"] > 0,
         budget=figures["budget_held"] is not False,
-        accuracy=figures["accuracy_held"],
+        accuracy=figures["accuracy_held"] is not False,
         flags=figures["flags_held"],
         rate=figures["rate_held"],
         task=not figures.get("task_broken"),
@@ -318,23 +325,23 @@ def _accuracy(
     reference: Reference,
     words: Words,
     got: Words,
-    excused: NDArray[np.bool_],
+    valid: NDArray[np.bool_],
     distribution: str,
     fresh: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Absolute errors (n, words_out), and the figures that sum up those that are not excused."""
+    """Absolute errors (n, words_out), and the figures that sum up those of valid requests (n,)."""
     error, relative = _errors(reference, words, got, fresh)
-    good = ~excused
     names = [name for name, _ in reference.graph.outputs]
-    largest = error[good].max(axis=0) if good.any() else np.full(len(names), np.nan)
+    largest = error[valid].max(axis=0) if valid.any() else np.full(len(names), np.nan)
     figures: dict[str, Any] = {"error_max": _by_name(names, largest)}
     manifest = reference.build.manifest
-    promised = manifest.promises[distribution]
+    promised = manifest.promise(distribution)
     wrong = np.zeros(len(words), dtype=np.bool_)
     for block in relative.values():
         wrong |= ~(block <= promised)  # NaN is wrong
     figures |= {
-        "accuracy_held": not bool((wrong & good).any()),
+        "accuracy_held": not bool((wrong & valid).any()) if valid.any() else None,
+        "promise": manifest.promises.get(distribution),
         "wrong_above": promised,
         "floor": {name: floor(manifest.scales[name]) for name in relative},
         "budget_held": None,
@@ -344,13 +351,13 @@ def _accuracy(
         outside = (~(error <= reference.budget)).any(axis=1)
         wrong |= outside
         figures |= {
-            "budget_held": bool(good.any() and not (outside & good).any()),
+            "budget_held": not bool((outside & valid).any()) if valid.any() else None,
             "budget": _by_name(names, reference.budget),
         }
-    figures["wrong_unflagged"] = int((wrong & good).sum())
+    figures["wrong_unflagged"] = int((wrong & valid).sum())
     for key, quantile in (("median", 0.5), ("p99", 0.99), ("max", 1.0)):
         figures[f"rel_err_{key}"] = {
-            name: float(np.quantile(r[good], quantile)) if good.any() else None
+            name: float(np.quantile(r[valid], quantile)) if valid.any() else None
             for name, r in relative.items()
         }
     return error, figures

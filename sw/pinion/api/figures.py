@@ -42,6 +42,7 @@ class Verification:
     ok : everything holds that the build promises.
     samples, seed, distribution, simulator : the requests, and what ran them.
     mismatches : requests with any wrong bit.
+    valid : requests whose errors were judged; without any the verification has failed.
     flagged, undecided : requests that raised the flag; those whose comparisons rounding may turn.
     wrong_unflagged : requests whose errors are too large and that raised no flag.
     latency_cycles : from the first input beat to the last output beat, of the first request.
@@ -60,6 +61,7 @@ class Verification:
     distribution: str
     simulator: str
     mismatches: int
+    valid: int
     flagged: int
     undecided: int
     wrong_unflagged: int
@@ -131,16 +133,20 @@ class PromiseCheck:
 
     Members
     -------
-    ok : every result that is neither flagged nor undecided is as exact as promised.
+    ok : every result that is neither flagged nor undecided is as exact as promised, and there are
+        such results on the states that the build is for.
     samples : requests of each distribution.
-    promises, largest : relative errors by distribution; None where no request counts.
+    promises, largest : relative errors by distribution; None where no request was valid, of those
+        that the build measured, and of these.
+    valid : requests by distribution that are neither flagged nor undecided.
     figures : all of :func:`pinion.cosim.promises.check_promises`.
     """
 
     ok: bool
     samples: int
-    promises: Mapping[str, float]
+    promises: Mapping[str, float | None]
     largest: Mapping[str, float | None]
+    valid: Mapping[str, int]
     figures: Mapping[str, Any] = field(repr=False)
 
     @classmethod
@@ -152,6 +158,7 @@ class PromiseCheck:
             samples=figures["samples"],
             promises=frozen({name: one["promise"] for name, one in found.items()}),
             largest=frozen({name: one["largest"] for name, one in found.items()}),
+            valid=frozen({name: one["valid"] for name, one in found.items()}),
             figures=frozen(figures),
         )
 
@@ -160,10 +167,10 @@ class PromiseCheck:
             f"{self.samples} requests of each distribution: "
             + ("as promised" if self.ok else "a promise is BROKEN"),
             [
-                (name, short(promise), short(self.largest[name]))
+                (name, short(promise), short(self.largest[name]), self.valid[name])
                 for name, promise in self.promises.items()
             ],
-            heads=("states", "promised", "largest"),
+            heads=("states", "promised", "largest", "valid"),
         )
 
 

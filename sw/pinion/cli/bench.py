@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from pinion.report.comparison import compared
 from pinion.report.published import published_designs
 
 from . import bench_core, bench_link
-from .errors import CHECK_FAILED, InterruptionError, UsageError
+from .errors import CHECK_FAILED, InterruptionError, UsageError, complain
 from .options import Json
 from .terminal import counted, margin_words, out, put_json, say, table
 
@@ -283,7 +283,7 @@ def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
 
 
 def _leave(against: Mapping[str, Any]) -> None:
-    if any(row["verified"] is False for row in against["measured"]):
+    if any(row["verified"] is False or row["failure"] for row in against["measured"]):
         raise typer.Exit(CHECK_FAILED)
 
 
@@ -348,6 +348,7 @@ def _functions(json: bool) -> None:
                 "functions": rows,
             }
         )
+        _leave_functions(rows)
         return
     console = out()
     console.print(_operation_table(rows))
@@ -365,6 +366,15 @@ def _functions(json: bool) -> None:
         "usual one at least. budget is how many times "
         "the largest error the derived budgets are, word by word."
     )
+    _leave_functions(rows)
+
+
+def _leave_functions(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Fail where a budget does not hold, or had nothing to hold for."""
+    wrong = [_label(row) for row in rows if not row["budget_held"]]
+    if wrong:
+        complain(f"The check failed: budgets do not hold for {', '.join(wrong)}.")
+        raise typer.Exit(CHECK_FAILED)
 
 
 def function_row(name: str, derivatives: str) -> dict[str, Any]:

@@ -263,6 +263,8 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
 
 def _promised(manifest: Manifest) -> str:
     """What the build promises, its own distribution first, and what is small in a block."""
+    from pinion.functions import DISTRIBUTIONS
+
     home = manifest.budget_distribution
     found = manifest.measured.get(home)
     if found is None:
@@ -270,8 +272,11 @@ def _promised(manifest: Manifest) -> str:
     if found > manifest.max_error:
         return f"{found:.2g} on {home} states, measured; {manifest.max_error:g} was asked for"
     own = f"at most {manifest.max_error:g} on {home} states"
-    others = (f"{name} {end:g}" for name, end in manifest.promises.items() if name != home)
-    return f"{own}; on others, of results without a flag: {', '.join(others)}"
+    others = [f"{name} {end:g}" for name, end in manifest.promises.items() if name != home]
+    none_valid = [name for name in DISTRIBUTIONS if name not in manifest.promises]
+    if others:
+        own += f"; on others, of results without a flag: {', '.join(others)}"
+    return own + (f"; none valid on {', '.join(none_valid)} states" if none_valid else "")
 
 
 def cycles(count: int) -> str:

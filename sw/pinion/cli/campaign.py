@@ -10,6 +10,7 @@ import typer
 
 from pinion.installation import require
 from pinion.report import Table
+from pinion.robot.amounts import amount
 
 from .again import interrupted
 from .errors import CHECK_FAILED, InterruptionError, UsageError, complain
@@ -175,8 +176,8 @@ def _show(result: Mapping[str, Any], file: Path) -> None:
         (name.replace("_", " "), result[name])
         for name in (
             *("robot", "function", "formats", "device", "distribution", "seed", "states"),
-            *("mismatches", "first_mismatch", "flagged", "undecided", "wrong", "first_wrong"),
-            *("wrong_above", "outside", "first_outside"),
+            *("mismatches", "first_mismatch", "flagged", "undecided", "valid"),
+            *("wrong", "first_wrong", "wrong_above", "outside", "first_outside"),
         )
         if result[name] is not None
     ]
@@ -185,10 +186,22 @@ def _show(result: Mapping[str, Any], file: Path) -> None:
     for sentence in result["failures"].values():
         complain(sentence)
     say(f"Digest of these figures: {result['digest'][:16]}, with any workers and any interruption.")
-    say(
-        "Everything holds." if result["ok"] else "The check failed: see above.",
-        style="green" if result["ok"] else "bold red",
-    )
+    say(_verdict(result), style="green" if result["ok"] else "bold red")
+
+
+def _verdict(result: Mapping[str, Any]) -> str:
+    """Whether everything holds, as far as there was anything to hold."""
+    if result["finished"] and not result["valid"]:
+        return (
+            f"The check failed: all {amount(result['finished'], 'request')} are flagged or "
+            "undecided, so that no accuracy was checked."
+        )
+    if not result["ok"]:
+        return "The check failed: see above."
+    if result["wrong_above"] is not None:
+        return "Everything holds."
+    bits = "Every bit agrees" if result["mismatches"] is not None else "Every result is a number"
+    return f"{bits}; what its error may be was not said (--max-error)."
 
 
 def error_table(result: Mapping[str, Any]) -> Table:

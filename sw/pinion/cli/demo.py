@@ -199,15 +199,7 @@ def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:
     names = list(figures)
     for start in range(0, len(names), ABREAST):
         console.print(_compare([figures[name] for name in names[start : start + ABREAST]]))
-    exact = all(f["mismatches"] == 0 for f in figures.values())
-    inside = all(f["budget_held"] for f in figures.values())
-    exact = all(f["accuracy_held"] for f in figures.values())
-    rate = all(f["cycles_per_result"] == f["ii"] for f in figures.values())
-    verdict = "Every bit is as the integers have it" if exact else "The RTL and the integers DIFFER"
-    held = "every error is inside its budget" if inside else "a budget is BROKEN"
-    held += "" if exact else "; a relative error is ABOVE its promise"
-    came = "" if rate else "; results do NOT come at the promised rate"
-    say(f"{verdict}; {held}{came}.", style="bold green" if ok else "bold red")
+    say(_verdict(list(figures.values())), style="bold green" if ok else "bold red")
     say(
         "\nThe relative error is the largest of a block's elements, over the largest element of "
         "that block, near rest over 1 % of its usual size at least. Budgets are derived from the "
@@ -218,6 +210,28 @@ def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:
     say("\nPictures: units against cycles, distribution of the error", style="bold")
     for one_of in figures.values():
         console.print(f"  {'  '.join(one_of['pictures'].values())}", soft_wrap=True)
+
+
+def _verdict(figures: Sequence[Mapping[str, Any]]) -> str:
+    """What holds for all functions, and what does not for some, in a sentence."""
+    bits = all(f["mismatches"] == 0 for f in figures)
+    valid = all(f["valid"] > 0 for f in figures)
+    budgets = all(f["budget_held"] for f in figures)
+    accuracy = all(f["accuracy_held"] for f in figures)
+    flags = all(f["flags_held"] for f in figures)
+    rate = all(f["cycles_per_result"] == f["ii"] for f in figures)
+    parts = ["Every bit is as the integers have it" if bits else "The RTL and the integers DIFFER"]
+    if not valid:
+        parts.append("a function has NO valid result, so that no error of it was checked")
+    else:
+        parts.append("every error is inside its budget" if budgets else "a budget is BROKEN")
+        if not accuracy:
+            parts.append("a relative error is ABOVE its promise")
+    if not flags:
+        parts.append("MORE requests are flagged than the formats are for")
+    if not rate:
+        parts.append("results do NOT come at the promised rate")
+    return f"{'; '.join(parts)}."
 
 
 def _compare(columns: Sequence[Mapping[str, Any]]) -> Table:

@@ -119,7 +119,8 @@ def command(
     """Build a function in many ways and draw the Pareto front.
 
     Every combination of the given values is a point. A sweep that was interrupted goes on where it
-    stopped when the same command is given again.
+    stopped when the same command is given again. Exit code 1 when a verification fails, or no point
+    works.
     """
     require("hw", *(() if scheduler is None else ("campaign",)))
     if scheduler is not None and jobs is not None:
@@ -200,6 +201,9 @@ def command(
         put_json({**result, **{name: list(map(str, paths)) for name, paths in files.items()}})
     else:
         _show(result, written, kept)
+    if not any(row["usable"] for row in rows):
+        complain("No point is a core that works for reference states: give other formats.")
+        raise typer.Exit(CHECK_FAILED)
     if any(row["verified"] is False for row in rows):
         raise typer.Exit(CHECK_FAILED)
 

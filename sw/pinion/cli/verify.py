@@ -194,18 +194,33 @@ def _every_distribution(folder: Path, samples: int | None, *, seed: int, json: b
         say(
             "Every result that is neither flagged nor undecided is as exact as promised."
             if result["ok"]
-            else "The check failed: results are wrong and not flagged.",
+            else f"The check failed: {_broken_promises(result)}.",
             style="green" if result["ok"] else "bold red",
         )
     if not result["ok"]:
         raise typer.Exit(CHECK_FAILED)
 
 
+def _broken_promises(result: Mapping[str, Any]) -> str:
+    """Why a check of all promises failed."""
+    home, distributions = result["home"], result["distributions"]
+    reasons = []
+    if any(figures["wrong"] for figures in distributions.values()):
+        reasons.append("results are wrong and not flagged")
+    if not distributions[home]["valid"]:
+        reasons.append(
+            f"no request has a valid result on {home} states, which the core is made for"
+        )
+    return "; ".join(reasons)
+
+
 _ROWS = {
+    "home": "made for",
     "dsp48e2": "explicit DSP48E2 blocks",
     "mismatches": "requests with a wrong bit",
     "accuracy_held": "errors as promised",
     "budget_held": "errors inside their budgets",
+    "valid": "neither flagged nor undecided",
     "wrong_unflagged": "wrong and not flagged",
     "flags_held": "hardly a request flagged",
     "latency_cycles": "latency seen, cycles",
@@ -218,7 +233,7 @@ def _show(result: Mapping[str, Any]) -> None:
     from pinion.functions import snapped_errors_sentence
 
     console = out()
-    hidden = {"ok", "first_divergence", "wrong_above", "task_broken"}
+    hidden = {"ok", "first_divergence", "promise", "wrong_above", "task_broken"}
     if result["budget"] is None:
         # Of other states than those that a build is for any number may be flagged.
         hidden.add("flags_held")
@@ -264,8 +279,10 @@ def _show(result: Mapping[str, Any]) -> None:
         return
     if result.get("task_broken"):
         say(result["task_broken"], style="bold red")
+    if not result["valid"]:
+        say(_none_valid(result), style="bold red")
     broken = [name for name, holds in _promises(result).items() if not holds]
-    say(f"The check failed: {', '.join(broken) or 'see above'}.", style="bold red")
+    say(f"The check failed: {', '.join(broken)}.", style="bold red")
     if result["first_divergence"]:
         say(result["first_divergence"])
 
@@ -273,10 +290,17 @@ def _show(result: Mapping[str, Any]) -> None:
 def _promise(result: Mapping[str, Any]) -> str:
     """What relative errors are held against, and what they are relative to near rest."""
     floors = ", ".join(f"{block} {value:.2g}" for block, value in result["floor"].items())
+    states = f"on {result['distribution']} states"
+    promised = f"Promised {states}: at most {result['wrong_above']:g}."
+    if result["promise"] is None:
+        promised = (
+            f"Nothing is promised {states}, since the build saw no valid result there; one that "
+            f"comes all the same may be off by {result['wrong_above']:g}, as on {result['home']} "
+            "states."
+        )
     return (
-        f"Promised on {result['distribution']} states: at most {result['wrong_above']:g}. An error "
-        "is relative to the largest word of its block in the same request, and near rest to at "
-        f"least 1 % of the block's usual size: {floors}."
+        f"{promised} An error is relative to the largest word of its block in the same request, "
+        f"and near rest to at least 1 % of the block's usual size: {floors}."
     )
 
 
@@ -293,14 +317,35 @@ def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
     """What a build promises, in words, and whether it holds."""
     return {
         "the RTL and the integers differ": result["mismatches"] == 0,
+        "no request has a valid result": result["valid"] > 0,
         "an error is outside its budget": result["budget_held"] is not False,
         f"a relative error is above {result['wrong_above']:g}, the largest promised on "
-        f"{result['distribution']} states": result["accuracy_held"],
+        f"{result['distribution']} states": result["accuracy_held"] is not False,
         _flags(result): result["flags_held"],
         "results do not come at the promised rate": result["rate_held"],
-        "an error is above its bound, which must not be": result.get("bound_held", True),
+        "an error is above its bound, which must not be": result.get("bound_held") is not False,
         "what the build says of its task does not hold": not result.get("task_broken"),
     }
+
+
+def _none_valid(result: Mapping[str, Any]) -> str:
+    """That nothing could be said of the errors, why, and which core is for such states."""
+    samples, flagged = amount(result["samples"], "request"), result["flagged"]
+    bits = "Every bit agrees, but no accuracy" if not result["mismatches"] else "No accuracy"
+    if flagged < result["samples"]:
+        return (
+            f"{bits} was checked: of {samples} {flagged:,} left their formats, and the others are "
+            "undecided."
+        )
+    home, distribution = result["home"], result["distribution"]
+    other = (
+        f" The core is made for {home} states: --ranges {distribution} makes one for these, with "
+        "the formats 'auto'."
+    )
+    return (
+        f"{bits} was checked: all {samples} left their formats."
+        f"{other if home != distribution else ''}"
+    )
 
 
 def _flags(result: Mapping[str, Any]) -> str:

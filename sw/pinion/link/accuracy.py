@@ -33,6 +33,7 @@ _BEYOND = 3.0
 
 CHECKS = {
     "bits": "a result word or a flag is not that of the exact integers",
+    "valid": "every request is flagged or undecided, so that no error was checked",
     "budget": "an error is outside the budget",
     "accuracy": "a relative error is above what the build promises",
     "flags": "more requests are flagged than the number formats are for",
@@ -202,14 +203,16 @@ class Verdict:
         cls,
         mismatches: int,
         *,
+        valid: bool,
         budget: bool,
         accuracy: bool,
         rate: bool,
         flags: bool = True,
         task: bool = True,
     ) -> Verdict:
-        """From what was found: the mismatches, and whether each other check held."""
-        held = {"bits": not mismatches, "budget": budget, "accuracy": accuracy}
+        """From what was found: the mismatches, whether there were valid requests to judge, and
+        whether each other check held."""
+        held = {"bits": not mismatches, "valid": valid, "budget": budget, "accuracy": accuracy}
         held |= {"flags": flags, "rate": rate, "task": task}
         return cls(mismatches=mismatches, failed=tuple(name for name in CHECKS if not held[name]))
 

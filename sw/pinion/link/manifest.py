@@ -137,8 +137,9 @@ class Manifest:
     scales : by result block, in its unit, what its errors are relative to near zero.
     measured : by distribution, the largest relative error that the build has seen of the integers;
         without those where every request was flagged or undecided.
-    promises : by distribution, the largest relative error of a result that is neither. Empty, as
-        are the other two, in folders of versions that promised none.
+    promises : by distribution, the largest relative error of a result that is neither; without
+        those where every request was, as in ``measured``. Empty, as are the other two, in folders
+        of versions that promised none.
     task : where a task chose the formats, its ``name`` and the SHA-256 of its file and of the
         record of what was tried (``task.toml``, ``task.json``); else empty, and not in the file.
     tracking : its figures: ``loss`` and ``held_out_loss`` that were stated, ``found`` and
@@ -181,6 +182,11 @@ class Manifest:
     promises: dict[str, float] = field(default_factory=dict)
     task: dict[str, str] = field(default_factory=dict)
     tracking: dict[str, float] = field(default_factory=dict)
+
+    def promise(self, distribution: str) -> float:
+        """Largest relative error that a result without a flag may have there: that of the build's
+        own distribution where no request had a valid result when it was built."""
+        return self.promises.get(distribution, self.promises[self.budget_distribution])
 
     @property
     def words_in(self) -> int:

@@ -7,6 +7,9 @@ from typing import Any
 
 from .table import Table, percent
 
+NONE_VALID = "none valid"
+"""What stands in the place of an error where every request was flagged or undecided."""
+
 SHOWN = 12
 """Result words in a table; a matrix has dozens."""
 
@@ -28,11 +31,17 @@ def promise_table(result: Mapping[str, Any]) -> Table:
     return Table(
         columns=("states", *columns),
         rows=[
-            (name, *(figures[key] for key in columns))
+            (name, *({**figures, "largest": largest_error(figures)}[key] for key in columns))
             for name, figures in result["distributions"].items()
         ],
         title=f"Relative errors of {result['samples']:,} requests each, made for {result['home']}",
     )
+
+
+def largest_error(figures: Mapping[str, Any]) -> float | str | None:
+    """The largest relative error that a check found on a distribution, or that none was valid."""
+    largest: float | None = figures["largest"]
+    return largest if figures["valid"] else NONE_VALID
 
 
 def budget_table(result: Mapping[str, Any]) -> Table:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pinion.link.accuracy import CHECKS
 
+from .errors import NONE_VALID
 from .html import element, html_table, number, text
 from .table import Table, percent, short_error
 
@@ -47,10 +48,10 @@ def _histograms(found: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     for name, own in found["distributions"].items():
         promise = promises.get(name)
         for block, seen in own["blocks"].items():
-            why = f"none judged, {own['flagged']:,} flagged"
+            why = f"{NONE_VALID}, {own['flagged']:,} flagged"
             drawn = _chart(name, block, seen, why, promise, found["edges"], first, last)
             charts.setdefault(block, []).append(drawn)
-            held = None
+            held = None if seen["max"] is not None else NONE_VALID
             if promise is not None and seen["max"] is not None:
                 held = "kept" if seen["max"] <= promise else "BROKEN"
             rows.append(

@@ -40,7 +40,15 @@ _COLUMNS = (
     *("multipliers", "table_multipliers", "adders", "registers", "dsp", "dsp_source", "lut"),
     *("memory_lut", "ff", "levels", "mhz_estimated"),
     *("schedule_cycles", "latency_cycles", "clock_mhz_assumed"),
-    *("results_per_second", "error_median", "error_max", "error_block", "flagged", "samples"),
+    *(
+        "results_per_second",
+        "error_median",
+        "error_max",
+        "error_block",
+        "flagged",
+        "valid",
+        "samples",
+    ),
     *(
         "seed",
         "mismatches",
@@ -191,6 +199,9 @@ def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in rows:
         sentences = [row["failure"]] if row["failure"] else []
+        if row["valid"] == 0:
+            states = amount(row["samples"], "state")
+            sentences.append(f"Of {states} none has a valid result, so that no error is known.")
         if row["verified"] is False:
             sentences.append(f"The check failed; see `pinion verify {quote(row['folder'])}`.")
         for sentence in sentences:
