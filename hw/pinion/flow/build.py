@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from pinion.graph import Graph, format_graph, parse_graph
 from pinion.graph.passes import fold
 from pinion.graph.progress import Advance, portion, unheard
 from pinion.hls import Design, FormatPlan, design
-from pinion.hls.auto import AutoFormats, PrecisionError
+from pinion.hls.auto import HEADROOM, AutoFormats, PrecisionError
 from pinion.hls.clusters import NONE, link_parents
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
@@ -41,8 +42,15 @@ from pinion.robot.naming import check_names
 from .by_task import Goal, TaskSearch
 from .description import build_manifest, content_digest, function_text, schedule_rows
 from .interval import choose_interval
-from .objective import AUTO, AUTO18, PATIENCE, format_plan, objective_timing
-from .promises import GATE, measured_errors, stated
+from .objective import (
+    AUTO,
+    AUTO18,
+    PATIENCE,
+    format_plan,
+    objective_timing,
+    signal_multiplier,
+)
+from .promises import GATE, finer, measured_errors, stated
 from .replaced import exchange
 from .states import REFERENCE, budget_states, scale_states
 from .targets import SIM, find_target
@@ -123,6 +131,7 @@ def make_design(
     ii: int | None,
     formats: str,
     max_error: float | None = None,
+    headroom: float = HEADROOM,
     ranges: str | None = None,
     objective: str = "area",
     clusters: str = NONE,
@@ -138,6 +147,7 @@ def make_design(
     ----------
     ii : cycles between results, or None to choose (:mod:`pinion.flow.interval`).
     formats, max_error, ranges, objective, clusters : as in :func:`build`.
+    headroom : share of the largest error that formats by signal are chosen for.
     floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
     search : what chooses the formats in place of `formats` and `max_error`.
     report, advance : as in :func:`build`.
@@ -170,8 +180,9 @@ def make_design(
     plan: FormatPlan | AutoFormats
     if search is None:
         plan = format_plan(
-            model, row, folded, formats, ranges=ranges, max_error=max_error, scales=scales
-        )
+            model, row, folded, formats,
+            ranges=ranges, max_error=max_error, scales=scales, headroom=headroom,
+        )  # fmt: skip
     else:
         plan = search.plan(folded, constants, scales, ii)
     distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
@@ -343,7 +354,8 @@ def build(
             model, row, goal,
             adds=board.formats != AUTO18, ranges=ranges, objective=objective, report=report,
         )  # fmt: skip
-    plan = make_design(
+    planned = partial(
+        make_design,
         model,
         row,
         ii=ii,
@@ -358,17 +370,27 @@ def build(
         report=report,
         advance=advance,
     )
+    plan = planned()
     if search is not None:
         search.judge(plan)
-    if designed is not None:
-        designed(model, row, plan)
     computed = BuiltFunction.of(row, model)
-    report("Measuring the errors on every distribution of states")
     home = plan.saved.distribution if plan.saved else REFERENCE
     wanted = plan.saved.max_error if plan.saved else GATE if max_error is None else max_error
     if search is not None:
         wanted = 0.0  # so that what is measured is what is promised
-    measured = measured_errors(model, computed, plan, home=home, wanted=wanted, advance=advance)
+
+    def measure(plan: Design) -> dict[str, float | None]:
+        report("Measuring the errors on every distribution of states")
+        return measured_errors(model, computed, plan, home=home, wanted=wanted, advance=advance)
+
+    measured = measure(plan)
+    if search is None and signal_multiplier(formats) is not None:
+        plan, measured = finer(
+            plan, measured, lambda share: planned(headroom=share), measure,
+            home=home, wanted=wanted, report=report,
+        )  # fmt: skip
+    if designed is not None:
+        designed(model, row, plan)
     record: dict[str, Any] | None = None
     if search is not None:
         wanted = stated(measured, home=home, name=search.goal.name)

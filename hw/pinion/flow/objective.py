@@ -24,7 +24,7 @@ from pinion.graph import Graph, names
 from pinion.graph.evaluate import Floats
 from pinion.graph.ranges import Ranges, measure_ranges
 from pinion.hls import FormatPlan
-from pinion.hls.auto import MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
+from pinion.hls.auto import HEADROOM, MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
 from pinion.hls.multiplier import DSP48E2, Multiplier, multiplier_of
 from pinion.hls.planfile import read_plan
 from pinion.hls.signals import TableFormats
@@ -125,6 +125,7 @@ def format_plan(
     ranges: str | None,
     max_error: float | None,
     scales: Mapping[str, float],
+    headroom: float = HEADROOM,
 ) -> FormatPlan | AutoFormats:
     """Formats of a folded graph: one for all, chosen by signal, or as a plan file says.
 
@@ -133,6 +134,7 @@ def format_plan(
     max_error : what formats by signal are chosen for; a uniform format is what it is, and the
         build's promise is held against it (:mod:`pinion.flow.promises`).
     scales : of the graph's result blocks.
+    headroom : share of the largest error that formats by signal are chosen for.
 
     Raises
     ------
@@ -154,8 +156,9 @@ def format_plan(
             )
         return FormatPlan.parse(formats)
     return _auto_formats(
-        model, row, folded, formats, ranges=ranges, max_error=max_error, scales=scales
-    )
+        model, row, folded, formats,
+        ranges=ranges, max_error=max_error, scales=scales, headroom=headroom,
+    )  # fmt: skip
 
 
 def _auto_formats(
@@ -167,6 +170,7 @@ def _auto_formats(
     ranges: str | None,
     max_error: float | None,
     scales: Mapping[str, float],
+    headroom: float,
 ) -> AutoFormats:
     """Formats by signal, chosen or saved."""
     chosen = signal_multiplier(formats)
@@ -196,6 +200,7 @@ def _auto_formats(
             turn=multiplier.turn if coarse else multiplier.fine_turn,
         ),
         max_error=wanted,
+        headroom=headroom,
         distribution=distribution,
         saved=saved,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pinion.functions import DISTRIBUTIONS, BuiltFunction, sample
 from pinion.graph.progress import Advance, unheard
 from pinion.hls import Design
+from pinion.hls.auto import HEADROOM, PrecisionError
 from pinion.link import Manifest
 from pinion.link.relative import rounded_up
 from pinion.robot import Model
@@ -31,6 +32,13 @@ MARGIN = 3.0
 """So many times what was measured is promised: the largest of as many other requests is above
 twice that of some in a few cases of a hundred, above three times in a few of a thousand."""
 
+TRIES = 3
+"""Designs with finer formats, where the errors of the first one are larger in other states than in
+those that its formats were chosen on."""
+
+# So much finer than what was measured asks for.
+_FINER = 0.9
+
 # Where more than this share of the largest error allowed is measured, other requests may pass it.
 _NEAR = 0.75
 
@@ -43,12 +51,6 @@ _HELD = 1 << 23
 _DIGITS = 3
 
 _UNIFORM = r"q\d+\.\d+"
-
-# What a build may be given that is finer: one with formats by signal, one without.
-_FINER = {
-    True: "a smaller max_error (--max-error) to choose the formats for",
-    False: "formats auto, or a format of more fraction bits",
-}
 
 
 def measured_errors(
@@ -92,6 +94,47 @@ def measured_errors(
             found[distribution] = rounded_up(max(worst), _DIGITS)
         advance((number + 1) / len(DISTRIBUTIONS))
     return found
+
+
+def finer(
+    plan: Design,
+    measured: dict[str, float | None],
+    planned: Callable[[float], Design],
+    measure: Callable[[Design], dict[str, float | None]],
+    *,
+    home: str,
+    wanted: float,
+    report: Callable[[str], None] = lambda text: None,
+) -> tuple[Design, dict[str, float | None]]:
+    """A design whose formats are so fine that its errors, as measured, are those wanted at home,
+    and what was measured of it.
+
+    Formats are chosen on states of their own, and in others errors may be larger. Where formats
+    cannot be fine enough, or those of :data:`TRIES` designs were not, it is the most exact one.
+
+    Parameters
+    ----------
+    plan, measured : the first design, and what was measured of it (`measured_errors`).
+    planned : makes one whose formats are chosen for such a share of the error that is wanted.
+    measure : measures one.
+    report : called with a line for each further design.
+    """
+    headroom, best = HEADROOM, (plan, measured)
+    for _ in range(TRIES):
+        error, least = measured.get(home), best[1].get(home)
+        if error is None or least is None or error <= wanted:
+            break
+        headroom *= _FINER * wanted / error
+        report(f"The largest error is {error:.2g} in other states: choosing finer formats")
+        try:
+            plan = planned(headroom)
+        except PrecisionError:
+            break
+        measured = measure(plan)
+        error = measured.get(home)
+        if error is not None and error < least:
+            best = plan, measured
+    return best
 
 
 def stated(measured: Mapping[str, float | None], *, home: str, name: str) -> float:
@@ -138,13 +181,26 @@ def promises(measured: Mapping[str, float | None], *, home: str, wanted: float) 
     return found
 
 
+def misses_target(manifest: Manifest) -> bool:
+    """Whether a build with formats by signal is not as exact as the error that they are for.
+
+    A uniform format is for none: it is what it is.
+    """
+    found = manifest.measured.get(manifest.budget_distribution)
+    return _by_signal(manifest) and not (found is not None and found <= manifest.max_error)
+
+
+def _by_signal(manifest: Manifest) -> bool:
+    return re.fullmatch(_UNIFORM, manifest.formats) is None
+
+
 def gate_sentence(manifest: Manifest) -> str:
     """That a build's results are not as exact as asked for, or hardly, and what to do; else empty.
 
     Formats by signal are chosen with headroom, so that only a uniform format comes near.
     """
     home, gate = manifest.budget_distribution, manifest.max_error
-    chosen = re.fullmatch(_UNIFORM, manifest.formats) is None
+    by_signal = _by_signal(manifest)
     if home not in manifest.measured:
         return (
             f"None of the {home} states that were tried has a result in {manifest.formats} to be "
@@ -152,7 +208,7 @@ def gate_sentence(manifest: Manifest) -> str:
             "more integer bits."
         )
     found = manifest.measured[home]
-    if not found > (1.0 if chosen else _NEAR) * gate:
+    if not found > (1.0 if by_signal else _NEAR) * gate:
         return ""
     what = (
         f"The largest relative error of {manifest.formats} is {found:.2g} on {home} states, "
@@ -160,11 +216,17 @@ def gate_sentence(manifest: Manifest) -> str:
         + f" the largest allowed, {gate:g}: "
     )
     higher = rounded_up(MARGIN * found)
-    accept = f", or accept it with max_error={higher:g} (--max-error)" if higher < 1.0 else ""
-    fails = (
-        " It is built all the same; pinion verify will most likely fail." if found > gate else ""
-    )
-    return f"{what}give {_FINER[chosen]}{accept}.{fails}"
+    accept = f"accept it with max_error={higher:g} (--max-error)"
+    if manifest.formats.startswith("auto"):
+        advice = "finer formats were looked for and are no better"
+        advice += f"; {accept}" if higher < 1.0 else ""
+    elif by_signal:
+        advice = "give formats auto, which are chosen for an error"
+    else:
+        advice = "give formats auto, or a format of more fraction bits"
+        advice += f", or {accept}" if higher < 1.0 else ""
+    fails = " It is built all the same; pinion verify fails where it draws such a state."
+    return f"{what}{advice}.{fails if found > gate else ''}"
 
 
 def _requests(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,8 +27,9 @@ MAX_ERROR = 1e-3
 # And that of `--formats auto18`, whose words have 18 bits.
 MAX_ERROR_SHORT = 5e-2
 
-# The largest error of a hundred thousand states is above that of a few thousand.
-_HEADROOM = 0.75
+HEADROOM = 0.75
+"""Share of the largest error allowed that formats are chosen for: the largest error of a hundred
+thousand states is above that of a few thousand."""
 
 # Rounds of widening the ranges of values that are mostly rounding error.
 _WIDENINGS = 4
@@ -60,6 +62,7 @@ class AutoFormats:
     tables : formats of angles and pivots, which decide the latency of their units.
     margin : ranges reach this much further than what the states show.
     max_error : largest relative error of a result block.
+    headroom : share of it that the judged states may have.
     distribution : of the states, by name.
     saved : formats from a file, instead of chosen ones.
     wide_share : share of the product units whose products get two wide ports, those that matter
@@ -72,6 +75,7 @@ class AutoFormats:
     tables: TableFormats
     margin: float = MARGIN
     max_error: float = MAX_ERROR
+    headroom: float = HEADROOM
     distribution: str = "reference"
     saved: SavedPlan | None = None
     wide_share: float | None = None
@@ -137,6 +141,7 @@ class AutoFormats:
         """Largest relative error of a result block over the judged states.
 
         States in which rounding turns a comparison are left out: there a result has no bound.
+        Without any other the error is infinite.
         """
         exact: list[Floats] = []
         rounded: list[Floats] = []
@@ -147,6 +152,8 @@ class AutoFormats:
             exact.append(_results(real, node_floats(real, part), count)[:, alike])
             rounded.append(_results(fixed, found, count)[:, alike])
         all_exact, all_rounded = np.concatenate(exact, axis=1), np.concatenate(rounded, axis=1)
+        if not all_exact.size:
+            return math.inf  # what was never compared is not exact
         worst = 0.0
         for name, words in result_blocks(real).items():
             want, have = all_exact[words], all_rounded[words]
@@ -181,13 +188,13 @@ class AutoFormats:
         fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
         if self.wide_share is not None and self.saved is None:
             return self._shared(real, plan, fixed, ii)
-        if self.saved is not None or self.error(real, fixed) <= _HEADROOM * self.max_error:
+        if self.saved is not None or self.error(real, fixed) <= self.headroom * self.max_error:
             return fixed, plan
         if self.tables.multiplier.square:
             found = self.error(real, fixed)
             raise PrecisionError(
                 f"A largest relative error of {self.max_error:g} is out of reach with words of "
-                f"{self.tables.stored} bits: it is {found:.2g}. {self._advice(found, 'auto')}"
+                f"{self.tables.stored} bits: {self._excess(found)}. {self._advice(found, 'auto')}"
             )
         groups = _unit_loads(real, self._weights(real, plan), ii)
         ranges = measure_ranges(real, self.states)
@@ -198,12 +205,12 @@ class AutoFormats:
             fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
             error = self.error(real, fixed)
             report(f"{len(precise)} sums of 27 x 27 bit products: largest error {error:.2g}")
-            if error <= _HEADROOM * self.max_error:
+            if error <= self.headroom * self.max_error:
                 return fixed, plan
             if count >= len(groups):
                 raise PrecisionError(
                     f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "
-                    f"bits in every product it is {error:.2g}. {self._advice(error)}"
+                    f"bits in every product {self._excess(error)}. {self._advice(error)}"
                 )
             advance(count / len(groups))
             count = max(count + 1, int(count * 1.5))
@@ -219,6 +226,15 @@ class AutoFormats:
         plan = self.plan(real, frozenset(i for group in groups[:count] for i in group))
         return lower_signals(real, plan, stored=self.tables.stored)[0], plan
 
+    def _excess(self, found: float) -> str:
+        """By what an error is too large; one that is just allowed leaves no room for others."""
+        if found > self.max_error:
+            return f"it is {rounded_up(found, _ADVISED_DIGITS):g}"
+        return (
+            f"it is {found / self.max_error:.0%} of that in the states tried, and more than "
+            f"{self.headroom:.0%} leaves other states no room"
+        )
+
     def _advice(self, found: float, finer: str = "") -> str:
         """What to do where an error cannot be had: it is followed as it stands.
 
@@ -227,7 +243,7 @@ class AutoFormats:
         found : the least error that there is.
         finer : formats whose errors are smaller, if there are such. A uniform format's need not be.
         """
-        wanted = rounded_up(found * (1.0 + 1e-9) / _HEADROOM, _ADVISED_DIGITS)
+        wanted = rounded_up(found * (1.0 + 1e-9) / self.headroom, _ADVISED_DIGITS)
         if wanted < 1.0:
             other = f", or give the formats '{finer}'" if finer else ""
             return f"Ask for max_error={wanted:g} (--max-error){other}."

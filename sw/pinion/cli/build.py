@@ -12,7 +12,7 @@ import typer
 from pinion.installation import require
 from pinion.robot.amounts import amount
 
-from .errors import complain
+from .errors import CHECK_FAILED, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -143,7 +143,11 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Build a core for a function of a robot."""
+    """Build a core for a function of a robot.
+
+    Exit code 1 when formats that were chosen for an error (auto) do not have it: the folder is
+    written, and verify says more.
+    """
     require("hw")
     from pinion import api
     from pinion.functions import FUNCTIONS, idle_sentence, savings
@@ -202,6 +206,7 @@ def command(
             extra["gate_missed"] = notes.gate
         steps_saved = [step.figures() for step in saved]
         put_json({**manifest.to_dict(), **extra, "savings": steps_saved, "folder": str(folder)})
+        _leave(manifest)
         return
     if notes.interval:
         complain(notes.interval)
@@ -216,6 +221,15 @@ def command(
         say(task_sentence(manifest))
     shown = folder if folder.name else Path.cwd()
     console.print(f"Written to {shown}. Next: {shlex.join(['pinion', 'verify', str(folder)])}")
+    _leave(manifest)
+
+
+def _leave(manifest: Manifest) -> None:
+    """Fail where formats that were chosen for an error do not have it."""
+    from pinion.flow.promises import misses_target
+
+    if misses_target(manifest):
+        raise typer.Exit(CHECK_FAILED)
 
 
 def variant(manifest: Manifest) -> str:
