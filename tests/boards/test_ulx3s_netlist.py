@@ -8,12 +8,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pinion.boards.ecp5.bitstream import MAPPED, NAME, SYNTH
 from pinion.cosim.netlist import cell_models, check_netlist, map_core, netlist_rtlil
 from pinion.cosim.stream import StreamError
-from pinion.flow.build import build
+from pinion.flow.build import BuildError, build
 from pinion.gateware.foreign import check_rtlil
 from pinion.gateware.yosys import run_yosys
 from pinion.link.build_files import NETLIST_CHECK
@@ -24,6 +25,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("netlist") / "pendulum"
     build("pendulum", "rnea", where, ii=8, formats="auto18")
     return where
+
+
+def test_no_request_is_no_check(folder: Path) -> None:
+    nothing = {name: np.zeros((0, 1)) for name in ("q", "qd", "qdd")}
+    with pytest.raises(BuildError, match="at least 1 request, not 0"):
+        check_netlist(folder, arrays=nothing)
+    with pytest.raises(BuildError, match="at least 1 request, not 0"):
+        check_netlist(folder, 0)
 
 
 # Half a minute of compiling, as the next.

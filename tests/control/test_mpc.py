@@ -107,6 +107,12 @@ def test_a_closed_loop_through_rtl_tracks_as_with_floats(compared: Comparison) -
         assert link["hz_least"] < link["hz_most"] < 1e6 / model["host_us"]
 
 
+def test_a_card_of_which_nothing_was_compared_is_not_right(compared: Comparison) -> None:
+    *others, card = compared.cases
+    for wrong in ({"compared": 0}, {"mismatches": 1}):
+        assert not replace(compared, cases=(*others, replace(card, **wrong))).figures()["ok"]
+
+
 def test_wrong_gradients_are_seen_in_the_tracking(
     scene: Scenario, motion: Motion, compared: Comparison
 ) -> None:

@@ -255,9 +255,19 @@ def _hash(data: dict[str, Any]) -> None:
     data["hash"] = f"{int(data['hash'], 16) ^ 1:016x}"
 
 
+def _nothing(data: dict[str, Any]) -> None:
+    data |= {"requests": [], "results": [], "flags": []}
+
+
+def _no_words(data: dict[str, Any]) -> None:
+    data["results"] = [""] * len(data["results"])
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (_nothing, "nothing was compared"),
+        (_no_words, "has 0 words there, not 1"),
         (_word, "result 3 (request 3 of vectors.json)"),
         (_flag, "the flag of result 5"),
         (_hash, "another build's core"),

@@ -217,17 +217,17 @@ def test_errors_are_of_the_integers_and_keep_the_promises(
     assert promised == [short_error(p) for p in made.manifest.promises.values()]
 
 
-def verified(made: Build, folder: Path, verdict: Verdict | None) -> str:
+def verified(made: Build, folder: Path, verdict: Verdict | None, valid: int = 400) -> str:
     """The page of a copy of a build that a verification left its file in."""
     copy = shutil.copytree(made.folder, folder / f"v{len(list(folder.iterdir()))}")
-    error = np.full((400, 2), 1e-6)
+    error = np.full((valid, 2), 1e-6)
     block = BlockErrors.of(
         name="tau", unit="N m", lsb=2.0**-16, words=["tau[0]", "tau[1]"], error=error,
         budget=np.array([1e-3, 1e-5]),
     )  # fmt: skip
     made_of = ErrorDistribution(
         build=f"{made.manifest.hash:016x}", distribution="reference", requests=400, seed=3,
-        flagged=0, simulator="compiled", blocks=(block,), verdict=Verdict(mismatches=0),
+        flagged=400 - valid, simulator="compiled", blocks=(block,), verdict=Verdict(mismatches=0),
     )  # fmt: skip
     replace(made_of, verdict=verdict or made_of.verdict).write(copy)
     data = build_data(copy)
@@ -253,6 +253,9 @@ def test_how_many_requests_were_wrong_is_said(made: Build, tmp_path: Path) -> No
     # Bits alone are not all of it.
     budget = verified(made, tmp_path, Verdict(mismatches=0, failed=("budget",)))
     assert "<strong>FAILED</strong>, 0 of 400 requests wrong: an error is outside" in budget
+    none = verified(made, tmp_path, Verdict(mismatches=0, failed=("valid",)), valid=0)
+    assert "FAILED</strong>, 0 of 400 requests wrong: every request is flagged or" in none
+    assert ["tau", "N m", "none valid", "-", "-", "-", "0"] in Page(none).rows
     unknown = verified(made, tmp_path, None)
     assert (
         "kept no verdict" in unknown

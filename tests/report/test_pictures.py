@@ -18,7 +18,8 @@ from pinion.link import ManifestError
 from pinion.link.accuracy import BlockErrors, ErrorDistribution
 from pinion.link.build_files import SCHEDULE
 from pinion.report import ReportError, draw_build
-from pinion.report.errors_picture import draw_errors
+from pinion.report.build_data import _nearest
+from pinion.report.errors_picture import _title, draw_errors
 from pinion.report.explore_picture import draw_front, front
 from pinion.report.palette import link_colours
 from pinion.report.schedule_picture import draw_schedule
@@ -187,6 +188,29 @@ def test_results_that_are_no_numbers_are_said(tmp_path: Path) -> None:
     assert [sum(group.counts) for group in one.groups] == [2, 2]
     draw_errors(tmp_path / "e.png", title="rnea", blocks=[one])
     assert is_a_picture(tmp_path / "e.png")
+
+
+def test_errors_that_were_never_compared_are_no_good_news(tmp_path: Path) -> None:
+    """All requests flagged: nothing is inside a budget, and nothing is without error."""
+    words = [f"M[{i},{j}]" for i in range(2) for j in range(2)]
+    none = BlockErrors.of(
+        name="M",
+        unit="kg m^2",
+        lsb=2.0**-16,
+        words=words,
+        error=np.empty((0, 4)),
+        budget=np.full(4, 1e-3),
+    )
+    said = _title("crba", [none, none])
+    assert said == "crba:\nNO request has a valid result, so that no error was checked"
+    some = block("tau", ["tau[0]"], 1e-6)
+    assert "every error is inside its budget" in _title("rnea", [some])
+    draw_errors(tmp_path / "e.png", title="crba", blocks=[none])
+    assert is_a_picture(tmp_path / "e.png")
+    assert _nearest(none) == {
+        **{"name": "M", "unit": "kg m^2", "invalid": 0},
+        **dict.fromkeys(("largest", "word", "error", "budget", "share")),
+    }
 
 
 def test_a_front_is_what_no_other_point_beats() -> None:

@@ -131,7 +131,7 @@ class _Rtl:
         m = self._manifest
         beats, last = pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
         got = self._core.run(beats, last, expected_beats=len(words) * m.beats_out).check()
-        bits = unpack_records(got.beats, words=m.words_out, beats=m.beats_out)
+        bits = unpack_records(got.beats, words=m.words_out, beats=m.beats_out, records=len(words))
         lasts = got.last.reshape(-1, m.beats_out)
         return Answer(
             values=_values(bits),

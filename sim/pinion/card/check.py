@@ -15,7 +15,7 @@ from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import FLAGGED_SHARE, verify
 from pinion.flow.build import Build
 from pinion.functions import sample
-from pinion.link.accuracy import Verdict, margins, quantiles
+from pinion.link.accuracy import Verdict, margins, quantile, quantiles
 
 CHUNK = 1000
 """Requests between two signs of progress."""
@@ -137,6 +137,6 @@ def _errors(error: NDArray[Any], budget: NDArray[Any], words: Sequence[str]) -> 
     for number, name in enumerate(words):
         row: dict[str, float | None] = dict.fromkeys(columns)
         if len(error):
-            row = {k: float(np.quantile(error[:, number], q)) for k, q in columns.items()}
+            row = {k: quantile(error[:, number], q) for k, q in columns.items()}
         rows[name] = row | {"budget": float(budget[number])}
     return rows

@@ -203,7 +203,9 @@ class SimulatedCard(InProcessCard):
                 f"core and manifest disagree on the record; build the folder again."
             )
         return Answers(
-            words=unpack_records(run.beats, words=m.words_out, beats=m.beats_out),
+            words=unpack_records(
+                run.beats, words=m.words_out, beats=m.beats_out, records=len(requests)
+            ),
             flagged=run.user[m.beats_out - 1 :: m.beats_out].copy(),
             cycles=int(run.emitted[-1] - run.accepted[0]) + 1,
         )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
-from pinion.flow.build import Build
+from pinion.flow.build import Build, BuildError
 from pinion.flow.replaced import SIMULATION
 from pinion.functions import check_arrays, sample
 from pinion.gateware.emit import RTLIL
@@ -223,6 +223,8 @@ def check_netlist(
         When the folder is no build.
     pinion.functions.InputError
         When the arrays are not requests of this build.
+    BuildError
+        When there is no request.
     pinion.cosim.stream.StreamError
         When the netlist does not answer.
     """
@@ -237,6 +239,8 @@ def check_netlist(
             a.name: np.broadcast_to(checked.arrays[a.name], (requests, *a.shape))
             for a in manifest.inputs
         }
+    if requests < 1:
+        raise BuildError(f"A check of a netlist needs at least 1 request, not {requests}.")
     mapped = _mapped(Path(folder), build, report)
     core = netlist_core(folder, report=report, advance=advance)
     words = request_words(manifest, given)
@@ -245,7 +249,9 @@ def check_netlist(
     report(f"Simulating {requests} requests")
     beats_out = requests * manifest.beats_out
     run = core.run(beats, last, expected_beats=beats_out, advance=advance).check()
-    got = unpack_records(run.beats, words=manifest.words_out, beats=manifest.beats_out)
+    got = unpack_records(
+        run.beats, words=manifest.words_out, beats=manifest.beats_out, records=requests
+    )
     flagged = run.user[manifest.beats_out - 1 :: manifest.beats_out]
     wrong = (got != expected).any(axis=1) | (flagged != flags)
     mismatches = int(np.count_nonzero(wrong))
@@ -257,7 +263,7 @@ def check_netlist(
         "mismatches": mismatches,
         "cells": cells,
         "netlist": str(mapped),
-        "ok": mismatches == 0 and len(got) == requests and cells > 0,
+        "ok": mismatches == 0 and cells > 0,
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
     # Beside the netlist, for reports: it says which one was checked.

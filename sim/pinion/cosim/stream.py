@@ -138,15 +138,24 @@ def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]
     return padded.reshape(n * beats, lanes), last.reshape(n * beats)
 
 
-def unpack_records(beats_array: Words, *, words: int, beats: int) -> Words:
+def unpack_records(
+    beats_array: Words, *, words: int, beats: int, records: int | None = None
+) -> Words:
     """Return the (n, words) uint32 words of records given as (n * beats, lanes) uint32 beats.
+
+    Parameters
+    ----------
+    records : how many there have to be, where that is known.
 
     Raises
     ------
     ValueError : the beats are no whole number of records, or hold fewer than ``words`` words.
+    StreamError : there are more or fewer records than there have to be.
 
     """
     n, lanes = beats_array.shape
+    if records is not None and n != records * beats:
+        raise StreamError(f"The core sent {n} beats for {records} results of {beats} beats each.")
     if n % beats:
         raise ValueError(f"{n} beats are no whole number of records of {beats} beats.")
     if words > beats * lanes:

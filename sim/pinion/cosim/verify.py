@@ -23,7 +23,7 @@ from pinion.gateware.emit import RTLIL, TOP
 from pinion.gateware.foreign import check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.graph.progress import Advance, portion, unheard
-from pinion.link.accuracy import Verdict
+from pinion.link.accuracy import Verdict, quantile, quantiles
 from pinion.link.relative import floor
 
 from .compiled import CompiledCore
@@ -135,7 +135,9 @@ def verify(
         build, words, simulator, distribution, idle, stall, waves, dsp48e2, report, advance, fresh
     )
     report("Comparing")
-    got = unpack_records(result.beats, words=manifest.words_out, beats=manifest.beats_out)
+    got = unpack_records(
+        result.beats, words=manifest.words_out, beats=manifest.beats_out, records=samples
+    )
     got_flags = result.user[manifest.beats_out - 1 :: manifest.beats_out]
     last_ok = _lasts_are_right(result, manifest.beats_out)
     wrong = (got != expected).any(axis=1) | (got_flags != flags) | ~last_ok
@@ -355,11 +357,7 @@ def _accuracy(
             "budget": _by_name(names, reference.budget),
         }
     figures["wrong_unflagged"] = int((wrong & valid).sum())
-    for key, quantile in (("median", 0.5), ("p99", 0.99), ("max", 1.0)):
-        figures[f"rel_err_{key}"] = {
-            name: float(np.quantile(r[valid], quantile)) if valid.any() else None
-            for name, r in relative.items()
-        }
+    figures |= quantiles({name: errors[valid] for name, errors in relative.items()})
     return error, figures
 
 
@@ -375,7 +373,7 @@ def _drift(
     values = np.ascontiguousarray(got).view(np.float32).astype(np.float64)
     good = ~flagged
     drift = {
-        name: float(relative[good].max()) if good.any() else None
+        name: quantile(relative[good], 1.0)
         for name, relative in reference.relative_errors(np.abs(values - floats), floats).items()
     }
     return {"drift_max": drift, "state_resets": 0 if fresh is None else int(fresh.sum())}

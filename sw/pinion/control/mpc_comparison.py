@@ -154,14 +154,17 @@ class Comparison:
         """JSON-able: ``rows`` with the figures of each (:meth:`.closed_loop.Tracked.figures`), and
         how far its error and its path are from the first row's; ``undisturbed``: those of `calm`;
         ``card_model`` of what a real card would take; ``series`` for the picture; ``left_out``;
-        ``within``: every error is within :data:`ALLOWED` of the first row's; ``ok``: no mismatch,
-        no restart and, where both ran, one path of card and integers.
+        ``within``: every error is within :data:`ALLOWED` of the first row's; ``ok``: no mismatch
+        of a card of which some gradient was compared, no restart and, where both ran, one path of
+        card and integers.
         """
         first = self.cases[0].tracked
         rows = [_row(case, first) for case in self.cases]
         same = _same_path(self.cases)
         over = [abs(row[key]) for row in rows for key in ("rms_over", "max_over")]
-        clean = all(not row["mismatches"] and not row["restarts"] for row in rows)
+        clean = all(
+            row["compared"] != 0 and not row["mismatches"] and not row["restarts"] for row in rows
+        )
         model = None
         if self.folder is not None and (self.folder / MANIFEST).is_file():
             host = next((case for case in self.cases if case.name == "cpu64"), self.cases[0])
@@ -177,7 +180,7 @@ class Comparison:
             "series": _series(self.cases),
             "card_model": model,
             "allowed": ALLOWED,
-            "within": max(over) <= ALLOWED,
+            "within": all(value <= ALLOWED for value in over),  # NaN is not
             "ok": same is not False and clean,
         }
 

@@ -270,20 +270,25 @@ class ErrorDistribution:
 
 
 def quantiles(relative: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, float | None]]:
-    """Median, 99 % and largest by block, under the names that ``verify`` gives them."""
+    """Median, 99 % and largest by block, under the names that ``verify`` gives them; None where
+    there is no error, or where one is no finite number."""
     return {
-        f"rel_err_{key}": {
-            name: float(np.quantile(error, q)) if len(error) else None
-            for name, error in relative.items()
-        }
+        f"rel_err_{key}": {name: quantile(error, q) for name, error in relative.items()}
         for key, q in (("median", 0.5), ("p99", 0.99), ("max", 1.0))
     }
+
+
+def quantile(errors: NDArray[Any], share: float) -> float | None:
+    """What so large a share of errors (n,) is not above, as JSON has it."""
+    finite = len(errors) > 0 and bool(np.isfinite(errors).all())
+    return float(np.quantile(errors, share)) if finite else None
 
 
 def margins(error: NDArray[Any], budget: NDArray[Any]) -> dict[str, float | None]:
     """How many times its largest error a word's budget is: the nearest and the farthest word.
 
-    Exact words are left out; where all are exact there are no figures.
+    Exact words are left out; where all are exact there are no figures. An error that is no finite
+    number is too large for any budget.
 
     Parameters
     ----------
@@ -291,7 +296,8 @@ def margins(error: NDArray[Any], budget: NDArray[Any]) -> dict[str, float | None
     budget : (words,) their bounds.
     """
     largest = error.max(axis=0, initial=0.0)
-    inexact = largest > FLOAT_NOISE
+    inexact = ~(largest <= FLOAT_NOISE)
+    largest = np.where(np.isfinite(largest), largest, np.inf)
     ratios = (budget[inexact] / largest[inexact]).tolist()
     return {"min": min(ratios, default=None), "max": max(ratios, default=None)}
 

@@ -152,7 +152,11 @@ def _verified(errors: ErrorDistribution, manifest: Manifest) -> dict[str, Any] |
 
 
 def _nearest(block: BlockErrors) -> dict[str, Any]:
-    """Of a block of results, the word that is nearest to its budget, or farthest beyond it."""
+    """Of a block of results, the word that is nearest to its budget, or farthest beyond it; the
+    last are None where no request was valid."""
+    if all(group.largest is None for group in block.groups):
+        nothing = dict.fromkeys(("largest", "word", "error", "budget", "share"))
+        return {"name": block.name, "unit": block.unit, **nothing, "invalid": block.invalid}
     word = max(range(len(block.words)), key=lambda k: block.shares[k])
     return {
         **{"name": block.name, "unit": block.unit, "largest": max(block.largest)},

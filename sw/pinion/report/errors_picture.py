@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pinion.link.accuracy import BlockErrors, ErrorGroup, margins
 
+from .errors import NONE_VALID
 from .palette import ALARM, DPI, FAINT, INK, Colour, link_colours
 from .table import percent
 
@@ -70,7 +71,9 @@ def _draw_panel(axes: Axes, block: BlockErrors) -> None:
         bound = 1.0 if block.is_matrix else float(budget[own[0]])
         _draw_group(axes, number, group, bound, edges, colour)
         axes.annotate(
-            _margin(np.array([block.largest])[:, own], budget[own]),
+            NONE_VALID
+            if group.largest is None
+            else _margin(np.array([block.largest])[:, own], budget[own]),
             (number, bound),
             xytext=(0, 5),
             textcoords="offset points",
@@ -142,7 +145,9 @@ def _title(title: str, blocks: Sequence[BlockErrors]) -> str:
     used = [share for block in blocks for share in block.shares]
     invalid = sum(block.invalid for block in blocks)
     nearest = int(np.argmax(used))
-    if invalid:
+    if not invalid and all(g.largest is None for block in blocks for g in block.groups):
+        finding = "NO request has a valid result, so that no error was checked"
+    elif invalid:
         finding = f"{invalid:,} results ARE NO NUMBERS"
     elif used[nearest] > 1.0:
         finding = f"{words[nearest]} BREAKS its budget, by a factor of {used[nearest]:.3g}"

@@ -188,6 +188,8 @@ def _verified(found: Mapping[str, Any] | None) -> str:
                 *(b["name"], b["unit"], b["word"], f"{b['error']:.2e}", f"{b['budget']:.2e}"),
                 *(percent(b["share"]), b["invalid"]),
             )
+            if b["word"] is not None
+            else (b["name"], b["unit"], NONE_VALID, None, None, None, b["invalid"])
             for b in found["blocks"]
         ],
         left=3,
