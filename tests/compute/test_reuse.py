@@ -242,7 +242,7 @@ def resident() -> int:
 def test_memory_is_bounded_over_calls_of_changing_sizes(kernel: Kernel) -> None:
     rng = np.random.default_rng(20_261_125)
     largest = request(400_000, 1)
-    before, most, result = resident(), 0, None
+    before, most = resident(), 0
     for k in range(10_000):
         large = k % 1000 < 12
         count = int(rng.integers(100_000, 400_000)) if large else int(rng.integers(1, 1500))

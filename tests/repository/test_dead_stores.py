@@ -67,6 +67,7 @@ def test_what_is_overwritten_is_found(body: str, dead: tuple[str, int]) -> None:
         "x = 1\nmatch f:\n    case 1:\n        x = 2\n    case _ if xs:\n        x = 3\nsay(x)",
         "x = 1\nmatch f:\n    case 1:\n        x = 2\n    case [y]:\n        x = y\nsay(x)",
         "x = 1\nf and (x := 2)\nreturn x",
+        "y = {k: x for k in xs if (x := f(k))}\nfor x in y:\n    say(x)",
         "x = 1\ny = [x for y in xs]\nx = 2\nreturn x, y",
         "x = xs[0]\nx += [1]\nx = xs[1]\nreturn x",
         "x = 1\ndef inner():\n    return x\ninner()\nx = 2\ninner()",

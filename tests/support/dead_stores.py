@@ -245,12 +245,12 @@ class _Function:
     ) -> Events:
         bound = {name for part in node.generators for name in _names(part.target)}
         inner = after
-        for child in ast.walk(node):
-            if isinstance(child, ast.NamedExpr):  # it stores outside, once or never
-                inner = join(inner, self._target(child.target, after))
         for name in _names(node, ast.Load):
             if name not in bound:
                 inner = self._event(inner, name, READ)
+        for child in ast.walk(node):
+            if isinstance(child, ast.NamedExpr):  # it stores outside, for each turn or never
+                inner = join(inner, self._target(child.target, inner))
         return self._read(node.generators[0].iter, inner)
 
 
