@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import re
@@ -11,11 +12,15 @@ from typing import Any
 import pytest
 
 from pinion.cli.terminal import PIPE_WIDTH
+from pinion.hls.auto import HEADROOM
 from pinion.hls.planfile import PLAN, read_plan
 from pinion.link import Manifest
 from pinion.report import cell
 from pinion.robot import urdf_text
 from tests.cli.conftest import Built, Pinion
+
+# The package has a function of the module's name.
+building = importlib.import_module("pinion.flow.build")
 
 OPTIONS = (
     *("--formats", "auto", "--max-error", "1e-3", "--objective", "latency"),
@@ -228,3 +233,29 @@ def test_tables_in_a_file_have_a_width_and_no_blanks_at_ends(
     assert max(map(len, narrow)) <= 84 < max(map(len, wide)) <= PIPE_WIDTH
     assert not [line for line in (*wide, *narrow) if line != line.rstrip()]
     pinion("info", "two_link", "--function", "rnae").refused("'rnae'", "rnea")
+
+
+def test_formats_that_miss_their_error_end_with_a_code_that_scripts_see(
+    pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the states that the build measures; the folder is there all the same."""
+    shares: list[float] = []
+    made, measured = building.make_design, building.measured_errors
+
+    def watched(*arguments: Any, headroom: float = HEADROOM, **options: Any) -> Any:
+        shares.append(headroom)
+        return made(*arguments, headroom=headroom, **options)
+
+    def worse(*arguments: Any, **options: Any) -> dict[str, float | None]:
+        return {**measured(*arguments, **options), "reference": 2e-3}
+
+    monkeypatch.setattr(building, "make_design", watched)
+    monkeypatch.setattr(building, "measured_errors", worse)
+    folder = tmp_path / "core"
+    done = pinion("build", "pendulum", "rnea", "--ii", 4, "--formats", "auto", "-o", folder)
+    assert done.code == 1 and (folder / "manifest.json").is_file()
+    assert "auto is 0.002 on reference states, above the largest allowed, 0.001: finer" in done.err
+    assert shares[0] == HEADROOM and shares == sorted(shares, reverse=True) and len(shares) > 1
+    # A uniform format is for no error of its own: it is said, and that is all.
+    same = pinion("build", "pendulum", "rnea", "--ii", 4, "--max-error", 1e-3, "-o", folder)
+    assert same.code == 0 and "above the largest allowed" in same.err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,17 @@ from pinion.cosim.reference import Reference
 from pinion.cosim.verify import verify
 from pinion.flow.alternative import alternative
 from pinion.flow.build import Build, BuildError, build, make_design
-from pinion.flow.promises import GATE, MARGIN, gate_sentence, promises
+from pinion.flow.promises import (
+    GATE,
+    MARGIN,
+    TRIES,
+    finer,
+    gate_sentence,
+    misses_target,
+    promises,
+)
 from pinion.functions import DISTRIBUTIONS, function, sample
-from pinion.hls.auto import PrecisionError
+from pinion.hls.auto import HEADROOM, PrecisionError
 from pinion.link import Manifest
 from pinion.report import promise_table
 from pinion.robot import load
@@ -204,13 +212,18 @@ def test_the_sentence_knows_near_and_hopeless() -> None:
         (0.0076, "q16.16", "is 0.0076 on reference states, near the largest allowed"),
         (0.0076, "auto", ""),
         (0.5, "q8.8", "above the largest allowed, 0.01: give formats auto, or a format of more"),
-        (0.02, "plan.toml", "give a smaller max_error (--max-error) to choose the formats for"),
+        (0.02, "plan.toml", "above the largest allowed, 0.01: give formats auto, which are chosen"),
+        (0.02, "auto", "finer formats were looked for and are no better; accept it with max_error"),
+        (0.5, "auto18", "finer formats were looked for and are no better. It is built"),
     ):
         manifest = Manifest(**base | {"formats": formats, "measured": {"reference": measured}})
         said = gate_sentence(manifest)
         assert words in said and bool(said) == bool(words), said
         assert ("is built all the same" in said) == (measured > manifest.max_error and bool(said))
-        assert ("accept it" in said) == (0 < MARGIN * measured < 1.0 and bool(said)), said
+        accepted = bool(said) and MARGIN * measured < 1.0 and formats != "plan.toml"
+        assert ("accept it" in said) == accepted, said
+        assert misses_target(manifest) == (measured > 1e-2 and not formats.startswith("q"))
+    assert misses_target(Manifest(**base | {"formats": "auto", "measured": {"rest": 1e-4}}))
     nothing = gate_sentence(Manifest(**base | {"formats": "q4.28", "measured": {"rest": 0.1}}))
     assert nothing.startswith("None of the reference states") and "more integer bits" in nothing
 
@@ -225,6 +238,42 @@ def _manifest() -> Manifest:
         **{"options": {}, "units": {}, "ops": {}, "budget": {}, "inputs": (), "outputs": ()},
     }
     return Manifest(**fields, max_error=1e-2, clock_mhz=250.0, budget_distribution="reference")
+
+
+# -- formats that are chosen again, where errors are larger than on the states of the choice
+
+
+def again(errors: Sequence[float | None]) -> tuple[Any, Any, list[float]]:
+    """What becomes of designs with these errors, one after the other; and the shares asked for."""
+    shares: list[float] = []
+
+    def planned(share: float) -> Any:
+        shares.append(share)
+        if len(shares) >= len(errors):
+            raise PrecisionError("No finer formats.")
+        return len(shares)
+
+    def measure(plan: Any) -> dict[str, float | None]:
+        return {"reference": errors[plan], "rest": 9.0}
+
+    plan, measured = finer(*(0, measure(0), planned, measure), home="reference", wanted=1e-3)  # type: ignore[arg-type]  # numbers in the place of designs
+    return plan, measured["reference"], shares
+
+
+def test_formats_are_chosen_finer_until_the_error_that_was_asked_for_is_measured() -> None:
+    assert again([0.9e-3]) == (0, 0.9e-3, [])
+    plan, error, (first, second) = again([1.3e-3, 1.1e-3, 0.7e-3, 0.1e-3])
+    assert (plan, error) == (2, 0.7e-3)
+    assert first == pytest.approx(HEADROOM * 0.9 / 1.3)
+    assert second == pytest.approx(first * 0.9 / 1.1)
+
+
+def test_where_no_formats_are_fine_enough_the_most_exact_are_taken() -> None:
+    assert again([1.3e-3])[:2] == (0, 1.3e-3), "finer ones cannot be had"
+    plan, error, shares = again([1.3e-3, 1.2e-3, 2e-3, 1.4e-3, 0.1e-3, 0.1e-3])
+    assert (plan, error, len(shares)) == (1, 1.2e-3, TRIES)
+    assert again([None, 0.1e-3]) == (0, None, []), "nothing was measured"
+    assert again([1.3e-3, None, 0.1e-3])[:2] == (0, 1.3e-3)
 
 
 # -- advice

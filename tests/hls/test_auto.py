@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pinion.cosim.verify import verify
+from pinion.fixedpoint import Format
 from pinion.flow.build import Build, build, make_design
 from pinion.functions import SUBJECTS, function
 from pinion.graph import Graph, Tracer, evaluate_floats, evaluate_integers
@@ -19,6 +20,7 @@ from pinion.graph.evaluate import formats
 from pinion.graph.passes import fold
 from pinion.hls.auto import AutoFormats, PrecisionError
 from pinion.hls.multiplier import DSP48E2
+from pinion.hls.signals import TableFormats
 from tests.graph.helpers import (
     auto_formats,
     auto_robot,
@@ -239,3 +241,16 @@ def test_what_the_sentence_asks_for_is_reached() -> None:
         match = re.search(r"Ask for max_error=(\S+) ", str(caught.value))
         assert match is not None
         replace(auto, max_error=float(match[1])).refine(graph, II)
+
+
+def test_a_refusal_names_no_figure_twice() -> None:
+    """An error that is just too large, or so near to the one allowed that none other has room."""
+    word = Format(27, 20)
+    tables = TableFormats(angle=word, together=0, turn=word, multiplier=DSP48E2)
+    plan = AutoFormats(states={}, judged={}, scales={}, tables=tables, max_error=1e-3)
+    for found, said in (
+        (2.58e-3, "it is 0.0026"),
+        (1.0001e-3, "it is 0.00101"),
+        (0.98e-3, "it is 98% of that in the states tried, and more than 75% leaves other states"),
+    ):
+        assert plan._excess(found).startswith(said)

@@ -229,7 +229,10 @@ class AutoFormats:
     def _excess(self, found: float) -> str:
         """By what an error is too large; one that is just allowed leaves no room for others."""
         if found > self.max_error:
-            return f"it is {rounded_up(found, _ADVISED_DIGITS):g}"
+            near = float(f"{found:.2g}") <= self.max_error  # it would be the same figure twice
+            return (
+                f"it is {rounded_up(found, _ADVISED_DIGITS) if near else float(f'{found:.2g}'):g}"
+            )
         return (
             f"it is {found / self.max_error:.0%} of that in the states tried, and more than "
             f"{self.headroom:.0%} leaves other states no room"
