@@ -113,7 +113,7 @@ module bench;
     #1 $display("soon %b", board.card.rst);
     repeat (32) @(posedge board.card.clk);
     #1 $display("again %b", board.card.rst);
-    $finish;
+    $finish(0);
   end
 endmodule
 """

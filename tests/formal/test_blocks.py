@@ -122,7 +122,7 @@ def test_a_mode_without_a_model_stops_a_simulation(name: str, old: str, new: str
   block block (.clk(clk), .a(27'd3), .b(18'd5), .sub(1'b1), .c(27'd1), .add(1'b1));
   initial #20 begin
     if (block.p == 48'd131057) $display("131072 - 15");
-    $finish;
+    $finish(0);
   end
 endmodule
 """

@@ -120,7 +120,7 @@ module bench;
     #0.5 aresetn = 0;
     #0.1 expect_that(dut.pinion.rst === 1'b1, "reset begins at once");
     $display("faults %0d", faults);
-    $finish;
+    $finish(0);
   end
 endmodule
 """

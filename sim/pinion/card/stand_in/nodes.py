@@ -16,8 +16,11 @@ from pinion.driver.nodes import ERESTARTSYS, FileNodes, Nodes
 
 from .xdma import XdmaModel
 
-CARRIED = 511
-"""The highest error number that FUSE carries; it stands for 512, which the kernel refuses."""
+CARRIED = 133
+"""An error number that every libfuse carries, EHWPOISON; it stands for 512, which none does.
+
+The kernel refuses numbers from 512 on, and libfuse 3.17 all that have no name: it makes 34 of them.
+"""
 
 HARMFUL = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1")
 """Signals that must not be delivered to a thread in a transfer, where the system has them."""
