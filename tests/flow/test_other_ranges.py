@@ -105,7 +105,7 @@ def test_formats_that_cannot_be_had_are_told_with_the_reason(
     def refuse(*_: Any) -> None:
         raise PrecisionError("An error of 0.001 is out of reach: it is 0.2. Ask for 0.3.")
 
-    # What is advised there is of a few states, and is left out.
+    # What is advised there is of these sums, and is left out.
     monkeypatch.undo()
     monkeypatch.setattr(AutoFormats, "refine", refuse)
     found = other_ranges(model, ROW, designs["reference"])

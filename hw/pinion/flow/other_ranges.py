@@ -20,16 +20,13 @@ from pinion.robot import Model
 
 from .measure import Integers, compare
 from .objective import finite_ranges, objective_timing
-from .states import REFERENCE, budget_states, judged_states
+from .states import REFERENCE, budget_states, judged_states, range_states
 from .unit_cost import unit_cost
 
 STRESS, REST = "stress", "rest"
 
 STATES, SEED = 2_000, 20_210_223
 """Requests of each distribution on which flags are counted and errors found, and which."""
-
-JUDGED = 2_000
-"""States on which the other formats' errors are held against what was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +105,8 @@ class OtherRanges:
 def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | None:
     """Choose formats for the URDF's speed limits in place of rated speeds, or the other way round.
 
-    They are chosen on few states; the sums stay as they are, and nothing is scheduled.
+    They are chosen on as many states as a build's, since fewer show smaller errors and ask for
+    fewer wide ports; the sums stay as they are, and nothing is scheduled.
 
     Parameters
     ----------
@@ -128,11 +126,11 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
     kind = "multipliers of 18 x 18 bits" if multiplier.square else "DSP48E2"
     blocks_now = unit_cost(made.binding.schedule.units)[0]
     present = _judged(model, row, made, made.scales)
-    states = budget_states(model, row, ranges)
+    states = range_states(model, row, ranges)
     try:
         auto = AutoFormats(
             states=states,
-            judged=judged_states(model, row, ranges, count=JUDGED),
+            judged=judged_states(model, row, ranges),
             scales=made.scales,
             tables=TableFormats.of(
                 graph, finite_ranges(graph, states), multiplier=multiplier, turn=saved.tables.turn
@@ -149,11 +147,13 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
             blocks_now=blocks_now,
             other=None,
             present=present,
-            # What it advises is of these few states; a build's own refusal is of all.
+            # What it advises is of these sums; a build's own refusal is of its own.
             refused=f"{str(error).partition('. ')[0].removesuffix('.')}.",
         )
     units = unit_counts(operations(fixed, objective_timing("area", auto)), ii)
-    alternative = replace(made, fixed=fixed, decisions=decision_budget(fixed, states))
+    alternative = replace(
+        made, fixed=fixed, decisions=decision_budget(fixed, budget_states(model, row, ranges))
+    )
     return OtherRanges(
         ranges=ranges,
         kind=kind,

@@ -33,11 +33,9 @@ def range_states(model: Model, row: Function, distribution: str = REFERENCE) -> 
     return _with_corners(model, row, RANGE_STATES, RANGE_SEED, distribution)
 
 
-def judged_states(
-    model: Model, row: Function, distribution: str = REFERENCE, *, count: int = JUDGED_STATES
-) -> Columns:
-    """States (n,) by input word whose results shall be exact enough; few do for an estimate."""
-    return _draw(model, row, count, JUDGED_SEED, distribution, corners=False)
+def judged_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
+    """States (n,) by input word whose results shall be exact enough."""
+    return _draw(model, row, JUDGED_STATES, JUDGED_SEED, distribution, corners=False)
 
 
 def scale_states(model: Model, row: Function) -> Columns:
