@@ -47,7 +47,7 @@ def test_a_planar_base_of_one_body_is_mujocos_through_the_driver(tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", ["rnea", "aba", "fd_derivatives"])
+@pytest.mark.parametrize("function", ["rnea", "aba"])
 def test_a_cheetah_of_one_file(tmp_path: Path, function: str) -> None:
     pytest.importorskip("mujoco", reason="the mujoco library (extra mjcf) is not installed")
     from tests.robot.mujoco_oracle import opened
