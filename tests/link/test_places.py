@@ -118,7 +118,7 @@ def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
     try:
         for process in (killed, exchanging):
             process.kill()
-            process.wait(timeout=30)
+            process.wait()
         assert left.is_dir() and earlier.is_dir() and used.is_dir()
         with scratch_beside(tmp_path / "b") as scratch:
             assert {path.name for path in tmp_path.iterdir()} == {
@@ -128,7 +128,7 @@ def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
     finally:
         for process, _ in holders:
             process.kill()
-            process.communicate(timeout=30)
+            process.communicate()
 
 
 def test_an_interrupted_clean_up_is_finished(
