@@ -161,7 +161,7 @@ def test_a_gpu_that_fails_is_noted_and_the_rest_is_measured(
         models={"two_link": load("two_link")}, targets=targets, single=()
     )
     lost = ComputeError("The GPU is lost to this process: start the process again.")
-    row = {"by": "Pinion CUDA", "samples": 1, "ns_per_sample": 5.0}
+    row = {"by": "Pinion CUDA", "samples": 1, "ns_per_sample": 5.0, "spread": 0.0}
     row |= {"dtype": "float32", "processors": "gpu", "note": "a note"}
     closed: list[str] = []
 

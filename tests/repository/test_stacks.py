@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -31,3 +33,11 @@ def test_work_is_no_hang() -> None:
         end = time.thread_time() + 2.5
         while time.thread_time() < end:
             pass
+
+
+def test_programs_that_work_one_after_the_other_are_no_hang() -> None:
+    """What has ended is counted no more: the second has worked less when it ends than the first."""
+    work = "import time\nwhile time.process_time() < {}: pass"
+    with waits_bounded(rest=0.5):
+        for seconds in (2.0, 1.5):
+            subprocess.run([sys.executable, "-c", work.format(seconds)], check=True)

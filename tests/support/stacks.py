@@ -39,7 +39,8 @@ def waits_bounded(*, rest: float = REST) -> Iterator[None]:
         asked, since = 0.0, time.monotonic()
         while not over.wait(rest / 5):
             now, wanted = time.monotonic(), sum(schedule(os.getpid()))
-            if wanted - asked > IDLE * (now - since):
+            # It is less than before where a process has ended, which is a movement too.
+            if not 0.0 <= wanted - asked <= IDLE * (now - since):
                 asked, since = wanted, now
             elif now - since > rest:
                 faulthandler.dump_traceback(sys.__stderr__ or 2)

@@ -220,7 +220,8 @@ class Child:
         worked, waited = schedule(self.pid)
         now, asked = time.monotonic(), worked + waited
         # Threads that only look at the clock ask for a core now and then.
-        if asked - self._asked > IDLE * (now - self._since):
+        # It is less than before where a process of the child's has ended, which is no rest either.
+        if not 0.0 <= asked - self._asked <= IDLE * (now - self._since):
             self._asked, self._since = asked, now
         return worked > self._work or now - self._since > self._rest
 
