@@ -69,7 +69,7 @@ def test_what_has_no_bound_is_said_before_anything_is_simulated(
 def test_errors_that_are_not_there_have_no_looseness() -> None:
     """All flagged, or exact but for what float64 itself is off by."""
     bounds = Bounds(error={"a": 0.0, "b": 1e-3}, largest={"a": 1.0, "b": 0.0})
-    verified = {"error_max": {"a": 1e-15, "b": None}, "budget": None, "ok": True}
+    verified = {"error_max": {"a": 1e-15, "b": None}, "budget": None, "ok": True, "valid": 1}
     found = bound_figures(bounds, verified)
     assert found["ok"] and found["bound_looseness"] == {"a": 0.0, "b": None}
     assert found["bound_blocks"]["b"] == {
