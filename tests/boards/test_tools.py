@@ -170,3 +170,43 @@ def run_in_thread(work: Callable[[], None]) -> None:
     thread.start()
     thread.join(WAIT)
     assert not thread.is_alive()
+
+
+def test_what_a_tool_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    """A script that fails beside what it has started, as one that runs out of a licence."""
+    with running(command("exit 3"), folder=tmp_path, output=subprocess.DEVNULL) as process:
+        pass
+    assert process.returncode == 3
+    ends(numbers(tmp_path)[1])
+
+
+def test_every_handler_is_put_back_although_one_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while the handlers of other signals are still those of the start."""
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    plain, raised = signal.signal, []
+
+    def other(number: int, frame: object) -> None:
+        del number, frame
+
+    def interrupted(number: Any, handler: Any) -> Any:
+        result = plain(number, handler)
+        if handler is other and not raised:
+            raised.append(number)
+            raise KeyboardInterrupt
+        return result
+
+    before = {number: plain(number, other) for number in kinds}
+    try:
+        monkeypatch.setattr(signal, "signal", interrupted)
+        with (
+            pytest.raises(KeyboardInterrupt),
+            running(["true"], folder=tmp_path, output=subprocess.DEVNULL),
+        ):
+            pass
+        assert raised and all(signal.getsignal(number) is other for number in kinds)
+    finally:
+        monkeypatch.undo()
+        for number, handler in before.items():
+            plain(number, handler)

@@ -194,7 +194,9 @@ def test_a_full_disk_is_a_sentence_whatever_came_of_it() -> None:
 def test_which_errors_are_the_users() -> None:
     assert errors.sentence(RobotError("A\n  robot.")) == "A robot."
     missing = ModuleNotFoundError("No module named 'amaranth'", name="amaranth.hdl")
-    assert "install the extra 'hw' with `pip install 'amaranth" in str(errors.sentence(missing))
+    assert "install the extra 'hw' with `pip install 'pinion-rbd[hw]'`" in str(
+        errors.sentence(missing)
+    )
     assert "the extra 'cli'" in str(errors.sentence(ModuleNotFoundError(name="matplotlib")))
     assert errors.sentence(ModuleNotFoundError(name="pinion.nowhere")) is None
     denied = PermissionError(13, "Permission denied", "some/file")

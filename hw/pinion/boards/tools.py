@@ -1,4 +1,7 @@
-"""Tools that run for hours: whatever ends us, ends them and all that they have started."""
+"""Tools that run for hours: an exception that ends us ends them, and all that they have started.
+
+The command line makes exceptions of SIGINT, SIGTERM and SIGHUP.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ def running(
 ) -> Iterator[subprocess.Popen[str]]:
     """A program in a folder, without input; when the block is left before its end, it is killed.
 
-    Vendor tools are scripts that start others, so it has a group of its own, which ends as a whole.
+    Vendor tools are scripts that start others, so it has a group of its own, which ends as a whole,
+    also where the script has ended before what it started.
 
     Parameters
     ----------
@@ -45,7 +49,8 @@ def running(
                 start_new_session=True,
             )
         yield process
-        process.wait()
+        if process.returncode is None:
+            _await_end(process)
     finally:
         with _interrupts_deferred():
             if process is not None:
@@ -53,6 +58,15 @@ def running(
                     _kill(process)
                 if process.stdout is not None:
                     process.stdout.close()
+
+
+def _await_end(process: subprocess.Popen[str]) -> None:
+    """Wait for the program itself, whose number stays that of its group until it is asked for its
+    exit code."""
+    if hasattr(os, "waitid"):
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    else:
+        process.wait()
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -77,12 +91,12 @@ def _interrupts_deferred() -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
         if callable(handler := signal.getsignal(number))
     }
-    try:
-        for number in handlers:
+    # Each handler is put back although another one's signal raises meanwhile.
+    with contextlib.ExitStack() as restored:
+        restored.callback(
+            lambda: [handlers[signal.Signals(n)](n, frame) for n, frame in pending[:1]]
+        )
+        for number, handler in handlers.items():
+            restored.callback(signal.signal, number, handler)
             signal.signal(number, lambda *call: pending.append(call))
         yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number, frame in pending[:1]:
-            handlers[signal.Signals(number)](number, frame)

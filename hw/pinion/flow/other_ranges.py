@@ -114,11 +114,13 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
 
     Returns
     -------
-    None where both are the same states: the function takes no rates, or the URDF has no limits
-    beside the rated speeds.
+    None for formats that were made for other states than these, and where both are the same states:
+    the function takes no rates, or the URDF has no limits beside the rated speeds.
     """
     assert made.saved is not None
     saved, graph, ii = made.saved, made.real, made.binding.schedule.ii
+    if saved.distribution not in (REFERENCE, STRESS):
+        return None
     ranges = REFERENCE if saved.distribution == STRESS else STRESS
     if _alike(model, row, ranges, saved.distribution):
         return None

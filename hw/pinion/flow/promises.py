@@ -218,8 +218,8 @@ def gate_sentence(manifest: Manifest) -> str:
     higher = rounded_up(MARGIN * found)
     accept = f"accept it with max_error={higher:g} (--max-error)"
     if manifest.formats.startswith("auto"):
-        advice = "finer formats were looked for and are no better"
-        advice += f"; {accept}" if higher < 1.0 else ""
+        advice = "finer formats were looked for, and none is exact enough"
+        advice += f"; ask for max_error={higher:g} (--max-error)" if higher < 1.0 else ""
     elif by_signal:
         advice = "give formats auto, which are chosen for an error"
     else:

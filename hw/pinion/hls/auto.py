@@ -248,7 +248,7 @@ class AutoFormats:
         """
         wanted = rounded_up(found * (1.0 + 1e-9) / self.headroom, _ADVISED_DIGITS)
         if wanted < 1.0:
-            other = f", or give the formats '{finer}'" if finer else ""
+            other = f", or try the formats '{finer}', whose errors are smaller" if finer else ""
             return f"Ask for max_error={wanted:g} (--max-error){other}."
         return (
             "No error below 1 can be had in them, so that no digit of a result would be sure: give "

@@ -193,6 +193,7 @@ _FIGURES = (
 def _usable(row: Row) -> bool:
     """Whether a point is a working core for the states that were drawn, as far as is known."""
     works = row["dsp"] is not None and not row["failure"] and not row["mismatches"]
+    works &= row["verified"] is not False  # None where nothing went through the RTL
     return bool(works and row["valid"] and row["flagged"] <= FLAGGED_SHARE * row["samples"])
 
 

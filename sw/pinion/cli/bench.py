@@ -371,9 +371,15 @@ def _functions(json: bool) -> None:
 
 def _leave_functions(rows: Sequence[Mapping[str, Any]]) -> None:
     """Fail where a budget does not hold, or had nothing to hold for."""
-    wrong = [_label(row) for row in rows if not row["budget_held"]]
-    if wrong:
-        complain(f"The check failed: budgets do not hold for {', '.join(wrong)}.")
+    wrong: dict[str, list[str]] = {}
+    for row in rows:
+        if not row["budget_held"]:
+            nothing = row["budget_held"] is None
+            what = "no request has a valid result of" if nothing else "budgets do not hold for"
+            wrong.setdefault(what, []).append(_label(row))
+    faults = [f"{what} {', '.join(labels)}" for what, labels in wrong.items()]
+    if faults:
+        complain(f"The check failed: {'; '.join(faults)}.")
         raise typer.Exit(CHECK_FAILED)
 
 

@@ -310,7 +310,9 @@ class Lines:
             if seconds - self._said < EVERY:
                 return
             self._said = seconds
-        print(f"{seconds:5.0f} s  {self._work.words()}", file=sys.stderr, flush=True)
+        # In one piece: other threads write lines as well.
+        sys.stderr.write(f"{seconds:5.0f} s  {self._work.words()}\n")
+        sys.stderr.flush()
 
     def __enter__(self) -> Lines:
         self._thread.start()
