@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import multiprocessing
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +126,51 @@ def test_functions_of_ones_own(tmp_path: Path) -> None:
         pickle.dumps(pinion.backend(None, nameless, device="float"))
     with pytest.raises(FunctionError, match=r"'nowhere\.f' is not in this process"):
         PortableFunction(("nowhere", "f"), {}).function()
+
+
+CUBE = """from pinion import api as pinion
+@pinion.function(inputs={'x': pinion.array(sampling=pinion.uniform(-1, 1))},
+                 outputs={'y': pinion.array()})
+def cube(x):
+    return x * x * x
+"""
+SEND = """if __name__ == "__main__":
+    import copy, pathlib, pickle, sys
+    opened = pinion.backend(None, cube, device="float")
+    assert copy.deepcopy(opened).function is cube, "the script that runs is not run again"
+    pathlib.Path(sys.argv[1]).write_bytes(pickle.dumps(opened))
+"""
+BY_VALUE = """
+import cloudpickle, pathlib, sys
+from pinion.functions.portable import portable
+assert portable(cube).source is cube
+opened = pinion.backend(None, cube, device="float")
+pathlib.Path(sys.argv[1]).write_bytes(cloudpickle.dumps(opened))
+"""
+LOAD = """import pickle, sys
+print(pickle.load(open(sys.argv[1], "rb"))(x=3.0).y)
+"""
+
+
+def test_functions_of_a_script_travel_by_its_file_and_others_of_main_as_they_are(
+    tmp_path: Path,
+) -> None:
+    sent, script, load_it = (tmp_path / name for name in ("sent", "cube.py", "load.py"))
+    script.write_text(CUBE + SEND)
+    load_it.write_text(LOAD)
+    senders = [[str(script)]]
+    if importlib.util.find_spec("cloudpickle"):
+        senders.append(["-c", CUBE + BY_VALUE])  # no file, as in a notebook
+    for sender in senders:
+        said = [
+            subprocess.run(
+                [sys.executable, *arguments, str(sent)], capture_output=True, text=True, check=False
+            )
+            for arguments in (sender, [str(load_it)])
+        ]
+        assert [each.stderr for each in said] == ["", ""]
+        assert float(said[1].stdout) == 27.0
+        sent.unlink()
 
 
 def computed(task: tuple[Backend, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

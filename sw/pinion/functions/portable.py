@@ -1,7 +1,8 @@
 """A function on its way to another process: by name and options where it has a name.
 
 Python pickles functions by their names, and the algorithms of the table's rows have none. A row
-travels as its name, a function of the user's own as its module (or its file) and its name there.
+travels as its name, a function of the user's own as its module (or its file) and its name there:
+of a script as its file, because "__main__" is another module in each process.
 What has no name, as a function in a notebook, travels as it is: cloudpickle, which Ray and joblib
 use, takes it, and the standard library's pickle refuses it.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from . import named, table
@@ -45,6 +47,13 @@ class PortableFunction:
         """
         if isinstance(self.source, tuple):
             return named.row_of(_of_module(*self.source), **self.options)
+        if isinstance(self.source, str):
+            path, _, name = self.source.rpartition(":")
+            # The script that runs here is not run again.
+            if path and path == _script():
+                here: Any = getattr(sys.modules["__main__"], name, None)
+                if isinstance(here, OwnFunction):
+                    return named.row_of(here, **self.options)
         return named.row_of(self.source, **self.options)
 
 
@@ -59,14 +68,18 @@ def portable(row: Function) -> PortableFunction:
         if row.variant is not None:
             options["derivatives"] = row.variant.name
         return PortableFunction(row.name, options)
+    as_it_is = PortableFunction(row, {})
     if isinstance(row, OwnFunction):
         module, name = row.python.__module__, row.python.__qualname__
         found: Any = getattr(sys.modules.get(module), name, None)
         if isinstance(found, OwnFunction) and named.row_of(found, **options) == row:
+            if module == "__main__":
+                script = _script()
+                return PortableFunction(f"{script}:{name}", options) if script else as_it_is
             if module.startswith(named.FILE_MODULE):
                 return PortableFunction(f"{sys.modules[module].__file__}:{name}", options)
             return PortableFunction((module, name), options)
-    return PortableFunction(row, {})
+    return as_it_is
 
 
 def in_table(row: Function) -> bool:
@@ -81,6 +94,14 @@ def in_table(row: Function) -> bool:
         )
     except FunctionError:
         return False
+
+
+def _script() -> str | None:
+    """The path of the script that runs here; None in a notebook and at the prompt."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    if path is None or not str(path).endswith(".py") or not Path(path).is_file():
+        return None
+    return str(Path(path).resolve())
 
 
 def _of_module(module: str, name: str) -> Any:
