@@ -222,7 +222,28 @@ LEFT_OUT = {
     ),
     "spring": (
         '<gazebo reference="j"><springStiffness>10</springStiffness></gazebo>',
-        ("<gazebo> of 'j'", "stiffness of a spring", "stiffness="),
+        ("<gazebo> of 'j'", "stiffness of a spring", "stiffness=", "rest="),
+    ),
+    "no reference": (
+        "<gazebo><springStiffness>1e1</springStiffness></gazebo>",
+        ("A <gazebo> has the stiffness of a spring",),
+    ),
+    "decay": (
+        '<gazebo reference="b"><dampingFactor>0.01</dampingFactor></gazebo>',
+        ("<gazebo> of 'b' has a decay of its velocity, left out of the model.",),
+    ),
+    "loop of Gazebo": (
+        '<gazebo><joint name="shut" type="revolute"><parent>a</parent><child>c</child></joint>'
+        "</gazebo>",
+        ("<gazebo> of 'shut' has a joint that closes a loop, left out of the model.",),
+    ),
+    "loop": (
+        '<loop_joint name="shut" type="revolute"><link1 link="a"/><link2 link="c"/></loop_joint>',
+        ("The <loop_joint> 'shut' is a joint that closes a loop, left out of the model.",),
+    ),
+    "spring of Drake": (
+        "<drake:linear_spring_damper/>",
+        ("A <drake:linear_spring_damper> is a spring with a damper, left out of the model.",),
     ),
     "no gravity": (
         '<gazebo reference="b"><turnGravityOff>true</turnGravityOff></gazebo>',
@@ -240,9 +261,25 @@ def test_what_would_change_the_dynamics_and_is_left_out_has_a_note(kind: str) ->
     assert load_text(robot(*PARTS, extra)).bodies == load_text(robot(*PARTS)).bodies
 
 
+def test_what_the_joint_itself_says_has_no_note() -> None:
+    rotor = (
+        '<transmission name="t"><joint name="{}"/><rotorInertia>1e-5</rotorInertia></transmission>'
+    )
+    spring = '<gazebo reference="{}"><springStiffness>10</springStiffness></gazebo>'
+    extra = "".join(text.format(name) for text in (rotor, spring) for name in "jk")
+    own = {"armature=": ("'k'", "'j', 'k'"), "stiffness=": ("'j', 'k'", "'k'")}
+    own["rotor_inertia="] = own["armature="]
+    for key, (rotors, springs) in own.items():
+        moving = joint(extra=TURN + f'<pinion {key}"2"/>')
+        notes = load_text(robot(*PARTS[:3], moving, PARTS[4], extra)).notes
+        (of_rotors, of_springs) = [note for note in notes if "left out" in note]
+        assert f"<transmission> of {rotors} has" in of_rotors
+        assert f"<gazebo> of {springs} has" in of_springs
+
+
 def test_zeros_are_left_out_without_a_note() -> None:
     extra = (
-        '<transmission name="t"><joint name="j"/><actuator><rotor_inertia value="0"/></actuator>'
+        '<transmission name="t"><joint name="j"/><actuator><rotor_inertia value="0.00"/></actuator>'
         '</transmission><gazebo reference="j"><springStiffness>0</springStiffness>'
         "<turnGravityOff>false</turnGravityOff></gazebo>"
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from xml.etree import ElementTree
 
+from pinion.robot.amounts import decimal
 from pinion.robot.escaping import one_line
 
 _SHOWN = 4
@@ -15,47 +16,76 @@ _LONGEST = 60
 """Characters of a name or a figure that a sentence repeats."""
 
 _ROTOR = "the inertia of a rotor"
+_SPRING = "the stiffness of a spring"
+_LOOP = "a joint that closes a loop"
 
 _WHAT: Mapping[str, str] = MappingProxyType(
     {
         "rotorinertia": _ROTOR,
         "motorinertia": _ROTOR,
-        "springstiffness": "the stiffness of a spring",
-        "linearspringdamper": "a spring with a damper",
+        "springstiffness": _SPRING,
+        "dampingfactor": "a decay of its velocity",
         "turngravityoff": "no gravity",
     }
 )
 """By an element's name in small letters, without its prefix and underscores."""
 
+_OF_ROBOT: Mapping[str, str] = MappingProxyType(
+    {"loop_joint": _LOOP, "drake:linear_spring_damper": "a spring with a damper"}
+)
+"""Elements of the robot itself."""
+
 _REMEDY: Mapping[str, str] = MappingProxyType(
     {
         _ROTOR: 'write <pinion rotor_inertia="..." gear_ratio="..."/> in the joint',
-        "the stiffness of a spring": 'write <pinion stiffness="..."/> in the joint',
+        _SPRING: 'write <pinion stiffness="..." rest="..."/> in the joint',
     }
 )
 
-_OFF = ("", "0", "0.0", "false")
-"""Figures that say the same as no element."""
+_COUNTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {_ROTOR: ("armature", "rotor_inertia"), _SPRING: ("stiffness",)}
+)
+"""Attributes of a joint's ``<pinion>`` that say it in the model."""
 
 
 def left_out(robot: ElementTree.Element) -> list[str]:
-    """A sentence on each kind of such elements inside ``<transmission>`` and ``<gazebo>``."""
+    """A sentence on each kind of such elements: inside ``<transmission>`` and ``<gazebo>``, and
+    those of the robot itself.
+    """
     holders: dict[tuple[str, str], dict[str, None]] = {}
-    for holder in (*robot.findall("transmission"), *robot.findall("gazebo")):
-        for element in holder.iter():
-            plain = element.tag.rpartition(":")[2].replace("_", "").lower()
-            what = _WHAT.get(plain, "")
-            if what and _figure(element) not in _OFF:
-                names = holders.setdefault((holder.tag, what), {})
-                names.update(dict.fromkeys(_holders(holder)))
+    for tag, what, names in _elements(robot):
+        names = [name for name in names if not _counted(robot, name, what)]
+        if names:
+            holders.setdefault((tag, what), {}).update(dict.fromkeys(names))
     return [_sentence(tag, what, list(names)) for (tag, what), names in holders.items()]
 
 
-def _figure(element: ElementTree.Element) -> str:
-    """What an element says; of one with several figures inside, that it is there."""
-    if len(element):
-        return element.tag
-    return element.get("value", element.text or "").strip().lower()
+def _elements(robot: ElementTree.Element) -> Iterator[tuple[str, str, list[str]]]:
+    """Of each element its holder's tag, what it says, and of which joints or links."""
+    for holder in (*robot.findall("transmission"), *robot.findall("gazebo")):
+        for element in holder.iter():
+            what = _WHAT.get(element.tag.rpartition(":")[2].replace("_", "").lower(), "")
+            if what and _says(element):
+                yield holder.tag, what, list(_holders(holder))
+    for joint in robot.findall("gazebo/joint"):
+        yield "gazebo", _LOOP, [joint.get("name", "").strip()]
+    for tag, what in _OF_ROBOT.items():
+        for element in robot.findall(tag):
+            yield tag, what, [element.get("name", "").strip()]
+
+
+def _says(element: ElementTree.Element) -> bool:
+    """Whether an element says anything else than its absence: some figures inside, or its own."""
+    text = element.get("value", element.text or "").strip().lower()
+    return bool(len(element)) or not (text in ("", "false") or decimal(text) == 0.0)
+
+
+def _counted(robot: ElementTree.Element, name: str, what: str) -> bool:
+    """Whether the joint's ``<pinion>`` says it in the model."""
+    for joint in robot.findall("joint"):
+        if joint.get("name", "").strip() == name and (own := joint.find("pinion")) is not None:
+            return any(key in own.attrib for key in _COUNTED.get(what, ()))
+    return False
 
 
 def _holders(element: ElementTree.Element) -> Iterator[str]:
@@ -67,8 +97,13 @@ def _holders(element: ElementTree.Element) -> Iterator[str]:
     yield from joints or [element.get("name", "").strip()]
 
 
-def _sentence(tag: str, what: str, names: list[str]) -> str:
+def _sentence(tag: str, what: str, holders: list[str]) -> str:
+    names = [name for name in holders if name]
     shown = ", ".join(repr(one_line(name)[:_LONGEST]) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    of = "" if tag in _OF_ROBOT else "of "
+    subject = f"The <{tag}> {of}{shown}{more}" if names else f"A <{tag}>"
+    if tag in _OF_ROBOT:
+        return f"{subject} is {what}, left out of the model."
     remedy = f"; to count it {_REMEDY[what]}" if what in _REMEDY else ""
-    return f"The <{tag}> of {shown}{more} has {what}, left out of the model{remedy}."
+    return f"{subject} has {what}, left out of the model{remedy}."
