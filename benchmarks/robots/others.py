@@ -19,6 +19,7 @@ from benchmarks.robots.page import GOAL, Row
 
 from pinion.report.table import Table, markdown, short_error
 from pinion.robot import RobotError, load, massless
+from pinion.robot.amounts import amount
 
 SEED, STATES = 0, 5
 
@@ -102,7 +103,7 @@ def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
         *markdown(table),
         "",
         *([] if not reasons else ["Refused:", ""]),
-        *(f"- {count} files: {reason}" for reason, count in reasons.most_common()),
+        *(f"- {amount(count, 'file')}: {reason}" for reason, count in reasons.most_common()),
         "<!-- end -->",
     ]
     return "\n".join(lines) + "\n"

@@ -252,6 +252,7 @@ TOUCHING = '<geom size=".1"/><geom type="plane" size="1 1 1" pos="0 0 -2"/>'
         (pendulum(TERMS, option=off("constraint")), "switches the dry friction of joints off"),
         (pendulum('range="-10 10"', option=off("limit")), "switches the limits of joints off"),
         (pendulum(body='gravcomp="1"'), "has gravity compensation of bodies, left out"),
+        (pendulum('actuatorfrcrange="-2 5"'), "limits from -2 to 5; the smaller of the two holds"),
         (pendulum(option='<flag invdiscrete="enable"/>'), "discrete time"),
         (pendulum('stiffness="5" springyield=".1"'), "has springs that yield, left out"),
         (pendulum('type="ball" stiffness="5"'), "has springs at free and ball joints, left out"),
@@ -277,6 +278,7 @@ def test_what_is_left_out_has_a_note(text: str, note: str) -> None:
     [
         pendulum(TERMS, behind=ADDED),
         pendulum(option=off("spring", "damper", "frictionloss", "limit")),
+        pendulum('actuatorfrcrange="-5 5"'),
         pendulum(body='gravcomp="1"', option=off("spring", "damper")),
         pendulum(body='gravcomp="1"').replace("<option>", '<option gravity="0 0 0">'),
         pendulum(behind='<equality><joint joint1="a"/></equality>', option=off("equality")),
@@ -288,7 +290,17 @@ def test_what_is_left_out_has_a_note(text: str, note: str) -> None:
 )  # fmt: skip
 def test_what_cannot_act_has_no_note(text: str) -> None:
     model = read_compiled(mujoco.MjModel.from_xml_string(text), source="x").finished()
-    assert not [n for n in model.notes if n.startswith("The f")], model.notes
+    assert not [n for n in model.notes if n.startswith("The f") or "effort limits" in n], (
+        model.notes
+    )
+
+
+def test_gravity_compensation_is_noted_where_the_model_has_gravity() -> None:
+    text = pendulum(body='gravcomp="1"', option=off("gravity"))
+    compiled = mujoco.MjModel.from_xml_string(text)
+    for gravity, notes in ((None, 0), ((0.0, 0.0, 0.0), 0), ((0.0, 0.0, -9.81), 1)):
+        model = read_compiled(compiled, source="x", gravity=gravity).finished()
+        assert sum("gravity compensation" in note for note in model.notes) == notes
 
 
 BALL = '<geom size=".3"/>'

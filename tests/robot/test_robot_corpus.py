@@ -67,7 +67,7 @@ def test_the_page_gets_a_row_of_each_file(tmp_path: Path) -> None:
     assert text.startswith("before\n<!-- others -->\n") and text.endswith("<!-- end -->\nafter\n")
     assert "1 of 2 files open; 1 agree within 1e-10" in text
     assert "| some==1.0 | good.urdf | 1 |" in text and "same.urdf" not in text
-    assert "- 1 files: The robot X has no moving joint" in text
+    assert "- 1 file: The robot X has no moving joint" in text
     page.write_text("nothing")
     assert main([str(tmp_path / "corpus"), str(page)]) == 2
 

@@ -107,7 +107,7 @@ def test_limits_and_merged_bodies(tmp_path: Path) -> None:
     shoulder, rail, elbow, spin = (body.joint for body in model.bodies)
     assert model.gravity == (0.0, 0.0, -1.0)
     assert (shoulder.lower, shoulder.upper, shoulder.continuous) == (-1.5, 2.0, False)
-    assert (rail.lower, rail.upper, rail.effort, rail.kind.unit) == (-0.2, 0.3, 30.0, "m")
+    assert (rail.lower, rail.upper, rail.effort, rail.kind.unit) == (-0.2, 0.3, 20.0, "m")
     assert (elbow.lower, elbow.upper) == (-1.0, 1.0)
     assert (spin.continuous, spin.upper) == (True, np.inf)
     assert model.base_links == ("world", "stand")

@@ -191,7 +191,7 @@ def test_names_and_notes_of_a_chain(tmp_path: Path) -> None:
     assert [body.inertia.mass for body in model.bodies] == [0.0, 0.0, 2.0]
     assert model.notes[0] == (
         "Bodies with several joints are chains of links, one joint each, and all but the last have "
-        "no mass: 'cup_x', 'cup_z' are such links."
+        "no mass of their own in the file: 'cup_x', 'cup_z' are such links."
     )
     tau = dynamics.rnea(model, [0.3] * 3, [0.5] * 3, [0.7] * 3)
     np.testing.assert_allclose(tau, [0.44823121, 21.73311723, 4.86549093], atol=5e-9)

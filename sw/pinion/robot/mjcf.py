@@ -126,7 +126,7 @@ def read_compiled(
         inertials=inertials,
         frames=frames,
         gravity=terms.gravity,
-        notes=[*_chains(links), *terms.notes],
+        notes=[*_chains(links), *_one_sided(compiled, joint_names), *terms.notes],
         snap=snap,
     )
 
@@ -163,8 +163,22 @@ def _chains(links: Mapping[int, str]) -> list[str]:
     several = len(links) > 1
     return [
         "Bodies with several joints are chains of links, one joint each, and all but the last have "
-        f"no mass: {shown} {'are such links' if several else 'is such a link'}."
+        f"no mass of their own in the file: {shown} "
+        f"{'are such links' if several else 'is such a link'}."
     ]
+
+
+def _one_sided(compiled: Any, joint_names: list[str]) -> list[str]:
+    """A sentence for each joint with effort limits that are not the same both ways."""
+    notes = []
+    for number in (k for k, limited in enumerate(compiled.jnt_actfrclimited) if limited):
+        low, high = (float(value) for value in compiled.jnt_actfrcrange[number])
+        if low != -high:
+            notes.append(
+                f"Joint {joint_names[number]!r} has effort limits from {low:g} to {high:g}; the "
+                "smaller of the two holds both ways in the model."
+            )
+    return notes
 
 
 def _joint(
@@ -188,7 +202,7 @@ def _joint(
     lower, upper = (float(value) for value in compiled.jnt_range[number])
     effort = math.inf
     if bool(compiled.jnt_actfrclimited[number]):
-        effort = max(abs(float(value)) for value in compiled.jnt_actfrcrange[number])
+        effort = min(abs(float(value)) for value in compiled.jnt_actfrcrange[number])
     dof = int(compiled.jnt_dofadr[number])
     stiffness, stiffness_poly = float(terms.stiffness[number]), _pair(terms.stiffness_poly[number])
     joint = ImportedJoint(

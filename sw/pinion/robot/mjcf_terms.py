@@ -103,7 +103,7 @@ def file_terms(compiled: Any, joint_names: list[str], gravity: Vec3 | None) -> F
     figures["damping_poly"][free] = 0.0
     springs = several & (figures["stiffness"].astype(bool) | figures["stiffness_poly"].any(axis=1))
     figures["stiffness"][several] = figures["stiffness_poly"][several] = 0.0
-    notes += _left_out(compiled, springs=int(springs.sum()))
+    notes += _left_out(compiled, gravity, springs=int(springs.sum()))
     return FileTerms(gravity=gravity, limited=limited, notes=tuple(notes), **figures)
 
 
@@ -170,8 +170,11 @@ def _of_free_joints(
     return notes
 
 
-def _left_out(compiled: Any, springs: int) -> list[str]:
-    """One sentence for each thing in the file that would change the dynamics and is not kept."""
+def _left_out(compiled: Any, gravity: Vec3, springs: int) -> list[str]:
+    """One sentence for each thing in the file that would change the dynamics and is not kept.
+
+    ``gravity`` is the model's.
+    """
     active = not (_off(compiled, "damper") and _off(compiled, "spring"))  # other passive forces
     option = compiled.opt
     bits = import_module("mujoco").mjtEnableBit
@@ -186,8 +189,7 @@ def _left_out(compiled: Any, springs: int) -> list[str]:
         "limits of ball joints": not _off(compiled, "limit")
         and np.any(np.array(compiled.jnt_limited)[np.array(compiled.jnt_type) == _BALL]),
         "gravity compensation of bodies": active
-        and not _off(compiled, "gravity")
-        and np.any(option.gravity)
+        and any(gravity)
         and np.any(compiled.body_gravcomp),
         "a fluid": active and (option.density or option.viscosity),
         "accelerations of discrete time in inverse dynamics (invdiscrete)": int(option.enableflags)

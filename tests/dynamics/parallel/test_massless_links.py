@@ -8,6 +8,7 @@ import pytest
 from pinion import dynamics
 from pinion.dynamics import parallel
 from pinion.dynamics.parallel import Chain
+from pinion.robot import load_text
 from tests.dynamics.models import relative_error, serial
 
 
@@ -24,3 +25,15 @@ def test_algorithms_agree_or_refuse_in_a_sentence() -> None:
         assert relative_error(forward(chain, q, qd, tau), qdd) < 1e-9
     with pytest.raises(dynamics.DynamicsError, match=r"link 0 .* chain 'serial' has no inv"):
         parallel.cfa(chain, q, qd, tau)
+
+
+def test_a_robot_without_mass_is_refused_as_elsewhere() -> None:
+    model = load_text(
+        '<robot name="ghost"><link name="a"/><link name="b"/><joint name="j" type="continuous">'
+        '<parent link="a"/><child link="b"/></joint></robot>'
+    )
+    with pytest.raises(dynamics.DynamicsError) as chain:
+        Chain.of(model)
+    with pytest.raises(dynamics.DynamicsError) as elsewhere:
+        dynamics.rnea(model, [0.0], [0.0], [0.0])
+    assert str(chain.value) == str(elsewhere.value)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics.checks import DynamicsError, check_mass
 from pinion.dynamics.general.joints import subspace
 from pinion.dynamics.general.spatial import inertia_matrix
 from pinion.robot.model import JointKind, Model
@@ -197,8 +197,9 @@ class Chain:
         Raises
         ------
         DynamicsError
-            When the robot has no such body.
+            When the robot has no such body, no mass, or an armature in the axes of the base.
         """
+        check_mass(model)
         parents = model.parents
         names = [body.name for body in model.bodies]
         if tip is None:
