@@ -53,8 +53,15 @@ def left_out(robot: ElementTree.Element) -> list[str]:
     those of the robot itself.
     """
     holders: dict[tuple[str, str], dict[str, None]] = {}
-    for tag, what, names in _elements(robot):
-        names = [name for name in names if not _counted(robot, name, what)]
+    own = {
+        joint.get("name", "").strip(): {
+            key for each in joint.findall("pinion")[:1] for key in each.attrib
+        }
+        for joint in robot.findall("joint")
+    }
+    for tag, what, holding in _elements(robot):
+        keys = _COUNTED.get(what, ())
+        names = [name for name in holding if own.get(name, set()).isdisjoint(keys)]
         if names:
             holders.setdefault((tag, what), {}).update(dict.fromkeys(names))
     return [_sentence(tag, what, list(names)) for (tag, what), names in holders.items()]
@@ -78,14 +85,6 @@ def _says(element: ElementTree.Element) -> bool:
     """Whether an element says anything else than its absence: some figures inside, or its own."""
     text = element.get("value", element.text or "").strip().lower()
     return bool(len(element)) or not (text in ("", "false") or decimal(text) == 0.0)
-
-
-def _counted(robot: ElementTree.Element, name: str, what: str) -> bool:
-    """Whether the joint's ``<pinion>`` says it in the model."""
-    for joint in robot.findall("joint"):
-        if joint.get("name", "").strip() == name and (own := joint.find("pinion")) is not None:
-            return any(key in own.attrib for key in _COUNTED.get(what, ()))
-    return False
 
 
 def _holders(element: ElementTree.Element) -> Iterator[str]:
