@@ -234,6 +234,7 @@ def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
     assert done.code == 0 and done.err == "" and "Exploring" not in done.out
 
 
+@pytest.mark.slow
 def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) -> None:
     def kept(*options: object) -> list[str]:
         done = pinion("explore", "pendulum", "rnea", *options, "-j", 1, "-o", tmp_path, "--json")

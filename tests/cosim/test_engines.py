@@ -85,6 +85,7 @@ def test_verilator_reset_deadlock_and_state(standin: Any) -> None:
     assert sentences[0] == sentences[1]
 
 
+@pytest.mark.slow
 @needs_verilator
 def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
     m = build("two_link", "rnea", tmp_path / "two_link", ii=4)

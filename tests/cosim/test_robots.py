@@ -69,7 +69,7 @@ def test_other_simulators_agree(iiwa14: Path, simulator: str, samples: int) -> N
         pytest.param("iiwa14", 4, "q12.20", marks=pytest.mark.slow),
         pytest.param("iiwa14", 16, "q16.16", marks=pytest.mark.slow),
         pytest.param("iiwa14", 32, "q16.16", marks=pytest.mark.slow),
-        ("tree", 4, "q16.16"),
+        pytest.param("tree", 4, "q16.16", marks=pytest.mark.slow),
         pytest.param("hyq", 8, "q16.16", marks=pytest.mark.slow),
         pytest.param("baxter", 8, "q16.16", marks=pytest.mark.slow),
         ("two_link", 1, "q12.20"),
