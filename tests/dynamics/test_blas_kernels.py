@@ -39,7 +39,7 @@ def core_name(kind: str) -> str:
     """The kernels that NumPy's BLAS takes under a kind; "" where it is no OpenBLAS of its own."""
     asked = subprocess.run(
         [sys.executable, "-c", CORE_NAME], env=under(kind), capture_output=True, text=True,
-        timeout=30,
+        timeout=300,
     )  # fmt: skip
     return asked.stdout.strip()
 
