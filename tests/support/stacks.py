@@ -7,9 +7,9 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic  # by name: a test may put `time.monotonic` forward
 from types import FrameType
 from typing import NoReturn
 
@@ -36,9 +36,9 @@ def waits_bounded(*, rest: float = REST) -> Iterator[None]:
     over = threading.Event()
 
     def watch() -> None:
-        asked, since = 0.0, time.monotonic()
+        asked, since = 0.0, monotonic()
         while not over.wait(rest / 5):
-            now, wanted = time.monotonic(), sum(schedule(os.getpid()))
+            now, wanted = monotonic(), sum(schedule(os.getpid()))
             # It is less than before where a process has ended, which is a movement too.
             if not 0.0 <= wanted - asked <= IDLE * (now - since):
                 asked, since = wanted, now
