@@ -11,6 +11,7 @@ import pytest
 from pinion import dynamics
 from pinion.control import ControlError, mujoco_robot
 from pinion.control.disturbance import Disturbance
+from pinion.control.float_robot import FloatRobot
 from pinion.control.mujoco_robot import MujocoRobot
 from pinion.robot import Model, load, payload
 from tests.control import small_arm
@@ -100,6 +101,20 @@ def test_efforts_come_into_force_after_the_delay() -> None:
         prompt.advance(held + 3.0 * (step < 5))
     assert late.state[0] - 0.4 > 1e-5
     assert late.state == pytest.approx(prompt.state, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", [MujocoRobot, FloatRobot])
+def test_one_that_diverges_is_an_error_and_not_put_back_to_its_start(
+    kind: type[MujocoRobot | FloatRobot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its log where it runs
+    robot = kind(load("two_link"), step=1e-3)
+    robot.reset(np.array([0.3, -0.2]))
+    robot.advance(np.zeros(2))
+    with pytest.raises(ControlError, match="The simulated two_link diverged"):
+        for _ in range(5):
+            robot.advance(np.array([1e200, -1e200]))
 
 
 def test_what_it_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,13 @@ class FloatRobot(Closing):
         return np.concatenate([self._q, self._qd])
 
     def advance(self, efforts: Floats) -> None:
-        """Go one step on; the efforts (nv,) come into force after the delay."""
+        """Go one step on; the efforts (nv,) come into force after the delay.
+
+        Raises
+        ------
+        ControlError
+            When the simulation diverges: a position or rate is no finite number any more.
+        """
         self._waiting.append(np.array(efforts, dtype=np.float64))
         tau, q, qd, h = self._waiting.popleft(), self._q[None], self._qd, self.step
         qdd = np.asarray(self._forward(q=q, qd=qd[None], tau=tau[None]).qdd, np.float64)[0]
@@ -97,6 +103,11 @@ class FloatRobot(Closing):
             minv = np.asarray(self._minv(q=q).minv, np.float64)[0]
             rate = hidden.damping + hidden.friction / np.sqrt(qd**2 + WIDTH**2)
             after = np.linalg.solve(np.eye(len(qd)) + h * minv * rate, after)
+        if not np.isfinite(after).all():
+            raise ControlError(
+                f"The simulated {self.model.name} diverged: a rate is no finite number any more. "
+                "Take smaller gains or efforts, or a shorter step."
+            )
         self._qd = after
         self._q = self._q + h * after
 

@@ -86,10 +86,25 @@ class MujocoRobot:
         return np.concatenate([self.data.qpos, self.data.qvel])
 
     def advance(self, efforts: Floats) -> None:
-        """Go one step on; the efforts (nv,) come into force after the delay."""
+        """Go one step on; the efforts (nv,) come into force after the delay.
+
+        Raises
+        ------
+        ControlError
+            When the simulation diverges: positions, rates or accelerations pass MuJoCo's limits.
+        """
         self._waiting.append(np.array(efforts))
         self.data.qfrc_applied[:] = self._waiting.popleft()
+        begin = self.data.time
         self._mujoco.mj_step(self.compiled, self.data)
+        kinds = self._mujoco.mjtWarning
+        bad = (kinds.mjWARN_BADQPOS, kinds.mjWARN_BADQVEL, kinds.mjWARN_BADQACC)
+        if any(self.data.warning[int(kind)].number for kind in bad):
+            raise ControlError(
+                f"The simulated {self.model.name} diverged {begin:.4g} s after its start: a "
+                "position, rate or acceleration is no number below 1e10. Take smaller gains or "
+                "efforts, or a shorter step."
+            )
 
     def accelerations(self, q: Floats, qd: Floats, tau: Floats) -> Floats:
         """MuJoCo's forward dynamics of one state, (nv,), dry friction included."""

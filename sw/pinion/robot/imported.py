@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -135,7 +136,7 @@ def assemble(
     if not joints:
         raise RobotError(f"The robot {name!r} from {source} has no moving joint; give it one.")
     for what, names in (("joint", [j.name for j in joints]), ("link", [f.name for f in frames])):
-        twice = [one for one in dict.fromkeys(names) if names.count(one) > 1]
+        twice = [name for name, uses in Counter(names).items() if uses > 1]
         if twice:
             raise RobotError(
                 f"The {what} name {twice[0]!r} is used twice; give every {what} its own name."
