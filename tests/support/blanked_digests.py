@@ -1,0 +1,138 @@
+"""Digests of builds and of compiled sources, without what a move of code changes.
+
+``python -m tests.support.blanked_digests OUT.json`` before a move of modules and again after it:
+the two files are equal when no bit, no cycle and no line of emitted source has changed. Left out
+are the Python lines that graphs name, the content digest and the build's hash, which those lines
+enter, and the logs of tools.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pinion.api as pinion
+from pinion.compute import cpu, cuda
+from pinion.compute.errors import ComputeError
+from pinion.compute.isa import INSTRUCTION_SETS
+from pinion.functions import FUNCTIONS, Function, InputError, function
+from pinion.link.digests import DIGESTS
+from pinion.robot import load
+
+BUILDS: Mapping[str, tuple[str | None, str, Mapping[str, Any]]] = {
+    "uniform": ("two_link", "rnea", {"ii": 4}),
+    "auto": ("two_link", "fd_derivatives", {"formats": "auto"}),
+    "latency": ("two_link", "aba", {"formats": "auto", "objective": "latency"}),
+    "arm": ("iiwa14", "rnea", {"formats": "auto", "joint_terms": True}),
+    "tip": ("two_link", "frame_jacobian", {"tip": "tip"}),
+    "states": (None, "examples/functions/pid.py:pid", {}),
+    "base": ("iiwa14", "forward_kinematics", {"floating_base": True}),
+    "ulx3s": ("pendulum", "rnea", {"target": "ulx3s"}),
+    "vcu118": ("pendulum", "aba", {"target": "vcu118"}),
+}
+"""Builds by name: robot, function and options."""
+
+ROBOTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "two_link": ("two_link", {}),
+    "iiwa14": ("iiwa14", {}),
+    "base": ("iiwa14", {"floating_base": True}),
+}
+"""Robots and options of `load` by name; the sources of every row are printed for each."""
+
+LARGE = {"rnea_second_derivatives", "fd_second_derivatives"}
+"""Rows whose sources are printed for the smallest robot alone: others take minutes."""
+
+_LINE = re.compile(rb"\b\w+\.py:\d+")
+
+
+def blank(content: bytes, manifest: Mapping[str, Any]) -> bytes:
+    """A file of a build without lines of Python, content digest and hash."""
+    number = int(manifest["hash"], 16)
+    for text in (manifest["content"], manifest["hash"], f"{number:b}", str(number)):
+        content = content.replace(text.encode(), b"-")
+    return _LINE.sub(b"-", content)
+
+
+def folder_digests(folder: Path) -> dict[str, str]:
+    """Digests by file of a build folder."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): _digest(blank(path.read_bytes(), manifest))
+        for path in files
+        if path.suffix != ".log" and path.name != DIGESTS
+    }
+
+
+def sources(robot: str, row: Function) -> Iterator[tuple[str, str]]:
+    """Names and texts of the sources of a row for a robot: processors, threads, blocks."""
+    name, options = ROBOTS[robot]
+    model = load(name, **options)
+    try:
+        graph = cpu.graph_of(model, row)
+    except InputError as error:
+        yield "cpu", str(error)
+        return
+    for dtype in ("float32", "float64"):
+        for isa in INSTRUCTION_SETS:
+            yield (
+                f"{isa.name}/{dtype}",
+                cpu.kernel_of(model, row, graph, dtype=dtype, machine=isa).text,
+            )
+        for number, kernel in enumerate(cuda.source(model, row, dtype=dtype).kernels):
+            yield f"threads/{dtype}/{number}", kernel.text
+        try:
+            yield f"block/{dtype}", cuda.cooperative.source(model, row, dtype=dtype).text
+        except (ComputeError, KeyError) as error:
+            yield f"block/{dtype}", str(error)
+
+
+def digests() -> Iterator[tuple[str, str]]:
+    """Names and digests of everything, as they come."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, (robot, wanted, options) in BUILDS.items():
+            folder = Path(scratch) / name
+            pinion.build(robot, wanted, folder=folder, **options)
+            for file, digest in folder_digests(folder).items():
+                yield f"build/{name}/{file}", digest
+    for robot in ROBOTS:
+        for row in FUNCTIONS:
+            if robot == "two_link" or row not in LARGE:
+                for kind, text in sources(robot, function(row)):
+                    yield f"source/{robot}/{row}/{kind}", _digest(_LINE.sub(b"-", text.encode()))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def main() -> int:
+    """Write the digests; with another file, compare them with its: 1 where one differs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.blanked_digests")
+    parser.add_argument("out", type=Path, help="a JSON file of digests by name")
+    parser.add_argument("--before", type=Path, help="an earlier one, to compare with")
+    options = parser.parse_args()
+    after = {}
+    for name, digest in digests():
+        after[name] = digest
+        print(f"{digest}  {name}", flush=True)
+    options.out.write_text(json.dumps(after, indent=0) + "\n")
+    if options.before is None:
+        return 0
+    before = json.loads(options.before.read_text())
+    changed = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
+    for name in sorted(changed):
+        print(f"differs: {name}", file=sys.stderr)
+    print(f"{len(after)} digests, {len(changed)} differ")
+    return 1 if changed or not after else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
