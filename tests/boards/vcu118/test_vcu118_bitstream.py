@@ -95,7 +95,10 @@ def test_vivado_ends_with_whoever_started_it(build: Path, number: int, code: int
         f'mv "{number_file}.part" "{number_file}"\nexec sleep 1000\n'
     )
     program.chmod(0o755)
-    command = [sys.executable, "-c", "from pinion.cli import main; main()", "bitstream", str(build)]
+    # Under nohup the tests inherit that hang-ups are ignored, and would hand it on.
+    default = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"
+    program_text = f"{default}; from pinion.cli import main; main()"
+    command = [sys.executable, "-c", program_text, "bitstream", str(build)]
     with subprocess.Popen(
         [*command, "--vivado", str(program)],
         stdout=subprocess.PIPE,
