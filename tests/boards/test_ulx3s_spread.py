@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pinion.boards.ecp5 import bitstream as flow
 from pinion.boards.ecp5.platform import CAPACITY, NEXTPNR_PART
 from pinion.boards.ecp5.spread import COLUMNS, EVERY, LUTS, ROWS, free_sites, is_crowded, spread
@@ -44,6 +46,7 @@ def test_only_crowded_designs_are_spread() -> None:
     assert is_crowded({"lut4": 39_622}) and not is_crowded({"lut4": 32_541})
 
 
+@pytest.mark.slow
 def test_nextpnr_puts_no_logic_into_the_free_rows(tmp_path: Path) -> None:
     """The sites exist, and are taken."""
     design = inverters(400)

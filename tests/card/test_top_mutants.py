@@ -51,6 +51,7 @@ def bench(core: Path, folder: Path, *steps: str, broken: type[top.Top] = top.Top
     )
 
 
+@pytest.mark.slow  # tests/card/test_top_bench.py does so with another seed
 def test_the_whole_top_passes_every_step(core: Path, tmp_path: Path) -> None:
     print(f"seed {SETTINGS['seed']}")
     figures = bench(core, tmp_path, *STEPS)
@@ -100,7 +101,6 @@ MUTANTS = {
     ),
     "no_tlast": Mutant(
         trap=3,
-        quick=True,
         step="traffic",
         component=top.Top,
         old="self.c2h_tlast.eq(holding.o.p.last)",
@@ -118,7 +118,6 @@ MUTANTS = {
     ),
     "requests_taken_without_room": Mutant(
         trap=6,
-        quick=True,
         step="back_pressure",
         component=elastic.ElasticBuffer,
         user=path,
@@ -137,7 +136,6 @@ MUTANTS = {
     ),
     "offer_given_up_after_a_while": Mutant(
         trap=7,
-        quick=True,
         step="back_pressure",
         component=holding.HoldingStage,
         user=top,

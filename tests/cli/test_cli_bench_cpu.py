@@ -106,10 +106,10 @@ def test_a_folder_gets_the_figures_a_page_and_a_picture(pinion: Pinion, tmp_path
 
 
 def test_the_table_has_a_line_for_each(pinion: Pinion) -> None:
-    done = pinion("bench", "cpu", "iiwa14", "rnea", *SHORT)
+    done = pinion("bench", "cpu", "two_link", "rnea", *SHORT)
     assert done.code == 0 and done.err == ""
     title, heading, _, *lines = [line for line in done.out.splitlines() if line.strip()]
-    assert "iiwa14" in title and heading.split()[:2] == ["function", "by"]
+    assert "two_link" in title and heading.split()[:2] == ["function", "by"]
     rows = [line.split() for line in lines if line.split()[0] == "rnea"]
     assert [row[1:4] for row in rows if row[1] in cpu.DTYPES] == [
         [dtype, layout, str(count)] if label == BEST else [dtype, f"{layout},", label.split()[0]]

@@ -329,6 +329,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.slow
 def test_bench_core_keeps_measured_published_and_assumed_apart(
     small: dict[str, Any], pinion: Pinion, tmp_path: Path
 ) -> None:
