@@ -112,9 +112,13 @@ def test_one_that_diverges_is_an_error_and_not_put_back_to_its_start(
     robot = kind(load("two_link"), step=1e-3)
     robot.reset(np.array([0.3, -0.2]))
     robot.advance(np.zeros(2))
-    with pytest.raises(ControlError, match="The simulated two_link diverged"):
+
+    def diverge() -> None:
         for _ in range(5):
             robot.advance(np.array([1e200, -1e200]))
+
+    with pytest.raises(ControlError, match="The simulated two_link diverged"):
+        diverge()
 
 
 def test_what_it_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
