@@ -23,6 +23,7 @@ from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
 from pinion.functions import function
 from pinion.report.comparison import measured_table
+from pinion.request import BuildRequest
 from pinion.robot import load
 
 ROBOT, II = "iiwa14", 8
@@ -40,7 +41,7 @@ def column(formats: str = "q16.16") -> dict[str, Any]:
     of their operands.
     """
     wanted = function(GRADIENT, derivatives="column")
-    made = make_design(load(ROBOT, snap=True), wanted, ii=II, formats=formats)
+    made = make_design(load(ROBOT, snap=True), wanted, BuildRequest(ii=II, formats=formats))
     return {
         **{"function": GRADIENT, "robot": ROBOT, "formats": formats, "derivatives": "column"},
         "ii": II,

@@ -19,8 +19,9 @@ from typing import Any
 
 from pinion.cosim.verify import verify
 from pinion.flow.build import build
-from pinion.functions import FUNCTIONS, SUBJECTS
+from pinion.functions import FUNCTIONS, SUBJECTS, function
 from pinion.hls.auto import PrecisionError
+from pinion.request import BuildRequest
 from pinion.robot import Model, RobotError, load, load_text, tips_of
 from pinion.robot.generated import joint_xml, link_xml
 
@@ -65,7 +66,8 @@ def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "core"
         try:
-            made = build(model, row, folder, ii=II, formats=formats)
+            request = BuildRequest(ii=II, formats=formats)
+            made = build(model, function(row), folder, request).manifest
         except PrecisionError as error:
             return found | {"refused": str(error)}
         figures = verify(folder, samples=REQUESTS, seed=1)

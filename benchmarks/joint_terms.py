@@ -15,6 +15,7 @@ from dataclasses import replace
 from pinion.flow.build import make_design
 from pinion.flow.measure import hardware
 from pinion.functions import row_of
+from pinion.request import BuildRequest
 from pinion.robot import Model, load
 
 II, FORMATS = 8, "q16.16"
@@ -57,7 +58,9 @@ def row(name: str) -> tuple[str, ...]:
     cells = [name]
     for function in FUNCTIONS:
         design = make_design(
-            robot(terms), row_of(function, joint_terms=passive), ii=II, formats=FORMATS
+            robot(terms),
+            row_of(function, joint_terms=passive),
+            BuildRequest(ii=II, formats=FORMATS),
         )
         found = hardware(design)
         if function == FUNCTIONS[0]:

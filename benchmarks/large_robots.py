@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.flow.build import build
+from pinion.request import BuildRequest
 from pinion.robot import load
 
 ROBOTS = ("chain_7", "chain_14", "chain_20", "chain_30", "chain_40", "atlas")
@@ -55,7 +56,9 @@ def measure(robot: str, function: str, floating_base: bool, options: dict[str, A
 
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         model = load(robot, floating_base=floating_base)
-        made = build(model, function, Path(folder) / "core", report=report, **options)
+        request = BuildRequest().replaced(**options)
+        row_built = request.row.row(function)
+        made = build(model, row_built, Path(folder) / "core", request, report=report).manifest
     report("")
     largest = max(
         resource.getrusage(of).ru_maxrss for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

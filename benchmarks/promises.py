@@ -58,7 +58,7 @@ def checked(core: Case, folder: Path) -> dict[str, Any]:
     except ManifestError:
         found = False
     if not found:
-        build(point.model, point.function, place, **point.options)
+        build(point.model, point.request.row.row(point.function), place, point.request)
     return check_promises(place, samples=STATES, seed=SEED)
 
 

@@ -27,6 +27,7 @@ from pinion.flow.candidate import Candidate
 from pinion.flow.measure import measure as measured_open
 from pinion.flow.unit_cost import unit_cost
 from pinion.functions import function
+from pinion.request import BuildRequest
 from pinion.robot import load
 
 ROBOT, II = "iiwa14", 8
@@ -64,9 +65,12 @@ def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any
         search = TaskSearch(model, chosen, goal, report=said)
     began = time.perf_counter()
     made = make_design(
-        model, chosen, ii=II, formats="auto", search=search, report=said,
-        max_error=value if kind == "max_error" else None,
-    )  # fmt: skip
+        model,
+        chosen,
+        request_of(value if kind == "max_error" else None),
+        search=search,
+        report=said,
+    )
     core = Candidate(model, chosen, made.fixed, made.constants)
     if search is None:
         here, elsewhere, words, tried = loss.measure(core), loss.held_out(core), "27 x 18", []
@@ -98,6 +102,11 @@ def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any
     }
 
 
+def request_of(max_error: float | None) -> BuildRequest:
+    """Of a core for a largest error, or for a task."""
+    return BuildRequest(ii=II, formats="auto", max_error=max_error)
+
+
 def said(text: str) -> None:
     """A line of progress."""
     print(f"  {text}", flush=True)
@@ -111,10 +120,8 @@ def counted(folder: Path, known: dict[str, Any], loss: TrackingLoss) -> dict[str
     if known["task"] is not None:
         goal = replace(loss.goal(), loss=known["task"], held_out_loss=2 * known["task"])
     path = folder / f"{known['function']}-{known['max_error'] or known['task']:g}"
-    build(
-        loss.model, known["function"], path, ii=II, formats="auto", goal=goal, report=said,
-        max_error=known["max_error"],
-    )  # fmt: skip
+    request = request_of(known["max_error"])
+    build(loss.model, function(known["function"]), path, request, goal=goal, report=said)
     said("Counting by Yosys")
     found = synth(path)
     return {key: found[key] for key in ("dsp", "lut", "ff", "bram", "part")}

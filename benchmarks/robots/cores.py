@@ -14,6 +14,8 @@ from benchmarks.robots.opening import Refused, opened
 
 from pinion.cosim.verify import verify
 from pinion.flow.build import build
+from pinion.functions import function
+from pinion.request import BuildRequest
 
 RECORD = "cores.json"
 """Where a folder of builds keeps what was measured, so that a run goes on where it stopped."""
@@ -108,7 +110,8 @@ def _core(case: Case, path: Path, folder: Path, *, requests: int, seconds: int) 
     try:
         with _limit(seconds):
             place = folder / f"{case.robot}_{case.function}"
-            manifest = build(found.model, case.function, place, ii=case.ii, formats="auto")
+            request = BuildRequest(ii=case.ii, formats="auto")
+            manifest = build(found.model, function(case.function), place, request).manifest
             result = verify(place, samples=requests)
     except (ValueError, RuntimeError, TooLongError) as error:
         return Core(robot=case.robot, joints=joints, function=case.function, ii=case.ii,

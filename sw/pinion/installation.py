@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from importlib.util import find_spec
 
-__all__ = ["DISTRIBUTION", "install_hint", "missing_module", "namesake", "require", "version"]
+__all__ = [
+    "DISTRIBUTION",
+    "install_hint",
+    "missing_module",
+    "namesake",
+    "needs",
+    "require",
+    "version",
+]
 
 DISTRIBUTION = "pinion-rbd"
 """The name under which Pinion is installed; import and command are called ``pinion``."""
@@ -80,6 +89,23 @@ def require(*extras: str) -> None:
         names, lacking = sorted(missing), [one for one in extras if one in missing.values()]
         packages = f"{', '.join(names[:-1])} and {names[-1]} are" if names[1:] else f"{names[0]} is"
         raise MissingExtraError(f"{packages} missing: {install_hint(*lacking)}.")
+
+
+@contextmanager
+def needs(refusal: Callable[[str], Exception]) -> Iterator[None]:
+    """Imports of packages that an extra brings: one that is missing is a sentence.
+
+    Parameters
+    ----------
+    refusal : makes the error that is raised then from the sentence, which says how to install it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        sentence = missing_module(error)
+        if sentence is None:  # a defect
+            raise
+        raise refusal(sentence) from error
 
 
 def install_hint(*extras: str) -> str:

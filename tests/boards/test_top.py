@@ -9,9 +9,9 @@ import pytest
 
 from pinion.boards import top as module
 from pinion.boards.top import RTLIL, top_parameters, top_rtlil, write_top
-from pinion.flow.build import build
 from pinion.gateware.yosys import run_yosys
 from pinion.link import Manifest, ManifestError, function_id
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,9 @@ from pinion.boards.ecp5.pll import (
 )
 from pinion.boards.ecp5.top import CARD, LINES, SPI, board_rtlil
 from pinion.cli.bitstream import summary
-from pinion.flow.build import build
 from pinion.gateware.link.uart import UartReceiver, UartTransmitter, bit_length
 from pinion.link import Manifest, ManifestError
+from tests.support.builds import build
 
 CLOCK = 50.0
 

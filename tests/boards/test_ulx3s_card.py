@@ -11,10 +11,11 @@ from pinion.cosim.reference import Reference, request_words
 from pinion.driver import Device, TransportError
 from pinion.driver.card import layout_of
 from pinion.driver.serial import SerialTransport
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.functions import sample
 from pinion.link import Cause, register
 from pinion.link.uart_framing import Frame, beats, command, unwrap
+from tests.support.builds import build
 
 BIT = 4  # cycles
 RATE = 20_000.0  # bits a second at which a busy machine simulates, for how long answers may take

@@ -14,10 +14,11 @@ import pytest
 from pinion.boards.ecp5.bitstream import MAPPED, NAME, SYNTH
 from pinion.cosim.netlist import cell_models, check_netlist, map_core, netlist_rtlil
 from pinion.cosim.stream import StreamError
-from pinion.flow.build import BuildError, build
+from pinion.flow.build import BuildError
 from pinion.gateware.foreign import check_rtlil
 from pinion.gateware.yosys import run_yosys
 from pinion.link.build_files import NETLIST_CHECK
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from distributed import Client
 
-from pinion.flow import build
 from pinion.robot import load
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="session")

@@ -23,9 +23,9 @@ from pinion.campaign import campaign, cluster, on
 from pinion.campaign.cluster import threads_of
 from pinion.campaign.errors import ClusterError
 from pinion.cosim.explore import explore
-from pinion.flow import build
 from pinion.flow.explore import Measurements, grid
 from pinion.robot import load
+from tests.support.builds import build
 from tests.support.campaigns import Command, pid_of, same, survive, wait_until_gone
 from tests.support.poison import POISON, once, poisoned
 

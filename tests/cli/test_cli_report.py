@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.flow.build import build
 from pinion.flow.targets import TARGETS
 from pinion.link import Manifest
 from pinion.link.accuracy import ErrorDistribution, Verdict
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES
 from pinion.report import build_figures
 from pinion.report.builds import _COUNTED_FOR, ROUTED, columns_of_builds, uncounted
+from tests.support.builds import build
 
 FIGURES = {"lut4": 20861, "ff": 16443, "mult18x18d": 34, "dp16kd": 15}
 

@@ -30,7 +30,7 @@ from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.explore import measure_point, task_of
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.stream import StreamResult
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.flow.description import content_digest
 from pinion.functions import BuiltFunction
 from pinion.graph import parse_graph
@@ -40,6 +40,7 @@ from pinion.link.digests import write_digests
 from pinion.robot import load
 from tests.cli.conftest import Done, Pinion
 from tests.cosim.test_verdict import sent
+from tests.support.builds import build
 
 verification = importlib.import_module("pinion.cosim.verify")
 

@@ -21,10 +21,10 @@ from pinion.control.mpc_comparison import Comparison, compare, run_case
 from pinion.control.plant import Float64, gradient_row
 from pinion.control.scenario import Scenario
 from pinion.control.single import single
-from pinion.flow.build import build
 from pinion.functions import Closing, Result, row_of
 from pinion.robot import load
 from tests.control import small_arm
+from tests.support.builds import build
 
 pytest.importorskip("mujoco", reason="the mujoco library is not installed")
 

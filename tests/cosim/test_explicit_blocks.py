@@ -12,11 +12,12 @@ import pytest
 from pinion.cosim.reference import Reference
 from pinion.cosim.runner import BenchError
 from pinion.cosim.verify import verify
-from pinion.flow.build import Build, BuildError, build
+from pinion.flow.build import Build, BuildError
 from pinion.flow.export import export
 from pinion.gateware.dsp48e2 import MACRO, VERILOG, explicit_text, model_path, module_names
 from pinion.link.accuracy import ErrorDistribution
 from pinion.link.digests import write_digests
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="module")

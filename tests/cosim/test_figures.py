@@ -12,11 +12,12 @@ import pytest
 
 from pinion.cosim.reference import Reference, Words
 from pinion.cosim.stream import StreamResult
-from pinion.flow.build import Build, BuildError, build
+from pinion.flow.build import Build, BuildError
 from pinion.functions import row_of
 from pinion.link.accuracy import ErrorDistribution
 from tests.cosim.test_verdict import array, sent
 from tests.gateware.link.mutants import mutant
+from tests.support.builds import build
 
 module = importlib.import_module("pinion.cosim.verify")
 

@@ -16,8 +16,9 @@ from pinion import driver
 from pinion.cosim import stream
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.functions import SUBJECTS, sample
+from tests.support.builds import build
 
 II = 4
 VARIANTS = [(row.name, {}) for row in SUBJECTS["dynamics"]] + [

@@ -9,11 +9,11 @@ import pytest
 
 from pinion import driver
 from pinion.cosim.verify import verify
-from pinion.flow.build import build
 from pinion.functions import function as row_of
 from pinion.functions import sample
 from pinion.robot import load_text
 from tests.robot.test_robot_faults import WRIST
+from tests.support.builds import build
 
 
 @pytest.mark.slow

@@ -10,10 +10,11 @@ import pytest
 
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.functions import sample
 from pinion.hls.planfile import PLAN, read_plan
 from pinion.robot import load
+from tests.support.builds import build
 
 FUNCTION = "fd_derivatives_from_minv"
 OBJECTIVES = ("latency", "area", "throughput")  # by latency, the lowest first

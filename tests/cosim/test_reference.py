@@ -10,8 +10,9 @@ import pytest
 
 from pinion.cosim.reference import Reference, Words, make, request_words
 from pinion.cosim.scoreboard import Divergence
-from pinion.flow.build import BuildError, build
+from pinion.flow.build import BuildError
 from pinion.functions import row_of, sample
+from tests.support.builds import build
 
 NOT_A_NUMBER = 0x7FC0_0000
 

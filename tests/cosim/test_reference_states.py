@@ -13,10 +13,11 @@ import pytest
 
 from pinion.cosim.reference import Reference, Words, make
 from pinion.dynamics.scalar import less, select
-from pinion.flow.build import BuildError, build
+from pinion.flow.build import BuildError
 from pinion.functions import Function
 from pinion.link.accuracy import Verdict
 from pinion.robot import Model
+from tests.support.builds import build
 from tests.support.filters import DELAY, X, Y, state
 
 NOT_A_NUMBER = 0x7FC0_0000

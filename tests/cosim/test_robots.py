@@ -14,8 +14,8 @@ import pytest
 
 from pinion.cosim import stream
 from pinion.cosim.verify import verify
-from pinion.flow.build import build
 from pinion.robot import Model, load, load_text, random_tree
+from tests.support.builds import build
 
 
 def small_tree() -> Model:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pinion.cosim.verify import verify
-from pinion.flow.build import build
 from pinion.functions import FUNCTIONS, Function, function
 from pinion.robot import Model, load, tip_of
+from tests.support.builds import build
 from tests.support.rows import NEW, OF_TIPS, has, robot
 
 II = 8

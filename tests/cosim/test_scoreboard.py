@@ -15,11 +15,12 @@ from pinion.cosim import scoreboard
 from pinion.cosim.reference import Reference, Words, make, request_words
 from pinion.cosim.scoreboard import REPLAY, first_divergence
 from pinion.cosim.stream import pack_records, unpack_records
-from pinion.flow.build import RTLIL, build
+from pinion.flow.build import RTLIL
 from pinion.functions import sample
 from pinion.graph import names
 from tests.cosim.test_vcd import read
 from tests.cosim.test_vcd import sample as values_of
+from tests.support.builds import build
 from tests.support.filters import DELAY
 
 FIRST = 5

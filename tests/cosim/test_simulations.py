@@ -12,12 +12,13 @@ import pytest
 
 from pinion.cosim.reference import Reference, Words, request_words
 from pinion.cosim.stream import StreamError, StreamResult, pack_records
-from pinion.flow.build import RTLIL, VERILOG, Build, BuildError, build
+from pinion.flow.build import RTLIL, VERILOG, Build, BuildError
 from pinion.functions import sample
 from pinion.gateware.dsp48e2 import MACRO, model_path
 from pinion.gateware.emit import TOP
 from pinion.link.relative import floor
 from tests.cosim.test_verdict import sent
+from tests.support.builds import build
 
 module = importlib.import_module("pinion.cosim.verify")
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pinion.cosim.verify import verify
-from pinion.flow.build import build
 from pinion.robot import load, load_text, random_tree
 from pinion.robot.model import JointKind, Model
+from tests.support.builds import build
 
 pytestmark = pytest.mark.slow
 

@@ -19,14 +19,15 @@ from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.reference import Reference, Words, request_words
 from pinion.cosim.scoreboard import first_divergence
 from pinion.cosim.stream import PATTERNS, pack_records, unpack_records
-from pinion.flow import Build, build
-from pinion.flow.build import BuildError, make_design
+from pinion.flow import Build
+from pinion.flow.build import BuildError
 from pinion.functions import Function, row_of, sample
 from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
 from pinion.gateware.emit import RTLIL, core_rtlil
 from pinion.hls.binding import bind
 from pinion.robot import load
+from tests.support.builds import build, make_design
 from tests.support.filters import BIQUAD, DELAY, INTEGRATOR
 
 NOT_A_NUMBER = 0x7FC0_0000

@@ -16,10 +16,10 @@ import pytest
 
 from pinion.cosim.reference import Reference, Words
 from pinion.cosim.stream import StreamResult, pack_records
-from pinion.flow.build import build
 from pinion.link import Manifest
 from pinion.link.accuracy import ErrorDistribution
 from tests.gateware.link.mutants import mutant
+from tests.support.builds import build
 
 SAMPLES = 2000
 

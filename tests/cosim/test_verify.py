@@ -17,7 +17,7 @@ import pytest
 from pinion.cosim import CompiledCore, stream
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
-from pinion.flow.build import RTLIL, Build, BuildError, build, make_design
+from pinion.flow.build import RTLIL, Build, BuildError
 from pinion.flow.targets import TargetError
 from pinion.functions import function, sample
 from pinion.gateware.core import Core
@@ -31,6 +31,7 @@ from pinion.link.accuracy import ErrorDistribution, Verdict
 from pinion.link.digests import write_digests
 from pinion.report.build_data import build_data
 from pinion.report.build_page import build_page
+from tests.support.builds import build, make_design
 
 II = 4
 

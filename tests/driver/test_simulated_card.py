@@ -15,12 +15,13 @@ from pinion.card.transport import SimulatedCard, SimulatedTop
 from pinion.cosim.stream import PATTERNS
 from pinion.driver import CardFaultError, Device, DriverError, TransportError, pack, request_dtype
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.functions import InputError, sample
 from pinion.graph import evaluate_integers
 from pinion.graph.evaluate import formats
 from pinion.link import Cause, ManifestError
 from pinion.link.digests import write_digests
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="module", params=["pendulum", "two_link"])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pinion.cosim.verify import verify
-from pinion.flow.build import Build, BuildError, build, make_design
+from pinion.flow.build import Build, BuildError
 from pinion.flow.by_task import Goal, Outcome, TaskError, TaskSearch
 from pinion.flow.candidate import Candidate
 from pinion.flow.task_record import (
@@ -32,6 +32,7 @@ from pinion.link import Manifest
 from pinion.link.digests import write_digests
 from pinion.link.manifest import MANIFEST
 from pinion.robot import load
+from tests.support.builds import build, make_design
 
 ROBOT, FUNCTION = "two_link", "minv"
 

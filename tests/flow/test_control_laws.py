@@ -11,10 +11,11 @@ from examples import law_on_chip, law_plant
 
 from pinion.cosim import verify
 from pinion.cosim.netlist import check_netlist
-from pinion.flow import Build, build
+from pinion.flow import Build
 from pinion.functions import function, sample
 from pinion.robot import Model, load
 from tests.flow import laws
+from tests.support.builds import build
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

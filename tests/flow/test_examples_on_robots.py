@@ -13,10 +13,10 @@ import pytest
 
 from pinion import driver
 from pinion.cosim import verify
-from pinion.flow import build
 from pinion.functions import UserError, function, sample
 from pinion.robot import Model, load
 from tests.flow import laws
+from tests.support.builds import build
 from tests.support.ur5 import like_a_ur5
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "functions"

@@ -19,7 +19,7 @@ import pytest
 
 from pinion.cosim import explore as running
 from pinion.cosim.explore import POINTS, RECORD, explore, kept
-from pinion.flow.build import RTLIL, BuildError, build
+from pinion.flow.build import RTLIL, BuildError
 from pinion.flow.explore import (
     ExploreError,
     Measurements,
@@ -36,6 +36,7 @@ from pinion.synthesis.estimate import (
     in_words,
     multipliers_of,
 )
+from tests.support.builds import build
 
 MEASURE = Measurements(samples=200, seed=5)
 

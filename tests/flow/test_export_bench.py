@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from pinion.cosim.reference import Reference
-from pinion.flow.build import build
 from pinion.flow.export import export
+from tests.support.builds import build
 
 pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not installed")
 

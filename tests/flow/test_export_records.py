@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from pinion.driver.records import pack, request_dtype, result_dtype, unpack
-from pinion.flow.build import build
 from pinion.flow.export.records import records_header
 from pinion.link import Array, Manifest
+from tests.support.builds import build
 
 SEED = 7
 COUNT = 5

@@ -30,7 +30,7 @@ from pinion.compute.cuda.export import export_header
 from pinion.compute.isa import INSTRUCTION_SETS
 from pinion.compute.source import kernel_source
 from pinion.cosim.reference import Reference
-from pinion.flow.build import Build, BuildError, build
+from pinion.flow.build import Build, BuildError
 from pinion.flow.export import export
 from pinion.flow.export.interface import core_ports
 from pinion.flow.export.ipxact import component_xml
@@ -43,6 +43,7 @@ from pinion.report.build_page import build_page
 from pinion.report.page import code_line, escaped, escaped_table
 from pinion.report.table import Table
 from pinion.robot import Model, RobotError, escaping, from_pinocchio, load, load_text
+from tests.support.builds import build
 
 TRAP = "PWNED"
 """File that each name tries to make."""

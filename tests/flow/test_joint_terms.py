@@ -10,12 +10,13 @@ import pytest
 
 from pinion import driver, dynamics
 from pinion.cosim.verify import verify
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.functions import FunctionError, function, sample
 from pinion.graph import evaluate_floats
 from pinion.robot import Model, load
 from tests.dynamics.models import relative_error
 from tests.dynamics.test_joint_terms import robot
+from tests.support.builds import build
 
 FUNCTIONS = ("rnea", "aba", "rnea_derivatives", "fd_derivatives", "fd_derivatives_from_minv")
 

@@ -14,12 +14,13 @@ import pytest
 from pinion.api import array, uniform
 from pinion.api import function as decorated
 from pinion.compute import export as c_export
-from pinion.flow import Build, build
+from pinion.flow import Build
 from pinion.flow.export.records import records_header
 from pinion.functions import OwnFunction, UserError
 from pinion.link import Manifest, ManifestError
 from pinion.robot import load
 from pinion.robot.c_names import c_names
+from tests.support.builds import build
 
 WORDS = (
     # Keywords of C and of C++, macros and types of their headers, and names that writers use.

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from pinion.dynamics import rnea
-from pinion.flow.build import make_design
 from pinion.flow.candidate import Candidate
 from pinion.flow.other_ranges import SEED, STATES, other_ranges
 from pinion.flow.unit_cost import unit_cost
@@ -16,6 +15,7 @@ from pinion.functions import Function, function, sample
 from pinion.hls import Design
 from pinion.hls.auto import AutoFormats, PrecisionError
 from pinion.robot import Model, load_text, urdf_text
+from tests.support.builds import make_design
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,11 @@ import pytest
 from pinion import driver, dynamics
 from pinion.api import backend
 from pinion.cosim import verify
-from pinion.flow import Build, BuildError, build
+from pinion.flow import Build, BuildError
 from pinion.functions import FunctionError, UserError, function, sample
 from pinion.robot import Model, load
 from tests.flow import laws
+from tests.support.builds import build
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "functions"
 

@@ -14,7 +14,7 @@ from pinion import driver
 from pinion.api import backend
 from pinion.cosim import verify
 from pinion.dynamics.scalar import cos, sin
-from pinion.flow import Build, BuildError, build
+from pinion.flow import Build, BuildError
 from pinion.functions import (
     FUNCTIONS,
     Block,
@@ -29,6 +29,7 @@ from pinion.functions.blocks import DIMENSIONS
 from pinion.link import ManifestError
 from pinion.link.digests import write_digests
 from pinion.robot import Model, load
+from tests.support.builds import build
 
 LENGTHS = (0.7, 0.4)
 

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from pinion.cosim.verify import verify
-from pinion.flow.build import GRAPH, RTLIL, build
+from pinion.flow.build import GRAPH, RTLIL
 from pinion.flow.objective import OBJECTIVES, ObjectiveError
 from pinion.functions import FunctionError
 from pinion.hls.planfile import PLAN, PlanError, SavedPlan, read_plan
 from pinion.link import Manifest
+from tests.support.builds import build
 
 II = 4
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pinion.flow.build import build
 from pinion.hls.planfile import PLAN, PlanError
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pinion.flow.build import build
 from pinion.graph.progress import portion
+from tests.support.builds import build
 
 MEASURED = {
     "Taking out superfluous operations",

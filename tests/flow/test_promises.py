@@ -15,7 +15,7 @@ from pinion.cosim.promises import check_promises
 from pinion.cosim.reference import Reference
 from pinion.cosim.verify import verify
 from pinion.flow.alternative import alternative
-from pinion.flow.build import Build, BuildError, build, make_design
+from pinion.flow.build import Build, BuildError
 from pinion.flow.promises import (
     GATE,
     MARGIN,
@@ -31,6 +31,7 @@ from pinion.link import Manifest
 from pinion.report import promise_table
 from pinion.robot import load
 from tests.gateware.link.mutants import mutant
+from tests.support.builds import build, make_design
 
 
 @pytest.fixture(scope="module")

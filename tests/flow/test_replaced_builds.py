@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import pinion.api as pinion
-from pinion.flow.build import Build, BuildError, build
+from pinion.flow.build import Build, BuildError
 from pinion.flow.replaced import OccupiedError, exchange
 from pinion.link import Manifest
 from pinion.link.digests import DIGESTS
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pinion.flow.build import make_design
 from pinion.functions import function, reduced_graph
 from pinion.hls.costs import DatapathCosts
 from pinion.robot import Model, load, load_text, urdf_text
 from tests.robot.snippets import rewritten, with_decimals
+from tests.support.builds import make_design
 
 
 def iiwa14(decimals: int, *, snap: bool) -> Model:

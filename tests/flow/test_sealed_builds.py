@@ -15,7 +15,7 @@ from pinion.cosim import engines
 from pinion.cosim.netlist import check_netlist
 from pinion.cosim.reference import Reference
 from pinion.cosim.verify import verify
-from pinion.flow.build import RTLIL, VERILOG, Build, build
+from pinion.flow.build import RTLIL, VERILOG, Build
 from pinion.flow.export import export
 from pinion.gateware.dsp48e2 import module_names
 from pinion.gateware.foreign import ForeignDesignError, check_rtlil, check_verilog
@@ -26,6 +26,7 @@ from pinion.link.digests import DIGESTS, check_digests, read_digests, write_dige
 from pinion.link.manifest import MANIFEST
 from pinion.report import build_figures
 from pinion.synthesis.synth import synth
+from tests.support.builds import build
 
 Verb = Callable[[Path], object]
 

@@ -17,7 +17,6 @@ import pytest
 
 from pinion.card.packets import PacketCard
 from pinion.cosim.engines import CompileError
-from pinion.flow.build import build
 from pinion.link import (
     HEADER,
     MAX_COUNT,
@@ -29,6 +28,7 @@ from pinion.link import (
     Status,
     register,
 )
+from tests.support.builds import build
 from tests.support.fuzz import (
     Mutator,
     Tally,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint import Format, Ints
 from pinion.fixedpoint.float32 import float32_to_fixed
-from pinion.flow.build import make_design
 from pinion.functions import function, sample
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, Node, Region
@@ -30,6 +29,7 @@ from pinion.hls.scales import block_scales
 from pinion.hls.signals import TableFormats
 from pinion.hls.sums import gather_dots
 from pinion.robot import Model, coupled, load
+from tests.support.builds import make_design
 
 Arrays = dict[str, NDArray[np.float64]]
 

@@ -15,7 +15,6 @@ from pinion.compute import cpu, cuda
 from pinion.cosim import verify
 from pinion.dynamics import scalar
 from pinion.fixedpoint import Format
-from pinion.flow import build
 from pinion.functions import Block, Function, Quantity, Uniform, sample
 from pinion.gateware.library import COMPONENTS, make_unit
 from pinion.graph import OPS, Graph, Node, Tracer, describe, evaluate_floats
@@ -31,6 +30,7 @@ from pinion.hls.costs import DatapathCosts
 from pinion.hls.units import UNITS
 from pinion.robot import Model, load
 from tests.graph.helpers import TIMING, auto_formats
+from tests.support.builds import build
 from tests.support.cuda_threads import on_host, run_threads
 
 ROOT = Path(__file__).resolve().parents[2]

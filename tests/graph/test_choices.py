@@ -19,7 +19,7 @@ from pinion.cosim import verify
 from pinion.cosim.reference import Reference, request_words
 from pinion.dynamics.scalar import absolute, clamp, less, maximum, minimum, select
 from pinion.fixedpoint import Format
-from pinion.flow import Build, build
+from pinion.flow import Build
 from pinion.functions import Block, Function, Quantity, Uniform, sample
 from pinion.graph import (
     OPS,
@@ -43,6 +43,7 @@ from pinion.link import Manifest
 from pinion.robot import load
 from tests.compute.interpret import results
 from tests.graph.helpers import TIMING
+from tests.support.builds import build
 from tests.support.cuda_threads import on_host, run_threads
 
 SMALL = Format(5, 2)

@@ -13,7 +13,7 @@ import pytest
 
 from pinion.cosim.verify import verify
 from pinion.fixedpoint import Format
-from pinion.flow.build import Build, build, make_design
+from pinion.flow.build import Build
 from pinion.functions import SUBJECTS, function
 from pinion.graph import Graph, Tracer, evaluate_floats, evaluate_integers
 from pinion.graph.evaluate import formats
@@ -29,6 +29,7 @@ from tests.graph.helpers import (
     states,
     word_integers,
 )
+from tests.support.builds import build, make_design
 
 CASES = [("two_link", "rnea"), ("iiwa14", "rnea"), ("iiwa14", "crba")]
 II = 4

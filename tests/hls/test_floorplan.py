@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pinion.flow.build import make_design
 from pinion.flow.targets import TARGETS, find_target
 from pinion.functions import function
 from pinion.graph import Graph, Tracer
@@ -17,6 +16,7 @@ from pinion.graph.passes import fold
 from pinion.hls import Binding, bind, check_binding, lower, operations, schedule
 from pinion.hls.floorplan import Floorplan, arrange
 from tests.graph.helpers import Q16, TIMING, designed, graphs, model, offsets
+from tests.support.builds import make_design
 
 
 def places(binding: Binding) -> int:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pinion.flow.build import make_design
 from pinion.functions import Function
 from pinion.graph import Feedback, Graph
 from pinion.graph.passes import fold
@@ -28,6 +27,7 @@ from pinion.hls.sharing import share
 from pinion.hls.sums import gather_dots, loop_interval
 from pinion.robot import load
 from tests.graph.helpers import TIMING, graphs
+from tests.support.builds import make_design
 from tests.support.filters import BIQUAD, DELAY, INTEGRATOR
 
 

@@ -18,7 +18,7 @@ import pytest
 
 import pinion.dynamics
 from pinion.flow import facts as found_anew
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.flow.facts import build_facts, histogram
 from pinion.graph import Graph, Node
 from pinion.graph.evaluate import formats, node_floats
@@ -33,6 +33,7 @@ from pinion.report.expressions import LONGEST, named
 from pinion.report.sections import SECTIONS
 from pinion.report.table import Table, cell, short_error
 from pinion.robot import load
+from tests.support.builds import build
 
 STATES = 60
 EVIL = "</script><script>alert(1)</script> & \"'<img src=x onerror=alert(1)>"

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from pinion.cosim import verify
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.flow.facts import build_facts
 from pinion.report.build_data import build_data
 from pinion.report.build_page import MOST_BYTES, _asset, build_page, write_page
 from pinion.synthesis.synth import synth
+from tests.support.builds import build
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

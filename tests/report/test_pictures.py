@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from pinion.cosim.verify import verify
-from pinion.flow.build import build
 from pinion.link import ManifestError
 from pinion.link.accuracy import BlockErrors, ErrorDistribution
 from pinion.link.build_files import SCHEDULE
@@ -24,6 +23,7 @@ from pinion.report.explore_picture import draw_front, front
 from pinion.report.palette import link_colours
 from pinion.report.schedule_picture import draw_schedule
 from tests.report.pictures import is_a_picture
+from tests.support.builds import build
 
 
 @pytest.fixture(scope="module")

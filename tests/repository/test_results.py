@@ -16,7 +16,6 @@ from benchmarks.results import backends, first_page, page, picture, records
 
 from pinion.cli.bench import FUNCTION, II, ROBOT, row
 from pinion.cli.bench_core import GRADIENT
-from pinion.flow.build import make_design
 from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
 from pinion.functions import function
@@ -24,6 +23,7 @@ from pinion.graph import op_counts
 from pinion.graph.passes import fold
 from pinion.robot import load
 from pinion.synthesis.estimate import dsp_of_product
+from tests.support.builds import make_design
 
 COUNTS = (
     "ops",

@@ -18,8 +18,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from pinion.flow import build
 from pinion.robot import load
+from tests.support.builds import build
 
 LIMIT = 3 * 3600.0
 """Seconds after which something hangs."""

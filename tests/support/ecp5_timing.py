@@ -29,7 +29,6 @@ from pinion.boards.ecp5.platform import NEXTPNR_PART
 from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
-from pinion.flow.build import build
 from pinion.gateware.copies import KEEP
 from pinion.gateware.dot import DotUnit
 from pinion.gateware.float32 import FixedToFloat, FloatToFixed
@@ -40,6 +39,7 @@ from pinion.gateware.yosys import run_yosys, tool_command
 from pinion.synthesis.delays import DelayTable, load_delays
 from pinion.synthesis.netlist import flatten
 from pinion.synthesis.timing import estimate_timing
+from tests.support.builds import build
 
 RECORD = Path(__file__).parents[1] / "synthesis" / "ecp5_nextpnr.json"
 TOP = "design"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pinion.boards.xilinx import load_board
-from pinion.flow.build import build
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import RESOURCES
 from pinion.synthesis.synth import SHARES, synth
+from tests.support.builds import build
 
 # A 32 x 32 product is four 27 x 18 blocks; the narrower ones of the sine unit fit one each.
 DSP_OF_PRODUCT = 4

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from pinion.cosim.verify import verify
-from pinion.flow.build import Build, build
+from pinion.flow.build import Build
 from pinion.hls.clusters import ClusterError
 from pinion.link import Manifest
 from pinion.synthesis.resources import Resources
 from pinion.synthesis.synth import synth
+from tests.support.builds import build
 
 COUNTS = ("dsp", "lut", "ff", "bram", "carry", "srl", "lutram")
 

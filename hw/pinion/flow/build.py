@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.functions import BuiltFunction, Function, reduced_graph, row_of, snapping
-from pinion.functions import function as named_function
-from pinion.functions.table import DERIVATIVES
+from pinion.functions import BuiltFunction, Function, reduced_graph, snapping
 from pinion.gateware.core import Core
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_modules
@@ -24,7 +20,7 @@ from pinion.graph.passes import fold
 from pinion.graph.progress import Advance, portion, unheard
 from pinion.hls import Design, FormatPlan, design
 from pinion.hls.auto import HEADROOM, AutoFormats, PrecisionError
-from pinion.hls.clusters import NONE, link_parents
+from pinion.hls.clusters import link_parents
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
 from pinion.hls.planfile import PLAN, plan_text
@@ -35,7 +31,8 @@ from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests, write_digests
 from pinion.link.manifest import MANIFEST
 from pinion.link.places import check_place, holds_us, scratch_beside
-from pinion.robot import NO_ROBOT, Model, load, model_from_dict, model_to_dict
+from pinion.request import BuildRequest
+from pinion.robot import Model, model_from_dict, model_to_dict
 from pinion.robot.escaping import control_in
 from pinion.robot.naming import check_names
 
@@ -53,7 +50,7 @@ from .objective import (
 from .promises import GATE, finer, measured_errors, stated
 from .replaced import exchange
 from .states import REFERENCE, budget_states, scale_states
-from .targets import SIM, find_target
+from .targets import find_target, resolved
 from .task_record import RECORD, TASK, record_text, task_record
 
 # About the share of the time of elaboration after which all units are there, but not their text.
@@ -68,10 +65,6 @@ class BuildError(ValueError):
 
 def _quiet(message: str) -> None:
     del message
-
-
-def _forgotten(place: Path) -> None:
-    del place
 
 
 @dataclass(frozen=True)
@@ -124,18 +117,30 @@ class Build:
         return cls(folder, manifest, model, computed, graph, rows)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """What :func:`build` has made.
+
+    Members
+    -------
+    manifest, design : of the core.
+    interval : why the interval was chosen; empty where it was given.
+    kept : the folder that has what others wrote into an earlier build at the same place: this
+        build's, or where the earlier one was moved to. None where there was nothing of that kind.
+    """
+
+    manifest: Manifest
+    design: Design
+    interval: str = ""
+    kept: Path | None = None
+
+
 def make_design(
     model: Model,
     row: Function,
+    request: BuildRequest,
     *,
-    ii: int | None,
-    formats: str,
-    max_error: float | None = None,
     headroom: float = HEADROOM,
-    ranges: str | None = None,
-    objective: str = "area",
-    clusters: str = NONE,
-    clock_mhz: float = 250.0,
     floorplan: bool = False,
     search: TaskSearch | None = None,
     report: Callable[[str], None] = _quiet,
@@ -145,11 +150,10 @@ def make_design(
 
     Parameters
     ----------
-    ii : cycles between results, or None to choose (:mod:`pinion.flow.interval`).
-    formats, max_error, ranges, objective, clusters : as in :func:`build`.
+    request : options of robot and row are not looked at.
     headroom : share of the largest error that formats by signal are chosen for.
     floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
-    search : what chooses the formats in place of `formats` and `max_error`.
+    search : what chooses the formats in place of those of the request.
     report, advance : as in :func:`build`.
 
     Raises
@@ -158,7 +162,34 @@ def make_design(
         Subclasses with a sentence: an unknown format, an interval below 1 or shorter than a loop
         through states, a constant of the robot that the format cannot hold.
     """
-    parents = link_parents(clusters, model.parents)
+    return _explained_design(
+        model,
+        row,
+        request,
+        headroom=headroom,
+        floorplan=floorplan,
+        search=search,
+        report=report,
+        advance=advance,
+    )[0]
+
+
+def _explained_design(
+    model: Model,
+    row: Function,
+    request: BuildRequest,
+    *,
+    headroom: float = HEADROOM,
+    floorplan: bool,
+    search: TaskSearch | None,
+    report: Callable[[str], None],
+    advance: Advance,
+) -> tuple[Design, str]:
+    """The design, and why its interval was chosen; nothing where it was given."""
+    request = resolved(request)
+    ii, reason = request.ii, ""
+    assert request.clock_mhz is not None
+    parents = link_parents(request.clusters, model.parents)
     report(f"Tracing {row.name} for {model.name}")
     row.check(model)
     if row.published:
@@ -172,17 +203,15 @@ def make_design(
     scales = block_scales(folded, scale_states(model, row))
     chosen = None
     if ii is None:
-        chosen = choose_interval(folded, clock_mhz=clock_mhz)
+        chosen = choose_interval(folded, clock_mhz=request.clock_mhz)
         ii = chosen.ii
         # With states a schedule decides: their loops may take longer.
         if not folded.states:
-            report(f"Interval {ii}: {chosen.why}")
+            reason = f"Interval {ii}: {chosen.why}"
+            report(reason)
     plan: FormatPlan | AutoFormats
     if search is None:
-        plan = format_plan(
-            model, row, folded, formats,
-            ranges=ranges, max_error=max_error, scales=scales, headroom=headroom,
-        )  # fmt: skip
+        plan = format_plan(model, row, folded, request, scales=scales, headroom=headroom)
     else:
         plan = search.plan(folded, constants, scales, ii)
     distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
@@ -193,11 +222,11 @@ def make_design(
             traced,
             ii=interval,
             plan=plan,
-            timing=objective_timing(objective, plan),
+            timing=objective_timing(request.objective, plan),
             states=states,
             scales=scales,
             droppable=droppable,
-            patience=PATIENCE[objective],
+            patience=PATIENCE[request.objective],
             link_parents=parents,
             floorplan=floorplan,
             report=report,
@@ -223,8 +252,9 @@ def make_design(
             report(f"The loop through {loop} takes {ii} cycles")
     if late is None:
         if chosen is not None and folded.states:
-            report(f"Interval {ii}: {chosen.why}")
-        return made
+            reason = f"Interval {ii}: {chosen.why}"
+            report(reason)
+        return made, reason
     # Sums are gathered for an interval: only a design shows whether the next shorter one is kept.
     while ii - 1 > wanted:
         try:
@@ -234,38 +264,25 @@ def make_design(
         ii -= 1
     if chosen is None:
         raise LoopError(late.words, asked=wanted, ii=ii)
-    report(
+    reason = (
         f"Interval {ii}: the loop through {loop} takes {ii} cycles, and a request waits for the "
         f"one before it; without it the interval would be {wanted}: {chosen.why}"
     )
-    return made
+    report(reason)
+    return made, reason
 
 
 def build(
-    robot: str | Model | None,
-    function: str | Function,
+    model: Model,
+    row: Function,
     folder: Path,
+    request: BuildRequest | None = None,
     *,
-    ii: int | None = 8,
-    formats: str | None = None,
-    max_error: float | None = None,
-    ranges: str | None = None,
-    objective: str = "area",
-    clusters: str = NONE,
-    target: str = SIM,
-    clock_mhz: float | None = None,
-    derivatives: str = "composite",
-    outputs: Sequence[str] = (),
-    snap: bool = True,
     as_read: Model | None = None,
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
     goal: Goal | None = None,
-    designed: Callable[[Model, Function, Design], None] | None = None,
-    kept: Callable[[Path], None] = _forgotten,
     report: Callable[[str], None] = _quiet,
     advance: Advance = unheard,
-) -> Manifest:
+) -> Built:
     """Build a core and write its folder.
 
     The folder appears complete or not at all; an earlier build at the same place is replaced, or
@@ -274,41 +291,16 @@ def build(
 
     Parameters
     ----------
-    robot : a built-in name, a URDF path, a model that was loaded and edited, or None for a function
-        that takes no robot.
-    function : a row of the table of functions by its name, or a function of your own, as it is or
-        by ``module:function`` or ``file.py:function``.
+    model, row : what is built; for a function that takes no robot :data:`pinion.robot.NO_ROBOT`.
     folder : the build folder to make.
-    ii : cycles between results; None to choose, with a report that explains it.
-    formats : ``q16.16``, ``q12.20`` or any other uniform format; ``auto`` for formats by signal,
-        ``auto18`` for such in words of 18 bits; the path of a plan (``plan.toml`` of an earlier
-        build, edited perhaps) for formats by signal as they stand there. None for the target's.
-    max_error : largest relative error of a result block (:mod:`pinion.link.relative`): with
-        ``auto`` what formats are chosen for, with a uniform format what it has to pass, which
-        :func:`pinion.flow.promises.gate_sentence` says of the manifest. None for the formats' own.
-    ranges : with ``auto``, the distribution of states that the formats are made for.
-    objective : what the units' latencies are chosen for (:mod:`pinion.flow.objective`).
-    target : ``sim``, or a board, whose files are written into the folder as well
-        (:mod:`pinion.flow.targets`).
-    clock_mhz : the core's clock to count with; a board's clock manager may make it a little slower.
-        None for the target's.
-    clusters : ``link`` gives every link units of its own, so that wires stay short
-        (:mod:`pinion.hls.clusters`); with ``none`` all operations share them.
-    derivatives, outputs : variant of a function that is named
-        (:func:`pinion.functions.function`).
-    snap : load a robot that is given by its name or path with exact right angles
-        (:func:`pinion.robot.load`); a model is taken as it is.
-    as_read : the same robot as its file has it, where ``robot`` is a model with snapped angles: the
-        manifest says what the snapping changed. A build's own float model, which ``verify`` and
-        error budgets refer to, is that of ``robot``.
-    joint_terms, friction_width : what joints add besides their armature, to any function
-        (:meth:`pinion.functions.Function.with_terms`).
+    request : its options of the core; those of robot and row are stored alone. By default all are
+        as :class:`pinion.request.BuildRequest` has them.
+    as_read : the same robot as its file has it, where `model` has snapped angles: the manifest says
+        what the snapping changed. A build's own float model, which ``verify`` and error budgets
+        refer to, is that of `model`.
     goal : with ``auto``, what formats are chosen for in place of a largest error: a task's measure
         and the loss at which it is still done (:mod:`pinion.flow.by_task`). The build then promises
         the errors that it measures.
-    designed : called with robot, function and design, before the gateware is made.
-    kept : called with the folder that has what others wrote into an earlier build, if they did:
-        this one, or where the earlier build was moved to.
     report : called with a short line at each step.
     advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
 
@@ -317,30 +309,14 @@ def build(
     ValueError
         Subclasses with a sentence, for everything that the caller can correct.
     """
-    row = _row(function, derivatives, outputs)
-    if joint_terms:
-        row = row.with_terms(joint_terms, friction_width)
-    board = find_target(target)
-    formats = board.formats if formats is None else formats
-    clock_mhz = board.clock_mhz if clock_mhz is None else clock_mhz
-    if not 1.0 <= clock_mhz <= 2000.0:
-        raise BuildError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")
-    if ii is not None and not (_is_whole(ii) and 1 <= ii <= 4096):
-        raise BuildError(
-            f"An interval of {ii} cycles cannot be built: give ii (--ii) from 1 to 4096."
-        )
-    clock_mhz = board.reachable_mhz(clock_mhz)
+    request = request or BuildRequest()
+    if goal is not None:
+        _check_goal(request)
+    board, request = find_target(request.target), resolved(request)
     folder = Path(folder)
     if folder.is_symlink():  # what it leads to is replaced, and not the link
         folder = folder.resolve()
-    robot = NO_ROBOT if robot is None else robot
     _refuse_foreign(folder)
-    if isinstance(robot, str):
-        report(f"Loading {robot}")
-    if isinstance(robot, str):
-        model, as_read = load(robot, snap=snap), load(robot)
-    else:
-        model = robot
     check_names(model)
     if control_in(row.name):
         raise BuildError(
@@ -349,33 +325,26 @@ def build(
         )
     search = None
     if goal is not None:
-        _check_goal(formats, max_error)
         search = TaskSearch(
-            model, row, goal,
-            adds=board.formats != AUTO18, ranges=ranges, objective=objective, report=report,
+            model, row, goal, adds=board.formats != AUTO18,
+            ranges=request.ranges, objective=request.objective, report=report,
         )  # fmt: skip
     planned = partial(
-        make_design,
+        _explained_design,
         model,
         row,
-        ii=ii,
-        formats=formats,
-        max_error=max_error,
-        ranges=ranges,
-        objective=objective,
-        clusters=clusters,
-        clock_mhz=clock_mhz,
+        request,
         floorplan=board.floorplan,
         search=search,
         report=report,
         advance=advance,
     )
-    plan = planned()
+    plan, interval = planned()
     if search is not None:
         search.judge(plan)
     computed = BuiltFunction.of(row, model)
     home = plan.saved.distribution if plan.saved else REFERENCE
-    wanted = plan.saved.max_error if plan.saved else GATE if max_error is None else max_error
+    wanted = plan.saved.max_error if plan.saved else request.max_error or GATE
     if search is not None:
         wanted = 0.0  # so that what is measured is what is promised
 
@@ -384,26 +353,24 @@ def build(
         return measured_errors(model, computed, plan, home=home, wanted=wanted, advance=advance)
 
     measured = measure(plan)
-    if search is None and signal_multiplier(formats) is not None:
+    if search is None and signal_multiplier(request.formats or "") is not None:
         plan, measured = finer(
-            plan, measured, lambda share: planned(headroom=share), measure,
+            plan, measured, lambda share: planned(headroom=share)[0], measure,
             home=home, wanted=wanted, report=report,
         )  # fmt: skip
-    if designed is not None:
-        designed(model, row, plan)
     record: dict[str, Any] | None = None
     if search is not None:
         wanted = stated(measured, home=home, name=search.goal.name)
         assert plan.saved is not None
         plan = replace(plan, saved=replace(plan.saved, max_error=wanted, task=search.goal.name))
         record = task_record(search)
-        formats = record["formats"]
+        request = replace(request, formats=record["formats"])
     report("Elaborating the gateware")
     # The hash covers the latencies of the core that will hold it.
     probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
     rows = schedule_rows(plan, probe)
     manifest = build_manifest(
-        model, row, plan, probe, rows, formats, objective, clusters, target, clock_mhz,
+        model, row, plan, probe, rows, request,
         max_error=wanted,
         measured=measured,
         content=content_digest(computed, plan.fixed, rows),
@@ -437,39 +404,22 @@ def build(
         emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
         board.write(parts, manifest, report)
         write_digests(parts)
-        exchange(folder, parts, manifest, kept)
-    return manifest
+        kept = exchange(folder, parts, manifest)
+    return Built(manifest=manifest, design=plan, interval=interval, kept=kept)
 
 
-def _is_whole(value: object) -> bool:
-    """Whether a value of a caller's, of whatever type, is a whole number."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _check_goal(formats: str, max_error: float | None) -> None:
+def _check_goal(request: BuildRequest) -> None:
+    formats = request.formats or find_target(request.target).formats
     if formats != AUTO:
         raise BuildError(
             f"A task chooses formats by signal, and the formats are {formats}: give formats "
             f"{AUTO}, or leave the task out."
         )
-    if max_error is not None:
+    if request.max_error is not None:
         raise BuildError(
-            f"A task chooses the formats by its own loss, so a largest error of {max_error:g} "
-            "cannot be asked for beside it: leave one of the two out."
+            "A task chooses the formats by its own loss, so a largest error of "
+            f"{request.max_error:g} cannot be asked for beside it: leave one of the two out."
         )
-
-
-def _row(function: str | Function, derivatives: str, outputs: Sequence[str]) -> Function:
-    if isinstance(function, str):
-        return named_function(function, derivatives=derivatives, outputs=outputs)
-    function = row_of(function)
-    if derivatives != DERIVATIVES[0] or outputs:
-        raise BuildError(
-            f"The function '{function.name}' is given as an object, so derivatives ({derivatives}) "
-            f"and outputs ({', '.join(outputs) or 'none'}) cannot be chosen beside it: choose them "
-            "on the object, with its methods formulated and asked."
-        )
-    return function
 
 
 def _refuse_foreign(folder: Path) -> None:

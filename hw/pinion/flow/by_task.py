@@ -25,6 +25,7 @@ from pinion.hls.planfile import SavedPlan, graph_digest
 from pinion.hls.schedule import unit_counts
 from pinion.hls.signals import SignalPlan, TableFormats
 from pinion.hls.sums import gather_dots
+from pinion.request import BuildRequest
 from pinion.robot import Model
 
 from .candidate import Candidate
@@ -436,10 +437,8 @@ class TaskSearch:
 
     def _ordinary(self) -> tuple[int, int] | None:
         """Blocks and bits of the formats that `--max-error` alone chooses."""
-        plan = format_plan(
-            self.model, self.row, self._folded, AUTO,
-            ranges=self.distribution, max_error=ORDINARY, scales=self._scales,
-        )  # fmt: skip
+        request = BuildRequest(formats=AUTO, ranges=self.distribution, max_error=ORDINARY)
+        plan = format_plan(self.model, self.row, self._folded, request, scales=self._scales)
         assert isinstance(plan, AutoFormats)
         real = self._gathered(plan)
         for tried in (plan, plan.finer()):

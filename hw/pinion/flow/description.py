@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pinion.hls import Design
 from pinion.hls.clusters import NONE
 from pinion.hls.operations import kind_names
 from pinion.link import Array, Manifest
+from pinion.request import BuildRequest
 from pinion.robot import Model
 from pinion.robot.escaping import one_line
 
@@ -32,11 +34,7 @@ def build_manifest(
     plan: Design,
     core: Core,
     rows: dict[str, Any],
-    formats: str,
-    objective: str,
-    clusters: str,
-    target: str,
-    clock_mhz: float,
+    request: BuildRequest,
     *,
     max_error: float,
     measured: Mapping[str, float | None],
@@ -44,7 +42,9 @@ def build_manifest(
     snapping: Snapping | None,
     record: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """The manifest of a design in its core."""
+    """The manifest of a design in its core; of the request only the interval may be None."""
+    formats = one_line(Path(str(request.formats)).name)
+    assert request.clock_mhz is not None
     binding, modulo = plan.binding, plan.binding.schedule
     home = plan.saved.distribution if plan.saved else REFERENCE
     tables = sum(
@@ -55,13 +55,14 @@ def build_manifest(
         robot=model.name,
         robot_source=one_line(Path(model.source).name),
         function=row.name,
-        options=dict(row.options) | ({} if clusters == NONE else {"clusters": clusters}),
-        formats=one_line(Path(formats).name),
-        objective=objective,
+        options=dict(row.options)
+        | ({} if request.clusters == NONE else {"clusters": request.clusters}),
+        formats=formats,
+        objective=request.objective,
         max_error=max_error,
-        target=target,
+        target=request.target,
         ii=modulo.ii,
-        clock_mhz=clock_mhz,
+        clock_mhz=request.clock_mhz,
         inputs=tuple(array_of(b, model, set(plan.fixed.inputs), {}) for b in row.inputs),
         outputs=tuple(
             array_of(b, model, {name for name, _ in plan.fixed.outputs}, plan.constants)
@@ -82,6 +83,7 @@ def build_manifest(
         budget={name: float(f"{value:.6g}") for name, value in plan.budget.items()},
         budget_distribution=home,
         content=content,
+        request=replace(request, formats=formats).plain(),
         decisions={f"%{i}": float(f"{bound:.6g}") for i, bound in plan.decisions.items()},
         snapping=snapping.figures() if snapping else {},
         states={str(state.word): state.initial for state in plan.fixed.states},

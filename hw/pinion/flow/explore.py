@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,19 +18,10 @@ from typing import Any
 import pinion
 from pinion import installation
 from pinion.functions import FUNCTIONS, BuiltFunction, function
+from pinion.request import BuildRequest, core_names, row_names
 from pinion.robot import Model, model_to_dict
 
-from .build import build
 from .description import function_text
-
-# What `build` takes besides options: no axis of a sweep.
-_NO_OPTIONS = (
-    *("robot", "function", "folder", "snap", "as_read", "goal"),
-    *("designed", "kept", "report", "advance"),
-)
-
-# Options of `build` that a function's row knows.
-_VARIANTS = ("derivatives", "outputs", "joint_terms", "friction_width")
 
 # Packages that decide what a point's figures are: their sources are part of a point's version.
 _PACKAGES = (
@@ -52,24 +42,25 @@ class ExploreError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One combination of options of :func:`pinion.flow.build.build`.
+    """One build of a sweep.
 
     Members
     -------
     model : the robot.
     function : by name, as of :func:`pinion.functions.function`.
-    options : keywords of ``build`` and their values; what is not named keeps its default.
+    request : options of the row and of the core.
     """
 
     model: Model
     function: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    request: BuildRequest = field(default_factory=BuildRequest)
 
     @cached_property
     def content(self) -> dict[str, Any]:
         """What the point is made of, JSON-able; equal points have equal contents."""
         robot = json.dumps(model_to_dict(self.model), sort_keys=True)
-        options = {key: _plain(value) for key, value in self.options.items()}
+        plain = self.request.plain()
+        options = {name: plain[name] for name in core_names()} | plain["row"]
         content = {
             "robot": self.model.name,
             "robot_content": sha256(robot.encode()).hexdigest(),
@@ -132,18 +123,19 @@ def grid(
 
     Parameters
     ----------
-    axes : option of ``build`` and the values to try, each option one axis.
+    axes : option of a build and the values to try, each option one axis; those of the robot are in
+        the model.
     fixed : options that all points share.
 
     Raises
     ------
     ExploreError
-        An option that ``build`` does not have, given twice, or without values.
+        An option that a build does not have, given twice, or without values.
     ValueError
         A subclass with a sentence: there is no such function.
     """
     fixed = dict(fixed or {})
-    known = [name for name in inspect.signature(build).parameters if name not in _NO_OPTIONS]
+    known = (*core_names(), *row_names())
     for name in (*axes, *fixed):
         if name not in known:
             raise ExploreError(f"A build has no option '{name}'; there are {', '.join(known)}.")
@@ -152,14 +144,14 @@ def grid(
             raise ExploreError(f"The option '{name}' is swept and fixed; give it once.")
         if not values:
             raise ExploreError(f"The option '{name}' has no values to try.")
-    variant = {key: fixed[key] for key in _VARIANTS if key in fixed}
-    function(function_name, **variant)
+    base = BuildRequest().replaced(**fixed)
+    base.row.row(function_name)
     distinct = [list(dict.fromkeys(values)) for values in axes.values()]
     return [
         Point(
             model=model,
             function=function_name,
-            options=fixed | dict(zip(axes, values, strict=True)),
+            request=base.replaced(**dict(zip(axes, values, strict=True))),
         )
         for values in itertools.product(*distinct)
     ]
@@ -202,12 +194,3 @@ def _beaten(own: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool
     return any(
         other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in others
     )
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

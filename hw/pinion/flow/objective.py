@@ -29,6 +29,7 @@ from pinion.hls.multiplier import DSP48E2, Multiplier, multiplier_of
 from pinion.hls.planfile import read_plan
 from pinion.hls.signals import TableFormats
 from pinion.hls.timing import Timing
+from pinion.request import BuildRequest
 from pinion.robot import Model
 
 from .promises import GATE
@@ -38,6 +39,9 @@ AUTO = "auto"
 # Words of 18 bits: every product is one multiplier of 18 x 18 bits, as FPGAs without wider ones
 # have. Shorter words take less wire and logic.
 AUTO18 = "auto18"
+
+PLAN_SUFFIX = ".toml"
+"""How formats end that are the path of a plan."""
 
 OBJECTIVES = ("area", "latency", "throughput")
 
@@ -120,10 +124,8 @@ def format_plan(
     model: Model,
     row: Function,
     folded: Graph,
-    formats: str,
+    request: BuildRequest,
     *,
-    ranges: str | None,
-    max_error: float | None,
     scales: Mapping[str, float],
     headroom: float = HEADROOM,
 ) -> FormatPlan | AutoFormats:
@@ -131,8 +133,9 @@ def format_plan(
 
     Parameters
     ----------
-    max_error : what formats by signal are chosen for; a uniform format is what it is, and the
-        build's promise is held against it (:mod:`pinion.flow.promises`).
+    request : its formats, which are named. The largest error is what formats by signal are chosen
+        for; a uniform format is what it is, and the build's promise is held against it
+        (:mod:`pinion.flow.promises`).
     scales : of the graph's result blocks.
     headroom : share of the largest error that formats by signal are chosen for.
 
@@ -143,36 +146,34 @@ def format_plan(
     pinion.hls.planfile.PlanError
         When there is no such plan, or it is not whole.
     """
+    formats, max_error, ranges = request.formats, request.max_error, request.ranges
+    assert formats is not None
     if max_error is not None and not (math.isfinite(max_error) and 0.0 < max_error < 1.0):
         raise ObjectiveError(
             f"A largest relative error of {max_error:g} makes no sense: give a number between 0 "
             f"and 1, such as {MAX_ERROR:g}."
         )
-    if signal_multiplier(formats) is None and not formats.endswith(".toml"):
+    if signal_multiplier(formats) is None and not formats.endswith(PLAN_SUFFIX):
         if ranges is not None:
             raise ObjectiveError(
                 f"The format {formats} is the same for every signal, so ranges ({ranges}) cannot "
                 f"be chosen; use it with the formats '{AUTO}'."
             )
         return FormatPlan.parse(formats)
-    return _auto_formats(
-        model, row, folded, formats,
-        ranges=ranges, max_error=max_error, scales=scales, headroom=headroom,
-    )  # fmt: skip
+    return _auto_formats(model, row, folded, request, scales=scales, headroom=headroom)
 
 
 def _auto_formats(
     model: Model,
     row: Function,
     folded: Graph,
-    formats: str,
+    request: BuildRequest,
     *,
-    ranges: str | None,
-    max_error: float | None,
     scales: Mapping[str, float],
     headroom: float,
 ) -> AutoFormats:
     """Formats by signal, chosen or saved."""
+    formats, ranges, max_error = str(request.formats), request.ranges, request.max_error
     chosen = signal_multiplier(formats)
     saved = None if chosen is not None else read_plan(Path(formats))
     if saved is not None and (ranges is not None or max_error is not None):

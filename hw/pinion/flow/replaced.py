@@ -7,7 +7,7 @@ plan or a script that was edited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from pinion.link import Manifest, ManifestError
@@ -25,7 +25,7 @@ class OccupiedError(ValueError):
     """An earlier build cannot make way; the message says why."""
 
 
-def exchange(folder: Path, parts: Path, manifest: Manifest, kept: Callable[[Path], None]) -> None:
+def exchange(folder: Path, parts: Path, manifest: Manifest) -> Path | None:
     """Put a build where it belongs, in the place of an earlier one if there is one.
 
     Where both are the same build, down to the files of the board, what others wrote into the
@@ -36,8 +36,11 @@ def exchange(folder: Path, parts: Path, manifest: Manifest, kept: Callable[[Path
     folder : of the build.
     parts : the new build, complete, in a folder for temporary files near the other one.
     manifest : of the new build.
-    kept : called with the folder where the earlier build is from now on, if it is kept, or with
-        `folder` if what others wrote moved over.
+
+    Returns
+    -------
+    The folder where the earlier build is from now on, if it is kept; `folder` if what others wrote
+    moved over; else None.
 
     Raises
     ------
@@ -46,7 +49,7 @@ def exchange(folder: Path, parts: Path, manifest: Manifest, kept: Callable[[Path
     """
     if not folder.exists() or not any(folder.iterdir()):
         settle(parts, folder)
-        return
+        return None
     others, carried = _left_by_others(folder), list[Path]()
     same = others != [Path()] and _same(folder, parts, manifest)
     # Moved in one step either way, and removed with the folder that the new one was made in.
@@ -68,8 +71,9 @@ def exchange(folder: Path, parts: Path, manifest: Manifest, kept: Callable[[Path
                 "mount point, or you may not change it: remove it, or give another folder."
             ) from None
         raise
-    if others:
-        kept(folder if same else place)
+    if not others:
+        return None
+    return folder if same else place
 
 
 def _left_by_others(folder: Path) -> list[Path]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 
 from pinion.link import Manifest
+from pinion.request import BuildRequest
 
-from .objective import AUTO18
+from .objective import AUTO18, PLAN_SUFFIX, signal_multiplier, wanted_error
+from .states import REFERENCE
 
 Report = Callable[[str], None]
 
@@ -64,6 +67,41 @@ def find_target(name: str) -> Target:
     if name == SIM:
         return Target(name=name)
     return _ulx3s(name) if name.startswith("ulx3s") else _xilinx(name)
+
+
+def resolved(request: BuildRequest) -> BuildRequest:
+    """The request with its defaults filled in, for its target; what is to be chosen stays None.
+
+    Raises
+    ------
+    TargetError
+        No such target, or an interval or a clock that no core has.
+    pinion.flow.objective.ObjectiveError
+        No such words.
+    """
+    board = find_target(request.target)
+    formats = board.formats if request.formats is None else request.formats
+    clock_mhz = board.clock_mhz if request.clock_mhz is None else request.clock_mhz
+    if not 1.0 <= clock_mhz <= 2000.0:
+        raise TargetError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")
+    if request.ii is not None and not (_is_whole(request.ii) and 1 <= request.ii <= 4096):
+        raise TargetError(
+            f"An interval of {request.ii} cycles cannot be built: give ii (--ii) from 1 to 4096."
+        )
+    chosen = replace(request, formats=formats, clock_mhz=board.reachable_mhz(clock_mhz))
+    if formats.endswith(PLAN_SUFFIX):  # which says both
+        return chosen
+    by_signal = signal_multiplier(formats) is not None
+    return replace(
+        chosen,
+        max_error=wanted_error(formats, request.max_error),
+        ranges=REFERENCE if by_signal and request.ranges is None else request.ranges,
+    )
+
+
+def _is_whole(value: object) -> bool:
+    """Whether a value of a caller's, of whatever type, is a whole number."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _xilinx(name: str) -> Target:

@@ -32,6 +32,7 @@ from pinion.functions import sample
 from pinion.gateware.emit import RTLIL
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import check_digests
+from pinion.request import BuildRequest
 from pinion.robot import model_from_dict, model_to_dict
 from pinion.synthesis.estimate import estimate_dsp
 from pinion.synthesis.synth import synth
@@ -166,7 +167,8 @@ def _row(
         "options": point.content["options"],
         **dict.fromkeys(_FIGURES),
         # As asked for, until the build says what became of it.
-        **{key: point.options[key] for key in ("ii", "formats") if key in point.options},
+        "ii": point.request.ii,
+        "formats": point.request.formats,
         "samples": measure.samples,
         "seed": measure.seed,
         "distribution": measure.distribution,
@@ -261,10 +263,10 @@ def _outcome(future: Future[str | None]) -> str | None:
 
 def task_of(
     point: Point, folder: Path, measure: Measurements
-) -> tuple[dict[str, Any], str, dict[str, Any], Path, Measurements]:
+) -> tuple[dict[str, Any], str, BuildRequest, Path, Measurements]:
     """What `measure_point` is called with, for another process."""
     model = model_to_dict(point.model)
-    return model, point.function, dict(point.options), folder, measure
+    return model, point.function, point.request, folder, measure
 
 
 @contextmanager
@@ -336,12 +338,12 @@ def _follow() -> None:
 def measure_point(
     model: Mapping[str, Any],
     function: str,
-    options: Mapping[str, Any],
+    request: BuildRequest,
     folder: Path,
     measure: Measurements,
 ) -> str | None:
     """Measure what is missing at a point; returns what went wrong, as a sentence."""
-    point = Point(model=model_from_dict(model), function=function, options=options)
+    point = Point(model=model_from_dict(model), function=function, request=request)
     place = place_of(point, folder)
     version = code_version()
     missing = _missing(point, folder, measure, version)
@@ -374,7 +376,8 @@ def measure_point(
 
 
 def _build(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
-    made = build(point.model, point.function, folder, **point.options)
+    row = point.request.row.row(point.function)
+    made = build(point.model, row, folder, point.request).manifest
     return {
         "hash": f"{made.hash:016x}",
         **{key: value for key, value in made.to_dict().items() if key in _FIGURES},

@@ -7,11 +7,11 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -36,6 +36,7 @@ from pinion.functions.backend import backend_table
 from pinion.functions.portable import PortableFunction, portable
 from pinion.functions.result import not_finite
 from pinion.link import ManifestError
+from pinion.request import BuildRequest, CoreOptions, core_names
 from pinion.robot import Model, RobotOptions, asked_robot, coupled, model_to_dict
 
 SIM = "sim"
@@ -45,23 +46,17 @@ GROUP = "pinion.backends"
 """Entry points that compute on the host or on a device of their own; what is none is a card."""
 
 
-class CardOptions(TypedDict, total=False):
+class CardOptions(CoreOptions, total=False):
     """Options of the devices that are cards: those of the build that is made for them.
 
     Members
     -------
-    ii, formats, max_error, ranges, objective, clusters, clock_mhz : as of :func:`pinion.api.build`.
+    ii, formats, max_error, ranges, objective, clusters, clock_mhz : as of
+        :class:`pinion.request.BuildRequest`; its target is the simulation.
     folder : used again when it holds just this build, else built anew; by default a temporary one
         that goes when the backend is closed.
     """
 
-    ii: int | None
-    formats: str
-    max_error: float | None
-    ranges: str | None
-    objective: str
-    clusters: str
-    clock_mhz: float | None
     folder: str | Path | None
 
 
@@ -274,7 +269,7 @@ def backend(
     point = _entry_point(name)
     if point is not None:
         opener = _loaded(point)
-        _check_options(name, opener, given)
+        _check_options(name, _keywords(opener), given)
         model = asked_robot(robot, **asked)
         row.check(model)
         made: Backend = opener(model, row, address, **given)
@@ -285,7 +280,8 @@ def backend(
             f"There is no device '{device}'; give one of {', '.join(known)}, with an address "
             "behind a colon if it needs one."
         )
-    _check_options(name, _card, given)
+    own = [one for one in CardOptions.__annotations__ if one != "target"]
+    _check_options(name, [*own, "report"], given)
     return _card(robot, row, device, asked, **given)
 
 
@@ -305,22 +301,24 @@ def _entry_point(name: str) -> EntryPoint | None:
 
 
 def _loaded(point: EntryPoint) -> Callable[..., Backend]:
-    try:
+    with installation.needs(DriverError):
         opener = point.load()
-    except ModuleNotFoundError as error:
-        raise DriverError(installation.missing_module(error) or str(error)) from error
     if not callable(opener):
         raise DriverError(f"The entry point '{point.name}' of {GROUP} is no function: {opener!r}.")
     made: Callable[..., Backend] = opener
     return made
 
 
-def _check_options(device: str, opener: Callable[..., Any], options: dict[str, Any]) -> None:
-    known = [
+def _keywords(opener: Callable[..., Any]) -> list[str]:
+    """Names of what a function takes by keyword alone."""
+    return [
         name
         for name, parameter in inspect.signature(opener).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     ]
+
+
+def _check_options(device: str, known: Sequence[str], options: Mapping[str, Any]) -> None:
     every = (*RowOptions.__annotations__, *RobotOptions.__annotations__)
     for name in options:
         if name not in known:
@@ -355,32 +353,21 @@ def _card(
     robot: str | os.PathLike[str] | Model | None,
     row: Function,
     device: str,
-    asked: RobotOptions,
+    chosen: RobotOptions,
     *,
-    ii: int | None = 8,
-    formats: str = "q16.16",
-    max_error: float | None = None,
-    ranges: str | None = None,
-    objective: str = "area",
-    clusters: str = "none",
-    clock_mhz: float | None = None,
     folder: str | Path | None = None,
     report: Callable[[str], None] = _quiet,
+    **options: Unpack[CoreOptions],
 ) -> CardBackend:
     """Build a core and open a card that has it."""
-    try:
-        from pinion.flow.build import build  # not at the top: the float model needs NumPy alone
-    except ModuleNotFoundError as error:
-        raise DriverError(installation.missing_module(error) or str(error)) from error
+    with installation.needs(DriverError):  # the float model needs NumPy alone
+        from pinion.flow.build import build
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
-    wanted = {
-        **{"ii": ii, "formats": formats, "max_error": max_error, "ranges": ranges},
-        **{"objective": objective, "clusters": clusters, "clock_mhz": clock_mhz},
-    }
+    request = BuildRequest.of(**chosen, **options)
     try:
-        model, as_read = both(robot, asked)
-        if not _holds(path, model=model, row=row, wanted=wanted):
-            build(model, row, path, as_read=as_read, **cast(Any, wanted), report=report)
+        model, as_read = request.robot.read(robot)
+        if not _holds(path, model=model, row=row, request=request):
+            build(model, row, path, request, as_read=as_read, report=report)
         opened = driver.open(path, device=device, report=report)
     except BaseException:
         if folder is None:
@@ -391,48 +378,29 @@ def _card(
         folder=path,
         temporary=folder is None,
         address=device,
-        asked=(robot, row, {**asked, **wanted, "folder": folder}),
+        asked=(robot, row, {**chosen, **options, "folder": folder}),
     )
 
 
-def both(
-    robot: str | os.PathLike[str] | Model | None, asked: RobotOptions
-) -> tuple[Model, Model | None]:
-    """A robot as cores have it, and as read; None in the second place where it came as a model."""
-    if isinstance(robot, Model):
-        return asked_robot(robot, **asked), None
-    snapped: RobotOptions = {"snap": True, **asked}
-    plain: RobotOptions = {**asked, "snap": False}
-    return asked_robot(robot, **snapped), asked_robot(robot, **plain)
-
-
-def _holds(folder: Path, *, model: Model, row: Function, wanted: Mapping[str, Any]) -> bool:
+def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) -> bool:
     """Whether a folder holds an intact build of exactly this, the robot's numbers included.
 
-    An interval that is to be chosen, and formats from a file, are built anew: what would come of
-    them is not known before.
+    Formats from a file are built anew: the file may be another one than it was.
     """
     from pinion.flow.build import Build
-    from pinion.flow.objective import wanted_error
-    from pinion.flow.states import REFERENCE
-    from pinion.flow.targets import SIM, find_target
+    from pinion.flow.targets import resolved
 
     try:
-        found = Build.read(folder)
+        build = Build.read(folder)
     except ManifestError:
         return False
-    m = found.manifest
-    clock = wanted["clock_mhz"] or find_target(SIM).clock_mhz
-    same = {
-        **{key: wanted[key] for key in ("ii", "formats", "objective")},
-        **{"function": row.name, "target": SIM, "clock_mhz": clock},
-        "max_error": wanted_error(wanted["formats"], wanted["max_error"]),
-        "budget_distribution": wanted["ranges"] or REFERENCE,
-    }
-    if any(getattr(m, name) != value for name, value in same.items()):
+    wanted = resolved(request)
+    if str(wanted.formats).endswith(".toml") or build.manifest.task:
         return False
-    if m.options.get("clusters", "none") != wanted["clusters"]:
+    core = core_names()
+    stored, plain = build.manifest.request, wanted.plain()
+    if any(stored.get(name, "") != plain[name] for name in core):
         return False
-    if model_to_dict(coupled(found.model)) != model_to_dict(coupled(model)):
+    if model_to_dict(coupled(build.model)) != model_to_dict(coupled(model)):
         return False
-    return found.function == BuiltFunction.of(row, model)
+    return build.function == BuiltFunction.of(row, model)

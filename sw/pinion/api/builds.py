@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pinion import driver, installation
 from pinion.driver import Device, DriverError
 from pinion.driver.queue import WINDOW
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.functions import FUNCTIONS, Function, opportunity_sentences, row_of, snapping_sentence
+from pinion.functions import Function, opportunity_sentences, row_of, snapping_sentence
 from pinion.graph.progress import Advance, unheard
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL
 from pinion.link.digests import check_digests
 from pinion.link.manifest import MANIFEST
+from pinion.request import BuildOptions, BuildRequest
 from pinion.robot import (
-    Lock,
     Model,
-    RobotOptions,
-    Vec3,
     accepted_inertias,
     coupled,
     model_from_dict,
@@ -34,7 +31,6 @@ from pinion.robot.escaping import one_line
 from pinion.robot.html import html_table
 from pinion.robot.naming import check_names
 
-from .backends import both
 from .figures import (
     Bitstream,
     BuildReport,
@@ -50,15 +46,9 @@ from .pages import write_report
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from pinion.flow.alternative import Alternative
     from pinion.flow.by_task import Goal
-    from pinion.flow.other_ranges import OtherRanges
-    from pinion.hls import Design
 
 Report = Callable[[str], None]
-
-CHOSEN = "Interval "
-"""How the build's report begins where it explains the interval that it has chosen."""
 
 
 def _quiet(message: str) -> None:
@@ -181,8 +171,9 @@ class BuiltCore:
         ValueError, RuntimeError
             Subclasses with a sentence: no intact build, an unknown name, a tool that is missing.
         """
-        bounded = _tools("pinion.cosim.bound", "verify_bounded")
-        figures = bounded(
+        with installation.needs(DriverError):
+            from pinion.cosim.bound import verify_bounded
+        figures = verify_bounded(
             self.folder,
             samples=samples,
             seed=seed,
@@ -204,20 +195,26 @@ class BuiltCore:
         report: Report = _quiet,
     ) -> NetlistCheck:
         """Compare what Yosys mapped to the ECP5 with the integers, on random requests or these."""
-        check = _tools("pinion.cosim.netlist", "check_netlist")
-        return NetlistCheck.of(check(self.folder, samples, seed=seed, arrays=arrays, report=report))
+        with installation.needs(DriverError):
+            from pinion.cosim.netlist import check_netlist
+        return NetlistCheck.of(
+            check_netlist(self.folder, samples, seed=seed, arrays=arrays, report=report)
+        )
 
     def verify_promises(
         self, *, samples: int | None = None, seed: int = 0, report: Report = _quiet
     ) -> PromiseCheck:
         """Check what is promised for every distribution of states, by the integers alone."""
-        check = _tools("pinion.cosim.promises", "check_promises")
-        chosen = {} if samples is None else {"samples": samples}
-        return PromiseCheck.of(check(self.folder, seed=seed, report=report, **chosen))
+        with installation.needs(DriverError):
+            from pinion.cosim.promises import STATES, check_promises
+        count = STATES if samples is None else samples
+        return PromiseCheck.of(check_promises(self.folder, samples=count, seed=seed, report=report))
 
     def synth(self, *, report: Report = _quiet) -> Synthesis:
         """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
-        return Synthesis.of(_tools("pinion.synthesis.synth", "synth")(self.folder, report=report))
+        with installation.needs(DriverError):
+            from pinion.synthesis.synth import synth
+        return Synthesis.of(synth(self.folder, report=report))
 
     def report(
         self,
@@ -283,8 +280,9 @@ class BuiltCore:
         report : called with a short line at each step.
         """
         place = Path(folder)
-        write = _tools("pinion.cosim.vectors", "export_core")
-        figures = write(self.folder, place, requests=requests, name=name, report=report)
+        with installation.needs(DriverError):
+            from pinion.cosim.vectors import export_core
+        figures = export_core(self.folder, place, requests=requests, name=name, report=report)
         return ExportedCore(
             name=figures["name"],
             folder=place,
@@ -307,9 +305,10 @@ class BuiltCore:
         seed : another try at placing, of the open tools.
         report : called with a short line at each step.
         """
-        make = _tools("pinion.flow.bitstreams", "make_bitstream")
+        with installation.needs(DriverError):
+            from pinion.flow.bitstreams import make_bitstream
         program = None if vivado is None else Path(vivado)
-        return Bitstream.of(make(self.folder, vivado=program, seed=seed, report=report))
+        return Bitstream.of(make_bitstream(self.folder, vivado=program, seed=seed, report=report))
 
     def __repr__(self) -> str:
         m = self.manifest
@@ -346,27 +345,10 @@ def build(
     function: str | Function,
     folder: str | os.PathLike[str],
     *,
-    ii: int | None = 8,
-    formats: str | None = None,
-    max_error: float | None = None,
-    ranges: str | None = None,
-    objective: str = "area",
-    clusters: str = "none",
-    derivatives: str = "composite",
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
-    lock: Lock = (),
-    tip: str | None = None,
-    floating_base: bool = False,
-    accept_inertia: bool = False,
-    snap: bool = True,
-    gravity: Vec3 | None = None,
-    target: str = "sim",
-    clock_mhz: float | None = None,
     goal: Callable[[Model, Function], Goal] | None = None,
     report: Report = _quiet,
     advance: Advance = unheard,
+    **options: Unpack[BuildOptions],
 ) -> BuiltCore:
     """Build a core for a function of a robot: the options are those of ``pinion build``.
 
@@ -377,134 +359,113 @@ def build(
     function : by name, ``module:function`` or ``file.py:function``, or as it is.
     folder : the build folder to make; an earlier build there is replaced, or kept beside it where
         it holds what Pinion did not write, such as a bitstream (``notes.replaced``).
-    ii : cycles between results; None to choose, and the notes say why.
-    formats : ``q16.16`` or the like, ``auto`` for one a signal, ``auto18`` in words of 18 bits, the
-        path of a ``plan.toml``; None for the target's.
-    max_error : largest relative error of a result block; None for the formats' own.
-    ranges : with ``auto``, the states that the formats are made for.
-    objective : ``area``, ``latency`` or ``throughput``.
-    clusters : ``none``, or ``link`` for units of each link's own.
-    derivatives, outputs, joint_terms, friction_width : as of :class:`pinion.functions.RowOptions`.
-    lock, tip, floating_base, accept_inertia, snap, gravity : as of
-        :class:`pinion.robot.RobotOptions`.
-    target : ``sim``, or a board.
-    clock_mhz : the core's clock; None for the target's. Nothing here confirms it.
-    goal : with ``auto``, what the formats are chosen for in place of a largest error, from robot
+    goal : with formats ``auto``, what they are chosen for in place of a largest error, from robot
         and function (:class:`pinion.flow.by_task.Goal`); ``pinion build --task`` makes one of a
         task's file by ``pinion.control.tracking_loss.TrackingLoss``.
     report : called with a short line at each step.
     advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
+    options : of the core, ``ii``, ``formats``, ``max_error``, ``ranges``, ``objective``,
+        ``clusters``, ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
+        row, ``derivatives``, ``outputs``, ``joint_terms`` and ``friction_width``
+        (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
+        ``accept_inertia``, ``snap`` and ``gravity`` (:class:`pinion.robot.RobotOptions`).
 
     Raises
     ------
+    TypeError
+        A build has no such option.
     ValueError
         Subclasses with a sentence, for everything that the caller can correct.
     pinion.driver.DriverError
         When what builds need is not installed.
     """
-    place = Path(folder)
-    make = _tools("pinion.flow.build", "build")
-    compare = _tools("pinion.flow.alternative", "alternative")
-    faster = _tools("pinion.flow.other_ranges", "other_ranges")
-    gate = _tools("pinion.flow.promises", "gate_sentence")
-    terms: dict[str, Any] = {"joint_terms": joint_terms, "friction_width": friction_width}
-    # A file of the user's is run once.
-    made = row_of(function, **terms)
-    wanted = function if isinstance(function, str) and function in FUNCTIONS else made
-    reason = ""
-    others: list[Alternative] = []
-    speeds: list[OtherRanges] = []
-    beside: list[Path] = []
-    there = (place / MANIFEST).is_file()
-
-    def compared(model: Model, computed: Function, design: Design) -> None:
-        if design.saved is None:
-            report("Estimating what formats by signal would give")
-            others.append(compare(model, computed, design))
-        elif goal is None and not str(formats).endswith(".toml"):
-            report("Estimating what formats for other speeds would give")
-            speeds.extend(filter(None, [faster(model, computed, design)]))
-
-    def heard(text: str) -> None:
-        nonlocal reason
-        if ii is None and text.startswith(CHOSEN):
-            reason = text
-        report(text)
-
-    asked = RobotOptions(
-        lock=lock,
-        tip=tip,
-        floating_base=floating_base,
-        accept_inertia=accept_inertia,
-        snap=snap,
-        gravity=gravity,
-    )
-    if not isinstance(robot, Model):
-        heard(f"Loading {'none' if robot is None else robot}")
-    model, as_read = both(robot, asked)
-    model, as_read = coupled(model), None if as_read is None else coupled(as_read)
-    computed = made
-    if isinstance(wanted, str):
-        computed = row_of(wanted, derivatives=derivatives, outputs=tuple(outputs), **terms)
-    manifest = make(
-        model,
-        wanted,
-        place,
-        ii=ii,
-        formats=formats,
-        max_error=max_error,
-        ranges=ranges,
-        objective=objective,
-        clusters=clusters,
-        target=target,
-        clock_mhz=clock_mhz,
-        derivatives=derivatives,
-        outputs=tuple(outputs),
-        as_read=as_read,
-        **terms,
-        goal=None if goal is None else goal(model, computed),
-        designed=compared,
-        kept=beside.append,
-        report=heard,
+    request = BuildRequest.of(**options)
+    return build_requested(
+        robot,
+        request.row.row(function),
+        Path(folder),
+        request,
+        goal=goal,
+        report=report,
         advance=advance,
     )
+
+
+def build_requested(
+    robot: str | os.PathLike[str] | Model | None,
+    row: Function,
+    folder: Path,
+    request: BuildRequest,
+    *,
+    goal: Callable[[Model, Function], Goal] | None = None,
+    report: Report = _quiet,
+    advance: Advance = unheard,
+) -> BuiltCore:
+    """The same, of a row and with options as one object; those of the row are stored alone."""
+    with installation.needs(DriverError):
+        from pinion.flow.alternative import alternative
+        from pinion.flow.build import build as build_core
+        from pinion.flow.other_ranges import other_ranges
+        from pinion.flow.promises import gate_sentence
+    there = (folder / MANIFEST).is_file()
+    if not isinstance(robot, Model):
+        report(f"Loading {'none' if robot is None else robot}")
+    model, as_read = request.robot.read(robot)
+    model, as_read = coupled(model), None if as_read is None else coupled(as_read)
+    built = build_core(
+        model,
+        row,
+        folder,
+        request,
+        as_read=as_read,
+        goal=None if goal is None else goal(model, row),
+        report=report,
+        advance=advance,
+    )
+    manifest, other, speeds = built.manifest, None, None
+    if built.design.saved is None:
+        report("Estimating what formats by signal would give")
+        other = alternative(model, row, built.design)
+    elif goal is None and not str(request.formats).endswith(".toml"):
+        report("Estimating what formats for other speeds would give")
+        speeds = other_ranges(model, row, built.design)
     clock = ""
-    if clock_mhz is not None and abs(manifest.clock_mhz - clock_mhz) > 1e-3:
+    if request.clock_mhz is not None and abs(manifest.clock_mhz - request.clock_mhz) > 1e-3:
         clock = (
-            f"A {target} makes no clock of {clock_mhz:g} MHz for the core: it is built for "
-            f"{manifest.clock_mhz:g} MHz, the nearest."
+            f"A {request.target} makes no clock of {request.clock_mhz:g} MHz for the core: it is "
+            f"built for {manifest.clock_mhz:g} MHz, the nearest."
         )
     notes = BuildNotes(
-        interval=reason,
-        inertias=tuple(accepted_inertias(model)) if accept_inertia else (),
+        interval=built.interval,
+        inertias=tuple(accepted_inertias(model)) if request.robot.accept_inertia else (),
         clock=clock,
         speeds=tuple(placeholder_sentences(model)),
-        gate=gate(manifest) or "",
-        snapping=snapping_sentence(made.name, manifest.snapping) if manifest.snapping else "",
-        opportunities=tuple(opportunity_sentences(model, made)),
-        alternative=others[0].sentence(manifest.formats) if others else "",
-        alternative_figures=frozen(others[0].figures()) if others else None,
-        ranges=speeds[0].sentence() if speeds else "",
-        ranges_figures=frozen(speeds[0].figures()) if speeds else None,
-        replaced=_replaced(place, beside) if there else "",
+        gate=gate_sentence(manifest) or "",
+        snapping=snapping_sentence(row.name, manifest.snapping) if manifest.snapping else "",
+        opportunities=tuple(opportunity_sentences(model, row)),
+        alternative="" if other is None else other.sentence(manifest.formats),
+        alternative_figures=None if other is None else frozen(other.figures()),
+        ranges="" if speeds is None else speeds.sentence(),
+        ranges_figures=None if speeds is None else frozen(speeds.figures()),
+        replaced=_replaced(folder, built.kept) if there else "",
     )
-    return BuiltCore(folder=place, manifest=manifest, notes=notes)
+    return BuiltCore(folder=folder, manifest=manifest, notes=notes)
 
 
-def _replaced(place: Path, beside: Sequence[Path]) -> str:
+def _replaced(folder: Path, kept: Path | None) -> str:
     """What became of the build that was there."""
+    if kept is None:
+        return "The build that was there is replaced, with what verify and synth had found of it."
     # By what they are: a link to a build is followed.
-    if any(one.samefile(place) for one in beside):
+    if kept.samefile(folder):
         return (
             "The same build was there: what verify and synth had found of it is gone, and the "
             "files that others wrote into it are still in it."
         )
-    if beside:
-        return (
-            f"The build that was there is kept as '{beside[0]}', since files were added to it, "
-            "changed or removed after it was built: remove that folder when nobody needs it."
-        )
-    return "The build that was there is replaced, with what verify and synth had found of it."
+    return (
+        f"The build that was there is kept as '{kept}', since files were added to it, changed or "
+        "removed after it was built: remove that folder when nobody needs it."
+    )
 
 
 def _report_of(folder: Path) -> dict[str, Any]:
@@ -512,19 +473,3 @@ def _report_of(folder: Path) -> dict[str, Any]:
     from pinion.report import build_figures
 
     return build_figures(folder)
-
-
-def _tools(module: str, name: str) -> Any:
-    """A function of a package that needs more than NumPy, imported when it is called for.
-
-    Raises
-    ------
-    pinion.driver.DriverError
-        When what it needs is not installed; the message says how to install it.
-    """
-    from importlib import import_module
-
-    try:
-        return getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise DriverError(installation.missing_module(error) or str(error)) from error

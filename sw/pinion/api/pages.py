@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -61,21 +60,22 @@ def write_report(
     pinion.driver.DriverError
         When what reports need is not installed.
     """
-    try:
-        flow, facts = import_module("pinion.flow.build"), import_module("pinion.flow.facts")
-        data, page = import_module("pinion.report.build_data"), import_module(_PAGE)
-        builds = import_module("pinion.report.builds")
-    except ModuleNotFoundError as error:
-        raise DriverError(installation.missing_module(error) or str(error)) from error
+    with installation.needs(DriverError):
+        from pinion.flow import facts
+        from pinion.flow.build import Build
+        from pinion.report import build_data as data
+        from pinion.report import build_page as page
+        from pinion.report import builds
+        from pinion.synthesis.synth import synth as count
     target = Path(output)
     page.check_page_path(target, force=force)  # before minutes of work
     found: list[Any] = []
     for folder in map(Path, folders):
         if synth and builds.resources_of(folder, Manifest.read(folder)) is None:
-            import_module("pinion.synthesis.synth").synth(folder, report=report, advance=advance)
+            count(folder, report=report, advance=advance)
         report(f"Running {folder.name} on states")
         number = facts.STATES if states is None else states
-        build = flow.Build.read(folder)
+        build = Build.read(folder)
         found.append(
             data.build_data(folder, facts.build_facts(build, states=number, advance=advance))
         )
@@ -90,6 +90,3 @@ def write_report(
             "fewer builds."
         )
     return ReportPage(path=target, bytes=size, slow=slow)
-
-
-_PAGE = "pinion.report.build_page"

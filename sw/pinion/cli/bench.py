@@ -292,10 +292,11 @@ def row(robot: str, ii: int) -> dict[str, Any]:
     from pinion.flow.build import make_design
     from pinion.flow.measure import hardware
     from pinion.functions import function
+    from pinion.request import BuildRequest
     from pinion.robot import coupled, load
 
     model = coupled(load(robot, snap=True))
-    made = make_design(model, function(FUNCTION), ii=ii, formats=FORMATS)
+    made = make_design(model, function(FUNCTION), BuildRequest(ii=ii, formats=FORMATS))
     return {"robot": robot, "dof": model.nv, "ii": ii, **hardware(made)}
 
 
@@ -388,10 +389,11 @@ def function_row(name: str, derivatives: str) -> dict[str, Any]:
     from pinion.flow.build import make_design
     from pinion.flow.measure import hardware, measure
     from pinion.functions import function
+    from pinion.request import BuildRequest
     from pinion.robot import load
 
     model, wanted = load(ROBOT), function(name, derivatives=derivatives)
-    made = make_design(model, wanted, ii=II, formats=FORMATS)
+    made = make_design(model, wanted, BuildRequest(ii=II, formats=FORMATS))
     figures = hardware(made)
     return {
         "function": name,

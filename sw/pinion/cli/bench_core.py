@@ -63,17 +63,18 @@ class Case:
     def point(self) -> Point:
         """The same for :mod:`pinion.cosim.explore`."""
         from pinion.flow.explore import Point
+        from pinion.request import BuildRequest
 
         return Point(
             model=load_robot(self.robot, self.lock, None, snap=True),
             function=self.function,
-            options={
-                "ii": self.ii,
-                "formats": self.formats,
-                "objective": self.objective,
-                "clock_mhz": CLOCK_MHZ,
+            request=BuildRequest().replaced(
+                ii=self.ii,
+                formats=self.formats,
+                objective=self.objective,
+                clock_mhz=CLOCK_MHZ,
                 **self.options,
-            },
+            ),
         )
 
 

@@ -94,9 +94,12 @@ def find_build(target: Sequence[str], folder: Path = FOLDER) -> Path:
     path = folder / f"{Path(robot).stem}_{function}"
     if not (path / MANIFEST).is_file():
         from pinion.flow.build import build
+        from pinion.request import BuildRequest
 
+        request = BuildRequest(ii=II, formats=FORMATS)
         with steps() as report:
-            build(robot, function, path, ii=II, formats=FORMATS, report=report)
+            row, (model, as_read) = request.row.row(function), request.robot.read(robot)
+            build(model, row, path, request, as_read=as_read, report=report)
     return path
 
 

@@ -93,10 +93,13 @@ def _build(robot: str, report: Report) -> Path:
     from pinion.control.plant import gradient_row
     from pinion.flow.build import build
     from pinion.link.manifest import MANIFEST
+    from pinion.request import BuildRequest
 
     path = FOLDER / f"{robot}_fd_derivatives"
     if not (path / MANIFEST).is_file():
-        build(robot, gradient_row(), path, ii=II, formats=FORMATS, report=report)
+        request = BuildRequest(ii=II, formats=FORMATS)
+        model, as_read = request.robot.read(robot)
+        build(model, gradient_row(), path, request, as_read=as_read, report=report)
     return path
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -149,39 +149,45 @@ def command(
     written, and verify says more.
     """
     require("hw")
-    from pinion import api
-    from pinion.functions import FUNCTIONS, idle_sentence, savings
-    from pinion.functions import function as row
+    from pinion.api.builds import build_requested
+    from pinion.functions import idle_sentence, savings
     from pinion.hls.costs import DatapathCosts
     from pinion.link.manifest import MANIFEST
+    from pinion.request import BuildRequest, RobotChoice, RowChoice
 
-    terms: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
-    cycles_apart, made = interval(ii), row(function, **terms)
-    if (folder / MANIFEST).is_file():
-        notice(f"'{folder}' holds a build, which this one replaces when it is complete.")
-    with steps() as progress:
-        core = api.build(
-            robot,
-            # A file of the user's is run once.
-            function if function in FUNCTIONS else made,
-            folder,
-            ii=cycles_apart,
-            formats=formats,
-            max_error=max_error,
-            ranges=ranges,
-            objective=objective,
-            clusters=clusters,
-            target=target,
-            clock_mhz=clock,
-            derivatives=derivatives,
-            outputs=names(outputs),
+    request = BuildRequest(
+        robot=RobotChoice(
             lock=lock or (),
             tip=tip,
             floating_base=floating_base,
             accept_inertia=accept_inertia,
             gravity=three_numbers(gravity),
             snap=snap,
-            **terms,
+        ),
+        row=RowChoice(
+            derivatives=derivatives,
+            outputs=names(outputs),
+            joint_terms=names(joint_terms),
+            friction_width=friction_width,
+        ),
+        ii=interval(ii),
+        formats=formats,
+        max_error=max_error,
+        ranges=ranges,
+        objective=objective,
+        clusters=clusters,
+        target=target,
+        clock_mhz=clock,
+    )
+    row = request.row.row(function)  # a file of the user's is run once
+    if (folder / MANIFEST).is_file():
+        notice(f"'{folder}' holds a build, which this one replaces when it is complete.")
+    with steps() as progress:
+        core = build_requested(
+            robot,
+            row,
+            folder,
+            request,
             goal=None if task is None else partial(task_goal, task, report=progress),
             report=progress,
             advance=progress.advance,
@@ -189,7 +195,7 @@ def command(
         saved = []
         if json:
             progress("Counting what each reduction saves")
-            saved = savings(core.model, made, costs=DatapathCosts())
+            saved = savings(core.model, row, costs=DatapathCosts())
     manifest, notes = core.manifest, core.notes
     for text in (*notes.inertias, notes.clock, *notes.speeds, notes.gate, notes.replaced):
         if text:
@@ -213,7 +219,7 @@ def command(
     console = out()
     title = f"{variant(manifest)} for {manifest.robot}"
     console.print(pairs(summary(manifest), title=title))
-    idle = idle_sentence(made, core.model)
+    idle = idle_sentence(row, core.model)
     for text in (notes.snapping, *notes.opportunities, notes.alternative, notes.ranges, idle):
         if text:
             say(text)

@@ -111,11 +111,15 @@ def one(name: str, folder: Path, requests: int, report: Report) -> dict[str, Any
     """Build, run, check and draw one function; returns its figures."""
     from pinion.card.check import check
     from pinion.flow.build import build
+    from pinion.functions import function
     from pinion.link import Manifest
     from pinion.report import draw_build
+    from pinion.request import BuildRequest
+    from pinion.robot import load
 
     began = time.perf_counter()
-    build(ROBOT, name, folder / name, ii=II, formats=FORMATS, report=report)
+    model, request = load(ROBOT, snap=True), BuildRequest(ii=II, formats=FORMATS)
+    build(model, function(name), folder / name, request, report=report)
     built = time.perf_counter() - began
     figures = check(folder / name, requests=requests, seed=SEED, report=report)
     report("Compiling for this machine's processor")

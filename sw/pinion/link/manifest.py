@@ -40,7 +40,17 @@ class ManifestError(ValueError):
 
 
 _OPTIONAL = (
-    *("snapping", "states", "decisions", "scales", "measured", "promises", "task", "tracking"),
+    *(
+        "request",
+        "snapping",
+        "states",
+        "decisions",
+        "scales",
+        "measured",
+        "promises",
+        "task",
+        "tracking",
+    ),
 )
 """Members that are not in the file where they are empty."""
 
@@ -129,6 +139,7 @@ class Manifest:
         of the graph; where it is nearer to changing sides, no budget holds. Without comparisons not
         in the file.
     content : digest of graph, schedule and binding.
+    request : what was asked for, with its defaults (:meth:`pinion.request.BuildRequest.plain`).
     snapping : where the robot has right angles in place of its file's rounded ones, what that
         changed (:class:`pinion.functions.Snapping`); empty for the robot as read, and then not in
         the file.
@@ -174,6 +185,7 @@ class Manifest:
     budget: dict[str, float]
     budget_distribution: str
     content: str
+    request: dict[str, Any] = field(default_factory=dict)
     snapping: dict[str, float] = field(default_factory=dict)
     states: dict[str, float] = field(default_factory=dict)
     decisions: dict[str, float] = field(default_factory=dict)
@@ -401,6 +413,8 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
                 _count(value, member.name, member.name in _AT_LEAST_ONE)
             case "float":
                 _number(value, member.name)
+            case "dict[str, Any]":
+                _typed(value, dict, member.name)
             case "dict[str, str]" | "dict[str, int]" | "dict[str, float]":
                 for key, item in _typed(value, dict, member.name).items():
                     what = f"{member.name} {key}"

@@ -9,7 +9,7 @@ from pinion.boards.xilinx.board import load_board
 from pinion.boards.xilinx.clocking import core_clock
 from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL
 from pinion.boards.xilinx.top import TOP
-from pinion.flow.build import build
+from tests.support.builds import build
 from tests.support.vivado.check import (
     attribute_problems,
     cell_problems,

@@ -22,9 +22,9 @@ from pinion.cosim.top import CompiledTop
 from pinion.driver import Device, DriverError, TransportError
 from pinion.driver.card import layout_of
 from pinion.driver.xdma import XdmaTransport
-from pinion.flow.build import build
 from pinion.gateware.link import top as top_module
 from pinion.link import Cause
+from tests.support.builds import build
 from tests.support.soak import soak
 from tests.support.workload import Workload, workload_of
 

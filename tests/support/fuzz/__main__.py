@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pinion.cosim.engines import CompileError
-from pinion.flow.build import build
 from pinion.link import Manifest, ManifestError
+from tests.support.builds import build
 from tests.support.fuzz.devices import fuzz_devices
 from tests.support.fuzz.manifests import fuzz_manifests
 from tests.support.fuzz.packets import fuzz_packets

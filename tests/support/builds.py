@@ -1,0 +1,43 @@
+"""Builds and designs by name and keywords, as tests ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Unpack
+
+from pinion.flow.build import build as build_core
+from pinion.flow.build import make_design as design_core
+from pinion.flow.by_task import Goal
+from pinion.functions import Function
+from pinion.graph.progress import Advance, unheard
+from pinion.hls import Design
+from pinion.link import Manifest
+from pinion.request import BuildOptions, BuildRequest
+from pinion.robot import Model
+
+
+def build(
+    robot: str | Model | None,
+    function: str | Function,
+    folder: Path,
+    *,
+    goal: Goal | None = None,
+    report: Callable[[str], None] = lambda text: None,
+    advance: Advance = unheard,
+    **options: Unpack[BuildOptions],
+) -> Manifest:
+    """Build a core; `pinion.api.build` also looks at what other options would give."""
+    request = BuildRequest.of(**options)
+    row, (model, as_read) = request.row.row(function), request.robot.read(robot)
+    built = build_core(
+        model, row, folder, request, as_read=as_read, goal=goal, report=report, advance=advance
+    )
+    return built.manifest
+
+
+def make_design(model: Model, row: Function, **options: Any) -> Design:
+    """A design; what belongs to no request goes to `pinion.flow.build.make_design` as it is."""
+    names = ("headroom", "floorplan", "search", "report")
+    own = {name: options.pop(name) for name in names if name in options}
+    return design_core(model, row, BuildRequest.of(**options), **own)
