@@ -6,7 +6,7 @@ import gc
 import inspect
 import json
 from collections.abc import Iterator
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import pytest
 import typer
 
 import pinion.api as pinion
-from pinion.api.backends import _card, both
 from pinion.api.figures import (
     Bitstream,
     BuildReport,
@@ -32,6 +31,7 @@ from pinion.compute.cuda.backend import open_backend as open_cuda
 from pinion.cosim.verify import verify
 from pinion.functions import Closing, by_name
 from pinion.link import ManifestError
+from pinion.request import BuildOptions, BuildRequest, CoreOptions, RobotChoice, RowChoice
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\n& \"'"
 
@@ -72,7 +72,8 @@ def options_of(command: str) -> set[str]:
 
 
 def test_the_command_and_the_function_have_the_same_options() -> None:
-    python = set(inspect.signature(pinion.build).parameters)
+    python = set(inspect.signature(pinion.build).parameters) - {"options"}
+    python |= BuildOptions.__annotations__.keys()
     assert options_of("build") - ONLY_COMMAND == python - ONLY_PYTHON
     assert options_of("explore") - ONLY_COMMAND != python - ONLY_PYTHON
     assert options_of("build") >= {*ONLY_COMMAND, "ii"} and python >= ONLY_PYTHON
@@ -82,15 +83,31 @@ def test_a_backend_takes_what_its_parts_take() -> None:
     keywords = inspect.Parameter.KEYWORD_ONLY
     devices = {
         name
-        for opener in (_card, open_cpu, open_cuda)
+        for opener in (open_cpu, open_cuda)
         for name, parameter in inspect.signature(opener).parameters.items()
         if parameter.kind is keywords
     }
     rows = pinion.RowOptions.__annotations__.keys()
     robots = pinion.RobotOptions.__annotations__.keys()
-    assert pinion.BackendOptions.__annotations__.keys() == devices | rows | robots
-    card = pinion.CardOptions.__annotations__.keys() - {"folder", "report"}
-    assert card <= inspect.signature(pinion.build).parameters.keys()
+    cards = pinion.CardOptions.__annotations__.keys()
+    assert pinion.BackendOptions.__annotations__.keys() == cards | devices | rows | robots
+    assert cards - {"folder"} == CoreOptions.__annotations__.keys()
+    options = set(BuildOptions.__annotations__)
+    assert options == {"target"} | CoreOptions.__annotations__.keys() | rows | robots
+
+
+def test_a_request_has_the_options_of_its_parts() -> None:
+    parts = {"robot": RobotChoice, "row": RowChoice}
+    names = {one.name for one in fields(BuildRequest)} - parts.keys()
+    for part in parts.values():
+        names |= {one.name for one in fields(part)}
+    assert names == BuildOptions.__annotations__.keys()
+    request = BuildRequest.of(ii=4, tip="link_1", derivatives="column")
+    assert (request.ii, request.robot.tip, request.row.derivatives) == (4, "link_1", "column")
+    assert request.replaced(ii=8, tip=None, derivatives="composite") == BuildRequest()
+    assert json.loads(json.dumps(request.plain())) == request.plain()
+    with pytest.raises(TypeError, match="A build has no option 'speed'"):
+        pinion.build("two_link", "rnea", "x", speed=1)  # type: ignore[call-arg]  # a mistake
 
 
 def test_an_option_that_a_device_has_not_is_named() -> None:
@@ -119,7 +136,7 @@ def test_a_robot_is_locked_and_cut_wherever_it_is_named() -> None:
         pinion.backend("iiwa14", "rnea", device="float", lock=["iiwa_joint_7", "iiwa_joint_7=1"])
     with pytest.raises(pinion.RobotError, match="give floating_base to"):
         pinion.backend(arm, "rnea", device="float", floating_base=True)
-    assert both(arm, {})[1] is None
+    assert RobotChoice().read(arm)[1] is None
 
 
 def test_a_folder_that_nobody_named_goes_with_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:

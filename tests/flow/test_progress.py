@@ -33,7 +33,6 @@ def test_steps_come_in_order_and_each_rises_to_the_whole(
     )
     assert capfd.readouterr() == ("", "")
     assert [step for step, _ in told] == [
-        "Loading two_link",
         "Tracing rnea for two_link",
         "Taking out superfluous operations",
         "Scheduling at one result every 4 cycles",

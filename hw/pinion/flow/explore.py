@@ -25,7 +25,7 @@ from .description import function_text
 
 # Packages that decide what a point's figures are: their sources are part of a point's version.
 _PACKAGES = (
-    *("fixedpoint", "robot", "dynamics", "graph", "functions", "link"),
+    *("fixedpoint", "robot", "dynamics", "graph", "functions", "request", "link"),
     *("hls", "gateware", "synthesis", "boards", "flow", "cosim"),
 )
 

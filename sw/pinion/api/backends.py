@@ -280,8 +280,7 @@ def backend(
             f"There is no device '{device}'; give one of {', '.join(known)}, with an address "
             "behind a colon if it needs one."
         )
-    own = [one for one in CardOptions.__annotations__ if one != "target"]
-    _check_options(name, [*own, "report"], given)
+    _check_options(name, [*CardOptions.__annotations__, "report"], given)
     return _card(robot, row, device, asked, **given)
 
 

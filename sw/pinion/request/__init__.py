@@ -26,12 +26,13 @@ class CoreOptions(TypedDict, total=False):
     ranges: str | None
     objective: str
     clusters: str
-    target: str
     clock_mhz: float | None
 
 
 class BuildOptions(RowOptions, RobotOptions, CoreOptions, total=False):
-    """Everything that may be asked of a build by name."""
+    """Everything that may be asked of a build by name, as of :class:`BuildRequest`."""
+
+    target: str
 
 
 @dataclass(frozen=True, kw_only=True)
