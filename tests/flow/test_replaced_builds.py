@@ -170,7 +170,7 @@ def test_a_move_that_fails_leaves_the_earlier_build_as_it_was(
     parts = tmp_path / "scratch" / "build"
     expected = OccupiedError if isinstance(stop, OSError) else KeyboardInterrupt
     with pytest.raises(expected, match="busy" if expected is OccupiedError else None):
-        exchange(folder, parts, Manifest.read(parts), [].append)
+        exchange(folder, parts, Manifest.read(parts))
     assert moves >= at
     assert sorted(path.relative_to(folder) for path in folder.rglob("*")) == before
     Build.read(folder)

@@ -195,9 +195,12 @@ def sweep_blocks(made: Table) -> str:
 
 
 def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """What went wrong, as sentences, and at which points."""
+    """What went wrong, as sentences, and at which points, by the options in which they differ."""
+    every = [{key: option_word(value) for key, value in row["options"].items()} for row in rows]
+    first = every[0] if every else {}
+    varied = ("ii", "formats", *(k for k in first if any(one[k] != first[k] for one in every)))
     found: dict[str, list[str]] = {}
-    for row in rows:
+    for row, options in zip(rows, every, strict=True):
         sentences = [row["failure"]] if row["failure"] else []
         if row["valid"] == 0:
             states = amount(row["samples"], "state")
@@ -205,7 +208,8 @@ def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
         if row["verified"] is False:
             sentences.append(f"The check failed; see `pinion verify {quote(row['folder'])}`.")
         for sentence in sentences:
-            point = " ".join(f"{key} {option_word(value)}" for key, value in row["options"].items())
+            names = [name for name in dict.fromkeys(varied) if name in options]
+            point = " ".join(f"{name} {options[name]}" for name in names)
             found.setdefault(sentence, []).append(point)
     return found
 

@@ -16,6 +16,16 @@ from pinion.functions import Function, FunctionError, RowOptions, row_of
 from pinion.functions.table import DERIVATIVES
 from pinion.robot import Lock, Model, RobotOptions, Vec3, asked_robot
 
+__all__ = [
+    "BuildOptions",
+    "BuildRequest",
+    "CoreOptions",
+    "RobotChoice",
+    "RowChoice",
+    "core_names",
+    "row_names",
+]
+
 
 class CoreOptions(TypedDict, total=False):
     """Options of a core, as of :class:`BuildRequest`."""
