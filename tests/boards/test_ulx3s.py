@@ -165,6 +165,7 @@ def test_what_is_no_build_for_the_board_is_refused(folder: Path, tmp_path: Path)
         flow.bitstream(where)
 
 
+@pytest.mark.slow
 def test_a_bitstream_stays_until_the_design_changes(tmp_path: Path) -> None:
     where = tmp_path / "build"
     again = {"target": "ulx3s", "formats": "auto18"}

@@ -48,6 +48,7 @@ def assert_times(row: dict[str, Any]) -> None:
     assert row["spread"] == 0, "of one round"
 
 
+@pytest.mark.slow
 def test_every_row_is_whole(pinion: Pinion) -> None:
     before = os.sched_getaffinity(0)
     data = pinion("bench", "cpu", "iiwa14", "rnea", *SHORT, "--json").json

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 def test_page_data_and_pictures(pinion: Pinion, tmp_path: Path) -> None:
     folder = tmp_path / "page"
     found = pinion(

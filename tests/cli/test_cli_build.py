@@ -282,6 +282,7 @@ def test_bench_core_of_the_iiwa14(process: Pinion) -> None:
     assert latency[8] <= 110
 
 
+@pytest.mark.slow
 def test_bench_functions_has_hardware_and_errors(
     pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_pkg_config_gives_the_flags(place: Path) -> None:
     check(ran(["./by_pkg_config"], place, LD_LIBRARY_PATH=str(library)))
 
 
+@pytest.mark.slow
 @needs_cc
 def test_cmake_compiles_the_library_anew(place: Path) -> None:
     cmake, project = tool("cmake"), place / "project"

@@ -127,6 +127,7 @@ def test_verbs_take_a_module_of_the_present_folder(folder: Path, pinion: Pinion)
     pinion("verify", "core", "--netlist", "--function", "own_file:scaled").refused("--function")
 
 
+@pytest.mark.slow
 def test_a_sweep_knows_the_code_that_it_was_of(folder: Path, pinion: Pinion) -> None:
     """A point is measured again when its function has changed, and only then."""
     sweep = ("explore", "none", "own_file.py:scaled", "--ii", 4, "--samples", 50, "-j", 1)

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_the_example_reaches_its_goal() -> None:
     ran = subprocess.run(
         [sys.executable, str(ROOT / "examples/reach.py"), "--count", "40"],

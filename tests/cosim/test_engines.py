@@ -42,6 +42,7 @@ def assert_same(one: StreamResult, two: StreamResult) -> None:
         assert np.array_equal(a, b), f"{field.name}: {a} and {b}"
 
 
+@pytest.mark.slow
 @needs_verilator
 @pytest.mark.parametrize("fault", FAULTS)
 def test_engines_agree_in_every_cycle(standin: Any, fault: str) -> None:

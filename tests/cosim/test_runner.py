@@ -117,6 +117,7 @@ def test_a_share_that_is_not_yet_written_is_not_said(tmp_path: Path) -> None:
     assert shares == [0.25, 0.75]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_a_reference_runs_inside_the_bench(
     standin: Any, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str

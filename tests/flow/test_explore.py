@@ -344,7 +344,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
 def test_stopping_leaves_whole_points_and_no_processes(tmp_path: Path, number: int) -> None:
     script = tmp_path / "sweep.py"
     script.write_text(SCRIPT)

@@ -94,7 +94,7 @@ def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
 
 
 # A small arm has every function; of the robots with branches one gradient stays in the fast tests.
-_FAST = ("tree-fd_derivatives", "tree-minv", "hyq-rnea")
+_FAST = ("tree-minv", "hyq-rnea")
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ def held(units: dict[str, Unit], folder: Path, count: int, seed: int) -> None:
             assert not len(wrong), (name, port, len(wrong), wrong[:3])
 
 
+@pytest.mark.slow
 def test_a_million_operands(tmp_path):
     units = {
         "a": root("q16.16", "q16.16"),

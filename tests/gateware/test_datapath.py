@@ -123,7 +123,7 @@ def oddities() -> Graph:
     return tracer.finish()
 
 
-@pytest.mark.parametrize("ii", [1, pytest.param(2, marks=pytest.mark.slow), 13])
+@pytest.mark.parametrize("ii", [1, *(pytest.param(ii, marks=pytest.mark.slow) for ii in (2, 13))])
 def test_odd_graphs_are_bit_exact(ii: int, tmp_path: Path) -> None:
     graph, binding = bound(oddities(), ii=ii)
     bench = Bench.build(graph, binding, tmp_path)
@@ -156,7 +156,7 @@ def added_sums() -> Graph:
     ("ii", "stages"),
     [
         (2, 3),
-        (5, 2),
+        pytest.param(5, 2, marks=pytest.mark.slow),
         *(pytest.param(ii, n, marks=pytest.mark.slow) for ii in (1, 4) for n in (1, 2)),
     ],
 )

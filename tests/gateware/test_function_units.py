@@ -148,6 +148,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench.build(graph, binding, tmp_path_factory.mktemp("functions"))
 
 
+@pytest.mark.slow
 def test_a_million_operands_agree_bit_for_bit(bench: Bench) -> None:
     words = operands(Format(24, 10), 1_000_000, seed=7)
     bench.agree(words)

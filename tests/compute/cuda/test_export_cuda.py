@@ -135,7 +135,11 @@ def launched(kernels: HostKernels, name: str, shared: int, threads: int, args: l
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("rnea", "float32"), ("aba", "float64"), ("rnea_derivatives", "float64")],
+    [
+        ("rnea", "float32"),
+        ("aba", "float64"),
+        pytest.param("rnea_derivatives", "float64", marks=pytest.mark.slow),
+    ],
 )
 def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
     model, row = load("iiwa14"), function(name)

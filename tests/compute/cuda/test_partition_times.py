@@ -60,6 +60,7 @@ def no_gpu(*given: Any) -> Any:
     raise InputError("There is no GPU here.")
 
 
+@pytest.mark.slow
 def test_every_part_is_measured_and_what_travels_is_counted(
     device: Device, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

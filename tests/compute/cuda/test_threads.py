@@ -116,7 +116,10 @@ def test_threads_compute_what_processors_do(tmp_path: Path, dtype: str, layout: 
     same_as_processor("iiwa14", row, printed("iiwa14", row, dtype, layout), tmp_path)
 
 
-@pytest.mark.parametrize("partition", PARTITIONS)
+@pytest.mark.parametrize(
+    "partition",
+    [pytest.param(x, marks=() if x == "fused" else pytest.mark.slow) for x in PARTITIONS],
+)
 def test_threads_compute_each_partition(tmp_path: Path, partition: str) -> None:
     row = PARTITIONS[partition].device
     source = printed("iiwa14", row, "float32", "aos")
@@ -146,6 +149,7 @@ def test_several_kernels_share_the_work(tmp_path: Path, layout: str) -> None:
     same_as_processor("iiwa14", row, source, tmp_path)
 
 
+@pytest.mark.slow
 def test_what_shared_memory_cannot_hold_is_in_local_memory(tmp_path: Path) -> None:
     row = function("fd_derivatives")
     source = printed("iiwa14", row, "float64", "soa", Room(plain=0, registers=20, slots=10_000))

@@ -38,6 +38,8 @@ BUSES = [
     *(pytest.param(Bus(words=n), marks=pytest.mark.slow) for n in (2, 8)),
 ]
 
+SHARES = [(0.0, 0.0), PAUSES[0], pytest.param(PAUSES[1], marks=pytest.mark.slow), PAUSES[2]]
+
 
 class Batch:
     """A batch as the writer gets it."""
@@ -149,7 +151,7 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
 
 
 @pytest.mark.parametrize("bus", BUSES, ids=str)
-@pytest.mark.parametrize("shares", [(0.0, 0.0), *PAUSES], ids=str)
+@pytest.mark.parametrize("shares", SHARES, ids=str)
 def test_the_host_reads_what_the_writer_writes(shares: tuple[float, float], bus: Bus) -> None:
     seed = 30 + int(100 * shares[0])
     print("seed", seed)
@@ -250,7 +252,7 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
 
 
 @pytest.mark.parametrize("bus", BUSES, ids=str)
-@pytest.mark.parametrize("shares", [(0.0, 0.0), *PAUSES], ids=str)
+@pytest.mark.parametrize("shares", SHARES, ids=str)
 def test_records_are_counted_off_and_their_flags_gathered(
     shares: tuple[float, float], bus: Bus
 ) -> None:
