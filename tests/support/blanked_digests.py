@@ -53,9 +53,17 @@ _LINE = re.compile(rb"\b\w+\.py:\d+")
 
 
 def blank(content: bytes, manifest: Mapping[str, Any]) -> bytes:
-    """A file of a build without lines of Python, content digest and hash."""
+    """A file of a build without lines of Python, content digest, hash, and what was asked for."""
+    stated = json.dumps({"request": manifest.get("request", {})}, indent=2).encode()
+    content = content.replace(stated[2:-2] + b",\n", b"")
     number = int(manifest["hash"], 16)
-    for text in (manifest["content"], manifest["hash"], f"{number:b}", str(number)):
+    # Yosys writes a constant in as few digits as it needs.
+    content = re.sub(rf"\d+'h0*{number:x}\b".encode(), b"-", content)
+    halves = (number >> 32, number & 0xFFFF_FFFF)  # as registers and parameters have it
+    texts = [manifest["content"], manifest["hash"], f"{number:064b}", str(number)]
+    for half in halves:
+        texts += [f"{half:032b}", f"{half:08x}", str(half)]
+    for text in texts:
         content = content.replace(text.encode(), b"-")
     return _LINE.sub(b"-", content)
 
