@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pinion.base.installation import version
 from pinion.cli.bench_cpu import processor
-from pinion.installation import version
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "results"

@@ -17,9 +17,9 @@ from benchmarks.robots import agreement, mujoco_agreement
 from benchmarks.robots.opening import Refused, opened
 from benchmarks.robots.page import GOAL, Row
 
+from pinion.base.amounts import amount
 from pinion.report.table import Table, markdown, short_error
 from pinion.robot import RobotError, load, massless
-from pinion.robot.amounts import amount
 
 SEED, STATES = 0, 5
 

@@ -22,7 +22,7 @@ if str(ROOT) not in sys.path:  # `mkdocs build` does not look here, `python -m m
 
 from docs.site import equations, links, notebook, publish, records, reference  # noqa: E402  after the path
 
-from pinion import installation  # noqa: E402  after the path
+from pinion.base import installation  # noqa: E402  after the path
 
 # Roles of reStructuredText around a name in a docstring: the name alone says it on a page.
 ROLE = re.compile(r":(?:func|class|meth|mod|data|attr|exc):(?=<code>|<a )")

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from pinion.installation import install_hint, missing_module, namesake, version
+from pinion.base.installation import install_hint, missing_module, namesake, version
 
 _BAD_ENVIRONMENT, _INTERRUPTED = 2, 130
 

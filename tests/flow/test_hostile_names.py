@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from pinion.base import escaping
 from pinion.boards.ecp5 import bitstream
 from pinion.boards.xilinx import load_board, readme, script
 from pinion.boards.xilinx.clocking import core_clock
@@ -42,7 +43,7 @@ from pinion.report.build_data import build_data
 from pinion.report.build_page import build_page
 from pinion.report.page import code_line, escaped, escaped_table
 from pinion.report.table import Table
-from pinion.robot import Model, RobotError, escaping, from_pinocchio, load, load_text
+from pinion.robot import Model, RobotError, from_pinocchio, load, load_text
 from tests.support.builds import build
 
 TRAP = "PWNED"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.graph.progress import portion
+from pinion.base.progress import portion
 from tests.support.builds import build
 
 MEASURED = {

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pinion.base.progress import EVERY
 from pinion.gateware.yosys import PassReader, YosysError, run_yosys
-from pinion.graph.progress import EVERY
 
 
 @pytest.fixture

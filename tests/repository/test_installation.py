@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from pinion import api, installation
+from pinion import api
+from pinion.base import installation
 from pinion.cli.app import SHORT, SPEAKING
 from pinion.gateware.yosys import YosysError, run_yosys
 

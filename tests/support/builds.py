@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Unpack
 
+from pinion.base.progress import Advance, unheard
 from pinion.flow.build import build as build_core
 from pinion.flow.build import make_design as design_core
 from pinion.flow.by_task import Goal
 from pinion.functions import Function
-from pinion.graph.progress import Advance, unheard
 from pinion.hls import Design
 from pinion.link import Manifest
 from pinion.request import BuildOptions, BuildRequest

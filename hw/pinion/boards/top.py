@@ -12,7 +12,8 @@ from shlex import quote
 
 from amaranth.back import rtlil
 
-from pinion import gateware, installation, link
+from pinion import gateware, link
+from pinion.base import installation
 from pinion.gateware.emit import RTLIL as CORE_RTLIL
 from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.top import TOP, Top

@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pinion.base.escaping import control_in
+from pinion.base.places import check_place, holds_us, scratch_beside
+from pinion.base.progress import Advance, portion, unheard
 from pinion.functions import BuiltFunction, Function, reduced_graph, snapping
 from pinion.gateware.core import Core
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
@@ -17,7 +20,6 @@ from pinion.gateware.emit import RTLIL, core_rtlil
 from pinion.gateware.verilog import emit_verilog
 from pinion.graph import Graph, format_graph, parse_graph
 from pinion.graph.passes import fold
-from pinion.graph.progress import Advance, portion, unheard
 from pinion.hls import Design, FormatPlan, design
 from pinion.hls.auto import HEADROOM, AutoFormats, PrecisionError
 from pinion.hls.clusters import link_parents
@@ -30,10 +32,8 @@ from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests, write_digests
 from pinion.link.manifest import MANIFEST
-from pinion.link.places import check_place, holds_us, scratch_beside
 from pinion.request import BuildRequest
 from pinion.robot import Model, model_from_dict, model_to_dict
-from pinion.robot.escaping import control_in
 from pinion.robot.naming import check_names
 
 from .by_task import Goal, TaskSearch

@@ -10,7 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pinion import installation
+from pinion.base import installation
+from pinion.base.escaping import one_line
 from pinion.functions import Block, BuiltFunction, Function, Snapping, unit_for
 from pinion.gateware.core import Core
 from pinion.gateware.library import multiplier_count
@@ -21,7 +22,6 @@ from pinion.hls.operations import kind_names
 from pinion.link import Array, Manifest
 from pinion.request import BuildRequest
 from pinion.robot import Model
-from pinion.robot.escaping import one_line
 
 from .promises import promises
 from .states import REFERENCE

@@ -12,22 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
-import pinion
-from pinion import installation
+from pinion.base.sources import source_digest, up_to
 from pinion.functions import FUNCTIONS, BuiltFunction, function
 from pinion.request import BuildRequest, core_names, row_names
 from pinion.robot import Model, model_to_dict
 
 from .description import function_text
-
-# Packages that decide what a point's figures are: their sources are part of a point's version.
-_PACKAGES = (
-    *("fixedpoint", "robot", "dynamics", "graph", "functions", "request", "link"),
-    *("hls", "gateware", "synthesis", "boards", "flow", "cosim"),
-)
 
 # Errors that agree to so many digits count as equal: the rest is which states were drawn.
 ERROR_DIGITS = 2
@@ -158,16 +150,8 @@ def grid(
 
 
 def code_version() -> str:
-    """Pinion's version with a digest of the sources that decide a point's figures.
-
-    Versions of a release differ in their number; between releases only their sources do.
-    """
-    digest = sha256()
-    for package in _PACKAGES:
-        for portion in sorted(pinion.__path__):
-            for path in sorted((Path(portion) / package).rglob("*.py")):
-                digest.update(path.name.encode() + path.read_bytes())
-    return f"{installation.version()}+{digest.hexdigest()[:12]}"
+    """Pinion's version with a digest of the sources that decide a point's figures."""
+    return source_digest(up_to("cosim"))
 
 
 def best(rows: Sequence[Mapping[str, Any]]) -> list[bool]:

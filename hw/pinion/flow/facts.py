@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.progress import Advance, unheard
 from pinion.boards.ecp5.platform import CAPACITY as ECP5
 from pinion.boards.xilinx import load_board
 from pinion.functions import DISTRIBUTIONS, Function, FunctionError, sample, savings
@@ -25,7 +26,6 @@ from pinion.functions.table import FUNCTIONS
 from pinion.functions.table import function as row_of_table
 from pinion.graph import Graph, op_counts
 from pinion.graph.passes import fold
-from pinion.graph.progress import Advance, unheard
 from pinion.hls.costs import DatapathCosts
 
 from .build import Build

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from pinion.base.amounts import amount
 from pinion.graph import Graph, op_counts
-from pinion.robot.amounts import amount
 
 # Best published rates of PCIe Gen3 x16 with a Xilinx DMA on this die family, bytes a second.
 HOST_TO_CARD = 9.3e9

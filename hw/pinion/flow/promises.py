@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.progress import Advance, unheard
 from pinion.functions import DISTRIBUTIONS, BuiltFunction, sample
-from pinion.graph.progress import Advance, unheard
 from pinion.hls import Design
 from pinion.hls.auto import HEADROOM, PrecisionError
 from pinion.link import Manifest

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from pinion.base.places import BEFORE, settle
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ERRORS
 from pinion.link.digests import DIGESTS, check_digests, read_digests
-from pinion.link.places import BEFORE, settle
 
 SIMULATION = "sim"
 """Waveforms and mapped netlists of simulations. What is compiled goes into the user's cache."""

@@ -12,9 +12,9 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from pinion.base.progress import Advance, unheard
 from pinion.fixedpoint import Format
 from pinion.graph import Graph
-from pinion.graph.progress import Advance, unheard
 from pinion.hls.binding import Binding
 
 from .copies import MARK, Copies

@@ -33,10 +33,10 @@ from amaranth.hdl import (
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from pinion.base.progress import Advance, unheard
 from pinion.graph import Graph, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer
-from pinion.graph.progress import Advance, unheard
 from pinion.hls.binding import Binding, StateRegister
 from pinion.hls.operations import Operand, UnitKind, kind_names
 

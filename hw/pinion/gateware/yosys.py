@@ -16,8 +16,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 
-from pinion.graph.progress import Advance, unheard, watching
-from pinion.installation import install_hint
+from pinion.base.installation import install_hint
+from pinion.base.progress import Advance, unheard, watching
 
 # What a pass prints where it begins: "4.40. Executing TECHMAP pass (map to technology primitives)."
 # Of passes inside passes inside passes there are hundreds, which tell nobody anything; but one goes

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.progress import Advance, unheard
 from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints, decisions
 from pinion.graph.ops import OPS, Family
-from pinion.graph.progress import Advance, unheard
 from pinion.graph.ranges import Ranges, chunks, measure_ranges, rounded_floats
 from pinion.link.relative import divisors, rounded_up
 

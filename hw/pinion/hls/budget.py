@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.progress import Advance, unheard
 from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints, decision_adjoints, decisions, formats
 from pinion.graph.ops import OPS
-from pinion.graph.progress import Advance, unheard
 
 # Largest relative error of the conversion of a result to float32.
 FLOAT32_EPS = 2.0**-24

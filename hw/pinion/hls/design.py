@@ -8,11 +8,11 @@ from itertools import chain
 
 import numpy as np
 
+from pinion.base.progress import Advance, portion, unheard
 from pinion.graph import Graph, names, node_floats, op_counts
 from pinion.graph.evaluate import Floats
 from pinion.graph.passes import fold
 from pinion.graph.passes.simplify import without_inputs
-from pinion.graph.progress import Advance, portion, unheard
 from pinion.graph.ranges import measure_ranges
 
 from .auto import AutoFormats, PrecisionError

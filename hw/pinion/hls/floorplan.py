@@ -15,7 +15,7 @@ import math
 from collections import defaultdict
 from random import Random
 
-from pinion.graph.progress import Advance, unheard
+from pinion.base.progress import Advance, unheard
 
 from .binding import Binding
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pinion.base.escaping import one_line
 from pinion.fixedpoint import Format, FormatError
 from pinion.graph import Graph, Node, format_graph, names
 from pinion.graph.op import Point
 from pinion.graph.ops import OPS, Family
 from pinion.graph.rules import addend, pairs
-from pinion.robot.escaping import one_line
 
 from .multiplier import Multiplier, multiplier_of, part_of
 from .signals import SignalPlan, TableFormats

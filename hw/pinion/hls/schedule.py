@@ -25,9 +25,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pinion.base.progress import Advance, unheard
 from pinion.graph import Graph
 from pinion.graph.evaluate import Floats
-from pinion.graph.progress import Advance, unheard
 
 from .operations import Operation, UnitKind
 from .timing import Timing

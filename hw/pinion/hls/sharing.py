@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+from pinion.base.progress import Advance, unheard
 from pinion.graph import Graph, Node, names
-from pinion.graph.progress import Advance, unheard
 
 from .binding import Binding
 from .operations import Operation

@@ -11,10 +11,10 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+from pinion.base.places import scratch_beside
 from pinion.cosim.reference import Reference
 from pinion.flow.build import Build
 from pinion.link.digests import DIGESTS, check_digests, read_digests
-from pinion.link.places import scratch_beside
 
 from .devices import open_device
 from .errors import CampaignError

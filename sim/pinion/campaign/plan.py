@@ -12,13 +12,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import pinion
-from pinion import installation
+from pinion.base.sources import source_digest, up_to
 from pinion.cosim.reference import Words, request_words
 from pinion.flow.build import Build
 from pinion.functions import DISTRIBUTIONS, FunctionError, sample
@@ -34,12 +32,6 @@ MOST_CHUNKS = 1_000_000
 
 GIVEN = "given"
 """In the place of a distribution: the requests are the user's own."""
-
-# Packages that figures or answers come from: their sources are part of a plan.
-_PACKAGES = (
-    *("fixedpoint", "robot", "dynamics", "graph", "functions", "link", "hls", "compute"),
-    *("driver", "gateware", "flow", "cosim", "card", "campaign"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,15 +178,7 @@ def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
 
 def identity() -> dict[str, str]:
     """What two machines must have in common to work on one campaign."""
-    digest = sha256()
-    for package in _PACKAGES:
-        for portion in sorted(pinion.__path__):
-            for path in sorted((Path(portion) / package).rglob("*.py")):
-                digest.update(path.name.encode() + path.read_bytes())
-    return {
-        "sources": f"{installation.version()}+{digest.hexdigest()[:12]}",
-        "numpy": np.__version__,
-    }
+    return {"sources": source_digest(up_to("campaign")), "numpy": np.__version__}
 
 
 def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.link.places import check_place
+from pinion.base.places import check_place
 
 from .errors import CampaignError
 from .plan import Plan, difference

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pinion.base.progress import Advance, unheard
 from pinion.cosim.compiled import CompiledCore, CompileError
 from pinion.cosim.stream import Flags, StreamError, pack_records, unpack_records
 from pinion.driver import (
@@ -26,7 +27,6 @@ from pinion.driver import (
 from pinion.driver.card import layout_of
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import YosysError
-from pinion.graph.progress import Advance, unheard
 from pinion.link import BEAT, WORDS_PER_BEAT, Manifest, register
 from pinion.link.digests import check_digests
 from pinion.link.registers import RESET

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.progress import Advance, unheard, watching
 from pinion.cosim.engines import (
     CompileError,
     Engine,
@@ -34,7 +35,6 @@ from pinion.cosim.stream import (
     check_pattern,
     deadlock,
 )
-from pinion.graph.progress import Advance, unheard, watching
 
 __all__ = ["CompileError", "CompiledCore"]
 

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pinion.base.installation import install_hint
+from pinion.base.progress import Advance, unheard
 from pinion.compute.cache import Cache, default_folder
 from pinion.compute.errors import ComputeError
 from pinion.gateware.foreign import check_rtlil
 from pinion.gateware.yosys import YosysError, run_yosys, yosys_path
-from pinion.graph.progress import Advance, unheard
-from pinion.installation import install_hint
 
 Engine = Literal["auto", "cxxrtl", "verilator"]
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pinion.base.progress import Advance, unheard
 from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
 from pinion.flow.build import Build, BuildError
 from pinion.flow.replaced import SIMULATION
 from pinion.functions import check_arrays, sample
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import run_yosys, yosys_path
-from pinion.graph.progress import Advance, unheard
 from pinion.link.build_files import NETLIST_CHECK
 from pinion.synthesis.synth import TOP
 

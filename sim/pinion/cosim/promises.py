@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pinion.base.progress import Advance, unheard
 from pinion.flow.build import Build, BuildError
 from pinion.flow.states import stray
 from pinion.functions import DISTRIBUTIONS, sample
-from pinion.graph.progress import Advance, unheard
 
 from .reference import Reference, request_words
 

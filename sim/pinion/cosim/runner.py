@@ -19,6 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pinion.base.installation import install_hint
+from pinion.base.progress import Advance, unheard, watching
 from pinion.cosim.stream import (
     DRAIN,
     LIMIT,
@@ -28,8 +30,6 @@ from pinion.cosim.stream import (
     Words,
     check_pattern,
 )
-from pinion.graph.progress import Advance, unheard, watching
-from pinion.installation import install_hint
 
 Simulator = Literal["icarus", "verilator"]
 

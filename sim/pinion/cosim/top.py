@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.graph.progress import Advance, unheard
+from pinion.base.progress import Advance, unheard
 from pinion.link import WORDS_PER_BEAT
 
 from .engines import (

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.progress import Advance, portion, unheard
 from pinion.flow.build import VERILOG, Build, BuildError
 from pinion.flow.replaced import SIMULATION
 from pinion.flow.states import stray
@@ -22,7 +23,6 @@ from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
 from pinion.gateware.emit import RTLIL, TOP
 from pinion.gateware.foreign import check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
-from pinion.graph.progress import Advance, portion, unheard
 from pinion.link.accuracy import Verdict, quantile, quantiles
 from pinion.link.relative import floor
 

@@ -8,7 +8,7 @@ are here too. Importing this needs NumPy alone; what a call needs besides, it sa
 
 from __future__ import annotations
 
-from pinion import installation
+from pinion.base import installation
 from pinion.dynamics.scalar import (
     absolute,
     arctan2,

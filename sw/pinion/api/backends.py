@@ -16,7 +16,8 @@ from typing import Any, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from pinion import driver, installation
+from pinion import driver
+from pinion.base import installation
 from pinion.driver import Device, DriverError
 from pinion.driver.transport import split_device, transports
 from pinion.functions import (

@@ -10,11 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from pinion import driver, installation
+from pinion import driver
+from pinion.base import installation
+from pinion.base.escaping import one_line
+from pinion.base.html import html_table
+from pinion.base.progress import Advance, unheard
 from pinion.driver import Device, DriverError
 from pinion.driver.queue import WINDOW
 from pinion.functions import Function, opportunity_sentences, row_of, snapping_sentence
-from pinion.graph.progress import Advance, unheard
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL
 from pinion.link.digests import check_digests
@@ -27,8 +30,6 @@ from pinion.robot import (
     model_from_dict,
     placeholder_sentences,
 )
-from pinion.robot.escaping import one_line
-from pinion.robot.html import html_table
 from pinion.robot.naming import check_names
 
 from .figures import (

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from pinion.robot.html import html_table
+from pinion.base.html import html_table
 
 from .pages import ReportPage
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pinion import installation
+from pinion.base import installation
+from pinion.base.progress import Advance, unheard
 from pinion.driver import DriverError
-from pinion.graph.progress import Advance, unheard
 from pinion.link import Manifest
 
 Report = Callable[[str], None]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from pinion.robot.amounts import amount
+from pinion.base.amounts import amount
 
 
 def again(context: typer.Context) -> str:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from .. import installation
+from pinion.base import installation
+
 from . import (
     batch,
     bench,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pinion.installation import require
+from pinion.base.installation import require
 
 from .again import interrupted
 from .campaign import Distribution, Seed, Source, States, check_requests, progress_words

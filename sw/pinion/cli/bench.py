@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pinion.installation import require
+from pinion.base.installation import require
 from pinion.report import cell
 from pinion.report.comparison import compared
 from pinion.report.published import published_designs

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pinion.installation import require
+from pinion.base.installation import require
 from pinion.report.link_times import link_times_table
 from pinion.report.published import published_times
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from pinion.installation import require, version
+from pinion.base.installation import require, version
 from pinion.report.tracking import finding
 from pinion.report.tracking_page import tables, write_tracking
 

@@ -11,12 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pinion.base.installation import version
 from pinion.compute import cuda
 from pinion.compute.errors import ComputeError
 from pinion.compute.parallel import experiments
 from pinion.dynamics.parallel import evidence
 from pinion.functions import InputError
-from pinion.installation import version
 from pinion.report.scaling import (
     EXPERIMENTS,
     claims_table,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pinion.installation import require
-from pinion.robot.amounts import amount
+from pinion.base.amounts import amount
+from pinion.base.installation import require
 
 from .errors import CHECK_FAILED, complain
 from .options import (

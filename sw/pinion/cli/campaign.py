@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pinion.installation import require
+from pinion.base.amounts import amount
+from pinion.base.installation import require
 from pinion.report import Table
-from pinion.robot.amounts import amount
 
 from .again import interrupted
 from .errors import CHECK_FAILED, InterruptionError, UsageError, complain

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from pinion.installation import require
+from pinion.base.installation import require
 
 from .errors import UsageError
 from .options import Folder, Json

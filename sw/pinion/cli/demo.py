@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pinion.installation import require
+from pinion.base.installation import require
 from pinion.report import cell
 
 from .errors import CHECK_FAILED, UsageError

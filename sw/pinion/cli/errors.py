@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ..installation import missing_module
+from pinion.base.installation import missing_module
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pinion.installation import require
+from pinion.base.escaping import identifier
+from pinion.base.installation import require
 from pinion.report.sweep import (
     kept_sentence,
     option_word,
@@ -19,7 +20,6 @@ from pinion.report.sweep import (
     sweep_table,
     write_sweep,
 )
-from pinion.robot.escaping import identifier
 
 from .again import again
 from .errors import CHECK_FAILED, InterruptionError, UsageError, complain

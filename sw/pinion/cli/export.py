@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pinion.installation import require
+from pinion.base.installation import require
 
 from .errors import UsageError
 from .options import (

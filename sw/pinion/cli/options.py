@@ -184,7 +184,7 @@ def three_numbers(gravity: str | None) -> Vec3 | None:
     """
     if gravity is None:
         return None
-    from pinion.robot.amounts import decimal
+    from pinion.base.amounts import decimal
 
     values = [decimal(text.strip()) for text in gravity.split(",")]
     if len(values) != 3 or not all(value is not None and isfinite(value) for value in values):

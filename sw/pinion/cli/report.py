@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pinion.api import pages
-from pinion.installation import require
+from pinion.base.installation import require
 from pinion.report import build_figures, builds_table
 from pinion.report.builds import builds_columns, uncounted
 from pinion.report.page import escaped_table

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pinion.installation import require
-from pinion.link.places import check_place
-from pinion.robot.amounts import amount
+from pinion.base.amounts import amount
+from pinion.base.installation import require
+from pinion.base.places import check_place
 
 from .errors import UsageError
 from .options import Folder, Json

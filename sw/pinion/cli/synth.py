@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pinion.installation import require
+from pinion.base.installation import require
 from pinion.report import resource_tables, resource_totals
 from pinion.report.timing import timing_blocks, timing_totals
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from pinion.installation import require
+from pinion.base.amounts import amount
+from pinion.base.installation import require
 from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.report import bound_table, budget_table, promise_table, relative_error_table
-from pinion.robot.amounts import amount
 
 from .errors import CHECK_FAILED, UsageError
 from .options import Folder, Json

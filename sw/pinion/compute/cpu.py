@@ -23,6 +23,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from pinion.base.sources import package_digest, up_to
 from pinion.functions import (
     Function,
     InputError,
@@ -55,7 +56,6 @@ from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
 from .native import HEADERS, ONE, Runtime, View, called_by, load_kernel, load_runtime
 from .native import LAYOUTS as LAYOUT_NUMBERS
 from .source import SCALARS, Source, kernel_source
-from .sources import package_digest
 from .toolchain import compile_library, find_compiler
 
 __all__ = ["DTYPES", "LAYOUTS", "Kernel", "compile", "source"]
@@ -165,7 +165,7 @@ def compile(
 
     if in_table(row):
         # Nothing of it can change but with the package, so it need not be traced.
-        key["package"] = package_digest()
+        key["package"] = package_digest(up_to("compute"))
         key["function"] = [row.name, row.options]
         key["model"] = model_to_dict(model)
         text = None

@@ -10,12 +10,12 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from pinion import installation
+from pinion.base import installation
+from pinion.base.escaping import comment, identifier, markdown
+from pinion.base.places import scratch_beside, settle
 from pinion.functions import Block, Function
-from pinion.link.places import scratch_beside, settle
 from pinion.robot import Model
 from pinion.robot.c_names import c_names
-from pinion.robot.escaping import comment, identifier, markdown
 
 from . import cpu
 from .errors import ComputeError, StorageError

@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pinion.base.sources import package_digest
 from pinion.functions import InputError
 from pinion.robot import Model
 
@@ -39,7 +40,6 @@ from .cache import Cache, default_folder
 from .cuda.device import Device
 from .gradients import Differentiable
 from .native import HEADERS
-from .sources import package_digest
 from .toolchain import compile_library, find_compiler
 
 __all__ = ["Card", "dynamics"]

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from pinion.base.sources import package_digest
+
 from .cache import Cache
 from .errors import ComputeError
 from .isa import InstructionSet
-from .sources import package_digest
 from .toolchain import Compiler, compile_library
 
 HEADERS = Path(__file__).parent / "runtime"

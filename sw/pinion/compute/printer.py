@@ -21,9 +21,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pinion.base.escaping import line_comment
 from pinion.functions import Block
 from pinion.graph import Graph, Op, Word
-from pinion.robot.escaping import line_comment
 
 from .allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
 from .errors import ComputeError

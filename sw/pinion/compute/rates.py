@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.sources import package_digest
 from pinion.functions import Function, sample
 from pinion.robot import Model
 
@@ -27,7 +28,6 @@ from .cpu import Kernel
 from .isa import InstructionSet
 from .layouts import BLOCK, batch_shape, to_blocks
 from .native import HEADERS
-from .sources import package_digest
 from .toolchain import Compiler, compile_library
 
 SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 23, "float64": 32}

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from pinion import installation
+from pinion.base import installation
+from pinion.base.escaping import comment
 from pinion.functions import Block
 from pinion.graph import Graph
-from pinion.robot.escaping import comment
 
 from .instructions import select
 from .order import arrange, live_values

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.base.installation import missing_module
 from pinion.functions import Backend, Closing, Result, by_name, check_arrays
-from pinion.installation import missing_module
 from pinion.link import Manifest
 
 from .errors import ControlError

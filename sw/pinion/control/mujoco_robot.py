@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.installation import install_hint
+from pinion.base.installation import install_hint
 from pinion.robot import JointKind, Model, tip_of
 from pinion.robot.model import Mat3
 

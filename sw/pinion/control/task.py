@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pinion.robot.escaping import one_line
+from pinion.base.escaping import one_line
 
 from .cost import Cost, Weights
 from .errors import ControlError

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.installation import install_hint
+from pinion.base.installation import install_hint
 from pinion.link import BEAT, Manifest
 
 from .errors import DriverError

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import os
 
-from pinion.installation import install_hint
+from pinion.base.installation import install_hint
 
 from .errors import AccessError, BusyError, DriverError, MissingCardError
 

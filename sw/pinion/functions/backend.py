@@ -8,8 +8,8 @@ from typing import Protocol, Self
 
 from numpy.typing import ArrayLike
 
+from pinion.base.html import html_table
 from pinion.link import Array
-from pinion.robot.html import html_table
 
 from .result import Result
 from .units import mixed_units_sentence

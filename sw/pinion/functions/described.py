@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.robot.escaping import control_in
+from pinion.base.escaping import control_in
 
 from .blocks import DIMENSIONS, Block, Drawn, Quantity, Sampling, State, Table, Uniform
 from .errors import FunctionError

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import pinion
+from pinion.base.escaping import one_line
 from pinion.graph import TraceError
-from pinion.robot.escaping import one_line
 
 from .errors import FunctionError
 

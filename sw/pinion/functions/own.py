@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.escaping import one_line
 from pinion.graph import Graph, Word, names
 from pinion.graph.costs import UnitCosts
 from pinion.graph.passes import fold
 from pinion.robot import Model, coupled
-from pinion.robot.escaping import one_line
 
 from .blocks import Block, State
 from .built import BuiltFunction

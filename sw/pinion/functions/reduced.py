@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.progress import Advance, portion, unheard
 from pinion.dynamics.checks import rotation_slices
 from pinion.dynamics.minimal import regrouped_model, slid_model
 from pinion.graph import Graph, op_counts, stream_floats
 from pinion.graph.costs import Costs
 from pinion.graph.passes import fold, number_values, resubstitute
-from pinion.graph.progress import Advance, portion, unheard
 from pinion.robot import JointKind, Model, coupled
 
 from .blocks import Quantity

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.robot.html import html_table
+from pinion.base.html import html_table
 
 SATURATED = "saturated"
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.escaping import one_line
+from pinion.base.html import html_table
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
 from pinion.dynamics.rnea import no_region
 from pinion.graph import Graph, Stream, Tracer, stream_floats
 from pinion.robot import Model, coupled
-from pinion.robot.escaping import one_line
-from pinion.robot.html import html_table
 
 from .blocks import Block, State
 from .errors import FunctionError

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.robot.escaping import control_in
+from pinion.base.escaping import control_in
 
 MANIFEST = "manifest.json"
 

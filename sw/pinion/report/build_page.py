@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from pinion import installation
-from pinion.link.places import check_place
+from pinion.base import installation
+from pinion.base.places import check_place
 
 from .builds import columns_of_builds
 from .html import element, html_table, script_json, text

@@ -24,7 +24,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from pinion.robot.escaping import one_line
+from pinion.base.escaping import one_line
 
 from .palette import ALARM, DPI, FAINT, INK, Colour, link_colours
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pinion.robot.escaping import one_line
+from pinion.base.escaping import one_line
 
 from .table import Table, cell
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pinion.robot.escaping import markdown as escaped
-from pinion.robot.escaping import one_line
+from pinion.base.escaping import markdown as escaped
+from pinion.base.escaping import one_line
 
 from .table import Table, cell, markdown
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 
+from pinion.base.escaping import one_line
 from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests
 from pinion.robot import Model, model_from_dict
-from pinion.robot.escaping import one_line
 
 
 class ReportError(ValueError):

@@ -17,10 +17,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from pinion.base.amounts import amount
+from pinion.base.escaping import one_line
 from pinion.link.build_files import BuildFile
 from pinion.link.manifest import ManifestError
-from pinion.robot.amounts import amount
-from pinion.robot.escaping import one_line
 
 from .table import Table, cell, short_error, whole
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from pinion.robot.escaping import identifier
+from pinion.base.escaping import identifier
 
 _WORDS = frozenset(
     re.findall(

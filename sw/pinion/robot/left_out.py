@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from xml.etree import ElementTree
 
-from pinion.robot.amounts import decimal
-from pinion.robot.escaping import one_line
+from pinion.base.amounts import decimal
+from pinion.base.escaping import one_line
 
 _SHOWN = 4
 """Joints or links that a sentence names at most."""

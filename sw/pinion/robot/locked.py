@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pinion.robot.amounts import decimal
+from pinion.base.amounts import decimal
 from pinion.robot.coupling import uncoupled
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import check_joints

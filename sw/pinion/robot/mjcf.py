@@ -10,7 +10,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from pinion.installation import install_hint
+from pinion.base.installation import install_hint
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
 from pinion.robot.imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble

@@ -14,8 +14,8 @@ from enum import Enum
 from functools import cached_property
 from itertools import accumulate
 
-from pinion.robot.escaping import one_line
-from pinion.robot.html import html_table
+from pinion.base.escaping import one_line
+from pinion.base.html import html_table
 
 Vec3 = tuple[float, float, float]
 Mat3 = tuple[Vec3, Vec3, Vec3]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pinion.base.escaping import control_in
 from pinion.robot.errors import RobotError
-from pinion.robot.escaping import control_in
 from pinion.robot.model import Model
 
 LONGEST = 200

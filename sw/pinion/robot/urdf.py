@@ -19,7 +19,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pinion.robot.amounts import decimal
+from pinion.base.amounts import decimal
 from pinion.robot.document import name_of, read_bytes, robot_element, text_of
 from pinion.robot.errors import RobotError
 from pinion.robot.left_out import left_out

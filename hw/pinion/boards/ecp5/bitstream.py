@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pinion.base.escaping import markdown
+from pinion.base.installation import install_hint
 from pinion.gateware.copies import KEEP
 from pinion.gateware.yosys import run_yosys, tool_command
-from pinion.installation import install_hint
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import BOARD_REPORT
 from pinion.link.digests import check_digests
 from pinion.link.uart_framing import BAUD
-from pinion.robot.escaping import markdown
 
 from ..tools import running
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins

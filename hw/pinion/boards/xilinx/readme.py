@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pinion.base.escaping import markdown
 from pinion.link import Manifest
-from pinion.robot.escaping import markdown
 from pinion.synthesis.estimate import Multipliers, in_words
 
 from .board import Board

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pinion.base.escaping import comment
 from pinion.gateware.dsp48e2 import MACRO
 from pinion.link import Manifest
-from pinion.robot.escaping import comment
 from pinion.synthesis.synth import TOP as CORE
 
 from .board import Board

@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from pinion import installation
+from pinion.base import installation
+from pinion.base.escaping import comment
 from pinion.boards.top import top_rtlil
 from pinion.gateware.dsp48e2 import explicit_text, with_explicit
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.verilog import mark_registers
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link import Manifest, ManifestError
-from pinion.robot.escaping import comment
 from pinion.synthesis.estimate import multipliers_of
 from pinion.synthesis.synth import TOP as CORE
 

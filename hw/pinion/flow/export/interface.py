@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pinion.base.escaping import comment
 from pinion.link import Manifest
-from pinion.robot.escaping import comment
 
 from .reserved import RESERVED
 

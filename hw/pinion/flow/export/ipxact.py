@@ -5,8 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as Xml
 from collections.abc import Mapping, Sequence
 
+from pinion.base.escaping import comment
 from pinion.link import Manifest
-from pinion.robot.escaping import comment
 
 from .interface import CorePort, described
 

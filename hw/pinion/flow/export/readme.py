@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from pinion.base.amounts import amount
+from pinion.base.escaping import comment, markdown
 from pinion.functions import mixed_units_sentence
 from pinion.gateware.dsp48e2 import MACRO
 from pinion.link import Array, Manifest
 from pinion.link.unit_names import unit_name
-from pinion.robot.amounts import amount
-from pinion.robot.escaping import comment, markdown
 from pinion.synthesis.estimate import in_words, multipliers_of
 
 from ..build import Build

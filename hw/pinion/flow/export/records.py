@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from pinion.base.escaping import comment
 from pinion.link import Array, Manifest
 from pinion.robot.c_names import c_names
-from pinion.robot.escaping import comment
 
 from .interface import described
 

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from pinion.base.escaping import comment
 from pinion.gateware.emit import TOP
 from pinion.gateware.verilog import emit_verilog
 from pinion.link import Manifest
-from pinion.robot.escaping import comment
 
 from .interface import CORE_PORTS, CorePort, ExportError, described
 

@@ -20,6 +20,7 @@ from typing import Unpack
 
 from numpy.typing import DTypeLike
 
+from pinion.base.sources import package_digest
 from pinion.functions import Function, RowOptions, row_of
 from pinion.robot import Model, load
 
@@ -27,7 +28,6 @@ from .. import cpu
 from ..arguments import dtype_name
 from ..cache import Cache, default_folder
 from ..errors import ComputeError
-from ..sources import package_digest
 from . import cooperative
 from .cooperative import CooperativeSource
 from .cubin import compile_cubin, compiler_version

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 
-from pinion.installation import install_hint
+from pinion.base.installation import install_hint
 
 from ..errors import ComputeError
 from ..native import HEADERS

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.installation import install_hint
 from pinion.functions import InputError
-from pinion.installation import install_hint
 
 from ..errors import ComputeError
 

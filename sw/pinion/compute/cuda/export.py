@@ -17,11 +17,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from pinion import installation
+from pinion.base import installation
+from pinion.base.escaping import comment, identifier, line_comment
 from pinion.functions import Block, Function
 from pinion.robot import Model
 from pinion.robot.c_names import c_names
-from pinion.robot.escaping import comment, identifier, line_comment
 
 from .. import cpu
 from ..errors import ComputeError, StorageError

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 
-from pinion import installation
+from pinion.base import installation
+from pinion.base.escaping import comment
 from pinion.functions import Block
 from pinion.graph import Graph, Word
-from pinion.robot.escaping import comment
 
 from ..errors import ComputeError
 from ..instructions import select

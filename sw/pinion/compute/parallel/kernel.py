@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.base.sources import package_digest
 from pinion.compute import isa as isas
 from pinion.compute.arguments import check_threads
 from pinion.compute.cache import Cache, default_folder
@@ -44,7 +45,6 @@ from pinion.compute.native import (
     load_runtime,
 )
 from pinion.compute.source import SCALARS
-from pinion.compute.sources import package_digest
 from pinion.compute.toolchain import compile_library, find_compiler
 from pinion.dynamics.parallel.chain import Chain
 from pinion.link import Array

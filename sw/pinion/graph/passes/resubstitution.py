@@ -24,11 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pinion.base.progress import Advance, portion, unheard
+
 from .. import names
 from ..costs import Costs
 from ..graph import Graph
 from ..ops import OPS, Family
-from ..progress import Advance, portion, unheard
 from .numbering import number_values
 from .samples import (
     TOLERANCE,

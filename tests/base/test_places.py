@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from pinion.base.places import BEFORE, check_place, holds_us, obstacle, scratch_beside, settle
 from pinion.link import Manifest, ManifestError
-from pinion.link.places import BEFORE, check_place, holds_us, obstacle, scratch_beside, settle
 
 
 def test_a_place_that_can_be_had_is_left_as_it_was(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_complete_folder_settles_where_nothing_or_an_empty_one_is(
 _HOLDS = """
 import sys, time
 from pathlib import Path
-from pinion.link.places import scratch_beside
+from pinion.base.places import scratch_beside
 with scratch_beside(Path(sys.argv[1])) as scratch:
     (scratch / sys.argv[2]).mkdir()
     print(scratch, flush=True)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from pinion.compute import sources
-from pinion.compute.errors import ComputeError
-from pinion.compute.sources import PACKAGES, package_digest
+from pinion.base import sources
+from pinion.base.sources import (
+    PACKAGES,
+    SourceError,
+    package_digest,
+    source_digest,
+    up_to,
+)
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -63,16 +71,38 @@ def test_the_version_counts(package: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_order_does_not_count_and_packages_do() -> None:
-    assert package_digest() == package_digest(PACKAGES[::-1])
-    assert package_digest(PACKAGES[1:]) != package_digest()
+    assert package_digest(PACKAGES) == package_digest(PACKAGES[::-1])
+    assert package_digest(PACKAGES[1:]) != package_digest(PACKAGES)
+
+
+def test_the_content_counts_on_every_machine_alike(package: Path) -> None:
+    file, before = package / "__init__.py", source_digest(["toy"])
+    os.utime(file, ns=(1, 1))
+    assert source_digest(["toy"]) == before
+    file.write_text("x = 2\n")
+    assert source_digest(["toy"]) != before
+
+
+def test_the_list_has_every_package_on_the_floors_in_their_order() -> None:
+    """A package that is forgotten gives stale kernels and figures in silence."""
+    floors = [
+        set(re.findall(r"\((\w+)\)", line))
+        for line in (ROOT / ".importlinter").read_text().splitlines()
+        if line.startswith("    (")
+    ]
+    numbers = {name: len(floors) - k for k, floor in enumerate(floors) for name in floor}
+    assert sorted(PACKAGES, key=lambda name: numbers[name]) == list(PACKAGES)
+    shown = {"__main__", "cli", "control", "api", "report"}
+    assert set(PACKAGES) == numbers.keys() - shown
+    assert up_to("compute")[-1] == "compute" and "hls" not in up_to("compute")
 
 
 def test_headers_of_the_runtime_are_part_of_the_sources() -> None:
     (folder,) = sources._folders("compute")
-    lines = "".join(sources._files(folder))
-    assert "/runtime/vec.hpp" in lines and "/cache.py" in lines
+    paths = " ".join(entry.path for entry in sources._files(folder))
+    assert "/runtime/vec.hpp" in paths and "/cache.py" in paths
 
 
 def test_a_missing_package_is_named() -> None:
-    with pytest.raises(ComputeError, match=r"^There is no package pinion\.nonsense: .*\.$"):
+    with pytest.raises(SourceError, match=r"^There is no package pinion\.nonsense: .*\.$"):
         package_digest(["nonsense"])

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from pinion.graph import progress
-from pinion.graph.progress import portion, unheard, watching
+from pinion.base import progress
+from pinion.base.progress import portion, unheard, watching
 
 
 def test_a_part_takes_its_portion_of_the_whole() -> None:

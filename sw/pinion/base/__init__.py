@@ -1,0 +1,7 @@
+"""The ground: texts, progress, places of files, the identity of the sources, the installation."""
+
+from __future__ import annotations
+
+from .sources import PACKAGES, package_digest, source_digest
+
+__all__ = ["PACKAGES", "package_digest", "source_digest"]
