@@ -18,7 +18,11 @@ from pinion.cli import bench_link
 from pinion.cli.errors import UsageError
 from pinion.driver import Device
 from pinion.driver.card import layout_of
+from pinion.functions import Function
+from pinion.request import BuildRequest
+from pinion.robot import Model
 from tests.cli.conftest import Pinion
+from tests.control import small_arm
 from tests.support.fuzz.devices import plain
 from tests.support.fuzz.packets import compute
 
@@ -81,10 +85,13 @@ def test_a_build_is_named_by_its_folder_or_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[tuple[str, str, Path]] = []
+    arm = small_arm.urdf(tmp_path / "two.urdf")
 
-    def build(robot: str, function: str, path: Path, **options: Any) -> None:
-        assert (options["ii"], options["formats"]) == (8, "auto")
-        made.append((robot, function, path))
+    def build(
+        model: Model, row: Function, path: Path, request: BuildRequest, **options: Any
+    ) -> None:
+        assert (request.ii, request.formats) == (8, "auto")
+        made.append((model.source, row.name, path))
         path.mkdir()
         plain().write(path)
 
@@ -92,9 +99,9 @@ def test_a_build_is_named_by_its_folder_or_made_once(
     monkeypatch.setattr(importlib.import_module("pinion.flow.build"), "build", build)
     assert bench_link.find_build(["some/folder"], tmp_path) == Path("some/folder")
     for _ in range(2):
-        found = bench_link.find_build(["arms/two.urdf", "rnea"], tmp_path)
+        found = bench_link.find_build([str(arm), "rnea"], tmp_path)
         assert found == tmp_path / "two_rnea"
-    assert made == [("arms/two.urdf", "rnea", tmp_path / "two_rnea")]
+    assert made == [(str(arm), "rnea", tmp_path / "two_rnea")]
     assert bench_link.find_build([], tmp_path) == tmp_path / "iiwa14_fd_derivatives"
     with pytest.raises(UsageError, match="'a b c'"):
         bench_link.find_build(["a", "b", "c"], tmp_path)

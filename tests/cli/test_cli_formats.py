@@ -240,7 +240,7 @@ def test_formats_that_miss_their_error_end_with_a_code_that_scripts_see(
 ) -> None:
     """In the states that the build measures; the folder is there all the same."""
     shares: list[float] = []
-    made, measured = building.make_design, building.measured_errors
+    made, measured = building.explained_design, building.measured_errors
 
     def watched(*arguments: Any, headroom: float = HEADROOM, **options: Any) -> Any:
         shares.append(headroom)
@@ -249,7 +249,7 @@ def test_formats_that_miss_their_error_end_with_a_code_that_scripts_see(
     def worse(*arguments: Any, **options: Any) -> dict[str, float | None]:
         return {**measured(*arguments, **options), "reference": 2e-3}
 
-    monkeypatch.setattr(building, "make_design", watched)
+    monkeypatch.setattr(building, "explained_design", watched)
     monkeypatch.setattr(building, "measured_errors", worse)
     folder = tmp_path / "core"
     done = pinion("build", "pendulum", "rnea", "--ii", 4, "--formats", "auto", "-o", folder)

@@ -162,7 +162,7 @@ def make_design(
         Subclasses with a sentence: an unknown format, an interval below 1 or shorter than a loop
         through states, a constant of the robot that the format cannot hold.
     """
-    return _explained_design(
+    return explained_design(
         model,
         row,
         request,
@@ -174,7 +174,7 @@ def make_design(
     )[0]
 
 
-def _explained_design(
+def explained_design(
     model: Model,
     row: Function,
     request: BuildRequest,
@@ -330,7 +330,7 @@ def build(
             ranges=request.ranges, objective=request.objective, report=report,
         )  # fmt: skip
     planned = partial(
-        _explained_design,
+        explained_design,
         model,
         row,
         request,
