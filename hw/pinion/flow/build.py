@@ -364,7 +364,7 @@ def build(
         assert plan.saved is not None
         plan = replace(plan, saved=replace(plan.saved, max_error=wanted, task=search.goal.name))
         record = task_record(search)
-        request = replace(request, formats=record["formats"])
+        request = replace(request, formats=record["formats"], max_error=None)
     report("Elaborating the gateware")
     # The hash covers the latencies of the core that will hold it.
     probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
