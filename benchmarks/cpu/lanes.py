@@ -39,10 +39,11 @@ from benchmarks.cpu.tools import (
 )
 from numpy.typing import NDArray
 
-from pinion.compute import cpu, isa
+from pinion.compute import cpu
 from pinion.compute.layouts import to_blocks
-from pinion.compute.toolchain import FLAGS, find_compiler
 from pinion.graph import op_counts
+from pinion.native import isa
+from pinion.native.toolchain import FLAGS, find_compiler
 
 Floats = NDArray[Any]
 

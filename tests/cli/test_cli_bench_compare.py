@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from pinion.cli import bench_compare
-from pinion.compute.errors import ComputeError
 from pinion.compute.partition_times import PARTS
 from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US
+from pinion.native.errors import ComputeError
 from pinion.report.batches import LABELS, NEITHER, read_batches
 from pinion.robot import load
 from tests.cli.conftest import Pinion

@@ -17,8 +17,9 @@ import pytest
 from benchmarks.cpu import opponents
 from benchmarks.cpu.tools import compilers
 
-from pinion.compute import cpu, isa
+from pinion.compute import cpu
 from pinion.compute.rates import SINCOS_INSTRUCTIONS
+from pinion.native import isa
 from tests.cli.conftest import Pinion
 
 pytestmark = pytest.mark.skipif(

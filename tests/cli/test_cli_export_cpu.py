@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute.isa import available
 from pinion.functions import function
+from pinion.native.isa import available
 from pinion.robot import load
 from tests.cli.conftest import Pinion
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from pinion.compute.errors import ComputeError
-from pinion.compute.toolchain import Compiler, find_compiler
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import Compiler, find_compiler
 
 LIMIT = 300.0
 """Seconds; ends what hangs."""

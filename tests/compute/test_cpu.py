@@ -16,12 +16,13 @@ import pytest
 from numpy.typing import DTypeLike
 
 from pinion.api import backend
-from pinion.compute import cpu, isa
+from pinion.compute import cpu
 from pinion.compute.cpu import Kernel
-from pinion.compute.errors import ComputeError
 from pinion.compute.export import export_library
 from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.functions import SUBJECTS, Block, Function, InputError, Uniform, function, sample
+from pinion.native import isa
+from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.compute.runtime_library import KernelStruct
 

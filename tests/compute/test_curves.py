@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute import cpu, cuda, isa
+from pinion.compute import cpu, cuda
 from pinion.dynamics.scalar import arctan2, look_up, sqrt
 from pinion.fixedpoint.piecewise import Piecewise
 from pinion.functions import Block, Function, Uniform
+from pinion.native import isa
 from pinion.robot import Model, load
 from tests.support.cuda_threads import on_host, run_threads
 

@@ -23,14 +23,14 @@ import numpy as np
 import pytest
 
 from pinion.compute import cuda
-from pinion.compute import isa as isas
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.parts import Room
 from pinion.compute.gradients import RULES, Differentiable
 from pinion.compute.native import HEADERS
-from pinion.compute.toolchain import compile_library, find_compiler
 from pinion.functions import InputError
+from pinion.native import isa as isas
+from pinion.native.toolchain import compile_library, find_compiler
 from tests.support.cuda_device import HostDevice
 from tests.support.cuda_host import HostKernels
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 
 from pinion.compute.allocate import allocate
 from pinion.compute.costs import ProcessorCosts
-from pinion.compute.errors import ComputeError
 from pinion.compute.instructions import Kind, Program, select
 from pinion.compute.order import ORDERS, arrange, live_values
 from pinion.compute.printer import EXPRESSIONS, print_program
@@ -16,6 +15,7 @@ from pinion.functions import Block, function, reduced_graph
 from pinion.graph import Graph, Node, evaluate_floats
 from pinion.graph.ops import OPS, Family
 from pinion.graph.passes import fold
+from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.compute.interpret import allocated_results, results
 from tests.graph.helpers import graphs, random_inputs

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.compute import cpu, cuda, isa
+from pinion.compute import cpu, cuda
 from pinion.compute.cuda import cooperative
-from pinion.compute.errors import ComputeError
 from pinion.functions import function, sample
+from pinion.native import isa
+from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.dynamics.models import relative_error
 from tests.dynamics.test_joint_terms import robot, with_terms

@@ -19,11 +19,11 @@ import pytest
 from pinion.compute import cpu, export
 from pinion.compute.cpu import Kernel
 from pinion.compute.export import export_library
-from pinion.compute.isa import INSTRUCTION_SETS, best
 from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.compute.native import HEADERS, LAYOUTS
-from pinion.compute.toolchain import Compiler, compile_library, find_compiler
 from pinion.functions import function, sample
+from pinion.native.isa import INSTRUCTION_SETS, best
+from pinion.native.toolchain import Compiler, compile_library, find_compiler
 from pinion.robot import load
 
 Arrays = Mapping[str, np.ndarray[Any, np.dtype[Any]]]

@@ -19,10 +19,10 @@ import pytest
 
 from pinion.compute import cpu, native
 from pinion.compute.cpu import Kernel
-from pinion.compute.errors import ComputeError
 from pinion.compute.layouts import batch_shape, to_blocks
 from pinion.compute.native import KernelStruct, Runtime, View
 from pinion.functions import InputError, function, sample
+from pinion.native.errors import ComputeError
 from pinion.robot import load
 
 pytestmark = pytest.mark.skipif(

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute.cache import Cache
 from pinion.cosim import engines, stream
 from pinion.cosim.compiled import CompiledCore, CompileError
 from pinion.cosim.engines import Engine
 from pinion.cosim.stream import PATTERNS, StreamDeadlockError, StreamResult, pack_records
+from pinion.native.cache import Cache
 from tests.support.builds import build
 
 needs_verilator = pytest.mark.skipif(

@@ -28,7 +28,6 @@ from pinion.boards.xilinx.clocking import core_clock
 from pinion.compute import export as c_export
 from pinion.compute.cpu import graph_of
 from pinion.compute.cuda.export import export_header
-from pinion.compute.isa import INSTRUCTION_SETS
 from pinion.compute.source import kernel_source
 from pinion.cosim.reference import Reference
 from pinion.flow.build import Build, BuildError
@@ -39,6 +38,7 @@ from pinion.flow.export.records import records_header
 from pinion.functions import UserError, function
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
+from pinion.native.isa import INSTRUCTION_SETS
 from pinion.report.build_data import build_data
 from pinion.report.build_page import build_page
 from pinion.report.page import code_line, escaped, escaped_table

@@ -20,10 +20,10 @@ from typing import Any
 
 import pinion.api as pinion
 from pinion.compute import cpu, cuda
-from pinion.compute.errors import ComputeError
-from pinion.compute.isa import INSTRUCTION_SETS
 from pinion.functions import FUNCTIONS, Function, InputError, function
 from pinion.link.digests import DIGESTS
+from pinion.native.errors import ComputeError
+from pinion.native.isa import INSTRUCTION_SETS
 from pinion.robot import load
 
 BUILDS: Mapping[str, tuple[str | None, str, Mapping[str, Any]]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.compute.parallel.cuda import ChainSource
-from pinion.compute.toolchain import Compiler
+from pinion.native.toolchain import Compiler
 
 from .cuda_device import HostDevice
 from .cuda_host import HostKernels

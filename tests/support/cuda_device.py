@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.compute.cuda.device import Launch, Memory, Recorded, Stream
-from pinion.compute.errors import ComputeError
+from pinion.native.errors import ComputeError
 
 from .cuda_host import HostKernels
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.compute import isa as isas
-from pinion.compute.isa import InstructionSet
 from pinion.compute.native import HEADERS
-from pinion.compute.toolchain import Compiler, compile_library, find_compiler
+from pinion.native import isa as isas
+from pinion.native.isa import InstructionSet
+from pinion.native.toolchain import Compiler, compile_library, find_compiler
 
 Argument = NDArray[np.generic] | ctypes._SimpleCData  # type: ignore[type-arg]  # of any kind
 Shape = int | Sequence[int]

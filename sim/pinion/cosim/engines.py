@@ -23,10 +23,10 @@ from typing import Any, Literal
 
 from pinion.base.installation import install_hint
 from pinion.base.progress import Advance, unheard
-from pinion.compute.cache import Cache, default_folder
-from pinion.compute.errors import ComputeError
 from pinion.gateware.foreign import check_rtlil
 from pinion.gateware.yosys import YosysError, run_yosys, yosys_path
+from pinion.native.cache import Cache, default_folder
+from pinion.native.errors import ComputeError
 
 Engine = Literal["auto", "cxxrtl", "verilator"]
 

@@ -21,15 +21,15 @@ import numpy as np
 from pinion.base.installation import version
 from pinion.compute import cuda
 from pinion.compute.batch_times import cpu_times, cuda_times, summary
-from pinion.compute.errors import ComputeError
-from pinion.compute.isa import best
 from pinion.compute.partition_times import partition_times
-from pinion.compute.toolchain import find_compiler
 from pinion.driver.card import layout_of
 from pinion.functions import InputError, function
 from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate
+from pinion.native.errors import ComputeError
+from pinion.native.isa import best
+from pinion.native.toolchain import find_compiler
 from pinion.report.batches import (
     WORK,
     batch,

@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 
 from pinion.compute import cpu
-from pinion.compute.cache import Cache, default_folder
-from pinion.compute.isa import available, best
 from pinion.compute.layouts import BLOCK
 from pinion.compute.rates import (
     Case,
@@ -34,8 +32,10 @@ from pinion.compute.rates import (
     states_of,
 )
 from pinion.compute.source import Source
-from pinion.compute.toolchain import find_compiler
 from pinion.functions import FUNCTIONS, SUBJECTS, function
+from pinion.native.cache import Cache, default_folder
+from pinion.native.isa import available, best
+from pinion.native.toolchain import find_compiler
 from pinion.robot import load
 
 from .errors import UsageError

@@ -14,9 +14,9 @@ from pinion.compute import cuda
 from pinion.compute.cuda.device import Device
 from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
 from pinion.compute.cuda.rates import Limits, OnDevice, host_case, measured_limits
-from pinion.compute.errors import ComputeError
 from pinion.compute.rates import Case, rounds_of, states_of
 from pinion.functions import SUBJECTS, function
+from pinion.native.errors import ComputeError
 from pinion.robot import Model, load
 
 from .terminal import counted, out, put_json, say, table

@@ -13,10 +13,10 @@ from typing import Any
 
 from pinion.base.installation import version
 from pinion.compute import cuda
-from pinion.compute.errors import ComputeError
 from pinion.compute.parallel import experiments
 from pinion.dynamics.parallel import evidence
 from pinion.functions import InputError
+from pinion.native.errors import ComputeError
 from pinion.report.scaling import (
     EXPERIMENTS,
     claims_table,

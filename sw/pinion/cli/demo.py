@@ -140,10 +140,10 @@ def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[
     import numpy as np
 
     from pinion.compute import cpu
-    from pinion.compute.errors import ComputeError
     from pinion.compute.rates import kernel_case, rounds_of
     from pinion.functions import function, sample
     from pinion.link.relative import relative_errors
+    from pinion.native.errors import ComputeError
     from pinion.robot import load
 
     model, row = load(ROBOT), function(name)

@@ -2,12 +2,13 @@
 
 A graph becomes instructions (:mod:`.instructions`), in an order (:mod:`.order`) and with registers
 (:mod:`.allocate`) that suit a machine, then C++ (:mod:`.printer`, :mod:`.source`), then a library
-(:mod:`.toolchain`, :mod:`.cache`), which the runtime (:mod:`.native`, ``runtime/``) calls.
+(:mod:`pinion.native`), which the runtime (:mod:`.native`, ``runtime/``) calls.
 """
 
 from __future__ import annotations
 
-from .errors import ComputeError
+from pinion.native.errors import ComputeError
+
 from .layouts import LAYOUTS, from_blocks, to_blocks
 
 __all__ = ["LAYOUTS", "ComputeError", "from_blocks", "to_blocks"]

@@ -13,8 +13,8 @@ from numpy.typing import DTypeLike, NDArray
 from pinion.functions import InputError
 from pinion.functions.result import SATURATED, Result
 from pinion.link import Array
+from pinion.native.errors import ComputeError
 
-from .errors import ComputeError
 from .source import SCALARS
 
 

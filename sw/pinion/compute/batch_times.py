@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from pinion.functions import Function
+from pinion.native.errors import ComputeError
 from pinion.robot import Model
 
 from . import cpu
 from .cuda.kernel import CudaKernel
 from .cuda.rates import device_case, host_case
-from .errors import ComputeError
 from .rates import Case, kernel_case, record_bytes, rounds_of, states_of
 
 SEED = 11

@@ -45,18 +45,18 @@ from pinion.functions.result import written
 from pinion.graph import Graph
 from pinion.graph.passes import fold
 from pinion.link import Array
+from pinion.native import isa as isas
+from pinion.native.cache import Cache, default_folder
+from pinion.native.isa import InstructionSet
+from pinion.native.toolchain import compile_library, find_compiler
 from pinion.robot import Model, load, model_to_dict
 
-from . import isa as isas
 from .arguments import check_out, check_threads, dtype_name, flags_for
-from .cache import Cache, default_folder
 from .costs import ProcessorCosts
-from .isa import InstructionSet
 from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
 from .native import HEADERS, ONE, Runtime, View, called_by, load_kernel, load_runtime
 from .native import LAYOUTS as LAYOUT_NUMBERS
 from .source import SCALARS, Source, kernel_source
-from .toolchain import compile_library, find_compiler
 
 __all__ = ["DTYPES", "LAYOUTS", "Kernel", "compile", "source"]
 
@@ -152,7 +152,7 @@ def compile(
 
     key: dict[str, Any] = {
         "kind": "kernel",
-        "package": package_digest(("compute",)),
+        "package": package_digest(("native", "compute")),
         "compiler": command.identity,
         "isa": machine.name,
         "dtype": dtype,

@@ -14,14 +14,14 @@ from pinion.base import installation
 from pinion.base.escaping import comment, identifier, markdown
 from pinion.base.places import scratch_beside, settle
 from pinion.functions import Block, Function
+from pinion.native.errors import ComputeError, StorageError
+from pinion.native.isa import INSTRUCTION_SETS, InstructionSet, processor
+from pinion.native.toolchain import FLAGS, Compiler, compile_library, find_compiler
 from pinion.robot import Model
 from pinion.robot.c_names import c_names
 
 from . import cpu
-from .errors import ComputeError, StorageError
-from .isa import INSTRUCTION_SETS, InstructionSet, processor
 from .native import HEADERS
-from .toolchain import FLAGS, Compiler, compile_library, find_compiler
 
 __all__ = ["export_library"]
 

@@ -15,8 +15,7 @@ from enum import Enum
 from pinion.graph import Graph, Node, Word, names
 from pinion.graph.ops import OPS, Family, Op
 from pinion.graph.rules import addend, pairs
-
-from .errors import ComputeError
+from pinion.native.errors import ComputeError
 
 
 class Kind(Enum):

@@ -32,15 +32,15 @@ import numpy as np
 
 from pinion.base.sources import package_digest
 from pinion.functions import InputError
+from pinion.native import isa as isas
+from pinion.native.cache import Cache, default_folder
+from pinion.native.toolchain import compile_library, find_compiler
 from pinion.robot import Model
 
 from . import cpu, cuda
-from . import isa as isas
-from .cache import Cache, default_folder
 from .cuda.device import Device
 from .gradients import Differentiable
 from .native import HEADERS
-from .toolchain import compile_library, find_compiler
 
 __all__ = ["Card", "dynamics"]
 
@@ -244,7 +244,7 @@ def _registered(
     store = Cache(default_folder(os.environ) if cache is None else cache)
     key = {
         "kind": f"jax {platform}",
-        "package": package_digest(("compute",)),
+        "package": package_digest(("native", "compute")),
         "compiler": command.identity,
         "isa": machine.name,
         "jax": jax.__version__,

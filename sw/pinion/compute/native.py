@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from pinion.base.sources import package_digest
-
-from .cache import Cache
-from .errors import ComputeError
-from .isa import InstructionSet
-from .toolchain import Compiler, compile_library
+from pinion.native.cache import Cache
+from pinion.native.errors import ComputeError
+from pinion.native.isa import InstructionSet
+from pinion.native.toolchain import Compiler, compile_library
 
 HEADERS = Path(__file__).parent / "runtime"
 
@@ -157,7 +156,7 @@ def load_runtime(isa: InstructionSet, compiler: Compiler, cache: Cache) -> Runti
     python = _python_headers()
     key = {
         "kind": "runtime",
-        "package": package_digest(("compute",)),
+        "package": package_digest(("native", "compute")),
         "compiler": compiler.identity,
         "isa": isa.name,
         "python": sysconfig.get_config_var("SOABI") if python else None,

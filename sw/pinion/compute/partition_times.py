@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from pinion.dynamics import minimal_model
 from pinion.functions import InputError, function
 from pinion.functions.partitions import PARTITIONS, Partition
+from pinion.native.errors import ComputeError
 from pinion.robot import Model
 
 from . import cpu, cuda
 from .cuda.device import Device
 from .cuda.kernel import CudaKernel
 from .cuda.rates import OnDevice
-from .errors import ComputeError
 from .rates import Case, kernel_case, median, rounds_of, states_of
 
 SEED = 11

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from pinion.base.sources import package_digest
 from pinion.functions import Function, sample
+from pinion.native.cache import Cache
+from pinion.native.isa import InstructionSet
+from pinion.native.toolchain import Compiler, compile_library
 from pinion.robot import Model
 
-from .cache import Cache
 from .cpu import Kernel
-from .isa import InstructionSet
 from .layouts import BLOCK, batch_shape, to_blocks
 from .native import HEADERS
-from .toolchain import Compiler, compile_library
 
 SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 23, "float64": 32}
 """Vector instructions of a pair of sine and cosine (``runtime/sincos.hpp``)."""
@@ -52,7 +52,7 @@ class Probe:
         """Compile the probe for an instruction set, or find it compiled."""
         key = {
             "kind": "probe",
-            "package": package_digest(("compute",)),
+            "package": package_digest(("native", "compute")),
             "compiler": compiler.identity,
             "isa": isa.name,
         }

@@ -16,10 +16,10 @@ import pytest
 from pinion import dynamics
 from pinion.compute.cuda import cooperative
 from pinion.compute.cuda.cooperative import CooperativeSource
-from pinion.compute.errors import ComputeError
-from pinion.compute.toolchain import Compiler
 from pinion.functions import Function, function, sample
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import Compiler
 from pinion.robot import JointKind, Model, load
 from tests.dynamics.models import random_model, serial
 from tests.support.cuda_host import HostError, HostKernels

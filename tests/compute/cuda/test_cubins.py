@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from pinion.compute import cpu
-from pinion.compute.cache import Cache
 from pinion.compute.cuda import Kept, cooperative
 from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
 from pinion.compute.cuda.threads import ThreadSource, thread_source
-from pinion.compute.errors import ComputeError
 from pinion.functions import SUBJECTS, function
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
+from pinion.native.cache import Cache
+from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.support.rows import NEW, SECOND_ORDER
 from tests.support.solver_steps import solver_steps

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute import ComputeError, cpu, isa
+from pinion.compute import ComputeError, cpu
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.cubin import compile_cubin
 from pinion.compute.cuda.export import _named, export_header
 from pinion.compute.cuda.parts import Room
 from pinion.compute.layouts import to_blocks
 from pinion.functions import Block, function, sample
+from pinion.native import isa
 from pinion.robot import load
 from tests.support.cuda_host import _DYNAMIC, HostKernels, _pointer
 

@@ -10,8 +10,8 @@ import pytest
 
 from pinion.api import backend
 from pinion.compute import cuda
-from pinion.compute.errors import ComputeError
 from pinion.functions import InputError
+from pinion.native.errors import ComputeError
 
 
 def _has_gpu() -> bool:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from pinion.compute.cuda.device import Gpu, Launch, Stream
-from pinion.compute.errors import ComputeError
 from pinion.functions import InputError
+from pinion.native.errors import ComputeError
 
 pytest.importorskip("cuda.core")
 from tests.support.cuda_driver import StandIn

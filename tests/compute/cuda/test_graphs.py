@@ -16,7 +16,7 @@ import pytest
 
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda.kernel import CudaKernel
-from pinion.compute.errors import ComputeError
+from pinion.native.errors import ComputeError
 from tests.compute.cuda.conftest import Opened, There, close, drawn, fetched
 from tests.support.cuda_device import HostDevice, HostStream
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.compute.toolchain import Compiler
+from pinion.native.toolchain import Compiler
 from tests.support.cuda_host import HostError, HostKernels
 
 SEEDS = range(4)

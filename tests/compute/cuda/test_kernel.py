@@ -15,8 +15,8 @@ from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.kernel import DeviceArray
 from pinion.compute.cuda.parts import Room
-from pinion.compute.errors import ComputeError
 from pinion.functions import InputError, function
+from pinion.native.errors import ComputeError
 from pinion.robot import load, load_text
 from tests.compute.cuda.conftest import (
     SEVERAL,

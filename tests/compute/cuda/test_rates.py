@@ -13,9 +13,9 @@ import pytest
 from pinion.cli import bench_cuda
 from pinion.compute import cuda
 from pinion.compute.cuda.rates import Limits, OnDevice, measured_limits
-from pinion.compute.errors import ComputeError
 from pinion.compute.rates import Case, states_of
 from pinion.functions import function
+from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.support.cuda_device import HostDevice
 

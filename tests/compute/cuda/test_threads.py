@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute import cpu, isa
+from pinion.compute import cpu
 from pinion.compute.cuda.parts import WORKSPACE, Room, plan, split
 from pinion.compute.cuda.threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
-from pinion.compute.errors import ComputeError
 from pinion.compute.instructions import Kind, select
 from pinion.compute.layouts import to_blocks
 from pinion.functions import SUBJECTS, Block, Function, function, sample
 from pinion.functions.partitions import PARTITIONS
+from pinion.native import isa
+from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.support.cuda_threads import on_host, run_threads
 from tests.support.rows import SECOND_ORDER

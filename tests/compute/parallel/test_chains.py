@@ -14,15 +14,16 @@ import pinocchio as pin
 import pytest
 from numpy.typing import NDArray
 
-from pinion.compute import isa, parallel
+from pinion.compute import parallel
 from pinion.compute.cpu import DTYPES
-from pinion.compute.errors import ComputeError
 from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.compute.parallel.frames import SCREW, SHIFT, TURN, Frames
 from pinion.compute.parallel.kernel import SOURCES
 from pinion.compute.parallel.times import chain_times
 from pinion.dynamics.parallel import Chain, RandomState, aba, random_chain, random_state, rnea
 from pinion.functions import InputError
+from pinion.native import isa
+from pinion.native.errors import ComputeError
 from pinion.robot import load
 
 Array = NDArray[Any]

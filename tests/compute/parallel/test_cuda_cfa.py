@@ -9,7 +9,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pinion.compute.errors import ComputeError
 from pinion.compute.parallel.device_cfa import (
     CfaKernel,
     cfa_kernel,
@@ -18,10 +17,11 @@ from pinion.compute.parallel.device_cfa import (
     words_a_link,
 )
 from pinion.compute.parallel.device_chain import Shape, canonical
-from pinion.compute.toolchain import Compiler
 from pinion.dynamics.checks import DynamicsError
 from pinion.dynamics.parallel.cfa import cfa
 from pinion.dynamics.parallel.random import random_chain
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import Compiler
 from tests.support.cuda_cfa import Robots, launched, random_robots
 from tests.support.cuda_host import HostKernels
 

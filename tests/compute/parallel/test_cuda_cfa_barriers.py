@@ -11,7 +11,7 @@ import pytest
 
 from pinion.compute.parallel.device_cfa import PARTS, CfaKernel, cfa_kernel, closed_kernel
 from pinion.compute.parallel.device_chain import Shape
-from pinion.compute.toolchain import Compiler
+from pinion.native.toolchain import Compiler
 from tests.support.cuda_cfa import Array, Robots, launched, random_robots
 from tests.support.cuda_host import HostError, HostKernels
 

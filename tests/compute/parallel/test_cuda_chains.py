@@ -12,10 +12,10 @@ import pytest
 from pinion.compute.parallel import cuda
 from pinion.compute.parallel.cuda import METHODS, ChainKernel, ChainSource, KernelSource
 from pinion.compute.parallel.device_chain import WARP, canonical
-from pinion.compute.toolchain import Compiler
 from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.random import random_chain, random_state
 from pinion.dynamics.parallel.recursion import aba
+from pinion.native.toolchain import Compiler
 from tests.support.cuda_chains import ChainDevice
 from tests.support.cuda_host import HostError
 from tests.support.cuda_omissions import Place

@@ -9,11 +9,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pinion.compute.errors import ComputeError
 from pinion.compute.parallel.device_cfa import PARTS, CfaKernel, closed_kernel
 from pinion.compute.parallel.device_chain import Shape
-from pinion.compute.toolchain import Compiler
 from pinion.dynamics.parallel.closed import TypeI, closed_chain
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import Compiler
 from tests.support.cuda_cfa import Array, Robots, launched, random_robots, relative_errors
 from tests.support.cuda_host import HostKernels
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from pinion.compute.cuda import DeviceArray
-from pinion.compute.errors import ComputeError
 from pinion.compute.parallel import cuda
 from pinion.compute.parallel.cuda import ChainKernel, joint_factors
 from pinion.compute.parallel.device_chain import LINK_NUMBERS, canonical, packed, shape_of
-from pinion.compute.toolchain import Compiler
 from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.random import random_chain, random_state
 from pinion.dynamics.parallel.recursion import aba, rnea
 from pinion.functions import InputError
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import Compiler
 from tests.support.cuda_chains import ChainDevice
 
 N = 9

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from pinion.compute.cuda import DeviceArray
-from pinion.compute.errors import ComputeError
 from pinion.compute.parallel import cuda
 from pinion.compute.parallel.cuda import METHODS, ChainKernel
 from pinion.compute.parallel.device_cfa import closed_kernel, words_a_link
 from pinion.compute.parallel.device_chain import Shape
-from pinion.compute.toolchain import Compiler
 from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.closed import TypeI, closed_chain
 from pinion.dynamics.parallel.random import random_chain, random_state
 from pinion.functions import InputError
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import Compiler
 from tests.support.cuda_cfa import launched, random_robots, relative_errors
 from tests.support.cuda_chains import ChainDevice
 from tests.support.cuda_device import HostStream

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pinion.compute.parallel.device_chain import Shape
-from pinion.compute.toolchain import Compiler
+from pinion.native.toolchain import Compiler
 from tests.support.cuda_host import HostError, HostKernels
 from tests.support.cuda_omissions import PRELUDE, WATCHED, Omissions, Place
 

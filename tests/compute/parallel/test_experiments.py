@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pinion.compute.errors import ComputeError
 from pinion.compute.parallel import cuda
 from pinion.compute.parallel.experiments import Gpu, Shape
-from pinion.compute.toolchain import Compiler
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import Compiler
 from tests.support.cuda_chains import ChainDevice
 
 N = 10

@@ -22,12 +22,12 @@ from numpy.typing import DTypeLike
 
 from pinion.base.sources import package_digest
 from pinion.functions import Function, RowOptions, row_of
+from pinion.native.cache import Cache, default_folder
+from pinion.native.errors import ComputeError
 from pinion.robot import Model, load
 
 from .. import cpu
 from ..arguments import dtype_name
-from ..cache import Cache, default_folder
-from ..errors import ComputeError
 from . import cooperative
 from .cooperative import CooperativeSource
 from .cubin import compile_cubin, compiler_version
@@ -130,7 +130,7 @@ def compile(
     def crossover(measure: Callable[[], int]) -> int:
         key = {
             "kind": "crossover",
-            "package": package_digest(("compute",)),
+            "package": package_digest(("native", "compute")),
             "device": there.name,
             "kernels": [kernel.text for kernel in made.kernels],
             "small": small.text if small else "",
@@ -190,7 +190,7 @@ class Kept:
         key = {
             "kind": "cubin",
             "text": text,
-            "package": package_digest(("compute",)),
+            "package": package_digest(("native", "compute")),
             "compiler": compiler_version(),
             "architecture": architecture,
         }

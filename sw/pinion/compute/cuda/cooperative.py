@@ -19,11 +19,11 @@ from types import MappingProxyType
 
 from pinion.base import installation
 from pinion.base.escaping import comment
-from pinion.compute.errors import ComputeError
 from pinion.compute.source import SCALARS
 from pinion.functions import Block, Function, InputError, row_of
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.functions.table import function as named_function
+from pinion.native.errors import ComputeError
 from pinion.robot import JointKind, Model, load
 
 __all__ = ["FUNCTIONS", "CooperativeSource", "source"]

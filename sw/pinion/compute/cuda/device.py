@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from pinion.base.installation import install_hint
 from pinion.functions import InputError
-
-from ..errors import ComputeError
+from pinion.native.errors import ComputeError
 
 OLDEST = (7, 5)
 """Compute capability of the oldest architecture that kernels are compiled for, Turing's."""

@@ -20,11 +20,11 @@ from typing import Any
 from pinion.base import installation
 from pinion.base.escaping import comment, identifier, line_comment
 from pinion.functions import Block, Function
+from pinion.native.errors import ComputeError, StorageError
 from pinion.robot import Model
 from pinion.robot.c_names import c_names
 
 from .. import cpu
-from ..errors import ComputeError, StorageError
 from ..native import HEADERS
 from ..source import SCALARS
 from . import export_texts as texts

@@ -22,10 +22,10 @@ from pinion.functions.requests import (
 )
 from pinion.functions.result import not_finite, written
 from pinion.link import Array
+from pinion.native.errors import ComputeError
 from pinion.robot import Model
 
 from ..arguments import check_out, flags_for
-from ..errors import ComputeError
 from .cooperative import CooperativeSource
 from .device import Device, Launch, Memory, Recorded, Stream
 from .threads import WARP, ThreadSource

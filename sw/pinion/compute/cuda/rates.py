@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.link import Array
+from pinion.native.errors import ComputeError
 
-from ..errors import ComputeError
 from ..rates import Case
 from .device import Device, Memory, Stream
 from .kernel import CudaKernel, DeviceArray

@@ -11,8 +11,8 @@ from pinion.base import installation
 from pinion.base.escaping import comment
 from pinion.functions import Block
 from pinion.graph import Graph, Word
+from pinion.native.errors import ComputeError
 
-from ..errors import ComputeError
 from ..instructions import select
 from ..printer import print_program
 from ..source import SCALARS

@@ -55,11 +55,11 @@ from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.recursion import articulated
 from pinion.dynamics.parallel.state import state_of
 from pinion.functions import InputError
+from pinion.native.errors import ComputeError
 
 from ..cuda import open_gpu
 from ..cuda.device import Device, Memory
 from ..cuda.kernel import DeviceArray, contiguous, described, is_on_a_device
-from ..errors import ComputeError
 from .chain_source import (
     HELD,
     METHODS,

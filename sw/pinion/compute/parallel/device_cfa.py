@@ -30,8 +30,8 @@ from pinion.dynamics.checks import check_choice
 from pinion.dynamics.parallel.cfa import radii
 from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.small import factorise, solve_factored
+from pinion.native.errors import ComputeError
 
-from ..errors import ComputeError
 from .device_chain import BLOCK_LINKS, SCALARS, WARP, WARPS_A_BLOCK, Array, Shape
 
 SOLVERS = {"oee": "Elimination", "oer": "Reduction", "ldl": "Sweep"}

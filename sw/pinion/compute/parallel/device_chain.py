@@ -24,8 +24,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from pinion.dynamics.general.spatial import skew
 from pinion.dynamics.parallel.chain import Chain
+from pinion.native.errors import ComputeError
 
-from ..errors import ComputeError
 from .frames import rigid_parts, screw_axes
 
 Array = NDArray[Any]

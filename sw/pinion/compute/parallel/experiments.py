@@ -30,9 +30,9 @@ from pinion.dynamics.parallel import (
     rnea_scan,
 )
 from pinion.functions import InputError
+from pinion.native.errors import ComputeError
 
 from ..cuda.device import Device
-from ..errors import ComputeError
 from . import cuda
 from .kernel import ChainKernel, compile
 from .times import chain_times

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.compute.errors import ComputeError
 from pinion.dynamics.general.spatial import blocks, skew, times, transposed
 from pinion.dynamics.parallel.chain import Array, Chain
 from pinion.dynamics.parallel.small import factorise, solve_positive
+from pinion.native.errors import ComputeError
 
 TURN, SHIFT, SCREW = 0, 1, 2
 """What a joint does, as ``kernels/chain.hpp`` numbers it."""

@@ -31,11 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.base.sources import package_digest
-from pinion.compute import isa as isas
 from pinion.compute.arguments import check_threads
-from pinion.compute.cache import Cache, default_folder
 from pinion.compute.cpu import DTYPES, Compiled, Native
-from pinion.compute.errors import ComputeError
 from pinion.compute.layouts import check_layout
 from pinion.compute.native import (
     HEADERS,
@@ -45,9 +42,12 @@ from pinion.compute.native import (
     load_runtime,
 )
 from pinion.compute.source import SCALARS
-from pinion.compute.toolchain import compile_library, find_compiler
 from pinion.dynamics.parallel.chain import Chain
 from pinion.link import Array
+from pinion.native import isa as isas
+from pinion.native.cache import Cache, default_folder
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import compile_library, find_compiler
 
 from .frames import Frames
 
@@ -110,7 +110,7 @@ def compile(
     store = Cache(default_folder(os.environ) if cache is None else cache)
     key = {
         "kind": "chain",
-        "package": package_digest(("compute",)),
+        "package": package_digest(("native", "compute")),
         "sources": {path.name: path.read_text() for path in sorted(sources.glob("*.?pp"))},
         "compiler": command.identity,
         "isa": machine.name,

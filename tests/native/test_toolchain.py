@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from pinion.compute.errors import ComputeError, StorageError
-from pinion.compute.isa import InstructionSet, available, named
-from pinion.compute.toolchain import Compiler, compile_library, find_compiler
+from pinion.native.errors import ComputeError, StorageError
+from pinion.native.isa import InstructionSet, available, named
+from pinion.native.toolchain import Compiler, compile_library, find_compiler
 
 PORTABLE = named("portable")
 LIMIT = 300.0  # seconds; ends what hangs

@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from pinion.compute import cache as module
-from pinion.compute.cache import Cache, default_folder
-from pinion.compute.errors import ComputeError, StorageError
-from pinion.compute.isa import named
-from pinion.compute.toolchain import Compiler, compile_library
+from pinion.native import cache as module
+from pinion.native.cache import Cache, default_folder
+from pinion.native.errors import ComputeError, StorageError
+from pinion.native.isa import named
+from pinion.native.toolchain import Compiler, compile_library
 
 LIMIT = 300.0  # seconds; ends what hangs
 KEY = {"robot": "iiwa14", "formats": [1, 2.5, None]}
@@ -469,7 +469,7 @@ def test_a_temporary_folder_goes_with_its_process_alone(tmp_path: Path) -> None:
     script = f"""
 import os, sys, tempfile
 from pathlib import Path
-from pinion.compute.cache import Cache
+from pinion.native.cache import Cache
 tempfile.tempdir = {str(tmp_path)!r}
 path = Cache(Path({str(tmp_path / "file")!r})).library({{}}, lambda path: path.touch())
 child = os.fork()
@@ -504,9 +504,9 @@ def test_a_real_disk_that_is_full(mounted: Callable[..., str], compiler: Compile
     script = f"""
 import ctypes, os, subprocess, sys
 from pathlib import Path
-from pinion.compute.cache import Cache
-from pinion.compute.isa import named
-from pinion.compute.toolchain import compile_library, find_compiler
+from pinion.native.cache import Cache
+from pinion.native.isa import named
+from pinion.native.toolchain import compile_library, find_compiler
 place = Path(sys.argv[1]) / "pinion"
 cache = Cache(place)
 path = cache.library({{}}, lambda path: path.write_bytes(bytes(500_000)))
@@ -540,7 +540,7 @@ def test_a_disk_without_execution_is_not_used(mounted: Callable[..., str]) -> No
     script = """
 import sys
 from pathlib import Path
-from pinion.compute.cache import Cache
+from pinion.native.cache import Cache
 place = Path(sys.argv[1]) / "pinion"
 cache = Cache(place)
 path = cache.library({}, lambda path: path.touch())

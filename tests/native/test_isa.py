@@ -6,8 +6,8 @@ import platform
 
 import pytest
 
-from pinion.compute import isa
-from pinion.compute.errors import ComputeError
+from pinion.native import isa
+from pinion.native.errors import ComputeError
 
 AVX2 = frozenset({"fpu", "sse2", "avx", "avx2", "fma"})
 AVX512 = AVX2 | {"avx512f", "avx512dq", "avx512vl", "avx512bw"}
