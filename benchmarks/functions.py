@@ -19,8 +19,8 @@ from typing import Any
 
 from pinion.cosim.verify import verify
 from pinion.flow.build import build
+from pinion.formats.auto import PrecisionError
 from pinion.functions import FUNCTIONS, SUBJECTS, function
-from pinion.hls.auto import PrecisionError
 from pinion.request import BuildRequest
 from pinion.robot import Model, RobotError, load, load_text, tips_of
 from pinion.robot.generated import joint_xml, link_xml

@@ -9,7 +9,7 @@ import pytest
 
 from pinion.cosim import bound as cosim_bound
 from pinion.cosim.bound import bound_figures
-from pinion.hls.bound import Bounds
+from pinion.formats.bound import Bounds
 
 
 def test_bounds_stand_beside_errors_and_budgets(pinion: Callable[..., Any], built: Any) -> None:

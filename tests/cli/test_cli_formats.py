@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pinion.cli.terminal import PIPE_WIDTH
-from pinion.hls.auto import HEADROOM
-from pinion.hls.planfile import PLAN, read_plan
+from pinion.formats.auto import HEADROOM
+from pinion.formats.planfile import PLAN, read_plan
 from pinion.link import Manifest
 from pinion.report import cell
 from pinion.robot import urdf_text

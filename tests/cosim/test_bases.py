@@ -17,11 +17,12 @@ from pinion.dynamics.coupled import elimination_parents
 from pinion.dynamics.ltdl import factors, inverse
 from pinion.flow.build import Build
 from pinion.flow.objective import objective_timing
+from pinion.formats import FormatPlan, lower
 from pinion.functions import FUNCTIONS, Function, function, position_limits, sample, velocity_limits
 from pinion.functions.samples import DISTRIBUTIONS
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
-from pinion.hls import FormatPlan, lower, operations
+from pinion.hls import operations
 from pinion.hls.schedule import unit_counts
 from pinion.hls.sums import gather_dots
 from pinion.robot import JointKind, Model, RobotError, coupled, load, load_text, ties, uncoupled

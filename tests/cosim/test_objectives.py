@@ -11,8 +11,8 @@ import pytest
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
 from pinion.flow.build import Build
+from pinion.formats.planfile import PLAN, read_plan
 from pinion.functions import sample
-from pinion.hls.planfile import PLAN, read_plan
 from pinion.robot import load
 from tests.support.builds import build
 

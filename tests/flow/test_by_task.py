@@ -25,9 +25,9 @@ from pinion.flow.task_record import (
     task_figures,
     task_names,
 )
+from pinion.formats.multiplier import part_of
+from pinion.formats.planfile import read_plan
 from pinion.functions import function, sample
-from pinion.hls.multiplier import part_of
-from pinion.hls.planfile import read_plan
 from pinion.link import Manifest
 from pinion.link.digests import write_digests
 from pinion.link.manifest import MANIFEST

@@ -11,9 +11,9 @@ from pinion.dynamics import rnea
 from pinion.flow.candidate import Candidate
 from pinion.flow.other_ranges import SEED, STATES, other_ranges
 from pinion.flow.unit_cost import unit_cost
+from pinion.formats.auto import AutoFormats, PrecisionError
 from pinion.functions import Function, function, sample
 from pinion.hls import Design
-from pinion.hls.auto import AutoFormats, PrecisionError
 from pinion.robot import Model, load_text, urdf_text
 from tests.support.builds import make_design
 

@@ -15,8 +15,8 @@ import pytest
 from pinion.cosim.verify import verify
 from pinion.flow.build import GRAPH, RTLIL
 from pinion.flow.objective import OBJECTIVES, ObjectiveError
+from pinion.formats.planfile import PLAN, PlanError, SavedPlan, read_plan
 from pinion.functions import FunctionError
-from pinion.hls.planfile import PLAN, PlanError, SavedPlan, read_plan
 from pinion.link import Manifest
 from tests.support.builds import build
 
@@ -250,7 +250,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_a_plan_checks_its_graph_by_digest(made: Path) -> None:
     from pinion.flow.build import Build
-    from pinion.hls.planfile import graph_digest
+    from pinion.formats.planfile import graph_digest
 
     plan: SavedPlan = read_plan(made / PLAN)
     graph = Build.read(made).graph

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.hls.planfile import PLAN, PlanError
+from pinion.formats.planfile import PLAN, PlanError
 from tests.support.builds import build
 
 

@@ -25,8 +25,8 @@ from pinion.flow.promises import (
     misses_target,
     promises,
 )
+from pinion.formats.auto import HEADROOM, PrecisionError
 from pinion.functions import DISTRIBUTIONS, function, sample
-from pinion.hls.auto import HEADROOM, PrecisionError
 from pinion.link import Manifest
 from pinion.report import promise_table
 from pinion.robot import load

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.flow.description import array_of
+from pinion.formats import FormatPlan
 from pinion.functions import (
     FUNCTIONS,
     SUBJECTS,
@@ -26,7 +27,7 @@ from pinion.functions import (
 )
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
-from pinion.hls import FormatPlan, Timing, design
+from pinion.hls import Timing, design
 from pinion.robot import JointKind, Model, load, load_text, random_tree
 
 Q16 = FormatPlan.parse("q16.16")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.stream import StreamResult, pack_records, unpack_records
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.formats import FormatPlan, lower
 from pinion.functions import function, sample
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
@@ -19,17 +20,7 @@ from pinion.gateware.library import timing_for
 from pinion.graph import Graph, evaluate_integers
 from pinion.graph.evaluate import formats as node_formats
 from pinion.graph.passes import fold
-from pinion.hls import (
-    Binding,
-    FormatPlan,
-    Timing,
-    bind,
-    check_binding,
-    check_schedule,
-    lower,
-    operations,
-    schedule,
-)
+from pinion.hls import Binding, Timing, bind, check_binding, check_schedule, operations, schedule
 from pinion.hls.sums import gather_dots
 from pinion.robot import load
 from tests.graph.helpers import auto_formats

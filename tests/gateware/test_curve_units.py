@@ -16,6 +16,10 @@ from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.piecewise import Piecewise
 from pinion.fixedpoint.sqrt import Sqrt
 from pinion.fixedpoint.table import Table
+from pinion.formats import FormatPlan, error_budget, lower, state_budgets
+from pinion.formats.budget import decision_budget, undecided
+from pinion.formats.multiplier import multiplier_of
+from pinion.formats.signals import TableFormats
 from pinion.gateware.atan2 import Atan2Unit
 from pinion.gateware.library import timing_for
 from pinion.gateware.sqrt import SqrtUnit
@@ -26,10 +30,6 @@ from pinion.graph.evaluate import formats
 from pinion.graph.passes import fold
 from pinion.graph.ranges import measure_ranges
 from pinion.graph.trace import Tracer
-from pinion.hls import FormatPlan, error_budget, lower, state_budgets
-from pinion.hls.budget import decision_budget, undecided
-from pinion.hls.multiplier import multiplier_of
-from pinion.hls.signals import TableFormats
 from pinion.hls.sums import gather_dots
 from tests.gateware.cores import Bench, bound, bound_auto
 from tests.gateware.curves import expected, operands, planar, states
@@ -218,7 +218,7 @@ def test_without_its_curve_a_root_leaves_its_budget(monkeypatch):
     wrong = np.abs(found["y"] * 2.0**-16 - exact)
     assert (wrong <= state_budgets(fixed, given)["y"]).all()
     rows = {**OPS, "sqrt": replace(OPS["sqrt"], secant=None)}
-    monkeypatch.setattr("pinion.hls.budget.OPS", rows)
+    monkeypatch.setattr("pinion.formats.budget.OPS", rows)
     assert (wrong > state_budgets(fixed, given)["y"]).any()
 
 

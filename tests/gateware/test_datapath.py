@@ -12,6 +12,7 @@ import pytest
 from amaranth.back import rtlil as rtlil_of
 from amaranth.hdl import Module, Signal
 
+from pinion.formats import lower
 from pinion.gateware import datapath as storage
 from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
@@ -19,7 +20,7 @@ from pinion.gateware.emit import TOP, core_rtlil
 from pinion.gateware.shift import LENGTHS
 from pinion.graph import Graph, Node, Tracer, evaluate_floats
 from pinion.graph.check import verify
-from pinion.hls import Design, bind, lower, operations, schedule
+from pinion.hls import Design, bind, operations, schedule
 from pinion.hls.floorplan import arrange
 from tests.gateware.cores import BUILD_HASH, Bench, bound, bound_fixed, request_bits, rnea
 from tests.graph.helpers import Q16, TIMING, designed, edit

@@ -8,6 +8,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from pinion.fixedpoint import FormatError
+from pinion.formats import FormatPlan
 from pinion.gateware.library import (
     Selector,
     control_ports,
@@ -16,7 +17,7 @@ from pinion.gateware.library import (
     operand_ports,
     timing_for,
 )
-from pinion.hls import FormatPlan, Timing, UnitKind
+from pinion.hls import Timing, UnitKind
 from pinion.hls.units import UNITS
 from tests.gateware.cores import bound, rnea
 from tests.graph.helpers import offsets

@@ -14,14 +14,14 @@ from amaranth.sim import Simulator
 from pinion.fixedpoint import Format
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
+from pinion.formats.multiplier import DSP48E2
+from pinion.formats.signals import SignalPlan, lower_signals
 from pinion.gateware.core import Core
 from pinion.gateware.datapath import _shifted
 from pinion.gateware.reciprocal import ReciprocalUnit
 from pinion.gateware.sincos import SinCosUnit
 from pinion.graph import Graph, Tracer
 from pinion.hls import Binding, Timing, bind, operations, schedule
-from pinion.hls.multiplier import DSP48E2
-from pinion.hls.signals import SignalPlan, lower_signals
 from tests.gateware.cores import Bench, Words, bound_auto, bound_fixed
 
 # -- one port ------------------------------------------------------------------------------------

@@ -14,6 +14,10 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint import Format, Ints
 from pinion.fixedpoint.float32 import float32_to_fixed
+from pinion.formats import FormatPlan
+from pinion.formats.auto import AutoFormats
+from pinion.formats.scales import block_scales
+from pinion.formats.signals import TableFormats
 from pinion.functions import function, sample
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, Node, Region
@@ -22,11 +26,8 @@ from pinion.graph.evaluate import formats as node_formats
 from pinion.graph.graph import Param
 from pinion.graph.passes import fold
 from pinion.graph.ranges import measure_ranges
-from pinion.hls import Design, FormatPlan, Timing, design
-from pinion.hls.auto import AutoFormats
+from pinion.hls import Design, Timing, design
 from pinion.hls.design import known_words
-from pinion.hls.scales import block_scales
-from pinion.hls.signals import TableFormats
 from pinion.hls.sums import gather_dots
 from pinion.robot import Model, coupled, load
 from tests.support.builds import make_design

@@ -15,6 +15,7 @@ from pinion.compute import cpu, cuda
 from pinion.cosim import verify
 from pinion.dynamics import scalar
 from pinion.fixedpoint import Format
+from pinion.formats import FormatPlan, lower
 from pinion.functions import Block, Function, Quantity, Uniform, sample
 from pinion.gateware.library import COMPONENTS, make_unit
 from pinion.graph import OPS, Graph, Node, Tracer, describe, evaluate_floats
@@ -25,7 +26,7 @@ from pinion.graph.interchange import dumps, loads
 from pinion.graph.ops import Family
 from pinion.graph.passes import fold
 from pinion.graph.text import format_graph, parse_graph
-from pinion.hls import FormatPlan, lower, operations
+from pinion.hls import operations
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.units import UNITS
 from pinion.robot import Model, load

@@ -20,6 +20,8 @@ from pinion.cosim.reference import Reference, request_words
 from pinion.dynamics.scalar import absolute, clamp, less, maximum, minimum, select
 from pinion.fixedpoint import Format
 from pinion.flow import Build
+from pinion.formats import FormatPlan, lower
+from pinion.formats.budget import decision_budget, undecided
 from pinion.functions import Block, Function, Quantity, Uniform, sample
 from pinion.graph import (
     OPS,
@@ -36,8 +38,6 @@ from pinion.graph.evaluate import decisions
 from pinion.graph.passes import fold
 from pinion.graph.passes.numbering import number_values
 from pinion.graph.passes.resubstitution import resubstitute
-from pinion.hls import FormatPlan, lower
-from pinion.hls.budget import decision_budget, undecided
 from pinion.hls.sums import gather_dots
 from pinion.link import Manifest
 from pinion.robot import load

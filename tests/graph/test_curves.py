@@ -9,13 +9,13 @@ import pytest
 
 from pinion.dynamics.scalar import arctan2, look_up, sqrt
 from pinion.fixedpoint.piecewise import Piecewise
+from pinion.formats import FormatPlan, lower
 from pinion.graph import Graph, GraphError, Node, Tracer, evaluate_floats
 from pinion.graph.check import verify
 from pinion.graph.evaluate import adjoints, node_floats
 from pinion.graph.interchange import dumps, loads
 from pinion.graph.passes import fold
 from pinion.graph.text import format_graph
-from pinion.hls import FormatPlan, lower
 
 TANH = Piecewise.fit(math.tanh, -3.0, 3.0, error=1e-4)
 

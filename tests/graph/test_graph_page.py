@@ -12,6 +12,7 @@ import pytest
 
 from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.fixedpoint.sincos import SinCos
+from pinion.formats import lower
 from pinion.graph import (
     OPS,
     evaluate_floats,
@@ -24,7 +25,6 @@ from pinion.graph.evaluate import WIDEST, WIDEST_FACTOR
 from pinion.graph.interchange import FORMAT, KEYS, VERSION, dumps, graph_from_json, graph_to_json
 from pinion.graph.ops import Op
 from pinion.graph.rules import MOST_BITS, NARROW
-from pinion.hls import lower
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import Q16, TIMING
 

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
+from pinion.formats import lower
 from pinion.graph import Graph, GraphError, Node, Region, format_graph, parse_graph
 from pinion.graph.check import verify
-from pinion.hls import lower
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import Q16, TIMING, designed, folded, graphs, traced
 from tests.support.fuzz import Mutator

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pinion.formats import lower
 from pinion.graph import Graph, GraphError, Node, Region, Word, evaluate_floats
 from pinion.graph import interchange as form
 from pinion.graph.check import verify
 from pinion.graph.interchange import dumps, graph_from_json, graph_to_json, loads
 from pinion.graph.text import format_graph, parse_graph
-from pinion.hls import lower
 from tests.graph.helpers import (
     Q16,
     auto_robot,

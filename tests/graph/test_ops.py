@@ -11,12 +11,13 @@ import pytest
 from pinion.fixedpoint import Format, Overflow, Rounding, Wide, to_float
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
+from pinion.formats import lower
 from pinion.gateware.library import control_ports, make_unit, operand_ports
 from pinion.graph import OPS, Graph, GraphError, Node
 from pinion.graph.check import verify
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import Family
-from pinion.hls import lower, operations
+from pinion.hls import operations
 from tests.graph.helpers import Q16, TIMING
 
 QUANTIZE = (16, 8, Rounding.NEAREST.value, Overflow.SATURATE.value)

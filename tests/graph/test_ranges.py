@@ -8,13 +8,13 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from pinion.fixedpoint import Format, FormatError, Rounding, Wide
+from pinion.formats.signals import lower_signals, plan_signals
 from pinion.graph import Graph, Node, Tracer, node_floats, node_integers
 from pinion.graph import ranges as module
 from pinion.graph.check import verify
 from pinion.graph.evaluate import formats
 from pinion.graph.passes import fold
 from pinion.graph.ranges import measure_ranges, rounded_floats
-from pinion.hls.signals import lower_signals, plan_signals
 from tests.graph.helpers import (
     Arrays,
     auto_formats,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.formats import FormatPlan, lower
 from pinion.graph import (
     Graph,
     GraphError,
@@ -22,7 +23,6 @@ from pinion.graph import (
 )
 from pinion.graph.interchange import VERSION, WITH_STATES, graph_from_json, graph_to_json
 from pinion.graph.passes import fold
-from pinion.hls import FormatPlan, lower
 
 COUNT = 400
 

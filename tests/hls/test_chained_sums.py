@@ -11,6 +11,9 @@ import pytest
 from hypothesis import given, settings
 
 from pinion.fixedpoint import Format
+from pinion.formats import FormatPlan
+from pinion.formats.lower import lower
+from pinion.formats.signals import lower_signals, plan_signals
 from pinion.gateware.library import timing_for
 from pinion.graph import (
     Graph,
@@ -27,7 +30,6 @@ from pinion.graph.ranges import measure_ranges
 from pinion.hls import (
     CheckError,
     Design,
-    FormatPlan,
     bind,
     check_binding,
     check_schedule,
@@ -35,8 +37,6 @@ from pinion.hls import (
     operations,
     schedule,
 )
-from pinion.hls.lower import lower
-from pinion.hls.signals import lower_signals, plan_signals
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import (
     Q16,

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
+from pinion.formats.lower import lower
 from pinion.functions import function
 from pinion.graph import Graph, Region
 from pinion.hls import Operand, Operation, UnitKind, design, operations
 from pinion.hls.clusters import ClusterError, cluster_name, clustered, link_parents
-from pinion.hls.lower import lower
 from pinion.hls.operations import kind_names
 from pinion.hls.schedule import unit_counts
 from tests.graph.helpers import Q16, TIMING, folded, model, states, traced

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinion.flow.targets import TARGETS, find_target
+from pinion.formats import lower
 from pinion.functions import function
 from pinion.graph import Graph, Tracer
 from pinion.graph.passes import fold
-from pinion.hls import Binding, bind, check_binding, lower, operations, schedule
+from pinion.hls import Binding, bind, check_binding, operations, schedule
 from pinion.hls.floorplan import Floorplan, arrange
 from tests.graph.helpers import Q16, TIMING, designed, graphs, model, offsets
 from tests.support.builds import make_design

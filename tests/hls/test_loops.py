@@ -8,20 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pinion.formats import FormatPlan, lower
 from pinion.functions import Function
 from pinion.graph import Feedback, Graph
 from pinion.graph.passes import fold
-from pinion.hls import (
-    CheckError,
-    Design,
-    FormatPlan,
-    bind,
-    check_binding,
-    check_schedule,
-    lower,
-    operations,
-    schedule,
-)
+from pinion.hls import CheckError, Design, bind, check_binding, check_schedule, operations, schedule
 from pinion.hls.schedule import LoopError, loops_of, shortest_interval, unit_counts
 from pinion.hls.sharing import share
 from pinion.hls.sums import gather_dots, loop_interval

@@ -13,6 +13,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from pinion.fixedpoint import FormatError
+from pinion.formats import FormatPlan, lower
 from pinion.functions import FUNCTIONS
 from pinion.gateware.library import make_unit, timing_for
 from pinion.graph import Graph, Node, op_counts
@@ -20,7 +21,6 @@ from pinion.graph.check import verify
 from pinion.graph.passes import dead_code, fold
 from pinion.hls import (
     Design,
-    FormatPlan,
     Operation,
     ScheduleError,
     Timing,
@@ -28,7 +28,6 @@ from pinion.hls import (
     check_binding,
     check_schedule,
     design,
-    lower,
     operations,
     schedule,
 )

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pinion.formats import lower
 from pinion.graph import Graph, Tracer
 from pinion.graph.evaluate import evaluate_integers
-from pinion.hls import Binding, bind, check_binding, lower, operations, schedule
+from pinion.hls import Binding, bind, check_binding, operations, schedule
 from pinion.hls.check import check_schedule
 from pinion.hls.schedule import Schedule
 from pinion.hls.sharing import _Search, _trades, share

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pinion.formats.auto import AutoFormats, PrecisionError
+from pinion.formats.signals import TableFormats
 from pinion.functions import Function
 from pinion.hls import Design
-from pinion.hls.auto import AutoFormats, PrecisionError
 from pinion.hls.operations import operations
 from pinion.hls.schedule import unit_counts
-from pinion.hls.signals import TableFormats
 from pinion.robot import Model
 
 from .objective import AUTO, finite_ranges, objective_timing

@@ -12,6 +12,10 @@ from typing import Any
 from pinion.base.escaping import control_in
 from pinion.base.places import check_place, holds_us, scratch_beside
 from pinion.base.progress import Advance, portion, unheard
+from pinion.formats import FormatPlan
+from pinion.formats.auto import HEADROOM, AutoFormats, PrecisionError
+from pinion.formats.planfile import PLAN, plan_text
+from pinion.formats.scales import block_scales
 from pinion.functions import BuiltFunction, Function, reduced_graph, snapping
 from pinion.gateware.core import Core
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
@@ -20,13 +24,10 @@ from pinion.gateware.emit import RTLIL, core_rtlil
 from pinion.gateware.verilog import emit_verilog
 from pinion.graph import Graph, format_graph, parse_graph
 from pinion.graph.passes import fold
-from pinion.hls import Design, FormatPlan, design
-from pinion.hls.auto import HEADROOM, AutoFormats, PrecisionError
+from pinion.hls import Design, design
 from pinion.hls.clusters import link_parents
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
-from pinion.hls.planfile import PLAN, plan_text
-from pinion.hls.scales import block_scales
 from pinion.hls.schedule import LoopError
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE

@@ -15,15 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from pinion.formats.auto import AutoFormats, PrecisionError
+from pinion.formats.multiplier import DSP48E2, FEWEST, MULT18X18D, part_of
+from pinion.formats.planfile import SavedPlan, graph_digest
+from pinion.formats.signals import SignalPlan, TableFormats
 from pinion.functions import Function
 from pinion.graph import Graph
 from pinion.hls import Design
-from pinion.hls.auto import AutoFormats, PrecisionError
-from pinion.hls.multiplier import DSP48E2, FEWEST, MULT18X18D, part_of
 from pinion.hls.operations import operations
-from pinion.hls.planfile import SavedPlan, graph_digest
 from pinion.hls.schedule import unit_counts
-from pinion.hls.signals import SignalPlan, TableFormats
 from pinion.hls.sums import gather_dots
 from pinion.request import BuildRequest
 from pinion.robot import Model

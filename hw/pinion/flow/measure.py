@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.formats.budget import undecided
 from pinion.functions import Block, BuiltFunction, Function, sample
 from pinion.graph import Graph, names, node_integers, sticky, stream_integers
 from pinion.graph.evaluate import formats
 from pinion.hls import Design
-from pinion.hls.budget import undecided
 from pinion.link.accuracy import margins, quantiles
 from pinion.link.relative import relative_errors
 from pinion.robot import Model

@@ -18,16 +18,16 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pinion.formats import FormatPlan
+from pinion.formats.auto import HEADROOM, MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
+from pinion.formats.multiplier import DSP48E2, Multiplier, multiplier_of
+from pinion.formats.planfile import read_plan
+from pinion.formats.signals import TableFormats
 from pinion.functions import Function
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, names
 from pinion.graph.evaluate import Floats
 from pinion.graph.ranges import Ranges, measure_ranges
-from pinion.hls import FormatPlan
-from pinion.hls.auto import HEADROOM, MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
-from pinion.hls.multiplier import DSP48E2, Multiplier, multiplier_of
-from pinion.hls.planfile import read_plan
-from pinion.hls.signals import TableFormats
 from pinion.hls.timing import Timing
 from pinion.request import BuildRequest
 from pinion.robot import Model
@@ -143,7 +143,7 @@ def format_plan(
     ------
     ObjectiveError
         When the largest error is not a number between 0 and 1, or cannot be chosen.
-    pinion.hls.planfile.PlanError
+    pinion.formats.planfile.PlanError
         When there is no such plan, or it is not whole.
     """
     formats, max_error, ranges = request.formats, request.max_error, request.ranges

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pinion.formats.auto import AutoFormats, PrecisionError
+from pinion.formats.budget import decision_budget
+from pinion.formats.signals import TableFormats
 from pinion.functions import BuiltFunction, Function, sample
 from pinion.graph import Graph
 from pinion.graph.ops import OPS, Family
 from pinion.hls import Design
-from pinion.hls.auto import AutoFormats, PrecisionError
-from pinion.hls.budget import decision_budget
 from pinion.hls.operations import operations
 from pinion.hls.schedule import unit_counts
-from pinion.hls.signals import TableFormats
 from pinion.robot import Model
 
 from .measure import Integers, compare

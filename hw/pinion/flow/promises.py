@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.progress import Advance, unheard
+from pinion.formats.auto import HEADROOM, PrecisionError
 from pinion.functions import DISTRIBUTIONS, BuiltFunction, sample
 from pinion.hls import Design
-from pinion.hls.auto import HEADROOM, PrecisionError
 from pinion.link import Manifest
 from pinion.link.relative import rounded_up
 from pinion.robot import Model

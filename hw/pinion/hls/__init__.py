@@ -1,15 +1,13 @@
-"""From a graph to hardware: formats, schedule, binding.
+"""From a graph with formats to hardware: schedule, binding, and their checker.
 
-What is only arithmetic is one floor down, in :mod:`pinion.graph`.
+What is only arithmetic is below, in :mod:`pinion.graph` and :mod:`pinion.formats`.
 """
 
 from __future__ import annotations
 
 from .binding import Binding, OutputLane, Read, bind
-from .budget import error_budget, state_budgets
 from .check import CheckError, check_binding, check_schedule
 from .design import Design, design
-from .lower import FormatPlan, lower
 from .operations import Operand, Operation, UnitKind, operations
 from .schedule import Schedule, ScheduleError, schedule
 from .timing import Timing
@@ -18,7 +16,6 @@ __all__ = [
     "Binding",
     "CheckError",
     "Design",
-    "FormatPlan",
     "Operand",
     "Operation",
     "OutputLane",
@@ -31,9 +28,6 @@ __all__ = [
     "check_binding",
     "check_schedule",
     "design",
-    "error_budget",
-    "lower",
     "operations",
     "schedule",
-    "state_budgets",
 ]

@@ -9,22 +9,22 @@ from itertools import chain
 import numpy as np
 
 from pinion.base.progress import Advance, portion, unheard
+from pinion.formats.auto import AutoFormats, PrecisionError
+from pinion.formats.budget import decision_budget, error_budget
+from pinion.formats.lower import FormatPlan, lower
+from pinion.formats.planfile import SavedPlan, graph_digest
+from pinion.formats.scales import block_scales
 from pinion.graph import Graph, names, node_floats, op_counts
 from pinion.graph.evaluate import Floats
 from pinion.graph.passes import fold
 from pinion.graph.passes.simplify import without_inputs
 from pinion.graph.ranges import measure_ranges
 
-from .auto import AutoFormats, PrecisionError
 from .binding import Binding, bind
-from .budget import decision_budget, error_budget
 from .check import check_binding, check_schedule
 from .clusters import clustered
 from .floorplan import arrange
-from .lower import FormatPlan, lower
 from .operations import Operation, operations
-from .planfile import SavedPlan, graph_digest
-from .scales import block_scales
 from .schedule import LoopError, check_loops, loops_of, schedule, shorter
 from .sharing import share
 from .sums import gather_dots

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pinion.flow.build import Build, BuildError
+from pinion.formats.bound import Bounds, error_bounds
 from pinion.functions import Function, request_box
 from pinion.graph import Word
-from pinion.hls.bound import Bounds, error_bounds
 
 from .verify import verify
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pinion.fixedpoint import Flags, Format, Ints
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.build import Build, BuildError
+from pinion.formats.budget import undecided
 from pinion.functions import BuiltFunction, Function
 from pinion.graph import Graph, names, node_integers, sticky, stream_integers
 from pinion.graph.evaluate import FixedValues, formats
-from pinion.hls.budget import undecided
 from pinion.link import Manifest
 from pinion.link.accuracy import BlockErrors, ErrorDistribution, Verdict
 from pinion.link.relative import relative_errors

@@ -2,8 +2,8 @@
 
 Gradients come as the paper's accelerator computes them (Plancher et al. 2021): forward dynamics and
 M^-1 are made in floats, and ``fd_derivatives_from_minv`` turns them into the gradient in fixed
-point. The integers are those of :func:`pinion.hls.lower`, of which a build adds when and where each
-operation happens, and in which order sums are gathered for its interval.
+point. The integers are those of :func:`pinion.formats.lower`, of which a build adds when and where
+each operation happens, and in which order sums are gathered for its interval.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 from pinion.api import backend
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.objective import objective_timing, signal_multiplier
+from pinion.formats import FormatPlan, lower
+from pinion.formats.auto import AutoFormats
+from pinion.formats.multiplier import Multiplier
+from pinion.formats.scales import block_scales
+from pinion.formats.signals import TableFormats
 from pinion.functions import Backend, Closing, Function, Result, by_name, function, reduced_graph
 from pinion.graph import Graph, node_integers
 from pinion.graph.evaluate import formats as node_formats
 from pinion.graph.passes import fold
 from pinion.graph.ranges import measure_ranges
-from pinion.hls import FormatPlan, lower
-from pinion.hls.auto import AutoFormats
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
-from pinion.hls.multiplier import Multiplier
-from pinion.hls.scales import block_scales
-from pinion.hls.signals import TableFormats
 from pinion.hls.sums import gather_dots
 from pinion.robot import Model
 

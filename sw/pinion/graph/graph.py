@@ -6,7 +6,7 @@ before their users, so the sequence is its own evaluation order. Two dialects sh
 real
     What tracing gives: exact real arithmetic, constants as floats.
 fixed
-    What a choice of formats gives (:mod:`pinion.hls.lower`): inputs, constants and ``quantize``
+    What a choice of formats gives (:mod:`pinion.formats.lower`): inputs, constants and ``quantize``
     nodes carry a format; products and sums are exact integers whose widths are derived, and
     ``quantize`` is the only operation that loses information.
 """

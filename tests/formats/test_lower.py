@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
+from pinion.formats import FormatPlan, lower
 from pinion.graph import (
     Graph,
     GraphError,
@@ -27,7 +28,7 @@ from pinion.graph.check import verify
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_format
 from pinion.graph.passes import fold
-from pinion.hls import FormatPlan, design, lower
+from pinion.hls import design
 from pinion.hls.operations import operations
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import Q16, TIMING, designed, graphs, integers, random_inputs, states

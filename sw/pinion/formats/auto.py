@@ -51,7 +51,7 @@ class PrecisionError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class AutoFormats:
-    """Formats by range and sensitivity (:mod:`pinion.hls.signals`).
+    """Formats by range and sensitivity (:mod:`pinion.formats.signals`).
 
     Members
     -------

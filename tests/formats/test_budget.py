@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from pinion.fixedpoint import Rounding
+from pinion.formats import FormatPlan, state_budgets
+from pinion.formats.budget import MARGIN, introduced_errors
 from pinion.graph import Graph, Node, evaluate_floats, evaluate_integers, node_floats
 from pinion.graph.check import verify
 from pinion.graph.evaluate import adjoints
-from pinion.hls import FormatPlan, state_budgets
-from pinion.hls.budget import MARGIN, introduced_errors
 from tests.graph.helpers import designed, edit, insert, integers, promised, states, traced
 
 SEED = 21

@@ -14,13 +14,13 @@ import pytest
 from pinion.cosim.verify import verify
 from pinion.fixedpoint import Format
 from pinion.flow.build import Build
+from pinion.formats.auto import AutoFormats, PrecisionError
+from pinion.formats.multiplier import DSP48E2
+from pinion.formats.signals import TableFormats
 from pinion.functions import SUBJECTS, function
 from pinion.graph import Graph, Tracer, evaluate_floats, evaluate_integers
 from pinion.graph.evaluate import formats
 from pinion.graph.passes import fold
-from pinion.hls.auto import AutoFormats, PrecisionError
-from pinion.hls.multiplier import DSP48E2
-from pinion.hls.signals import TableFormats
 from tests.graph.helpers import (
     auto_formats,
     auto_robot,

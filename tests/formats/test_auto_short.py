@@ -10,9 +10,9 @@ import pytest
 from pinion.cosim.verify import verify
 from pinion.flow.build import Build
 from pinion.flow.objective import ObjectiveError
+from pinion.formats.auto import PrecisionError
+from pinion.formats.multiplier import MULT18X18D
 from pinion.graph.evaluate import formats
-from pinion.hls.auto import PrecisionError
-from pinion.hls.multiplier import MULT18X18D
 from tests.support.builds import build
 
 MOST = 0.12  # the pivot of the first joint is small in some states

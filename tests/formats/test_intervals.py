@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinion.hls.intervals import Interval, up_hypot
+from pinion.formats.intervals import Interval, up_hypot
 
 SEED = 20
 

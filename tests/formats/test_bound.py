@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint import Format
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.formats import bound, enclosure, terms
+from pinion.formats import slopes as slopes_module
+from pinion.formats.bound import error_bounds
+from pinion.formats.enclosure import Enclosure
+from pinion.formats.intervals import Interval
+from pinion.formats.lengths import Lengths
+from pinion.formats.slopes import Slopes
 from pinion.functions import function, request_box, sample
 from pinion.graph import (
     Feedback,
@@ -25,13 +32,6 @@ from pinion.graph import (
     parse_graph,
 )
 from pinion.graph.evaluate import adjoints, formats
-from pinion.hls import bound, enclosure, terms
-from pinion.hls import slopes as slopes_module
-from pinion.hls.bound import error_bounds
-from pinion.hls.enclosure import Enclosure
-from pinion.hls.intervals import Interval
-from pinion.hls.lengths import Lengths
-from pinion.hls.slopes import Slopes
 from tests.gateware.link.mutants import mutant
 from tests.graph.helpers import model, promised
 

@@ -11,13 +11,13 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from pinion.fixedpoint import Format, FormatError
+from pinion.formats.budget import MARGIN, introduced_errors, state_budgets
+from pinion.formats.multiplier import DSP48E2
+from pinion.formats.signals import SignalPlan, lower_signals, tight
 from pinion.gateware.library import make_unit
 from pinion.graph import Graph, GraphError, Tracer, evaluate_floats, evaluate_integers, node_floats
 from pinion.graph.evaluate import formats
 from pinion.hls import operations
-from pinion.hls.budget import MARGIN, introduced_errors, state_budgets
-from pinion.hls.multiplier import DSP48E2
-from pinion.hls.signals import SignalPlan, lower_signals, tight
 from tests.graph.helpers import (
     TIMING,
     Arrays,
