@@ -21,7 +21,7 @@ from pinion.compute.cpu import Kernel
 from pinion.compute.native import KernelStruct
 from pinion.dynamics.parallel import random_chain
 from pinion.functions import InputError, Result
-from tests.compute.conftest import Fork
+from tests.native.conftest import Fork
 
 pytestmark = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")),

@@ -1,0 +1,115 @@
+"""A compiler, processes that share this one's imports, and small file systems of one process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+
+import pytest
+
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import Compiler, find_compiler
+
+LIMIT = 300.0
+"""Seconds; ends what hangs."""
+
+Fork = Callable[..., ForkProcess]
+Until = Callable[[Callable[[], object]], None]
+Mounted = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def compiler() -> Compiler:
+    try:
+        return find_compiler()
+    except ComputeError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def fork() -> Iterator[Fork]:
+    """Start ``function(*arguments)`` in a child; those left at the end of a test are killed."""
+    context = multiprocessing.get_context("fork")
+    children: list[ForkProcess] = []
+
+    def start(function: Callable[..., object], *arguments: object) -> ForkProcess:
+        child = context.Process(target=function, args=arguments)
+        child.start()
+        children.append(child)
+        return child
+
+    yield start
+    for child in children:
+        if child.is_alive():
+            child.kill()
+        child.join()
+
+
+@pytest.fixture
+def until() -> Until:
+    """Wait for a condition."""
+
+    def wait(condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + LIMIT
+        while not condition():
+            assert time.monotonic() < deadline, "this never came"
+            time.sleep(0.002)
+
+    return wait
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Mounted:
+    """Run a script with a tmpfs of its own, and return what it printed.
+
+    The tmpfs is at ``argv[1]`` of the script and goes with the process; the namespaces that this
+    takes are not permitted everywhere.
+    """
+    place = tmp_path / "mounted"
+    place.mkdir()
+
+    def run(script: str, *, options: str) -> str:
+        if shutil.which("unshare") is None:
+            pytest.skip("mounting needs unshare, which is part of util-linux on Linux")
+        inside = f"mount -t tmpfs -o {options} tmpfs '{place}' && exec \"$@\""
+        prefix = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", inside, "sh"]
+        probe = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
+        if probe.returncode != 0:
+            pytest.skip(f"this machine permits no mount ({probe.stderr.strip()})")
+        # No PYTHONPATH is needed: Pinion is installed where this interpreter finds it.
+        done = subprocess.run(
+            [*prefix, sys.executable, "-c", script, str(place)],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def processes_in() -> Callable[[Path], list[str]]:
+    """What runs with a working folder below one; empty where there is no /proc."""
+
+    def find(folder: Path) -> list[str]:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                # The name of a folder that was removed meanwhile ends with a note.
+                if os.readlink(process / "cwd").startswith(f"{folder}/"):
+                    found.append((process / "cmdline").read_text())
+            except OSError:
+                continue  # it has ended, or belongs to another user
+        return found
+
+    return find
