@@ -101,6 +101,8 @@ def test_whole_powers_are_products() -> None:
     found = evaluate_floats(graph, {"x": 1.5})
     want = [2.5, 1.5, 1.5**2, 1.5**5, 1.5**-2, 1.5**3]
     assert [float(found[f"y[{k}]"]) for k in range(6)] == pytest.approx(want, rel=1e-15)
+    with pytest.raises(FunctionError, match="no formulation 'column'; there is only one"):
+        powers.formulated("column")
 
 
 def test_printing_a_value_does_not_fail(capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,9 +175,8 @@ class Function:
             if variant.name == name:
                 return replace(self, variant=variant)
         known = [self.formulation, *(variant.name for variant in self.variants)]
-        raise FunctionError(
-            f"'{self.name}' has no formulation '{name}'; choose one of {', '.join(known)}."
-        )
+        choose = f"choose one of {', '.join(known)}" if self.variants else "there is only one"
+        raise FunctionError(f"'{self.name}' has no formulation '{name}'; {choose}.")
 
     def asked(self, outputs: Sequence[str]) -> Function:
         """The same function with the optional results of these names, or of a text with commas.
