@@ -19,10 +19,10 @@ from benchmarks.control import KNOTS, cost
 from benchmarks.control_formats import GOAL, OPTIONS, START, plant_of
 
 from pinion.api import backend
+from pinion.batch import Backend
 from pinion.control import Problem, solve
 from pinion.control.fixed import Arithmetic, FixedGradients
 from pinion.control.plant import gradient_row
-from pinion.functions import Backend
 from pinion.report.convergence_picture import draw_convergence
 from pinion.robot import Model, load
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from pinion.api import backend
-from pinion.functions import Backend, function, sample
+from pinion.batch import Backend
+from pinion.functions import function, sample
 from pinion.robot import load
 
 LAW = f"{Path(__file__).parents[1] / 'examples/functions/tracking_law.py'}:tracking_law"

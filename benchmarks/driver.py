@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from pinion.batch import validate_arrays
 from pinion.driver import PACKET_BYTES, Device, Transport
 from pinion.driver.batch import ArrayBatch, Packet
 from pinion.driver.card import layout_of
 from pinion.driver.memory import Pool
 from pinion.driver.packing import columns_of, flatten
 from pinion.functions import function
-from pinion.functions.requests import validate_arrays
 from pinion.link import (
     BEAT,
     HEADER,

@@ -25,11 +25,11 @@ from pinion.api.figures import (
     Synthesis,
     Verification,
 )
+from pinion.batch import Closing, by_name
 from pinion.cli.app import app
 from pinion.compute.backend import open_backend as open_cpu
 from pinion.compute.cuda.backend import open_backend as open_cuda
 from pinion.cosim.verify import verify
-from pinion.functions import Closing, by_name
 from pinion.link import ManifestError
 from pinion.request import BuildOptions, BuildRequest, CoreOptions, RobotChoice, RowChoice
 

@@ -17,9 +17,10 @@ import pytest
 
 from pinion import api as pinion
 from pinion.api.backends import CardBackend
+from pinion.batch import Backend, Result
 from pinion.compute import cpu
 from pinion.driver import DriverError
-from pinion.functions import FUNCTIONS, Backend, FunctionError, Result, function, sample
+from pinion.functions import FUNCTIONS, FunctionError, function, sample
 from pinion.functions.portable import PortableFunction, portable
 from pinion.functions.row import Function
 from pinion.robot import Model, load, load_text

@@ -36,8 +36,8 @@ with core.open("sim") as card:
 
 REVEALED = (
     "pinion.robot.model.Model",
-    "pinion.functions.backend.Backend",
-    "pinion.functions.result.Result",
+    "pinion.batch.backend.Backend",
+    "pinion.batch.result.Result",
     "numpy.ndarray",
     "pinion.api.builds.BuiltCore",
     "tuple[str, ...]",
@@ -46,7 +46,7 @@ REVEALED = (
     "int",
     "tuple[str, ...]",
     "Path | None",
-    "pinion.functions.result.Result",
+    "pinion.batch.result.Result",
 )
 
 WRONG = """\

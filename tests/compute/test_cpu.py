@@ -16,11 +16,12 @@ import pytest
 from numpy.typing import DTypeLike
 
 from pinion.api import backend
+from pinion.batch import InputError
 from pinion.compute import cpu
 from pinion.compute.cpu import Kernel
 from pinion.compute.export import export_library
 from pinion.compute.layouts import from_blocks, to_blocks
-from pinion.functions import SUBJECTS, Block, Function, InputError, Uniform, function, sample
+from pinion.functions import SUBJECTS, Block, Function, Uniform, function, sample
 from pinion.native import isa
 from pinion.native.errors import ComputeError
 from pinion.robot import load

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from pinion.api import backend
+from pinion.batch import InputError, Result
 from pinion.compute import cpu
 from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.dynamics import DynamicsError, normalise, rnea
-from pinion.functions import InputError, Result, function, sample
+from pinion.functions import function, sample
 from pinion.native import isa
 from pinion.robot import Model, load
 from pinion.robot.model import JointKind

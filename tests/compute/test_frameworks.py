@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute.gradients import RULES, Differentiable
-from pinion.functions import InputError
 
 
 @pytest.fixture(scope="module", autouse=True)

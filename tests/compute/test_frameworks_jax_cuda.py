@@ -22,13 +22,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute import cuda
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.parts import Room
 from pinion.compute.gradients import RULES, Differentiable
 from pinion.compute.native import HEADERS
-from pinion.functions import InputError
 from pinion.native import isa as isas
 from pinion.native.toolchain import compile_library, find_compiler
 from tests.support.cuda_device import HostDevice

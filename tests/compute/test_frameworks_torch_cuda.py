@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute import cuda
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.parts import Room
 from pinion.compute.gradients import RULES, Differentiable
-from pinion.functions import InputError
 from tests.support.cuda_device import HostDevice, HostStream
 from tests.support.cuda_host import HostKernels
 

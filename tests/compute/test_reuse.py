@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import InputError, Result
 from pinion.compute import cpu, parallel
 from pinion.compute.cpu import Kernel
 from pinion.compute.native import KernelStruct
 from pinion.dynamics.parallel import random_chain
-from pinion.functions import InputError, Result
 from tests.native.conftest import Fork
 
 pytestmark = pytest.mark.skipif(

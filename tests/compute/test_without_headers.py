@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute import cpu, native
 from pinion.compute.cpu import Kernel
 from pinion.compute.layouts import batch_shape, to_blocks
 from pinion.compute.native import KernelStruct, Runtime, View
-from pinion.functions import InputError, function, sample
+from pinion.functions import function, sample
 from pinion.native.errors import ComputeError
 from pinion.robot import load
 

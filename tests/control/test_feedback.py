@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import Closing, Result
 from pinion.control import (
     CostModel,
     Kernels,
@@ -25,7 +26,6 @@ from pinion.control import (
 )
 from pinion.control.backward import PASSES, Quadratic, recursion, regularised
 from pinion.control.engine import ArrayEngine
-from pinion.functions import Closing, Result
 
 from .problems import small
 

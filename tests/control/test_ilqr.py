@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import Closing, Result
 from pinion.control import (
     ControlError,
     CostModel,
@@ -22,7 +23,6 @@ from pinion.control import (
     solve_compiled,
 )
 from pinion.control.compiled import CompiledEngine
-from pinion.functions import Closing, Result
 from pinion.robot import load
 
 from .problems import GOAL, reach, small

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import Closing, Result
 from pinion.control import ControlError, Cost, Options, Plant, Weights
 from pinion.control.backward import Quadratic, recursion
 from pinion.control.closed_loop import Tracked, track
@@ -21,7 +22,7 @@ from pinion.control.mpc_comparison import Comparison, compare, run_case
 from pinion.control.plant import Float64, gradient_row
 from pinion.control.scenario import Scenario
 from pinion.control.single import single
-from pinion.functions import Closing, Result, row_of
+from pinion.functions import row_of
 from pinion.robot import load
 from tests.control import small_arm
 from tests.support.builds import build

@@ -11,12 +11,13 @@ import pytest
 
 from pinion import driver
 from pinion.api import backend
+from pinion.batch import InputError
 from pinion.card.transport import SimulatedCard, SimulatedTop
 from pinion.cosim.stream import PATTERNS
 from pinion.driver import CardFaultError, Device, DriverError, TransportError, pack, request_dtype
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.build import Build
-from pinion.functions import InputError, sample
+from pinion.functions import sample
 from pinion.graph import evaluate_integers
 from pinion.graph.evaluate import formats
 from pinion.link import Cause, ManifestError

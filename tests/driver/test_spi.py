@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.driver.spi import SpiDevice
-from pinion.functions import InputError
 from pinion.link import Manifest, ManifestError
 from pinion.link.spi_framing import CYCLES, Answer, SpiError, Transfer, fastest_hz, pause_bytes
 from tests.driver.cards import expected, manifest

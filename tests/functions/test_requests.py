@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pinion.functions import InputError, check_arrays
+from pinion.batch import InputError, check_arrays
 from tests.driver.cards import manifest, states
 
 INPUTS = manifest().inputs

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from pinion.api import array, backend, function, state, uniform
+from pinion.batch import InputError
 from pinion.functions import (
     Block,
     BuiltFunction,
     Function,
     FunctionError,
-    InputError,
     State,
     independent_states,
     reduced_graph,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pinion.functions import FUNCTIONS, arrays_of, function, mixed_units_sentence, sample, unit_for
-from pinion.functions.units import BETWEEN
+from pinion.batch import mixed_units_sentence
+from pinion.batch.units import BETWEEN
+from pinion.functions import FUNCTIONS, arrays_of, function, sample, unit_for
 from pinion.robot import Model, load, load_text, model_from_dict, model_to_dict
 
 _LINK = """<link name="{0}"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/><inertia ixx="1"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute.cuda import open_gpu
 from pinion.compute.cuda.device import Device
-from pinion.functions import InputError
 from tests.support.cuda_device import HostDevice
 
 

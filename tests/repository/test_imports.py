@@ -38,6 +38,15 @@ def test_what_is_loaded_is_seen() -> None:
     assert imports.hardware(imports.loaded("pinion.hls")) != []
 
 
+def test_a_host_that_loads_many_modules_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(imports, "HOST", ("pinion.driver",))
+    monkeypatch.setattr(imports, "MOST", 3)
+    assert imports.main() == 1
+    assert "'import pinion.driver' loads " in capsys.readouterr().err
+
+
 def test_a_wrong_import_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,6 +61,7 @@ def test_a_wrong_import_is_a_sentence(
 def test_the_names_of_hardware_packages_are_all_there_are(packages: dict[str, object]) -> None:
     """A package that is added to hw/ or sim/ has to be named in the check."""
     roots = {"fixedpoint", "robot", "dynamics", "graph", "functions", "link", "driver"}
-    above = {"base", "formats", "native", "request", "report", "cli", "control", "compute", "api"}
+    roots |= {"base", "batch", "formats", "native", "request"}
+    above = {"report", "cli", "control", "compute", "api"}
     names = {name.removeprefix("pinion.") for name in packages}
     assert names - roots - above == set(imports.HARDWARE)

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pinion.api as pinion
+from pinion.batch import InputError
 from pinion.compute import cpu, cuda
-from pinion.functions import FUNCTIONS, Function, InputError, function
+from pinion.functions import FUNCTIONS, Function, function
 from pinion.link.digests import DIGESTS
 from pinion.native.errors import ComputeError
 from pinion.native.isa import INSTRUCTION_SETS

@@ -20,16 +20,9 @@ from distributed import Client
 from numpy.typing import ArrayLike, NDArray
 
 from pinion import api
+from pinion.batch import Backend, validate_arrays
 from pinion.driver.transport import split_device
-from pinion.functions import (
-    Backend,
-    Function,
-    RowOptions,
-    arrays_of,
-    row_of,
-    sample,
-)
-from pinion.functions.requests import validate_arrays
+from pinion.functions import Function, RowOptions, arrays_of, row_of, sample
 from pinion.link import Array
 from pinion.robot import (
     Model,

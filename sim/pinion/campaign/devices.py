@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import api, driver
+from pinion.batch import Backend
 from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.reference import Reference, Words
 from pinion.cosim.stream import pack_records, unpack_records
 from pinion.driver.transport import split_device, transports
-from pinion.functions import FUNCTIONS, Backend, Function, function
+from pinion.functions import FUNCTIONS, Function, function
 from pinion.gateware.emit import RTLIL
 
 from .errors import CampaignError

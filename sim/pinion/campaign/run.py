@@ -15,10 +15,10 @@ from distributed import Client, Future, KilledWorker, as_completed
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
+from pinion.batch import check_arrays
 from pinion.cosim.reference import Reference, Words, request_words
 from pinion.driver.transport import split_device
 from pinion.flow.build import Build
-from pinion.functions import check_arrays
 
 from .cluster import check_workers, cluster, threads_of, wanted
 from .devices import ANYWHERE, known

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.base.progress import Advance, unheard
+from pinion.batch import check_arrays
 from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
 from pinion.flow.build import Build, BuildError
 from pinion.flow.replaced import SIMULATION
-from pinion.functions import check_arrays, sample
+from pinion.functions import sample
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import run_yosys, yosys_path
 from pinion.link.build_files import NETLIST_CHECK
@@ -221,7 +222,7 @@ def check_netlist(
     ------
     pinion.link.manifest.ManifestError
         When the folder is no build.
-    pinion.functions.InputError
+    pinion.batch.InputError
         When the arrays are not requests of this build.
     BuildError
         When there is no request.

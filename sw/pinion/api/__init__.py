@@ -9,6 +9,7 @@ are here too. Importing this needs NumPy alone; what a call needs besides, it sa
 from __future__ import annotations
 
 from pinion.base import installation
+from pinion.batch import Backend, InputError, Result
 from pinion.dynamics.scalar import (
     absolute,
     arctan2,
@@ -26,14 +27,11 @@ from pinion.dynamics.scalar import (
 )
 from pinion.fixedpoint.piecewise import Piecewise
 from pinion.functions import (
-    Backend,
     Block,
     Function,
     FunctionError,
-    InputError,
     OwnFunction,
     Quantity,
-    Result,
     RowOptions,
     State,
     Uniform,

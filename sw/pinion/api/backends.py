@@ -18,24 +18,13 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from pinion import driver
 from pinion.base import installation
+from pinion.batch import Backend, Closing, InputError, Result, by_name, check_arrays
+from pinion.batch.backend import backend_table
+from pinion.batch.result import not_finite
 from pinion.driver import Device, DriverError
 from pinion.driver.transport import split_device, transports
-from pinion.functions import (
-    Backend,
-    BuiltFunction,
-    Closing,
-    Function,
-    InputError,
-    Result,
-    RowOptions,
-    arrays_of,
-    by_name,
-    check_arrays,
-    row_of,
-)
-from pinion.functions.backend import backend_table
+from pinion.functions import BuiltFunction, Function, RowOptions, arrays_of, row_of
 from pinion.functions.portable import PortableFunction, portable
-from pinion.functions.result import not_finite
 from pinion.link import ManifestError
 from pinion.request import BuildRequest, CoreOptions, core_names
 from pinion.robot import Model, RobotOptions, asked_robot, coupled, model_to_dict
@@ -112,7 +101,7 @@ class FloatBackend(Closing):
 
         Raises
         ------
-        pinion.functions.InputError
+        pinion.batch.InputError
             As from a card.
         """
         batch = check_arrays(self._inputs, by_name(self._inputs, values, arrays))

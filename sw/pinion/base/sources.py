@@ -14,8 +14,19 @@ from .installation import version
 __all__ = ["PACKAGES", "SourceError", "package_digest", "source_digest", "up_to"]
 
 PACKAGES = (
-    *("base", "fixedpoint", "robot", "dynamics", "graph", "link", "formats", "functions", "native"),
-    *("request", "compute", "driver", "hls", "gateware", "synthesis", "boards", "flow", "cosim"),
+    *("base", "fixedpoint", "robot", "dynamics", "graph", "link", "batch", "formats", "functions"),
+    *(
+        "native",
+        "request",
+        "compute",
+        "driver",
+        "hls",
+        "gateware",
+        "synthesis",
+        "boards",
+        "flow",
+        "cosim",
+    ),
     *("card", "campaign"),
 )
 """Packages that figures, kernels and cores come from, in the order of the floors, the lowest first.

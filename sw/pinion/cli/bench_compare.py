@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from pinion.base.installation import version
+from pinion.batch import InputError
 from pinion.compute import cuda
 from pinion.compute.batch_times import cpu_times, cuda_times, summary
 from pinion.compute.partition_times import partition_times
 from pinion.driver.card import layout_of
-from pinion.functions import InputError, function
+from pinion.functions import function
 from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate

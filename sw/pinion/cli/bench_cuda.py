@@ -53,7 +53,7 @@ def run(
     Raises
     ------
     pinion.functions.FunctionError : a function that there is not.
-    pinion.functions.InputError : no GPU.
+    pinion.batch.InputError : no GPU.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])

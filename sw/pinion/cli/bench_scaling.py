@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from pinion.base.installation import version
+from pinion.batch import InputError
 from pinion.compute import cuda
 from pinion.compute.parallel import experiments
 from pinion.dynamics.parallel import evidence
-from pinion.functions import InputError
 from pinion.native.errors import ComputeError
 from pinion.report.scaling import (
     EXPERIMENTS,

@@ -299,7 +299,8 @@ def _sampling(block: Block) -> str:
 
 def _show_arrays(function: Function, model: Model) -> None:
     """What a function takes and gives."""
-    from pinion.functions import arrays_of, mixed_units_sentence
+    from pinion.batch import mixed_units_sentence
+    from pinion.functions import arrays_of
 
     said = _arrays(function, model)
     rows = [

@@ -56,7 +56,7 @@ def command(
     if device.partition(":")[0] == "sim":
         require("hw")
     from pinion import driver
-    from pinion.functions import check_arrays
+    from pinion.batch import check_arrays
     from pinion.link import Manifest
 
     manifest = Manifest.read(folder)

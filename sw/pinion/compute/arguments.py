@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pinion.functions import InputError
-from pinion.functions.result import SATURATED, Result
+from pinion.batch import InputError
+from pinion.batch.result import SATURATED, Result
 from pinion.link import Array
 from pinion.native.errors import ComputeError
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike, DTypeLike
 
-from pinion.functions import Function, InputError, Result
-from pinion.functions.backend import Closing, backend_table
+from pinion.batch import InputError, Result
+from pinion.batch.backend import Closing, backend_table
+from pinion.functions import Function
 from pinion.robot import Model
 
 from . import cpu
@@ -41,7 +42,7 @@ class CpuBackend(Closing):
 
         Raises
         ------
-        pinion.functions.InputError
+        pinion.batch.InputError
             As from a card.
         """
         return self.kernel(*values, **arrays)

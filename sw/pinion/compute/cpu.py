@@ -24,24 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pinion.base.sources import package_digest, up_to
-from pinion.functions import (
-    Function,
-    InputError,
-    Result,
-    RowOptions,
-    arrays_of,
-    reduced_graph,
-    row_of,
-)
+from pinion.batch import InputError, Result, by_name, validate_arrays
+from pinion.batch.result import written
+from pinion.functions import Function, RowOptions, arrays_of, reduced_graph, row_of
 from pinion.functions.portable import PortableFunction, in_table, portable
-from pinion.functions.requests import (
-    Rotations,
-    by_name,
-    check_rotations,
-    rotations_of,
-    validate_arrays,
-)
-from pinion.functions.result import written
+from pinion.functions.requests import Rotations, check_rotations, rotations_of
 from pinion.graph import Graph
 from pinion.graph.passes import fold
 from pinion.link import Array

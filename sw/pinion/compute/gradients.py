@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from pinion.functions import InputError
+from pinion.batch import InputError
 from pinion.robot import Model, coupled, load
 
 from . import cpu

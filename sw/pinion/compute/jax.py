@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pinion.base.sources import package_digest
-from pinion.functions import InputError
+from pinion.batch import InputError
 from pinion.native import isa as isas
 from pinion.native.cache import Cache, default_folder
 from pinion.native.toolchain import compile_library, find_compiler

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.functions import InputError
+from pinion.batch import InputError
 from pinion.link import Array
 
 BLOCK = 16

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.batch import InputError
 from pinion.dynamics import minimal_model
-from pinion.functions import InputError, function
+from pinion.functions import function
 from pinion.functions.partitions import PARTITIONS, Partition
 from pinion.native.errors import ComputeError
 from pinion.robot import Model
@@ -67,7 +68,7 @@ def partition_times(
 
     Raises
     ------
-    pinion.functions.InputError : the robot has a joint that the gradient does not take.
+    pinion.batch.InputError : the robot has a joint that the gradient does not take.
     """
     left_out: dict[str, str] = {}
     there = device

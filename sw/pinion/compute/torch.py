@@ -31,7 +31,7 @@ from typing import Any, Protocol
 
 import torch
 
-from pinion.functions import InputError
+from pinion.batch import InputError
 from pinion.robot import Model
 
 from . import cpu, cuda

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.functions import Backend, Closing
+from pinion.batch import Backend, Closing
 
 from .backward import PASSES, Feedback, Quadratic, recursion
 from .cost import CostModel, Expansion

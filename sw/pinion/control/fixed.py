@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.api import backend
+from pinion.batch import Backend, Closing, Result, by_name
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.objective import objective_timing, signal_multiplier
 from pinion.formats import FormatPlan, lower
@@ -22,7 +23,7 @@ from pinion.formats.auto import AutoFormats
 from pinion.formats.multiplier import Multiplier
 from pinion.formats.scales import block_scales
 from pinion.formats.signals import TableFormats
-from pinion.functions import Backend, Closing, Function, Result, by_name, function, reduced_graph
+from pinion.functions import Function, function, reduced_graph
 from pinion.graph import Graph, node_integers
 from pinion.graph.evaluate import formats as node_formats
 from pinion.graph.passes import fold

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.api import backend
-from pinion.functions import Closing
+from pinion.batch import Closing
 from pinion.robot import Model, payload, tip_of
 
 from .disturbance import Disturbance

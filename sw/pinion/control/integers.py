@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.base.installation import missing_module
-from pinion.functions import Backend, Closing, Result, by_name, check_arrays
+from pinion.batch import Backend, Closing, Result, by_name, check_arrays
 from pinion.link import Manifest
 
 from .errors import ControlError
@@ -64,7 +64,7 @@ class IntegerModel(Closing):
 
         Raises
         ------
-        pinion.functions.InputError
+        pinion.batch.InputError
             As from a card.
         """
         arrays = by_name(self._manifest.inputs, values, arrays)

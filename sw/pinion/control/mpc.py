@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.functions import Closing
+from pinion.batch import Closing
 
 from .backward import PASSES, Quadratic, regularised
 from .cost import Cost, Target

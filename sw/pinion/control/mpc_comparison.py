@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from pinion import driver
 from pinion.api import CardBackend, backend
 from pinion.base.installation import missing_module
+from pinion.batch import InputError
 from pinion.driver.card import layout_of
-from pinion.functions import InputError
 from pinion.link import Manifest
 from pinion.link.manifest import MANIFEST
 from pinion.link.transfer import FIXED_US, LINKS, estimate

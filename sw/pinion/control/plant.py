@@ -24,7 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
 from pinion.api import backend
-from pinion.functions import Backend, Closing, Function, Result, by_name, row_of
+from pinion.batch import Backend, Closing, Result, by_name
+from pinion.functions import Function, row_of
 from pinion.robot import Model, coupled, load
 
 from .errors import ControlError

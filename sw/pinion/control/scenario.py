@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pinion.functions import Backend
+from pinion.batch import Backend
 from pinion.robot import Model, load, tip_of
 
 from .cost import Cost, Weights

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.api import backend
-from pinion.functions import Backend, Closing
+from pinion.batch import Backend, Closing
 from pinion.robot import Model, coupled, load
 
 from .cost import Cost, CostModel

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.api import backend
-from pinion.functions import Backend
+from pinion.batch import Backend
 from pinion.robot import Model, tip_of
 
 from .cost import Cost, CostModel

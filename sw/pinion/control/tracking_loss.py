@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.api import backend
+from pinion.batch import Backend, Closing, Result, by_name
 from pinion.flow.by_task import Goal, Outcome
 from pinion.flow.candidate import Candidate
-from pinion.functions import Backend, Closing, Function, Result, by_name
+from pinion.functions import Function
 from pinion.robot import Model, coupled, tip_of
 
 from .closed_loop import Tracked, track

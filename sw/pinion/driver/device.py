@@ -16,10 +16,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.functions.backend import backend_table
-from pinion.functions.errors import InputError
-from pinion.functions.requests import RequestArrays, by_name, validate_arrays
-from pinion.functions.result import Result
+from pinion.batch import InputError, RequestArrays, by_name, validate_arrays
+from pinion.batch.backend import backend_table
+from pinion.batch.result import Result
 from pinion.link import MAX_COUNT, Manifest
 
 from .batch import ArrayBatch, Packet, Progress

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pinion.functions.errors import InputError
+from pinion.batch import InputError
 from pinion.link import Cause
 
 

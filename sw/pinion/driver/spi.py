@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.functions import InputError, Result, by_name, check_arrays
+from pinion.batch import InputError, Result, by_name, check_arrays
 from pinion.link import Manifest
 from pinion.link.digests import check_digests
 from pinion.link.spi_framing import Transfer
@@ -62,7 +62,7 @@ class SpiDevice:
 
         Raises
         ------
-        pinion.functions.InputError
+        pinion.batch.InputError
             When an array is missing, unknown, of another shape, or holds no finite numbers.
         pinion.link.spi_framing.SpiError
             When the line was disturbed, the card is none or holds another build.

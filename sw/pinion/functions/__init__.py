@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from .backend import Backend, Closing
 from .blocks import Block, Drawn, Quantity, State, Table, Uniform
 from .box import request_box
 from .built import BuiltFunction
 from .described import array, state, uniform
-from .errors import FunctionError, InputError
+from .errors import FunctionError
 from .mistakes import UserError
 from .named import function, installed, row_of
 from .options import RowOptions
 from .own import OwnFunction, idle_sentence
 from .reduced import Saving, independent_states, reduced_graph, savings
-from .requests import RequestArrays, arrays_of, by_name, check_arrays
-from .result import Result
+from .requests import arrays_of
 from .row import Function, Variant
 from .rows import SUBJECTS
 from .samples import DISTRIBUTIONS, position_limits, sample, velocity_limits
@@ -27,24 +25,19 @@ from .snapping import (
     snapping_sentence,
 )
 from .table import FUNCTIONS
-from .units import mixed_units_sentence, unit_for
+from .units import unit_for
 
 __all__ = [
     "DISTRIBUTIONS",
     "FUNCTIONS",
     "SUBJECTS",
-    "Backend",
     "Block",
     "BuiltFunction",
-    "Closing",
     "Drawn",
     "Function",
     "FunctionError",
-    "InputError",
     "OwnFunction",
     "Quantity",
-    "RequestArrays",
-    "Result",
     "RowOptions",
     "Saving",
     "Snapping",
@@ -55,13 +48,10 @@ __all__ = [
     "Variant",
     "array",
     "arrays_of",
-    "by_name",
-    "check_arrays",
     "function",
     "idle_sentence",
     "independent_states",
     "installed",
-    "mixed_units_sentence",
     "opportunity_sentences",
     "pose_change",
     "position_limits",

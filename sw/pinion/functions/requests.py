@@ -1,41 +1,20 @@
-"""The boundary: what a caller may pass, checked once, with the offender named."""
+"""Arrays of a function for a robot, and what else a robot asks of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from pinion.batch import InputError
 from pinion.dynamics.checks import UNIT_TOLERANCE, DynamicsError, rotation_slices, unit_lengths
 from pinion.link import Array
 from pinion.robot import Model, coupled
 
 from .blocks import Block, Quantity
-from .errors import InputError
 from .units import unit_for
-
-BLOCK = 1 << 15
-"""Elements that are checked together."""
-
-
-@dataclass(frozen=True)
-class RequestArrays:
-    """Checked input arrays of a batch of requests.
-
-    Members
-    -------
-    arrays : by name, (count, ...), or (...) where one value serves all requests; float32 from
-        `check_arrays`, as they were given from `validate_arrays`.
-    count : number of requests.
-    single : every array came without a batch axis, so the result goes without one too.
-    """
-
-    arrays: dict[str, NDArray[Any]]
-    count: int
-    single: bool
 
 
 def arrays_of(blocks: Sequence[Block], model: Model) -> tuple[Array, ...]:
@@ -81,201 +60,3 @@ def check_rotations(
                 unit_lengths(name, positions, vector, what, finite=finite)
             except DynamicsError as error:
                 raise InputError(str(error)) from None
-
-
-def by_name(
-    expected: Sequence[Array | Block],
-    values: Sequence[Any],
-    named: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Arrays that were given by position, in the order of the inputs, and by name: all by name.
-
-    Raises
-    ------
-    InputError
-        When there are more arrays by position than inputs, or one is given both ways.
-    """
-    if not values:
-        return dict(named)
-    names = [array.name for array in expected]
-    if len(values) > len(names):
-        listed = ", ".join(names) or "none"
-        raise InputError(
-            f"{len(values)} arrays are given by position, and there are {len(names)} inputs: "
-            f"{listed}; leave {len(values) - len(names)} out."
-        )
-    placed = dict(zip(names, values, strict=False))
-    for name in placed:
-        if name in named:
-            raise InputError(
-                f"The input array '{name}' is given twice, by position and by name: give it once."
-            )
-    return {**placed, **named}
-
-
-def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> RequestArrays:
-    """Check named arrays against a record and convert them to float32.
-
-    Parameters
-    ----------
-    expected : the arrays of a request: names, shapes without the batch axis, units.
-    given : for each an array of floats or integers of that shape, or with a batch axis in front.
-        One without a batch axis beside others with one serves all requests.
-
-    Raises
-    ------
-    InputError
-        When a name is unknown or missing, a shape, the number of requests or a dtype does not fit,
-        or a value is NaN, infinite or too large for float32; the message names array, axis or
-        index.
-    """
-    checked = validate_arrays(expected, given)
-    with np.errstate(under="ignore"):
-        copies = {name: values.astype(np.float32) for name, values in checked.arrays.items()}
-    return RequestArrays(copies, checked.count, checked.single)
-
-
-def validate_arrays(
-    expected: Sequence[Array],
-    given: Mapping[str, ArrayLike],
-    *,
-    dtype: type[np.floating[Any]] = np.float32,
-    finite: bool = True,
-) -> RequestArrays:
-    """Check as `check_arrays` does, but neither copy nor convert: every value fits a dtype.
-
-    Parameters
-    ----------
-    dtype : of the numbers that are computed with, float32 or float64.
-    finite : False lets NaN, infinities and numbers that become infinite pass.
-
-    Raises
-    ------
-    InputError
-        As `check_arrays`.
-    """
-    names = {array.name for array in expected}
-    for name in given:
-        if name not in names:
-            raise InputError(
-                f"There is no input array '{name}'; the inputs are {_wanted(expected)}."
-            )
-    arrays: dict[str, NDArray[Any]] = {}
-    lengths: dict[str, int] = {}
-    for array in expected:
-        if array.name not in given:
-            raise InputError(
-                f"The input array '{array.name}' is missing; give {_wanted(expected)}."
-            )
-        values = _numeric(array, given[array.name], dtype)
-        _check_shape(array, values.shape)
-        if finite:
-            _check_values(array, values, dtype)
-        arrays[array.name] = values
-        if values.ndim > len(array.shape):
-            lengths[array.name] = len(values)
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
-        raise InputError(
-            f"The arrays hold different numbers of requests on axis 0 ({listed}): give the same "
-            f"number in each, or one request without a batch axis that serves all."
-        )
-    return RequestArrays(arrays, next(iter(lengths.values()), 1), not lengths)
-
-
-def _wanted(expected: Sequence[Array]) -> str:
-    return ", ".join(f"{array.name} {_shape(array.shape)}" for array in expected)
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    single = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
-    batch = ", ".join(("n", *map(str, shape)))
-    return f"({single}) or ({batch}{',' if not shape else ''})"
-
-
-def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> NDArray[Any]:
-    if _masked(value):
-        raise InputError(
-            f"'{array.name}' has masked elements, which no core and no program knows: give a plain "
-            "array of numbers, such as its filled()."
-        )
-    try:
-        values = np.asarray(value)
-    except ValueError as error:  # rows of different lengths
-        raise InputError(
-            f"'{array.name}' is no array ({error}): give {_shape(array.shape)} numbers."
-        ) from None
-    if values.dtype.kind not in "fiu":
-        raise InputError(
-            f"'{array.name}' has the dtype {values.dtype}: give floats or integers, which are "
-            f"converted to {np.dtype(dtype).name}."
-        )
-    return values
-
-
-def _masked(value: ArrayLike) -> bool:
-    """Whether elements are masked, also in a list of masked arrays: NumPy would drop the mask."""
-    if type(value) is np.ndarray:
-        return False
-    if isinstance(value, list | tuple):
-        return any(isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one) for one in value)
-    return bool(np.ma.is_masked(value))
-
-
-def _check_shape(array: Array, shape: tuple[int, ...]) -> None:
-    wanted = array.shape
-    if len(shape) not in (len(wanted), len(wanted) + 1):
-        raise InputError(
-            f"'{array.name}' has {len(shape)} axes, its shape is {shape}: give {_shape(wanted)}."
-        )
-    offset = len(shape) - len(wanted)
-    for axis, size in enumerate(wanted, start=offset):
-        if shape[axis] != size:
-            raise InputError(
-                f"'{array.name}' has the shape {shape}, whose axis {axis} is {shape[axis]} long "
-                f"instead of {size}: give {_shape(wanted)}."
-            )
-
-
-def _check_values(array: Array, values: NDArray[Any], dtype: type[np.floating[Any]]) -> None:
-    if values.dtype.kind != "f":
-        return  # every integer of 64 bits fits float32's range
-    if not _all_finite(values):
-        finite = np.isfinite(values)
-        index = _index(array, values, ~finite)
-        raise InputError(
-            f"{index} is {values[_first(~finite)]}: every input must be a finite number."
-        )
-    if values.dtype.itemsize <= np.dtype(dtype).itemsize or not values.size:
-        return
-    with np.errstate(over="ignore", under="ignore"):
-        if np.isfinite(np.array([values.min(), values.max()]).astype(dtype)).all():
-            return
-        lost = ~np.isfinite(values.astype(dtype))
-    index = _index(array, values, lost)
-    raise InputError(
-        f"{index} is {values[_first(lost)]}, which {np.dtype(dtype).name} cannot hold: give "
-        f"values below {np.finfo(dtype).max:.4g} in size, in {array.unit}."
-    )
-
-
-def _all_finite(values: NDArray[Any]) -> bool:
-    if values.size <= BLOCK or not values.flags.c_contiguous:
-        return bool(np.isfinite(values).all())
-    # In blocks, so that the answers stay in the cache.
-    flat, found = values.reshape(-1), np.empty(BLOCK, dtype=np.bool_)
-    for start in range(0, len(flat), BLOCK):
-        part = flat[start : start + BLOCK]
-        if not np.isfinite(part, out=found[: len(part)]).all():
-            return False
-    return True
-
-
-def _first(bad: NDArray[np.bool_]) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
-
-
-def _index(array: Array, values: NDArray[Any], bad: NDArray[np.bool_]) -> str:
-    if not values.ndim:
-        return f"'{array.name}'"
-    return f"'{array.name}' at index [{', '.join(map(str, _first(bad)))}]"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pinion.api import backend
+from pinion.batch import InputError
 from pinion.compute import cuda
-from pinion.functions import InputError
 from pinion.native.errors import ComputeError
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute.cuda.device import Gpu, Launch, Stream
-from pinion.functions import InputError
 from pinion.native.errors import ComputeError
 
 pytest.importorskip("cuda.core")

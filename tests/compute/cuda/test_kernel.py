@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute import cuda
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.kernel import DeviceArray
 from pinion.compute.cuda.parts import Room
-from pinion.functions import InputError, function
+from pinion.functions import function
 from pinion.native.errors import ComputeError
 from pinion.robot import load, load_text
 from tests.compute.cuda.conftest import (

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.cli import bench_partitions
 from pinion.cli.errors import UsageError
 from pinion.compute import partition_times as times
 from pinion.compute.cuda.rates import OnDevice
-from pinion.functions import FUNCTIONS, InputError
+from pinion.functions import FUNCTIONS
 from pinion.functions.partitions import PARTITIONS
 from pinion.robot import load
 from tests.support.cuda_device import HostDevice

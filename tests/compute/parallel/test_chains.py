@@ -14,6 +14,7 @@ import pinocchio as pin
 import pytest
 from numpy.typing import NDArray
 
+from pinion.batch import InputError
 from pinion.compute import parallel
 from pinion.compute.cpu import DTYPES
 from pinion.compute.layouts import from_blocks, to_blocks
@@ -21,7 +22,6 @@ from pinion.compute.parallel.frames import SCREW, SHIFT, TURN, Frames
 from pinion.compute.parallel.kernel import SOURCES
 from pinion.compute.parallel.times import chain_times
 from pinion.dynamics.parallel import Chain, RandomState, aba, random_chain, random_state, rnea
-from pinion.functions import InputError
 from pinion.native import isa
 from pinion.native.errors import ComputeError
 from pinion.robot import load

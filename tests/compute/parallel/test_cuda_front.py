@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute.cuda import DeviceArray
 from pinion.compute.parallel import cuda
 from pinion.compute.parallel.cuda import ChainKernel, joint_factors
@@ -15,7 +16,6 @@ from pinion.compute.parallel.device_chain import LINK_NUMBERS, canonical, packed
 from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.random import random_chain, random_state
 from pinion.dynamics.parallel.recursion import aba, rnea
-from pinion.functions import InputError
 from pinion.native.errors import ComputeError
 from pinion.native.toolchain import Compiler
 from tests.support.cuda_chains import ChainDevice

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute.cuda import DeviceArray
 from pinion.compute.parallel import cuda
 from pinion.compute.parallel.cuda import ChainKernel
 from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.random import random_chain, random_state
 from pinion.dynamics.parallel.recursion import aba
-from pinion.functions import InputError
 from pinion.native.errors import ComputeError
 from pinion.native.toolchain import Compiler
 from tests.support.cuda_chains import ChainDevice

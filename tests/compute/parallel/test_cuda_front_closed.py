@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.batch import InputError
 from pinion.compute.cuda import DeviceArray
 from pinion.compute.parallel import cuda
 from pinion.compute.parallel.cuda import METHODS, ChainKernel
@@ -17,7 +18,6 @@ from pinion.compute.parallel.device_chain import Shape
 from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.closed import TypeI, closed_chain
 from pinion.dynamics.parallel.random import random_chain, random_state
-from pinion.functions import InputError
 from pinion.native.errors import ComputeError
 from pinion.native.toolchain import Compiler
 from tests.support.cuda_cfa import launched, random_robots, relative_errors

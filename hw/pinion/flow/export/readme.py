@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pinion.base.amounts import amount
 from pinion.base.escaping import comment, markdown
-from pinion.functions import mixed_units_sentence
+from pinion.batch import mixed_units_sentence
 from pinion.gateware.dsp48e2 import MACRO
 from pinion.link import Array, Manifest
 from pinion.link.unit_names import unit_name

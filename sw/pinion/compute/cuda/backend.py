@@ -8,8 +8,9 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from pinion.functions import Function, InputError, Result, arrays_of
-from pinion.functions.backend import Closing, backend_table
+from pinion.batch import InputError, Result
+from pinion.batch.backend import Closing, backend_table
+from pinion.functions import Function, arrays_of
 from pinion.functions.portable import PortableFunction, portable
 from pinion.robot import Model
 
@@ -43,7 +44,7 @@ class CudaBackend(Closing):
 
         Raises
         ------
-        pinion.functions.InputError
+        pinion.batch.InputError
             As from a card.
         """
         return self.kernel(*values, **arrays)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.installation import install_hint
-from pinion.functions import InputError
+from pinion.batch import InputError
 from pinion.native.errors import ComputeError
 
 OLDEST = (7, 5)

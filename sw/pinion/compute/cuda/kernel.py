@@ -13,14 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.functions import Function, InputError, Result, arrays_of
-from pinion.functions.requests import (
-    by_name,
-    check_rotations,
-    rotations_of,
-    validate_arrays,
-)
-from pinion.functions.result import not_finite, written
+from pinion.batch import InputError, Result, by_name, validate_arrays
+from pinion.batch.result import not_finite, written
+from pinion.functions import Function, arrays_of
+from pinion.functions.requests import check_rotations, rotations_of
 from pinion.link import Array
 from pinion.native.errors import ComputeError
 from pinion.robot import Model

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pinion.functions import InputError
+from pinion.batch import InputError
 
 from ..cuda.device import Launch
 from .device_cfa import SOLVERS, CfaKernel, cfa_kernel, closed_kernel, words_a_link

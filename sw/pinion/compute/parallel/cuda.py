@@ -51,10 +51,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pinion.batch import InputError
 from pinion.dynamics.parallel.chain import Chain
 from pinion.dynamics.parallel.recursion import articulated
 from pinion.dynamics.parallel.state import state_of
-from pinion.functions import InputError
 from pinion.native.errors import ComputeError
 
 from ..cuda import open_gpu

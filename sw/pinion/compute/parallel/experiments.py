@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.batch import InputError
 from pinion.dynamics.parallel import (
     Chain,
     RandomState,
@@ -29,7 +30,6 @@ from pinion.dynamics.parallel import (
     rnea,
     rnea_scan,
 )
-from pinion.functions import InputError
 from pinion.native.errors import ComputeError
 
 from ..cuda.device import Device

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from pinion.functions import Result
+from pinion.batch import Result
 
 TAU = np.arange(6, dtype=np.float32).reshape(3, 2)
 FLAGS = np.array([False, True, False])

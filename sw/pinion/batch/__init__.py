@@ -1,0 +1,22 @@
+"""What every way to compute a batch shares: checked arrays, results, errors, the backend."""
+
+from __future__ import annotations
+
+from .arrays import RequestArrays, by_name, check_arrays, validate_arrays
+from .backend import Backend, Closing, backend_table
+from .errors import InputError
+from .result import Result
+from .units import mixed_units_sentence
+
+__all__ = [
+    "Backend",
+    "Closing",
+    "InputError",
+    "RequestArrays",
+    "Result",
+    "backend_table",
+    "by_name",
+    "check_arrays",
+    "mixed_units_sentence",
+    "validate_arrays",
+]

@@ -1,0 +1,55 @@
+"""Units of arrays whose joints turn and slide: ``N m | N`` is "N m where the joint turns"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from pinion.link import Array
+
+BAR = " | "
+
+BETWEEN: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "N m/rad | N/m": ("N/rad", "N m/m"),
+        "N m s/rad | N s/m": ("N s/rad", "N m s/m"),
+        "kg m^2 | kg": ("kg m", "kg m"),
+        "1/(kg m^2) | 1/kg": ("1/(kg m)", "1/(kg m)"),
+        "1/s^2": ("m/(rad s^2)", "rad/(m s^2)"),
+        "1/s": ("m/(rad s)", "rad/(m s)"),
+        "1, s; 1/s, 1": ("m/rad, m s/rad; m/(rad s), m/rad", "rad/m, rad s/m; rad/(m s), rad/m"),
+        "rad/(N m), rad/(N m s) | m/N, m/(N s)": ("m/(N m), m/(N m s)", "rad/N, rad/(N s)"),
+    }
+)
+"""Of matrices by joints, by the unit that the row writes: the unit of an element whose row is of a
+joint that slides and whose column is of one that turns, and the other way round. (What a row writes
+is the unit between two joints that turn, or that slide.)"""
+
+
+def mixed_units_sentence(arrays: Iterable[Array]) -> str:
+    """What two units of an array mean, and which a matrix has between two kinds of joints.
+
+    Parameters
+    ----------
+    arrays : all inputs and results of a function, with units for a robot
+        (:func:`pinion.functions.unit_for`).
+
+    Returns
+    -------
+    Sentences; empty where no array has two units, because the robot's joints are of one kind.
+    """
+    arrays = list(arrays)
+    if not any(BAR in array.unit for array in arrays):
+        return ""
+    said = "Of two units the first is of joints that turn, the second of joints that slide."
+    names: dict[tuple[str, str], list[str]] = {}
+    for array in arrays:
+        if len(array.shape) == 2 and array.unit in BETWEEN:
+            names.setdefault(BETWEEN[array.unit], []).append(array.name)
+    for (sliding_row, turning_row), those in names.items():
+        words = " and ".join([", ".join(those[:-1])] * (len(those) > 1) + those[-1:])
+        said += f" An element of {words} between the two kinds is in {sliding_row}"
+        if sliding_row != turning_row:
+            said += f" where its row slides and in {turning_row} where its column does"
+        said += "."
+    return said
