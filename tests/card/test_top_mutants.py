@@ -101,6 +101,7 @@ MUTANTS = {
     ),
     "no_tlast": Mutant(
         trap=3,
+        quick=True,
         step="traffic",
         component=top.Top,
         old="self.c2h_tlast.eq(holding.o.p.last)",
@@ -118,6 +119,7 @@ MUTANTS = {
     ),
     "requests_taken_without_room": Mutant(
         trap=6,
+        quick=True,
         step="back_pressure",
         component=elastic.ElasticBuffer,
         user=path,
@@ -136,6 +138,7 @@ MUTANTS = {
     ),
     "offer_given_up_after_a_while": Mutant(
         trap=7,
+        quick=True,
         step="back_pressure",
         component=holding.HoldingStage,
         user=top,

@@ -69,6 +69,8 @@ def test_build_takes_a_plan(pinion: Pinion, auto: Built, tmp_path: Path) -> None
     ours, theirs = done.json, auto.done.json
     assert ours.pop("formats") == PLAN and ours.pop("hash") != theirs["hash"]
     assert ours.pop("folder") == str(tmp_path / "b")
+    asked = {"formats": PLAN, "max_error": None, "ranges": None}
+    assert ours.pop("request") == {**theirs["request"], **asked}
     assert ours == {key: value for key, value in theirs.items() if key in ours}
     assert ours["max_error"] == 1e-3 and ours["budget_distribution"] == "stress"
 
