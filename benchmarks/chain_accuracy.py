@@ -3,7 +3,7 @@
     python -m benchmarks.chain_accuracy
 
 Errors of one state a chain, against the recursions in 80-bit arithmetic on the same arguments
-(:mod:`pinion.dynamics.parallel.accuracy`): the float models in double and single precision,
+(:mod:`pinion.chains.accuracy`): the float models in double and single precision,
 Pinocchio beside them, and the compiled kernels in single precision. Minutes on one core.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pinocchio
 
-from pinion.compute import parallel
-from pinion.dynamics.parallel.accuracy import (
+from pinion.chains import kernels
+from pinion.chains.accuracy import (
     PINOCCHIO,
     Accuracy,
     Algorithm,
@@ -26,8 +26,8 @@ from pinion.dynamics.parallel.accuracy import (
     constraint_force_algorithms,
     forward_algorithms,
 )
-from pinion.dynamics.parallel.chain import Array, Chain
-from pinion.dynamics.parallel.recursion import rnea
+from pinion.chains.chain import Array, Chain
+from pinion.chains.recursion import rnea
 
 KINDS = ("unit", "arm", "finger", "wide")
 SEEDS, CFA_SEEDS, LONG_SEEDS = 30, 6, 3
@@ -45,7 +45,7 @@ SHOWN = {
 
 def compiled(chain: Chain, q: Array, qd: Array, x: Array, *, function: str) -> Array:
     """A kernel for processors, in the precision of its arguments."""
-    kernel = parallel.compile(chain, function, dtype=q.dtype.name)
+    kernel = kernels.compile(chain, function, dtype=q.dtype.name)
     given = {"q": q, "qd": qd, "qdd" if function == "rnea" else "tau": x}
     return np.asarray(kernel(**given))
 

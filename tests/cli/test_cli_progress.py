@@ -304,7 +304,7 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "bench scaling": (
         ("scaling", "--largest", "10", "-o", "NEW"),
-        "pinion.compute.parallel.experiments:measured",
+        "pinion.chains.kernels.experiments:measured",
     ),
     "bench mpc": (("mpc", "cpu64", "-o", "NEW"), "pinion.control.mpc_comparison:compare"),
     "explore": (("two_link", "rnea", "-o", "NEW"), "pinion.cosim.explore:explore"),

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from pinion.batch import InputError, Result
-from pinion.compute import cpu, parallel
+from pinion.chains import kernels, random_chain
+from pinion.compute import cpu
 from pinion.compute.cpu import Kernel
 from pinion.compute.native import KernelStruct
-from pinion.dynamics.parallel import random_chain
 from tests.native.conftest import Fork
 
 pytestmark = pytest.mark.skipif(
@@ -216,7 +216,7 @@ def test_calls_that_are_refused_keep_nothing(kernel: Kernel) -> None:
 
 
 def test_what_fails_half_way_gives_its_memory_back(tmp_path: Path) -> None:
-    chain = parallel.compile(random_chain(20, seed=1), "rnea", cache=tmp_path)
+    chain = kernels.compile(random_chain(20, seed=1), "rnea", cache=tmp_path)
     module = chain._native.runtime.module
     if module is None:
         pytest.skip("Python's headers are missing")

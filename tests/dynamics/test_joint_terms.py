@@ -320,7 +320,7 @@ def test_a_free_body_that_turns_while_it_flies_straight_needs_no_force() -> None
 
 
 def test_chains_refuse_an_armature_in_base_axes() -> None:
-    from pinion.dynamics.parallel import Chain
+    from pinion.chains import Chain
 
     with pytest.raises(dynamics.DynamicsError, match="armature in the axes of the base"):
         Chain.of(robot("higher floating hyq"))

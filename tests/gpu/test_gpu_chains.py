@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.chains.kernels import cuda
+from pinion.chains.random import random_chain, random_state
+from pinion.chains.recursion import aba
 from pinion.compute.cuda.device import Device
-from pinion.compute.parallel import cuda
-from pinion.dynamics.parallel.random import random_chain, random_state
-from pinion.dynamics.parallel.recursion import aba
 
 pytestmark = pytest.mark.slow
 

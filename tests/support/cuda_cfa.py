@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.compute.parallel.device_cfa import CfaKernel, constraint_numbers
-from pinion.compute.parallel.device_chain import canonical, packed
-from pinion.dynamics.parallel.chain import Chain
-from pinion.dynamics.parallel.random import random_chain, random_state
-from pinion.dynamics.parallel.recursion import aba
+from pinion.chains.chain import Chain
+from pinion.chains.kernels.device_cfa import CfaKernel, constraint_numbers
+from pinion.chains.kernels.device_chain import canonical, packed
+from pinion.chains.random import random_chain, random_state
+from pinion.chains.recursion import aba
 
 from .cuda_host import HostKernels
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pinion.compute.parallel.cuda import ChainSource
+from pinion.chains.kernels.cuda import ChainSource
 from pinion.native.toolchain import Compiler
 
 from .cuda_device import HostDevice

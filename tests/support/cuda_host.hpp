@@ -484,7 +484,7 @@ inline int whole(int width = 32) { return width; }
   cuda_host::shuffled_down(mask, value, delta, cuda_host::whole(__VA_ARGS__), __FILE__, __LINE__)
 #define __shfl_up_sync(mask, value, delta, ...)                                                    \
   cuda_host::shuffled_up(mask, value, delta, cuda_host::whole(__VA_ARGS__), __FILE__, __LINE__)
-// In the place of a barrier over all blocks (compute/parallel/kernels/scan.cuh).
+// In the place of a barrier over all blocks (chains/kernels/sources/scan.cuh).
 #define PINION_GRID_BARRIER(counter) ((void)(counter), cuda_host::wait_for_grid(__FILE__, __LINE__))
 #define __trap() cuda_host::trap(__FILE__, __LINE__)
 

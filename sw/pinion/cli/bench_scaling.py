@@ -13,9 +13,9 @@ from typing import Any
 
 from pinion.base.installation import version
 from pinion.batch import InputError
+from pinion.chains import evidence
+from pinion.chains.kernels import experiments
 from pinion.compute import cuda
-from pinion.compute.parallel import experiments
-from pinion.dynamics.parallel import evidence
 from pinion.native.errors import ComputeError
 from pinion.report.scaling import (
     EXPERIMENTS,

@@ -1,0 +1,381 @@
+r"""Forward dynamics of a chain in contact at its tip, by the constraint force algorithm.
+
+Fijany 1993, table I, with one diagonalisation for all right-hand sides. With F the wrench that the
+tip exerts, V its velocity and J the Jacobian of its frame:
+
+    M qdd = tau - b - J^T F               Vdot = J qdd + Jdot qd = Vdot0 - Lambda^-1 F
+    Lambda^-1 = J M^-1 J^T = D - E^T A^-1 E        (eq. 70, 82-85)
+    D = X I_n^-1 X^T      E_n = W_n^T I_n^-1 X^T, all other blocks of E are zero
+
+X goes from the last link to the tip's frame, A is the system of :mod:`.cfa`. Eq. 70 needs no
+``H^T H = 1``: it is eq. 8 of Featherstone and Fijany 1999 between two tips.
+
+Every contact is two statements about Vdot and F, with unknowns z:
+
+    F = N z + f            Q Vdot - R z = g        so        (Q Lambda^-1 N + R) z = Q Vdot0' - g
+
+where Vdot0' is under the wrench f alone. :class:`TypeI`, :class:`TypeII` and :class:`Lathrop` say
+what they are. Eq. 28 and 29 have the tip's acceleration Vdot on their right: it is that of the open
+chain, Vdot0. The matrix of the types but the first is not symmetric: L U, where the text speaks of
+a positive definite one.
+
+Gravity acts on the links and is no acceleration of the base here, so that G_C is zero for a tip
+that stays at rest. (Where the inverse dynamics has gravity as the base's acceleration, its
+by-product for table I's step I is Jdot qd + X_(tip,base) V0dot: the last term is to be taken off.)
+
+Refined, the solution is improved by what its own motion and wrench leave over in both equations, as
+in :mod:`.cfa`: table I once more, with the same diagonalised matrix and the same Lambda^-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.dynamics.checks import DynamicsError, check_finite
+from pinion.dynamics.general.spatial import blocks, cross_motion, skew, times, transposed
+
+from .cfa import Bodies, free_bodies
+from .chain import Array, Chain
+from .counting import Count
+from .inverse import columns_of_efforts, rnea_scan
+from .operators import affine
+from .scan import scan
+from .small import factorise, factorise_general, solve_exchanged, solve_factored
+from .state import State, state_of
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TypeI:
+    """A contact that holds the tip in some directions and pushes it in the others.
+
+    ``W^T Vdot = G_C`` and ``F = W K_C + H K_F``; the wrench's part K_C is sought (eq. 27-29).
+
+    Members
+    -------
+    W : (6, c) wrenches that the contact can take up, tip's coordinates.
+    G_C : (c,) or (B, c) accelerations in these directions.
+    H : (6, f) directions of K_F, which must do no work on W (``H^T W = 0``); None without K_F.
+    K_F : (f,) or (B, f) what the tip exerts there.
+    classical : whether G_C is of the classical acceleration of the tip's origin, as where a point
+        is held: the spatial one is less by ``omega x v``.
+    """
+
+    W: ArrayLike
+    G_C: ArrayLike | None = None
+    H: ArrayLike | None = None
+    K_F: ArrayLike | None = None
+    classical: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TypeII:
+    """A contact whose wrench in free directions follows from that in the others, as in friction.
+
+    ``W^T Vdot = G_C`` and ``F = W K_C + H K_F`` with ``K_F = phi K_C + d`` (eq. 25).
+
+    Members
+    -------
+    phi : (f, c). d : (f,) or (B, f). The others as for :class:`TypeI`.
+    """
+
+    W: ArrayLike
+    H: ArrayLike
+    phi: ArrayLike
+    d: ArrayLike | None = None
+    G_C: ArrayLike | None = None
+    classical: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lathrop:
+    """Lathrop's contact: ``Vdot = M1 z + kappa1`` and ``F = M2 z + kappa2`` (eq. 37-39).
+
+    With ``M1 = [H 0]`` and ``M2 = [0 W]`` it is type I, with kappa1 = W G_C and kappa2 = H K_F for
+    an orthonormal W.
+
+    Members
+    -------
+    M1, M2 : (6, 6). kappa1, kappa2 : (6,) or (B, 6).
+    """
+
+    M1: ArrayLike
+    M2: ArrayLike
+    kappa1: ArrayLike | None = None
+    kappa2: ArrayLike | None = None
+    classical: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Closed:
+    """The motion of a closed chain; each with the batch where q has one.
+
+    Members
+    -------
+    qdd : (nv,).
+    F : (6,) wrench that the tip exerts [N m; N], about the origin of its frame and along its axes.
+    Vdot : (6,) spatial acceleration of the tip there.
+    z : (m,) the contact's unknowns: K_C, or Lathrop's Omega.
+    Lambda_inverse : (6, 6) inverse of the operational-space inertia, without damping.
+    """
+
+    qdd: Array
+    F: Array
+    Vdot: Array
+    z: Array
+    Lambda_inverse: Array
+
+
+def closed_chain(
+    chain: Chain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    *,
+    contact: TypeI | TypeII | Lathrop,
+    frame: tuple[ArrayLike, ArrayLike] | None = None,
+    solver: str = "oee",
+    refine: int = 1,
+    damping: float = 0.0,
+    method: str = "brent_kung",
+    count: Count | None = None,
+) -> Closed:
+    """Forward dynamics of a chain in contact.
+
+    Parameters
+    ----------
+    q : (nq,) or (B, nq) positions [rad | m]. qd, tau : (nv,) or (B, nv).
+    contact : one of :class:`TypeI`, :class:`TypeII` and :class:`Lathrop`.
+    frame : the tip's frame: E (3, 3) from the last link's coordinates to its, and r (3,) its origin
+        there [m]; by default the last link's.
+    solver, refine, method : as for :func:`pinion.chains.cfa`; all scans are by `method`.
+    damping : added to the diagonal of Lambda^-1: the contact yields in proportion to the wrench,
+        which makes contacts that hold more than the chain can move solvable, and others less exact.
+    count : is told the levels and combines of everything, one after another, refinement too, and
+        the steps along the longest side branch; :mod:`.costs` has the schedule of two arrays.
+
+    Raises
+    ------
+    DynamicsError
+        When an argument does not do, a link's inertia has no inverse, or the contact does not
+        determine the wrench.
+    """
+    if refine < 0 or not damping >= 0.0:
+        raise DynamicsError(f"refine is {refine} and damping {damping}: neither can be negative.")
+    if not isinstance(contact, TypeI | TypeII | Lathrop):
+        raise DynamicsError(f"contact is {contact!r}: pass a TypeI, a TypeII or a Lathrop.")
+    at = state_of(chain, q, qd=qd, tau=tau)
+    X = _tip(frame, at.dtype)
+    along = at.along("qd")[:, chain.main]
+    v = _from_base(at, along, method, count)
+    drift = times(cross_motion(v), along)
+    terms = _terms(contact, at, times(X, v[:, -1]))
+    bodies = free_bodies(at, solver=solver, count=count)
+    Lambda = _inverse_inertia(bodies, X, count)
+    soft = Lambda + damping * np.eye(6, dtype=at.dtype)
+    free = X @ bodies.J[:, -1] @ X.T + damping * np.eye(6, dtype=at.dtype)
+    solve = _contact_solver(chain, terms, soft, free)
+    qdd = np.zeros((at.count, chain.nv), at.dtype)
+    z = np.zeros(terms.g.shape, at.dtype)
+    positions, rates, efforts = (
+        np.asarray(x, at.dtype).reshape(at.count, -1) for x in (q, qd, tau)
+    )
+    for _ in range(refine + 1):
+        # Steps I and II of table I: what the joints would do under the wrench so far.
+        F = terms.wrench(z)
+        push = times(X.T, F)
+        rest = efforts - rnea_scan(
+            chain, positions, rates, qdd, method=method, f_tip=push, count=count
+        )
+        open_qdd = qdd + chain.flat(bodies.accelerations(chain.padded(rest), count))
+        Vdot = _tip_acceleration(at, X, drift, open_qdd, method, count) - damping * F
+        # Step IV, and step V: what the rest of the wrench takes away.
+        more = solve(times(terms.Q, Vdot) - times(terms.R, z) - terms.g)
+        effort = _pushed(at, times(X.T @ terms.N, more), method, count)
+        qdd = open_qdd - chain.flat(bodies.accelerations(effort, count))
+        z = z + more
+    return Closed(
+        qdd=at.shaped(qdd),
+        F=at.shaped(terms.wrench(z)),
+        Vdot=at.shaped(_tip_acceleration(at, X, drift, qdd, method, count)),
+        z=at.shaped(z),
+        Lambda_inverse=at.shaped(Lambda),
+    )
+
+
+def operational_inertia_inverse(
+    chain: Chain,
+    q: ArrayLike,
+    *,
+    frame: tuple[ArrayLike, ArrayLike] | None = None,
+    solver: str = "oee",
+    count: Count | None = None,
+) -> Array:
+    """Return ``J M^-1 J^T`` at the tip, (6, 6) or (B, 6, 6), without J and M (eq. 82-85).
+
+    Arguments and errors as for :func:`closed_chain`; the diagonalisation and the right-hand sides
+    are counted one after the other.
+    """
+    at = state_of(chain, q)
+    bodies = free_bodies(at, solver=solver, count=count)
+    return at.shaped(_inverse_inertia(bodies, _tip(frame, at.dtype), count))
+
+
+def _inverse_inertia(bodies: Bodies, X: Array, count: Count | None) -> Array:
+    J, W = bodies.J[:, -1], bodies.W[-1]
+    n, width = bodies.D.shape[1:3]
+    E = np.zeros((len(J), n, width, 6), J.dtype)
+    E[:, -1] = W.T @ J @ X.T
+    Omega = bodies.diagonal.solve(E, count)
+    return X @ J @ X.T - transposed(E[:, -1]) @ Omega[:, -1]
+
+
+def _tip(frame: tuple[ArrayLike, ArrayLike] | None, dtype: np.dtype[np.floating]) -> Array:
+    if frame is None:
+        return np.eye(6, dtype=dtype)
+    E, r = (np.asarray(x, dtype) for x in frame)
+    if E.shape != (3, 3) or r.shape != (3,):
+        raise DynamicsError(
+            f"frame has shapes {E.shape} and {r.shape}: pass a rotation (3, 3) and an origin (3,)."
+        )
+    check_finite("frame's E", E)
+    check_finite("frame's r", r)
+    # A reflection has the third axis of a rotation turned round.
+    if not np.allclose(E @ E.T, np.eye(3), atol=1e-6) or E[2] @ np.cross(E[0], E[1]) < 0:
+        raise DynamicsError("frame's E is no rotation: pass one of determinant 1 (E E^T = 1).")
+    return blocks(E, np.zeros_like(E), -E @ skew(r), E)
+
+
+def _from_base(at: State, own: Array, method: str, count: Count | None) -> Array:
+    """Return what links (B, n, 6) have when each adds its own, from a base that has nothing."""
+    X = at.X[:, at.chain.main]
+    return scan(affine, (X, own[..., None]), method, count)[1][..., 0]
+
+
+def _tip_acceleration(
+    at: State, X: Array, drift: Array, qdd: Array, method: str, count: Count | None
+) -> Array:
+    """Eq. 86 with the velocities' terms: drift (B, n, 6) is ``v x S qd``, qdd (B, nv)."""
+    own = times(at.S, at.chain.padded(qdd))[:, at.chain.main] + drift
+    return times(X, _from_base(at, own, method, count)[:, -1])
+
+
+def _pushed(at: State, f: Array, method: str, count: Count | None) -> Array:
+    """Eq. 87 and 88: efforts (B, bodies, k) of a wrench (B, 6) that the last link exerts."""
+    forces = np.zeros((at.count, at.chain.bodies, 6, 1), at.dtype)
+    forces[:, at.chain.main[-1], :, 0] = f
+    return columns_of_efforts(at, forces, method=method, count=count)[..., 0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Terms:
+    """``F = N z + f`` and ``Q Vdot - R z = g``: N (6, m), Q (m, 6), R (m, m), f, g (B, ...)."""
+
+    N: Array
+    f: Array
+    Q: Array
+    R: Array
+    g: Array
+    symmetric: bool
+
+    def wrench(self, z: Array) -> Array:
+        return times(self.N, z) + self.f
+
+
+def _terms(contact: TypeI | TypeII | Lathrop, at: State, V: Array) -> _Terms:
+    def matrix(name: str, x: ArrayLike, rows: int, columns: int | None = None) -> Array:
+        found = np.asarray(x, at.dtype)
+        if found.ndim != 2 or len(found) != rows or columns not in (None, found.shape[1]):
+            wanted = f"({rows}, {'m' if columns is None else columns})"
+            raise DynamicsError(
+                f"{name} of the contact has shape {found.shape}, expected {wanted}."
+            )
+        check_finite(f"{name} of the contact", found)
+        return found
+
+    def vector(name: str, x: ArrayLike | None, width: int) -> Array:
+        found = np.zeros(width, at.dtype) if x is None else np.asarray(x, at.dtype)
+        if found.shape not in ((width,), (at.count, width)):
+            raise DynamicsError(
+                f"{name} of the contact has shape {found.shape}, expected ({width},) or "
+                f"({at.count}, {width})."
+            )
+        check_finite(f"{name} of the contact", found)
+        return np.broadcast_to(found, (at.count, width))
+
+    # Of the classical acceleration the spatial one lacks omega x v.
+    carried = np.zeros_like(V)
+    if contact.classical:
+        carried[:, 3:] = np.cross(V[:, :3], V[:, 3:])
+    if isinstance(contact, Lathrop):
+        kappa = vector("kappa1", contact.kappa1, 6)
+        return _Terms(
+            N=matrix("M2", contact.M2, 6, 6),
+            f=vector("kappa2", contact.kappa2, 6),
+            Q=np.eye(6, dtype=at.dtype),
+            R=matrix("M1", contact.M1, 6, 6),
+            g=kappa - carried,
+            symmetric=False,
+        )
+    W = matrix("W", contact.W, 6)
+    c = W.shape[1]
+    if c == 0:
+        raise DynamicsError("W of the contact has no columns: use cfa for a tip that is free.")
+    H = matrix("H", np.zeros((6, 0)) if contact.H is None else contact.H, 6)
+    if np.any(np.abs(H.T @ W) > 1e-6 * np.linalg.norm(H) * np.linalg.norm(W)):
+        raise DynamicsError("H of the contact does work on W: H^T W must be zero.")
+    if isinstance(contact, TypeI):
+        N, free = W, vector("K_F", contact.K_F, H.shape[1])
+    else:
+        N = W + H @ matrix("phi", contact.phi, H.shape[1], c)
+        free = vector("d", contact.d, H.shape[1])
+    return _Terms(
+        N=N,
+        f=times(H, free),
+        Q=W.T,
+        R=np.zeros((c, c), at.dtype),
+        g=vector("G_C", contact.G_C, c) - times(W.T, carried),
+        symmetric=isinstance(contact, TypeI),
+    )
+
+
+def _contact_solver(
+    chain: Chain, terms: _Terms, Lambda: Array, free: Array
+) -> Callable[[Array], Array]:
+    """Return what solves ``(Q Lambda N + R) z = b`` for b (B, m).
+
+    free : (B, 6, 6) Lambda's value were the last link alone. What is left of it along the chain, if
+        it is no more than rounding, is nothing.
+    """
+    matrix = terms.Q @ Lambda @ terms.N + terms.R
+    full = np.abs(terms.Q) @ np.abs(free) @ np.abs(terms.N) + np.abs(terms.R)
+    least = np.finfo(matrix.dtype).eps ** (2.0 / 3.0)
+    if terms.symmetric:
+        row = column = 1 / np.sqrt(np.diagonal(full, axis1=-2, axis2=-1))
+    else:
+        row = 1 / np.max(full, axis=-1)
+        column = 1 / np.max(full * row[..., None], axis=-2)
+    scaled = matrix * row[..., None] * column[..., None, :]
+    solve: Callable[[Array], Array]
+    try:
+        if terms.symmetric:
+            L, pivots = factorise(scaled)
+            solve = partial(solve_factored, L, pivots)
+        else:
+            LU, rows = factorise_general(scaled)
+            pivots = np.diagonal(LU, axis1=-2, axis2=-1)
+            solve = partial(solve_exchanged, LU, rows)
+        bad = bool(np.any(np.abs(pivots) <= least))
+    except np.linalg.LinAlgError:
+        bad = True
+    if bad:
+        raise DynamicsError(
+            f"The contact of the chain {chain.name!r} does not determine the wrench: it holds its "
+            "tip in a direction in which the joints cannot move it at one of the states, so hold "
+            "fewer directions, or pass some damping."
+        )
+    return lambda b: column * solve((row * b)[..., None])[..., 0]

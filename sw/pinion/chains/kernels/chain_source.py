@@ -1,0 +1,418 @@
+"""The kernels of a function for chains of n links: their text for a compiler, and their launches.
+
+Which functions and methods there are, :mod:`.cuda` says, which compiles and runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pinion.batch import InputError
+from pinion.compute.cuda.device import Launch
+
+from .device_cfa import SOLVERS, CfaKernel, cfa_kernel, closed_kernel, words_a_link
+from .device_chain import BLOCK_LINKS, SCALARS, WARP, Shape, shape_of
+
+__all__ = ["METHODS", "ChainSource", "KernelSource", "source"]
+
+METHODS: Mapping[str, tuple[str, ...]] = {
+    "rnea": ("scan", "warp", "thread"),
+    "aba": ("jsiia", "hybrid", "abia", "warp", "thread", "cfa_oee", "cfa_oer", "cfa_ldl"),
+    "closed": ("cfa_oee", "cfa_oer", "cfa_ldl", "two_streams"),
+}
+"""Ways to compute each function."""
+
+SHARED_BYTES = 48 * 1024
+"""Of a block's shared memory, which no device has to be asked for."""
+
+_MOVING, _CARRIED, _AFFINE, _TRANSPOSED = 24, 18, 42, 72  # words of elements, and of two inertias
+_INVERSE_WORKSPACE, _FORWARD_WORKSPACE, _FACTORS = 6, 14, 7  # numbers a link
+_THREADS = 128  # of a block in which each computes a robot
+MOST_THREADS = 256  # threads of any block, with 255 registers each
+
+_SOLVERS = {f"cfa_{solver}": solver for solver in SOLVERS} | {"two_streams": "oee"}  # by method
+_PARTS = ("STEP_I", "STEP_II", "AFTER")  # of two streams
+_COUNTER_BYTES = 16  # where a grid's threads meet, zero before its first launch
+ZERO_BYTES = 2 * _COUNTER_BYTES  # of scratch memory at first: of two grids at once
+HELD = {"G_C": (6,), "F": (6,), "Lambda_inverse": (6, 6)}  # shapes of what has no number a link
+
+_ARGUMENTS = "robots, n, numbers, chain_step, robot_step, step"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelSource:
+    """A kernel and how it is launched.
+
+    Its parameters have eight bytes each: robots, links, address of the chains' numbers, distance
+    of robots' chains, distances of robots and of links in the arrays (``kernels/chain.cuh``),
+    address of scratch memory, addresses of `arrays`. Those that are `constrained` have others
+    besides, see :class:`.device_cfa.CfaKernel`.
+
+    Members
+    -------
+    name, text : CUDA C++17 for NVRTC, with ``-fmad=false``.
+    arrays : names, inputs of the kernel first.
+    shape : threads and links; of the scope ``Thread`` a thread computes a robot.
+    per_robot : as many robots of the launch stand for one, see ``kernels/jsiia.cuh``.
+    shared_bytes : of a block.
+    elements : words of the scans' elements, for scratch memory of a grid.
+    workspace : numbers a link of scratch memory, behind those of a grid.
+    constrained : it computes constraint forces; the workspace is its work memory.
+    part : of `constrained` ones, which :data:`.device_cfa.PARTS` it is; ``STEP_II`` may run while
+        ``STEP_I`` does.
+    """
+
+    name: str
+    text: str
+    arrays: tuple[str, ...]
+    shape: Shape
+    per_robot: int = 1
+    shared_bytes: int = 0
+    elements: tuple[int, ...] = ()
+    workspace: int = 0
+    constrained: bool = False
+    part: str = "ALL"
+
+    def launch(self, robots: int) -> Launch:
+        """Blocks and threads for so many robots; a grid is for one."""
+        blocks = self.shape.blocks(robots * self.per_robot)
+        cooperative = self.shape.scope == "Grid"
+        return Launch(blocks, self.shape.threads, self.shared_bytes, cooperative)
+
+    def scratch_bytes(self, robots: int, n: int, dtype: np.dtype[Any]) -> int:
+        """Bytes of scratch memory; a grid's first 16 are zero before its first launch,
+        and those of step II behind them."""
+        at_once = self.at_once(robots)
+        return self.own_bytes(dtype) + at_once * n * self.workspace * dtype.itemsize
+
+    def own_bytes(self, dtype: np.dtype[Any]) -> int:
+        """Bytes of scratch memory before the workspace."""
+        # What a grid for one robot needs to be zero is left alone by the kernels for several.
+        least = _COUNTER_BYTES if self.constrained else 0
+        return self.first_byte(last=True) + max(
+            least, self.shape.scratch_bytes(self.elements, dtype)
+        )
+
+    def first_byte(self, *, last: bool = False) -> int:
+        """Where a grid's scratch memory begins; that of the `last` part of several."""
+        # Step I, which has no scan, meets at a place of its own.
+        first = self.part == "ALL" or (self.part == "STEP_I" and not last)
+        return 0 if first else _COUNTER_BYTES
+
+    def at_once(self, robots: int) -> int:
+        """Robots of a launch; a grid is for one."""
+        return 1 if self.shape.scope == "Grid" else robots
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainSource:
+    """The kernels of a function for chains of n links.
+
+    Members
+    -------
+    function, method, dtype : see the module.
+    n : links.
+    kernels : in their order.
+    alone : those for one robot, where they are others; else empty.
+    inputs, results : names of the arrays, (robots, n) each but for `shapes`.
+    between : names of the arrays between kernels, and their numbers a robot.
+    """
+
+    function: str
+    method: str
+    dtype: str
+    n: int
+    kernels: tuple[KernelSource, ...]
+    inputs: tuple[str, ...]
+    results: tuple[str, ...]
+    between: Mapping[str, int]
+    alone: tuple[KernelSource, ...] = ()
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of a robot's numbers in each input and result."""
+        return {name: HELD.get(name, (self.n,)) for name in (*self.inputs, *self.results)}
+
+    def kernels_for(self, robots: int) -> tuple[KernelSource, ...]:
+        """The kernels for so many robots."""
+        return self.alone if self.alone and robots == 1 else self.kernels
+
+
+def source(
+    n: int,
+    function: str,
+    *,
+    method: str | None = None,
+    dtype: str = "float64",
+    refine: int | None = None,
+    damping: float | None = None,
+) -> ChainSource:
+    """The kernels for chains of n links.
+
+    Parameters
+    ----------
+    function, method : see the module; by default the first method of the function that can be.
+    dtype : ``float64``, or ``float32``, which is exact enough for inverse dynamics and for forward
+        dynamics of short chains.
+    refine : of constraint forces, as of :func:`pinion.chains.cfa.cfa`: by default 1.
+    damping : of ``closed``, as of :func:`~pinion.chains.closed.closed_chain`: 0 if left
+        out.
+
+    Raises
+    ------
+    InputError
+        When an argument does not do, or a chain is too long for the method.
+    """
+    if function not in METHODS:
+        raise InputError(
+            f"There is no function '{function}' here: choose one of {', '.join(METHODS)}."
+        )
+    if dtype not in SCALARS:
+        raise InputError(f"Kernels have no dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
+    if n < 1:
+        raise InputError(f"A chain of {n} links is none: give one at least.")
+    longest = _longest_jsiia(dtype)
+    if method is None:
+        method = METHODS[function][0]
+        if method == "jsiia" and n > longest:
+            method = "abia"
+    if method not in METHODS[function]:
+        raise InputError(
+            f"'{function}' has no method '{method}': choose one of {', '.join(METHODS[function])}."
+        )
+    if method == "jsiia" and n > longest:
+        raise InputError(
+            f"The method 'jsiia' keeps M in {SHARED_BYTES // 1024} KiB: {longest} links in {dtype} "
+            f"at most, not {n}; choose 'abia' or 'hybrid'."
+        )
+    constrained = method in _SOLVERS
+    if refine is not None and not constrained:
+        raise InputError(
+            f"The method '{method}' is not refined: leave 'refine' out, or choose one of "
+            f"{', '.join(_SOLVERS)}."
+        )
+    refine = 1 if refine is None else refine
+    if refine < 0:
+        raise InputError(f"'refine' is {refine}: give 0 or more.")
+    closed = function == "closed"
+    if damping is not None and not closed:
+        raise InputError(f"'{function}' has no damping: leave it out, or choose 'closed'.")
+    damping = 0.0 if damping is None else float(damping)
+    if not 0.0 <= damping < np.inf:
+        raise InputError(f"'damping' is {damping}: give 0 or more.")
+    if closed and n < 6 and not damping:
+        raise InputError(
+            f"A chain of {n} joints cannot move its tip in all six directions, in which 'closed' "
+            "holds it: give six joints at least, or some damping."
+        )
+    made = _Maker(n, dtype)
+    alone: tuple[KernelSource, ...] = ()
+    between: dict[str, int] = {}
+    if closed:
+        kernels, alone = made.closed(method, refine, damping)
+    elif constrained:
+        kernels, alone = made.cfa(_SOLVERS[method], refine)
+    else:
+        kernels, between = made.rnea(method) if function == "rnea" else made.aba(method)
+    return ChainSource(
+        function=function,
+        method=method,
+        dtype=dtype,
+        n=n,
+        kernels=kernels,
+        inputs=("q", "qd", "qdd" if function == "rnea" else "tau", *(("G_C",) if closed else ())),
+        results=("tau",)
+        if function == "rnea"
+        else ("qdd", *(("F", "Lambda_inverse") if closed else ())),
+        between=between,
+        alone=alone,
+    )
+
+
+class _Maker:
+    """Makes kernels for chains of n links in one dtype."""
+
+    def __init__(self, n: int, dtype: str) -> None:
+        self.n = n
+        self.dtype = np.dtype(dtype)
+        self.scalar = SCALARS[dtype]
+        self.shape = shape_of(n)
+
+    def rnea(self, method: str) -> tuple[tuple[KernelSource, ...], dict[str, int]]:
+        if method == "scan":
+            return (self._inverse(("q", "qd", "qdd", "tau")),), {}
+        arrays = ("q", "qd", "qdd", "tau")
+        return (self._serial("inverse", method, arrays, _INVERSE_WORKSPACE),), {}
+
+    def aba(self, method: str) -> tuple[tuple[KernelSource, ...], dict[str, int]]:
+        arrays = ("q", "qd", "tau", "qdd")
+        n = self.n
+        if method in ("warp", "thread"):
+            return (self._serial("forward", method, arrays, _FORWARD_WORKSPACE),), {}
+        if method == "jsiia":
+            columns = self._scan("jsiia.cuh", "columns", ("q", "qd", "matrix"), n + 1, [_MOVING])
+            return (columns, self._solve()), {"matrix": n * (n + 1)}
+        # The bias is inverse dynamics without accelerations.
+        bias = self._scan("articulated.cuh", "bias", ("q", "qd", "bias"), 1, [_MOVING, _CARRIED])
+        scans = self._scan(
+            *("articulated.cuh", "abia", ("q", "tau", "bias", "factors", "qdd"), 1),
+            [_AFFINE, _AFFINE],
+        )
+        between = {"bias": n, "factors": _FACTORS * n}
+        if method == "hybrid":
+            return (bias, scans), between
+        own = Shape("Warp", 1, WARP, 0)
+        shared = _TRANSPOSED * self.dtype.itemsize
+        factors = self._kernel(
+            *("serial.cuh", "factors_by_warps", ("q", "factors"), own),
+            f"factors_by_warps<{self.scalar}>(shared, {_ARGUMENTS}, q, factors);",
+            shared_bytes=shared,
+        )
+        return (bias, factors, scans), between
+
+    def cfa(
+        self, solver: str, refine: int
+    ) -> tuple[tuple[KernelSource, ...], tuple[KernelSource, ...]]:
+        """For several robots, of which a grid computes one after the other, and for one."""
+        several = self._constrained(2 if self.n <= BLOCK_LINKS else 1, solver, refine)
+        alone = self._constrained(1, solver, refine)
+        return (several,), (alone,) if alone != several else ()
+
+    def closed(
+        self, method: str, refine: int, damping: float
+    ) -> tuple[tuple[KernelSource, ...], tuple[KernelSource, ...]]:
+        """The same with a contact at the tip, in one kernel or three."""
+        parts = _PARTS if method == "two_streams" else ("ALL",)
+
+        def kernels(robots: int) -> tuple[KernelSource, ...]:
+            return tuple(
+                self._constrained(robots, _SOLVERS[method], refine, part, damping) for part in parts
+            )
+
+        several = kernels(2 if self.n <= BLOCK_LINKS else 1)
+        alone = kernels(1)
+        return several, alone if alone != several else ()
+
+    def _constrained(
+        self,
+        robots: int,
+        solver: str,
+        refine: int,
+        part: str = "ALL",
+        damping: float | None = None,
+    ) -> KernelSource:
+        contact = damping is not None
+        made: CfaKernel
+        if damping is None:
+            made = cfa_kernel(self.n, robots, self.dtype.name, solver=solver, refine=refine)
+        else:
+            made = closed_kernel(
+                *(self.n, robots, self.dtype.name),
+                solver=solver,
+                refine=refine,
+                damping=damping,
+                part=part,
+            )
+        return KernelSource(
+            name=made.name,
+            text=made.text,
+            arrays=made.arrays,
+            shape=made.shape,
+            shared_bytes=made.shared_bytes,
+            elements=made.elements,
+            workspace=words_a_link(self.n, solver, contact=contact, part=part),
+            constrained=True,
+            part=part,
+        )
+
+    def _inverse(self, arrays: tuple[str, ...]) -> KernelSource:
+        return self._scan("inverse.cuh", "inverse", arrays, 1, [_MOVING, _CARRIED])
+
+    def _scan(
+        self,
+        header: str,
+        what: str,
+        arrays: tuple[str, ...],
+        per_robot: int,
+        elements: Sequence[int],
+    ) -> KernelSource:
+        shape = self.shape
+        scope = f"pinion::parallel::{shape.scope}"
+        call = (
+            f"{what}_kernel<{self.scalar}, {shape.links}, {scope}>(shared, scratch, {_ARGUMENTS}, "
+            f"{', '.join(arrays)});"
+        )
+        return self._kernel(
+            *(header, f"{what}_by_{shape.scope.lower()}", arrays, shape, call),
+            per_robot=per_robot,
+            shared_bytes=shape.shared_bytes(max(elements), self.dtype),
+            elements=tuple(elements),
+        )
+
+    def _serial(
+        self, what: str, method: str, arrays: tuple[str, ...], workspace: int
+    ) -> KernelSource:
+        name = f"{what}_by_{method}s"
+        shape = Shape("Warp" if method == "warp" else "Thread", 1, _THREADS, 0)
+        shared = what == "forward" and method == "warp"
+        call = (
+            f"{name}<{self.scalar}>({'shared, ' if shared else ''}{_ARGUMENTS}, "
+            f"({self.scalar} *)scratch, {', '.join(arrays)});"
+        )
+        return self._kernel(
+            *("serial.cuh", name, arrays, shape, call),
+            shared_bytes=_THREADS // WARP * _TRANSPOSED * self.dtype.itemsize if shared else 0,
+            workspace=workspace,
+        )
+
+    def _solve(self) -> KernelSource:
+        # A block's threads have a row each; more of them than rows would only wait.
+        shape = Shape("Block", 1, -(-self.n // WARP) * WARP, 1)
+        if self.n <= WARP:
+            shape = Shape("Warp", 1, 4 * WARP, 0)
+        robots = 1 if shape.scope == "Block" else shape.threads // WARP
+        arrays = ("tau", "matrix", "qdd")
+        return self._kernel(
+            *("jsiia.cuh", f"solve_by_{shape.scope.lower()}", arrays, shape),
+            f"solve_kernel<{self.scalar}, pinion::parallel::{shape.scope}>(shared, robots, n, "
+            f"robot_step, step, {', '.join(arrays)});",
+            shared_bytes=robots * _solve_words(self.n) * self.dtype.itemsize,
+        )
+
+    def _kernel(
+        self,
+        header: str,
+        name: str,
+        arrays: tuple[str, ...],
+        shape: Shape,
+        call: str,
+        **more: Any,
+    ) -> KernelSource:
+        T = self.scalar
+        name = f"{name}_{self.dtype.name}"
+        given = ", ".join(f"{'' if a == arrays[-1] else 'const '}{T} *{a}" for a in arrays)
+        text = (
+            f'#include "../../chains/kernels/sources/{header}"\n'
+            f'extern "C" __global__ void __launch_bounds__({MOST_THREADS})\n'
+            f"{name}(long long robots, long long n, const {T} *numbers, long long chain_step,\n"
+            f"    long long robot_step, long long step, void *scratch,\n    {given}) {{\n"
+            f"  extern __shared__ __align__(16) {T} shared[];\n"
+            f"  pinion::parallel::{call}\n}}\n"
+        )
+        return KernelSource(name=name, text=text, arrays=arrays, shape=shape, **more)
+
+
+def _solve_words(n: int) -> int:
+    """Of ``solve_kernel`` in ``kernels/jsiia.cuh``."""
+    return (n + 1) * (n + 2) // 2 + n
+
+
+def _longest_jsiia(dtype: str) -> int:
+    n = 1
+    while _solve_words(n + 1) * np.dtype(dtype).itemsize <= SHARED_BYTES:
+        n += 1
+    return n

@@ -1,0 +1,530 @@
+"""Inverse and forward dynamics of long chains on a GPU.
+
+>>> from pinion.chains.kernels import cuda
+>>> inverse = cuda.compile(chain, "rnea")                                       # doctest: +SKIP
+>>> tau = inverse(q=q, qd=qd, qdd=qdd)                                          # doctest: +SKIP
+
+A chain is data, so that kernels depend on the number of its links alone, and by that on how many
+threads compute a robot (:func:`pinion.chains.kernels.device_chain.shape_of`). Constraint forces
+of several robots have other threads than those of one (:func:`.device_cfa.cfa_shape`).
+
+======== =========== ======================================================================
+function method      what computes it
+======== =========== ======================================================================
+rnea     scan        two scans (``kernels/inverse.cuh``)
+rnea     warp        the recursion, by a warp a robot (``kernels/serial.cuh``)
+rnea     thread      the recursion, by a thread a robot
+aba      jsiia       M by n + 1 inverse dynamics, Cholesky (``kernels/jsiia.cuh``)
+aba      hybrid      scans (``kernels/articulated.cuh``); articulated inertias by the processor,
+                     while the device computes the bias
+aba      abia        the same with articulated inertias by a warp of the device
+aba      warp        articulated bodies, by a warp a robot
+aba      thread      articulated bodies, by a thread a robot
+aba      cfa_oee     constraint forces (``kernels/cfa.cuh``) by odd-even elimination
+aba      cfa_oer     the same by odd-even reduction
+aba      cfa_ldl     the same by L D L^T, by a thread a robot
+closed   cfa_oee     the same with the tip held in all six directions (``kernels/closed.cuh``)
+closed   cfa_oer     the same by odd-even reduction
+closed   cfa_ldl     the same by L D L^T, by a thread a robot
+closed   two_streams by odd-even elimination, with the matrix on one stream and inverse dynamics
+                     on another at once: the two arrays of Fijany 1993, VI.C-D
+======== =========== ======================================================================
+
+``closed`` also takes G_C, the spatial acceleration of the tip that its contact asks for, (6,) a
+robot, gravity apart. Beside qdd it gives the wrench F that the tip exerts, (6,), and J M^-1 J^T,
+(6, 6), as :func:`pinion.chains.closed.closed_chain` does with ``TypeI(W=1)``: no other
+contact has kernels. Where joints cannot move the tip in all six directions, qdd and F are NaN
+unless there is damping.
+
+.. note:: None of it has been run on a GPU yet: kernels are compiled for GPUs and run on a
+   processor in the tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.batch import InputError
+from pinion.chains.chain import Chain
+from pinion.chains.recursion import articulated
+from pinion.chains.state import state_of
+from pinion.compute.cuda import open_gpu
+from pinion.compute.cuda.device import Device, Memory
+from pinion.compute.cuda.kernel import DeviceArray, contiguous, described, is_on_a_device
+from pinion.native.errors import ComputeError
+
+from .chain_source import (
+    HELD,
+    METHODS,
+    MOST_THREADS,
+    ZERO_BYTES,
+    ChainSource,
+    KernelSource,
+    source,
+)
+from .device_cfa import (
+    constraint_numbers,
+)
+from .device_chain import (
+    Array,
+    canonical,
+    canonical_tip,
+    packed,
+)
+
+__all__ = ["METHODS", "ChainKernel", "ChainSource", "KernelSource", "compile", "source"]
+
+
+def compile(
+    chain: Chain | Sequence[Chain],
+    function: str,
+    *,
+    method: str | None = None,
+    dtype: str = "float64",
+    refine: int | None = None,
+    damping: float | None = None,
+    frame: tuple[ArrayLike, ArrayLike] | None = None,
+    device: int | Device = 0,
+    cache: Path | None = None,
+    factors: Callable[[Array], Array] | None = None,
+) -> ChainKernel:
+    """Compile a function of a chain for a GPU, or find it compiled.
+
+    Parameters
+    ----------
+    chain : joints of one velocity, no side branches; or one for each robot, of as many links.
+    function, method, dtype, refine, damping : as of `source`.
+    frame : of ``closed``, the tip's, as of :func:`pinion.chains.closed.closed_chain`: by
+        default the last link's. One for all chains.
+    device : the number of a GPU, or a device.
+    cache : where compiled kernels are kept; by default the user's cache.
+    factors : for ``hybrid``, what gives the processor's part as :func:`joint_factors` does.
+
+    Raises
+    ------
+    InputError
+        When an argument does not do, or there is no such GPU; one sentence.
+    ComputeError
+        When the chain is none that kernels take (for constraint forces every link needs an
+        inertia that has an inverse), or a kernel does not compile or load.
+    """
+    chains = [chain] if isinstance(chain, Chain) else list(chain)
+    lengths = sorted({one.n for one in chains})
+    if len(lengths) != 1:
+        raise InputError(f"The chains have {lengths} links: give some, and all of the same length.")
+    if frame is not None and function != "closed":
+        raise InputError(f"'{function}' has no frame at the tip: leave it out, or choose 'closed'.")
+    moved = [canonical(one) for one in chains]
+    return ChainKernel(
+        chains=moved,
+        source=source(
+            lengths[0], function, method=method, dtype=dtype, refine=refine, damping=damping
+        ),
+        device=open_gpu(device, cache) if isinstance(device, int) else device,
+        factors=factors,
+        tips=[canonical_tip(one, *_frame(frame)) for one in chains],
+    )
+
+
+def _frame(frame: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, Array]:
+    E, r = (np.eye(3), np.zeros(3)) if frame is None else (np.asarray(x, float) for x in frame)
+    if E.shape != (3, 3) or r.shape != (3,):
+        raise InputError(
+            f"'frame' has shapes {E.shape} and {r.shape}: give a rotation (3, 3) and a point (3,)."
+        )
+    # A reflection has the third axis of a rotation turned round; NaN is none either.
+    whole = np.all(np.isfinite(r)) and np.allclose(E @ E.T, np.eye(3), atol=1e-6)
+    if not whole or E[2] @ np.cross(E[0], E[1]) < 0:
+        raise InputError("'frame' is no rotation of determinant 1 and an origin: give such.")
+    return E, r
+
+
+def joint_factors(chain: Chain, q: Array) -> Array:
+    """Return ``K = U / D`` and ``1 / D`` of all joints, (B, 7, n), by equation 7 of Yang 2017.
+
+    Parameters
+    ----------
+    chain : canonical. q : (B, n) [rad | m], whose type is computed in.
+    """
+    zeros = np.zeros_like(q)
+    at = state_of(chain, q, tau=zeros)
+    none = np.zeros((len(q), chain.n, 6), q.dtype)
+    found = articulated(at, none, none, reversed(range(chain.n)))
+    inverse = 1 / found.d
+    both = np.concatenate([found.U[..., 0] * inverse, inverse], axis=-1)
+    return np.ascontiguousarray(both.swapaxes(1, 2))
+
+
+class ChainKernel:
+    """A function of chains on a device; one call at a time.
+
+    Members
+    -------
+    chains : in canonical frames; one for all robots, or one each.
+    source : its kernels.
+    device : where they run.
+    tips : of ``closed``, of each chain, as :func:`.device_chain.canonical_tip` gives them.
+    """
+
+    def __init__(
+        self,
+        *,
+        chains: Sequence[Chain],
+        source: ChainSource,
+        device: Device,
+        factors: Callable[[Array], Array] | None = None,
+        tips: Sequence[Array] = (),
+    ) -> None:
+        self.chains = tuple(chains)
+        self.source = source
+        self.device = device
+        self.dtype = np.dtype(source.dtype)
+        self._factors = factors or self._own_factors
+        self._room: _Room | None = None
+        self._loaded: dict[str, Any] = {}
+        self._steps(len(self.chains))
+        self._numbers, self._chain_step = self._of_chains(packed)
+        if any(kernel.constrained for kernel in source.kernels):
+            self._constraints, self._constraint_step = self._of_chains(constraint_numbers)
+        self._tips = self._uploaded(np.concatenate(tips)) if source.function == "closed" else None
+
+    def __call__(self, **arrays: Any) -> Any:
+        """Compute a batch.
+
+        Parameters
+        ----------
+        arrays : the inputs by name, (n,) or (B, n) each [rad | m; s; N m | N], and G_C (6,) or
+            (B, 6): all of the host, or all on the device (``__cuda_array_interface__`` or DLPack),
+            of the kernel's dtype and in rows or in columns, G_C in rows; not for ``hybrid``, whose
+            first part is the processor's.
+
+        Returns
+        -------
+        tau or qdd, as the inputs: NumPy's, or a :class:`pinion.compute.cuda.DeviceArray`. Of
+        ``closed`` a dict of these: ``qdd``, ``F`` (6,) and ``Lambda_inverse`` (6, 6), with the
+        batch where q has one.
+
+        Raises
+        ------
+        InputError
+            When a name, a shape or a dtype does not do, or arrays are in different places.
+        ComputeError
+            When the device has no memory left or failed.
+        """
+        names = self.source.inputs
+        if sorted(arrays) != sorted(names):
+            raise InputError(
+                f"The inputs are {', '.join(names)}, not {', '.join(arrays)}: give these."
+            )
+        there = [name for name in names if is_on_a_device(arrays[name])]
+        if there and len(there) < len(names):
+            here = next(name for name in names if name not in there)
+            raise InputError(
+                f"'{there[0]}' is on a device and '{here}' is in the host's memory: give all in "
+                "one place."
+            )
+        try:
+            return self._on_device(arrays) if there else self._from_host(arrays)
+        except MemoryError as error:
+            self.close()
+            raise ComputeError(f"{error} Give fewer robots at once.") from None
+        except BaseException:
+            # What is still under way belongs to nobody any more.
+            self.close()
+            raise
+
+    def sent(self, values: Array) -> DeviceArray:
+        """A copy of an array of the host, (n,) or (B, n), on the device, for later calls.
+
+        Raises
+        ------
+        ComputeError
+            When the device has no memory left or failed.
+        """
+        flat = np.ascontiguousarray(values, self.dtype)
+        memory, strides = self._uploaded(flat), contiguous(flat.shape)
+        return DeviceArray(self.device.index, memory, flat.shape, strides, self.dtype)
+
+    def close(self) -> None:
+        """Give the device's memory back, that of the chains aside."""
+        if self._room is not None:
+            self._room.close()
+        self._room = None
+
+    def _steps(self, robots: int) -> list[tuple[KernelSource, Any]]:
+        """The kernels for so many robots, loaded."""
+        steps = []
+        kernels = self.source.kernels_for(robots)
+        if not all(map(self._fits, kernels)):
+            kernels = (
+                self.source.kernels
+            )  # a block is slower than a grid, but computes one robot too
+        for kernel in kernels:
+            if kernel.name not in self._loaded:
+                self._check_grid(kernel)
+                self._loaded[kernel.name] = self.device.load(kernel.name, kernel.text)
+            steps.append((kernel, self._loaded[kernel.name]))
+        return steps
+
+    def _blocks_at_once(self, kernel: KernelSource) -> int:
+        # So many threads take all registers of a multiprocessor. Two grids at once get half each:
+        # blocks of one that wait for their others must not keep out those of the other.
+        most = self.device.multiprocessors * (MOST_THREADS // kernel.shape.threads)
+        return most // 2 if kernel.part in ("STEP_I", "STEP_II") else most
+
+    def _fits(self, kernel: KernelSource) -> bool:
+        shape = kernel.shape
+        return shape.scope != "Grid" or shape.blocks_a_robot <= self._blocks_at_once(kernel)
+
+    def _check_grid(self, kernel: KernelSource) -> None:
+        if not self._fits(kernel):
+            shape, most = kernel.shape, self._blocks_at_once(kernel)
+            raise InputError(
+                f"{self.device.name} runs {most} blocks at once, and a chain of {self.source.n} "
+                f"links takes {shape.blocks_a_robot}: give {most * shape.threads * shape.links} "
+                "links at most."
+            )
+
+    def _uploaded(self, flat: Array) -> Memory:
+        try:
+            memory = self.device.allocate(max(1, flat.nbytes))
+            pinned = self.device.pinned(flat.nbytes)
+        except MemoryError as error:
+            raise ComputeError(f"{error} Give fewer robots at once.") from None
+        pinned.view(self.dtype)[...] = flat.ravel()
+        stream = self.device.stream()
+        stream.upload(memory, pinned)
+        stream.wait()
+        return memory
+
+    def _of_chains(self, numbers_of: Callable[[Chain, Any], Array]) -> tuple[Memory, int]:
+        """Numbers of all chains on the device, and the distance of robots' there."""
+        numbers = np.concatenate([numbers_of(chain, self.dtype) for chain in self.chains])
+        return self._uploaded(numbers), len(numbers) // len(self.chains) if len(
+            self.chains
+        ) > 1 else 0
+
+    def _from_host(self, arrays: Mapping[str, Any]) -> Any:
+        n, shapes = self.source.n, self.source.shapes
+        given = {name: np.asarray(arrays[name]) for name in self.source.inputs}
+        batch = given["q"].shape[:-1]
+        for name, x in given.items():
+            (width,) = shapes[name]
+            if x.ndim not in (1, 2) or x.shape != (*batch, width) or x.dtype.kind not in "fiu":
+                raise InputError(
+                    f"'{name}' has shape {x.shape} of {x.dtype}: give numbers, ({width},) for one "
+                    f"robot or (B, {width}) for as many as 'q' has."
+                )
+        robots = self._robots(prod(batch))
+        if not robots:
+            return self._given({x: np.zeros((*batch, *shapes[x])) for x in self.source.results})
+        room = self._room_for(robots)
+        stream = room.stream
+        for name, x in given.items():
+            sent = room.pinned[name][: x.size].reshape(x.shape)
+            sent[...] = x
+            stream.upload(room.memory[name], sent)
+        places = {name: memory.address for name, memory in room.memory.items()}
+        for steps in self._groups(robots):
+            if self.source.method == "hybrid" and "factors" in steps[0][0].arrays:
+                # The bias is being computed meanwhile.
+                values = self._factors(room.pinned["q"][: robots * n].reshape(robots, n))
+                factors = room.pinned["factors"][: values.size]
+                factors[...] = values.ravel()
+                room.side.upload(room.memory["factors"], factors)
+                room.side.wait()
+            self._queue(room, steps, robots, places, (n, 1))
+        fetched = {}
+        for name in self.source.results:
+            size = robots * prod(shapes[name])
+            fetched[name] = room.pinned[name][:size].reshape(*batch, *shapes[name])
+            stream.download(fetched[name], room.memory[name])
+        stream.wait()
+        return self._given({name: x.copy() for name, x in fetched.items()})
+
+    def _given(self, results: Mapping[str, Any]) -> Any:
+        """The only result, or all by name."""
+        return dict(results) if len(results) > 1 else next(iter(results.values()))
+
+    def _on_device(self, arrays: Mapping[str, Any]) -> Any:
+        n = self.source.n
+        if self.source.method == "hybrid":
+            raise InputError(
+                "The processor computes a part of 'hybrid': give arrays of the host, or choose "
+                "the method 'abia'."
+            )
+        places: dict[str, int] = {}
+        first: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        for name in self.source.inputs:
+            shape, strides, address, dtype, device = described(name, arrays[name])
+            if device is not None and device != self.device.index:
+                raise InputError(
+                    f"'{name}' is on the device {device}, and the kernel on {self.device.index}: "
+                    "copy it there."
+                )
+            # Of an axis of one element the stride says nothing, and libraries choose any.
+            strides = tuple(
+                own if size > 1 else rows
+                for size, own, rows in zip(shape, strides, contiguous(shape), strict=True)
+            )
+            first = first or (shape, strides)
+            (width,) = self.source.shapes[name]
+            if len(shape) not in (1, 2) or shape[-1] != width or dtype != self.dtype:
+                raise InputError(
+                    f"'{name}' has shape {shape} of {dtype}: give ({width},) or (B, {width}) of "
+                    f"{self.dtype}."
+                )
+            if name in HELD:
+                wanted = (*first[0][:-1], width)
+                if (shape, strides) != (wanted, contiguous(wanted)):
+                    raise InputError(
+                        f"'{name}' has shape {shape} and strides {strides}: give {wanted}, as many "
+                        "as 'q' has, in rows."
+                    )
+            elif (shape, strides) != first:
+                raise InputError(
+                    f"'{name}' has shape {shape} and strides {strides}, and 'q' has {first[0]} and "
+                    f"{first[1]}: give all in one layout."
+                )
+            places[name] = address
+        assert first is not None
+        shape, strides = first
+        robots = self._robots(prod(shape[:-1]))
+        rows, columns = (n, 1), (1, robots)
+        steps = rows if len(shape) == 1 else (strides[0], strides[1])
+        if (len(shape) == 1 and strides != (1,)) or steps not in (rows, columns):
+            raise InputError(
+                f"'q' has strides {strides}: give arrays in rows, {rows}, or in columns, {columns}."
+            )
+        made = {}
+        for name in self.source.results:
+            own = (*shape[:-1], *self.source.shapes[name])
+            memory = self.device.allocate(max(1, prod(own) * self.dtype.itemsize))
+            places[name] = memory.address
+            apart = contiguous(own) if name in HELD else strides
+            made[name] = DeviceArray(self.device.index, memory, own, apart, self.dtype)
+        if robots:
+            room = self._room_for(robots)
+            places |= {name: room.memory[name].address for name in self.source.between}
+            self.device.wait()  # whoever makes the inputs may not be done
+            for group in self._groups(robots):
+                self._queue(room, group, robots, places, steps)
+            room.stream.wait()
+        return self._given(made)
+
+    def _groups(self, robots: int) -> list[list[tuple[KernelSource, Any]]]:
+        """The kernels in their order; those of a group have one work memory."""
+        steps = self._steps(robots)
+        return [steps] if steps[0][0].constrained else [[step] for step in steps]
+
+    def _queue(
+        self,
+        room: _Room,
+        steps: Sequence[tuple[KernelSource, Any]],
+        robots: int,
+        places: Mapping[str, int],
+        strides: tuple[int, int],
+    ) -> None:
+        """Queue kernels for all robots; grids compute one after the other."""
+        source, size = self.source, self.dtype.itemsize
+        at_once = min(kernel.at_once(robots) for kernel, _ in steps)
+        apart = {name: prod(shape) for name, shape in HELD.items()} | dict(source.between)
+        apart["tip"] = 12 if len(self.chains) > 1 else 0
+        if self._tips is not None:
+            places = {**places, "tip": self._tips.address}
+        for first in range(0, robots, at_once):
+            if len(steps) > 1:  # not before the inputs are there, nor before the last robot is done
+                room.side.after(room.stream)
+            for kernel, loaded in steps:
+                if kernel.part == "AFTER":
+                    room.stream.after(room.side)
+                addresses = [
+                    places[name] + first * apart.get(name, strides[0]) * size
+                    for name in kernel.arrays
+                ]
+                chain = [self._numbers.address + first * self._chain_step * size, self._chain_step]
+                work: list[int] = []
+                if kernel.constrained:
+                    distance = self._constraint_step
+                    chain += [self._constraints.address + first * distance * size, distance]
+                    # Numbers of threads that compute a robot each are next to each other.
+                    words = source.n * kernel.workspace
+                    interleaved = kernel.shape.scope == "Thread"
+                    work = [room.scratch.address + kernel.own_bytes(self.dtype)]
+                    work += [1, at_once] if interleaved else [words, 1]
+                scratch = room.scratch.address + kernel.first_byte()
+                (room.side if kernel.part == "STEP_II" else room.stream).launch(
+                    loaded,
+                    kernel.launch(at_once),
+                    [at_once, source.n, *chain, *strides, scratch, *work, *addresses],
+                )
+
+    def _robots(self, robots: int) -> int:
+        if len(self.chains) > 1 and robots != len(self.chains):
+            raise InputError(
+                f"There are {len(self.chains)} chains and arrays for {robots} robots: give as many."
+            )
+        return robots
+
+    def _room_for(self, robots: int) -> _Room:
+        if self._room is None or self._room.robots < robots:
+            self.close()
+            self._room = _Room(self.device, self.source, robots)
+        return self._room
+
+    def _own_factors(self, q: Array) -> Array:
+        if len(self.chains) == 1:
+            return joint_factors(self.chains[0], q)
+        found = [joint_factors(chain, q[k : k + 1]) for k, chain in enumerate(self.chains)]
+        return np.concatenate(found)
+
+    def __repr__(self) -> str:
+        source = self.source
+        return (
+            f"<ChainKernel {source.function} by {source.method}: {source.n} links, {source.dtype}, "
+            f"{self.device.name}>"
+        )
+
+
+class _Room:
+    """Memory for so many robots: arrays on the device, pinned ones of the host, and streams."""
+
+    def __init__(self, device: Device, source: ChainSource, robots: int) -> None:
+        dtype = np.dtype(source.dtype)
+        sizes = {name: robots * prod(shape) for name, shape in source.shapes.items()}
+        sizes |= {name: robots * count for name, count in source.between.items()}
+        # Later calls may have fewer robots: one, whose kernels may be others.
+        kernels = (*source.kernels, *source.alone)
+        scratch = max(k.scratch_bytes(robots, source.n, dtype) for k in kernels)
+        self.robots = robots
+        self.stream, self.side = device.stream(), device.stream()
+        self.memory: dict[str, Memory] = {}
+        try:
+            for name, size in sizes.items():
+                self.memory[name] = device.allocate(size * dtype.itemsize)
+            self.scratch = self.memory["scratch"] = device.allocate(max(ZERO_BYTES, scratch))
+        except MemoryError:
+            self.close()
+            raise
+        self.pinned = {
+            name: device.pinned(size * dtype.itemsize).view(dtype) for name, size in sizes.items()
+        }
+        zeros = device.pinned(ZERO_BYTES)
+        zeros[...] = 0
+        self.stream.upload(self.scratch, zeros)
+        self.stream.wait()
+
+    def close(self) -> None:
+        """Give the device's memory back, when nothing uses it any more."""
+        for stream in (self.stream, self.side):
+            with contextlib.suppress(ComputeError):
+                stream.wait()
+        for memory in self.memory.values():
+            memory.close()

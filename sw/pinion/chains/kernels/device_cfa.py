@@ -1,0 +1,310 @@
+"""The constraint force algorithm's kernels: what they read of a chain, their text and their launch.
+
+``kernels/tridiagonal.cuh`` solves the block tridiagonal system, ``kernels/cfa.cuh`` makes the chain
+of it, ``kernels/closed.cuh`` adds a contact at the tip. They take joints of one velocity and chains
+without side branches, which :func:`.device_chain.canonical` sees to.
+
+========= ============================== ==================================================
+solver    levels                         numbers of device memory a link
+========= ============================== ==================================================
+oee       ``ceil(log2 n)`` and a solve   ``140 + 50 ceil(log2 n)``: 590 at 512
+oer       ``2 floor(log2 n)``, a solve   130
+ldl       ``2 n - 1``, by one thread     130
+========= ============================== ==================================================
+
+One robot takes ``oee``, whose levels are fewest. Many are limited by memory and work rather than by
+levels: ``oer`` with a block a robot, or ``ldl`` with a thread a robot where there are thousands.
+
+.. note:: None of it has been run on a GPU yet: kernels are compiled for GPUs and run on a processor
+   in the tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pinion.chains.cfa import radii
+from pinion.chains.chain import Chain
+from pinion.chains.small import factorise, solve_factored
+from pinion.dynamics.checks import check_choice
+from pinion.native.errors import ComputeError
+
+from .device_chain import BLOCK_LINKS, SCALARS, WARP, WARPS_A_BLOCK, Array, Shape
+
+SOLVERS = {"oee": "Elimination", "oer": "Reduction", "ldl": "Sweep"}
+"""Structs of ``tridiagonal.cuh``."""
+
+CONSTRAINT_NUMBERS = 41
+"""Of ``cfa.cuh``: J (21), W (3), T (2), W^T J W (15)."""
+
+BLOCK_THREADS = 256
+"""The most of a block: a thread takes up to 255 registers of 65,536."""
+
+PARTS = ("ALL", "STEP_I", "STEP_II", "AFTER")
+"""Of ``closed.cuh``: one kernel, or three for two streams."""
+
+GRID_THREADS = 64
+"""Of a block where several compute a robot: its links are to be on many multiprocessors, whose
+units for double precision are what a level waits for."""
+
+SINGLE_BLOCK = 128
+"""The most links for which one block computes the only robot."""
+
+_SINGULAR = 64
+"""A pivot of so many rounding errors of its diagonal element is a zero."""
+
+_SCAN_WORDS = (24, 18)  # of an inverse dynamics
+_PLACE, _COUPLING = 55, 50  # place_words(0) and COUPLING of tridiagonal.cuh
+_LINK_ROWS, _TIP_ROWS, _STEP_ROWS = 20, 18, 12  # of cfa.cuh and closed.cuh
+_ASSERTED = (
+    f"static_assert(BLOCK == 5 && place_words(0) == {_PLACE} && COUPLING == {_COUPLING} && "
+    f'LINK_ROWS == {_LINK_ROWS}, "words_a_link() in device_cfa.py");\n'
+)
+_ASSERTED_CLOSED = (
+    f"static_assert(TIP_ROWS == {_TIP_ROWS} && STEP_ROWS == {_STEP_ROWS}, "
+    '"words_a_link() in device_cfa.py");\n'
+)
+_PARAMETERS = (
+    "long long robots, long long n, const {T} *numbers, long long chain_step, "
+    "const {T} *constraints, long long constraint_step, long long robot_step, long long step, "
+    "void *scratch, void *work, long long work_step, long long row_step"
+)
+
+
+def cfa_shape(n: int, robots: int, solver: str) -> Shape:
+    """Which threads compute a robot.
+
+    Returns
+    -------
+    One thread for ``ldl``, where `blocks` is for as many robots as threads; else one warp up to 32
+    links, one block up to 128, or to 1,024 where there are several robots, and beyond that a
+    cooperative grid, which computes one robot.
+
+    Raises
+    ------
+    ComputeError
+        When several robots have more than 1,024 links each.
+    """
+    check_choice("solver", solver, tuple(SOLVERS))
+    if solver == "ldl":
+        return Shape("Thread", 1, WARP, 0)
+    if n <= WARP:
+        return Shape("Warp", 1, WARPS_A_BLOCK * WARP if robots > 1 else WARP, 0)
+    if n <= (SINGLE_BLOCK if robots == 1 else BLOCK_LINKS):
+        links = -(-n // BLOCK_THREADS)
+        return Shape("Block", links, -(-n // (links * WARP)) * WARP, 1)
+    if robots > 1:
+        raise ComputeError(
+            f"{robots} robots of {n} links: a grid computes one robot, so launch them one after "
+            f"the other, or give chains of at most {BLOCK_LINKS} links."
+        )
+    return Shape("Grid", 1, GRID_THREADS, -(-n // GRID_THREADS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CfaKernel:
+    """A kernel, and how it is launched for a number of robots.
+
+    Its parameters have eight bytes each: robots, links, address of the chains' numbers and the
+    distance of robots' chains (:func:`.device_chain.packed`), the same of `constraint_numbers`,
+    distances of robots and of links in the arrays, addresses of scratch and work memory,
+    `work_step`, `row_step`, addresses of `arrays`.
+
+    Members
+    -------
+    name, text : CUDA C++17 for NVRTC, with ``-fmad=false``.
+    arrays : names of the arrays, inputs first; q, qd, tau and qdd are (robots, n), G_C and F
+        (robots, 6), Lambda_inverse (robots, 36), tip (12,): see ``closed.cuh``.
+    shape : threads and links.
+    blocks : of the launch; cooperative where the scope is ``Grid``.
+    elements : words of the scans' elements, one after the other.
+    shared_bytes, scratch_bytes, work_bytes : of a block's shared memory, and of device memory. A
+        grid's first 16 bytes of scratch memory are zero before its first launch.
+    work_step, row_step : distances in work memory, of robots and of rows, in numbers.
+    """
+
+    name: str
+    text: str
+    arrays: tuple[str, ...]
+    shape: Shape
+    blocks: int
+    elements: tuple[int, ...]
+    shared_bytes: int
+    scratch_bytes: int
+    work_bytes: int
+    work_step: int
+    row_step: int
+
+
+def cfa_kernel(
+    n: int,
+    robots: int,
+    dtype: str = "float64",
+    *,
+    solver: str = "oee",
+    refine: int = 1,
+    shape: Shape | None = None,
+) -> CfaKernel:
+    """Return the kernel of forward dynamics by the constraint force algorithm.
+
+    Parameters
+    ----------
+    n, robots : links of a chain, and how many chains.
+    dtype : ``float64``; in ``float32`` the algorithm is useless from some twenty links on.
+    solver : ``oee``, ``oer`` or ``ldl``.
+    refine : as of :func:`pinion.chains.cfa.cfa`.
+    shape : other threads than `cfa_shape` chooses.
+
+    Raises
+    ------
+    ComputeError
+        When there is no such kernel.
+    """
+    return _kernel(n, robots, dtype, solver, refine, shape, None, "ALL")
+
+
+def closed_kernel(
+    n: int,
+    robots: int,
+    dtype: str = "float64",
+    *,
+    solver: str = "oee",
+    refine: int = 1,
+    damping: float = 0.0,
+    shape: Shape | None = None,
+    part: str = "ALL",
+) -> CfaKernel:
+    """Return the kernel of forward dynamics with the tip held in all six directions.
+
+    Arguments and errors as for `cfa_kernel`; damping as of
+    :func:`pinion.chains.closed.closed_chain`.
+
+    Parameters
+    ----------
+    part : one of `PARTS`. Steps I and II may run at once, the rest after both; all three have one
+        work memory. A grid's steps need scratch memory of their own, the rest that of step II.
+    """
+    check_choice("part", part, PARTS)
+    if part != "ALL" and solver != "oee":
+        raise ComputeError(f"The solver '{solver}' has no kernels for two streams: choose 'oee'.")
+    if not 0.0 <= damping < np.inf:
+        raise ComputeError(f"The damping is {damping}: give 0 or more.")
+    return _kernel(n, robots, dtype, solver, refine, shape, damping, part)
+
+
+def words_a_link(n: int, solver: str, *, contact: bool = False, part: str = "ALL") -> int:
+    """Numbers of work memory a link."""
+    place = _PLACE + 5 * (7 if contact else 1)
+    levels = (n - 1).bit_length()
+    own = 2 * place + levels * _COUPLING if solver == "oee" else place + _COUPLING
+    return _LINK_ROWS + own + (_TIP_ROWS if contact else 0) + (_STEP_ROWS if part != "ALL" else 0)
+
+
+def _kernel(
+    n: int,
+    robots: int,
+    dtype: str,
+    solver: str,
+    refine: int,
+    shape: Shape | None,
+    damping: float | None,
+    part: str,
+) -> CfaKernel:
+    if dtype not in SCALARS:
+        raise ComputeError(f"Kernels have no dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
+    if n < 1 or robots < 1 or refine < 0:
+        raise ComputeError(
+            f"{robots} chains of {n} links with {refine} refinements: give one at least, and 0 "
+            "refinements or more."
+        )
+    T, contact = SCALARS[dtype], damping is not None
+    chosen = cfa_shape(n, robots, solver) if shape is None else shape
+    inputs = ("q", "qd", "tau", "tip", "G_C") if contact else ("q", "qd", "tau")
+    results = ("qdd", "F", "Lambda_inverse") if contact else ("qdd",)
+    arrays = [f"const {T} *{x}" for x in inputs] + [f"{T} *{x}" for x in results]
+    kind = "closed" if contact else "cfa"
+    own = "" if part == "ALL" else f", Part::{part}"
+    settings = f"{refine}, {T}({damping!r})" if contact else f"{refine}"
+    whole = kind if part == "ALL" else f"{kind}_{part.lower()}"
+    name = f"{whole}_{solver}_{chosen.scope.lower()}_{chosen.links}_{refine}_{dtype}"
+    text = (
+        f'#include "../../chains/kernels/sources/{kind}.cuh"\n'
+        f'extern "C" __global__ void {name}({_PARAMETERS.format(T=T)}, {", ".join(arrays)}) {{\n'
+        f"  using namespace pinion::parallel;\n"
+        f"  {_ASSERTED}{'  ' + _ASSERTED_CLOSED if contact else ''}"
+        f"  static_assert(sizeof(Moving<{T}>::Element) == {_SCAN_WORDS[0]} * sizeof({T}) &&\n"
+        f'      sizeof(Carried<{T}>::Element) == {_SCAN_WORDS[1]} * sizeof({T}), "scans");\n'
+        f"  extern __shared__ {T} shared[];\n"
+        f"  {kind}_kernel<{T}, {chosen.links}, {SOLVERS[solver]}, {chosen.scope}{own}>(\n"
+        "      shared, scratch, Work{work, work_step, row_step}, robots, n, numbers, chain_step,\n"
+        f"      constraints, constraint_step, robot_step, step, {settings}, "
+        f"{', '.join([*inputs, *results])});\n"
+        "}\n"
+    )
+    alone = chosen.scope == "Thread"
+    words = words_a_link(n, solver, contact=contact, part=part) * n
+    scans = _SCAN_WORDS * (refine + 1)
+    if contact:
+        scans += scans
+    size = np.dtype(dtype).itemsize
+    return CfaKernel(
+        name=name,
+        text=text,
+        arrays=(*inputs, *results),
+        shape=chosen,
+        blocks=-(-robots // chosen.threads) if alone else chosen.blocks(robots),
+        elements=scans,
+        shared_bytes=0 if alone else chosen.shared_bytes(max(_SCAN_WORDS), dtype),
+        scratch_bytes=chosen.scratch_bytes(scans, dtype),
+        work_bytes=words * robots * size,
+        work_step=1 if alone else words,
+        row_step=robots if alone else 1,
+    )
+
+
+def constraint_numbers(chain: Chain, dtype: DTypeLike) -> Array:
+    """Return the numbers of a canonical chain as ``kernels/cfa.cuh`` has them, (41 n,).
+
+    Raises
+    ------
+    ComputeError
+        When a link's inertia has no inverse in `dtype`.
+    """
+    n = chain.n
+    inertia = chain.I
+    least = _SINGULAR * np.finfo(dtype).eps * np.diagonal(inertia, axis1=1, axis2=2)
+    bad = np.ones(n, bool)
+    for i in range(n):
+        try:
+            _, d = factorise(inertia[i])
+        except np.linalg.LinAlgError:
+            continue
+        bad[i] = bool(np.any(d <= least[i]))
+    if np.any(bad):
+        raise ComputeError(
+            f"The inertia of link {int(np.argmax(bad))} of the chain '{chain.name}' has no "
+            "inverse, which the constraint force algorithm needs: give the link mass and a "
+            "rotational inertia about each axis, or use articulated bodies."
+        )
+    J = solve_factored(*factorise(inertia), np.eye(6))
+    J = 0.5 * (J + np.swapaxes(J, 1, 2))
+    turn, shift, length = chain.S[:, 2, 0], chain.S[:, 5, 0], radii(chain)
+    across = np.hypot(length * turn, shift)
+    moment, force = -length * shift / across, length * turn / across
+    W = np.zeros((n, 6, 5))
+    W[:, 0, 0] = W[:, 1, 1] = length
+    W[:, 3, 2] = W[:, 4, 3] = 1.0
+    W[:, 2, 4], W[:, 5, 4] = moment, force
+    square = turn**2 + shift**2
+    numbers = np.concatenate(
+        [
+            J[:, *np.triu_indices(6)],
+            np.stack([length, moment, force, turn / square, shift / square], axis=1),
+            (np.swapaxes(W, 1, 2) @ J @ W)[:, *np.tril_indices(5)],
+        ],
+        axis=1,
+    )
+    return np.asarray(numbers.T.ravel(), dtype)

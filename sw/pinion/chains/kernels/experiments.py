@@ -1,0 +1,270 @@
+"""The papers' experiments on long chains and many robots, as times on this machine.
+
+Sources, and what they claim: :mod:`pinion.report.scaling`. Random chains with turns and shifts
+about axes in any direction, random states, double precision.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Thread
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.batch import InputError
+from pinion.chains import (
+    Chain,
+    RandomState,
+    aba,
+    cfa,
+    hybrid_aba,
+    jsiia,
+    random_chain,
+    random_state,
+    rnea,
+    rnea_scan,
+)
+from pinion.compute.cuda.device import Device
+from pinion.native.errors import ComputeError
+
+from . import cuda
+from .kernel import ChainKernel, compile
+from .times import chain_times
+
+Row = dict[str, Any]
+Call = Callable[[], object]
+
+LINKS = (10, 20, 50, 100, 200, 500, 1000)
+GROUPS = (1, 10, 100, 1000)
+PEER_GROUPS = (1000, 10_000)
+DENSE = 200
+"""Links of the longest chain whose M the float model makes: n inverse dynamics in one batch."""
+
+INERTIAS = "arm"
+
+_COMPILED: Mapping[str, str] = MappingProxyType(
+    {"id_serial": "rnea", "jsiia": "jsiia", "aba": "aba", "cfa_ldl": "cfa"}
+)
+_MODELS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "id_serial": rnea,
+        "id_scan": rnea_scan,
+        "jsiia": jsiia,
+        "aba": aba,
+        "hybrid": hybrid_aba,
+        "cfa_oee": partial(cfa, solver="oee"),
+        "cfa_oer": partial(cfa, solver="oer"),
+        "cfa_ldl": partial(cfa, solver="ldl"),
+    }
+)
+_ON_GPU: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "id_serial": ("rnea", "thread"),
+        "id_warp": ("rnea", "warp"),
+        "id_scan": ("rnea", "scan"),
+        "jsiia": ("aba", "jsiia"),
+        "aba": ("aba", "thread"),
+        "aba_warp": ("aba", "warp"),
+        "hybrid": ("aba", "hybrid"),
+        "abia": ("aba", "abia"),
+        "cfa_oee": ("aba", "cfa_oee"),
+        "cfa_oer": ("aba", "cfa_oer"),
+        "cfa_ldl": ("aba", "cfa_ldl"),
+    }
+)
+"""Function and method of :mod:`pinion.chains.kernels.cuda`, by the experiments' names."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One point of an experiment.
+
+    Members
+    -------
+    experiment : its name.
+    links, robots : of the chain, and how many of them.
+    """
+
+    experiment: str
+    links: int
+    robots: int
+
+    @property
+    def inverse(self) -> bool:
+        """Whether inverse dynamics is what is computed."""
+        return "_id" in self.experiment
+
+
+def shapes(links: Sequence[int] = LINKS, groups: Sequence[int] = GROUPS) -> list[Shape]:
+    """The points of all experiments."""
+    found = [Shape(name, n, 1) for name in ("links_id", "links_fd") for n in links]
+    for name, n in (
+        ("groups_id_10", 10),
+        ("groups_id_100", 100),
+        ("groups_fd_10", 10),
+        ("groups_fd_200", 200),
+    ):
+        found += [Shape(name, n, robots) for robots in groups]
+    return found
+
+
+def measured(shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
+    """Times of everything that this machine's processors compute at one point.
+
+    Parameters
+    ----------
+    seconds : for each figure: as many calls as fit, one at least.
+
+    Yields
+    ------
+    Rows as :mod:`pinion.report.scaling` takes them.
+
+    Raises
+    ------
+    ComputeError
+        When there is no compiler.
+    """
+    chain = random_chain(shape.links, seed, inertias=INERTIAS)
+    state = random_state(chain, seed, shape.robots)
+    wanted = [name for name in _MODELS if _inverse(name) == shape.inverse]
+    for name in wanted:
+        for platform, call in _calls(shape, name, chain, state):
+            yield _row(shape, name, platform, call, seconds)
+
+
+def _row(shape: Shape, name: str, platform: str, call: Call, seconds: float) -> Row:
+    ms, calls = mean_ms(call, seconds)
+    return {
+        "experiment": shape.experiment,
+        "algorithm": name,
+        "platform": platform,
+        "links": shape.links,
+        "robots": shape.robots,
+        "ms": ms,
+        "calls": calls,
+    }
+
+
+def _inverse(name: str) -> bool:
+    return name.startswith("id_")
+
+
+class Gpu:
+    """The GPU of this machine, for the same experiments.
+
+    None of it has been run on one yet.
+
+    Members
+    -------
+    name : the device's.
+    left_out : what could not be measured, with the reason.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.name = device.name
+        self.left_out: dict[str, str] = {}
+        self._device = device
+
+    def measured(self, shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
+        """Times of everything that the GPU computes at one point: arguments as of `measured`.
+
+        From arrays of the host and back, and, but for the hybrid, from arrays on the device. Every
+        call waits for its result.
+        """
+        chain = random_chain(shape.links, seed, inertias=INERTIAS)
+        state = random_state(chain, seed, shape.robots)
+        given = _arguments(shape, state)
+        for name, (function, method) in _ON_GPU.items():
+            if _inverse(name) != shape.inverse:
+                continue
+            try:
+                kernel = cuda.compile(chain, function, method=method, device=self._device)
+                yield _row(shape, name, "gpu_copies", partial(kernel, **given), seconds)
+                if method != "hybrid":
+                    there = {key: kernel.sent(array) for key, array in given.items()}
+                    yield _row(shape, name, "gpu", partial(kernel, **there), seconds)
+                kernel.close()
+            except (InputError, ComputeError) as error:
+                self.left_out[f"{name} on the GPU, {shape.robots} x {shape.links}"] = str(error)
+
+
+def _calls(shape: Shape, name: str, chain: Chain, state: RandomState) -> Iterator[tuple[str, Call]]:
+    """The platforms that an algorithm is measured on at one point."""
+    given = _arguments(shape, state)
+    if name in _COMPILED:
+        one = compile(chain, _COMPILED[name], threads=1)
+        out = np.empty_like(given["qd"])
+        yield "one", partial(one, out=out, **given)
+        if shape.robots > 1:
+            yield "all", partial(compile(chain, _COMPILED[name]), out=out, **given)
+            if name != "cfa_ldl":
+                yield "thread", partial(a_thread_each, one, given, out)
+    if shape.experiment.startswith("links") and (name != "jsiia" or shape.links <= DENSE):
+        yield "numpy", partial(_MODELS[name], chain, *given.values())
+
+
+def _arguments(shape: Shape, state: RandomState) -> dict[str, NDArray[Any]]:
+    if shape.inverse:
+        return {"q": state.q, "qd": state.qd, "qdd": state.qdd}
+    return {"q": state.q, "qd": state.qd, "tau": state.tau}
+
+
+def a_thread_each(
+    kernel: ChainKernel, given: Mapping[str, NDArray[Any]], out: NDArray[Any]
+) -> None:
+    """Compute each robot in a thread of its own, as the papers' baseline does."""
+
+    def one(k: int) -> None:
+        kernel(out=out[k], **{name: array[k] for name, array in given.items()})
+
+    threads = [Thread(target=one, args=(k,)) for k in range(len(out))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def beside_pinocchio(pinocchio: Any, groups: Sequence[int] = PEER_GROUPS) -> list[Row]:
+    """Times of kernels for chains of 10 links beside Pinocchio's calls, on one core and on all.
+
+    Parameters
+    ----------
+    pinocchio : the module, which is no requirement of this package.
+
+    Raises
+    ------
+    ComputeError
+        When there is no compiler.
+    """
+    chain = random_chain(10, 1, inertias=INERTIAS)
+    found: list[Row] = []
+    for robots in groups:
+        found += chain_times(chain, pinocchio=pinocchio, threads=(1, 0), robots=robots)
+    return found
+
+
+def mean_ms(call: Call, seconds: float) -> tuple[float, int]:
+    """Milliseconds of a call in the mean, and of how many; the first is not counted if others are.
+
+    Parameters
+    ----------
+    seconds : all of them together; one call at least.
+    """
+    begin = time.perf_counter()
+    call()
+    first = time.perf_counter() - begin
+    if first >= seconds:
+        return 1e3 * first, 1
+    calls, begin = 0, time.perf_counter()
+    while True:
+        call()
+        calls += 1
+        spent = time.perf_counter() - begin
+        if spent + first >= seconds:
+            return 1e3 * spent / calls, calls

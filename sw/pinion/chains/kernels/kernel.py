@@ -1,0 +1,232 @@
+"""Batches of states of a chain on this machine's processor.
+
+>>> from pinion.chains import kernels
+>>> from pinion.chains import random_chain
+>>> kernel = kernels.compile(random_chain(100, 1), "rnea", dtype="float32")   # doctest: +SKIP
+>>> tau = kernel(q=q, qd=qd, qdd=qdd)                                          # doctest: +SKIP
+
+Nothing is traced: the chain is data of loops over its bodies, in C++ written by hand
+(``kernels/``), compiled once for a function, a dtype and an instruction set. As many robots as fit
+into a vector are computed at once, and batches are spread over the processors, as by
+:mod:`pinion.compute.cpu`, whose runtime, cache and checks these are.
+
+========  ===================================================================================
+rnea      inverse dynamics, the recursive Newton-Euler algorithm (Luh, Walker and Paul 1980)
+aba       forward dynamics by articulated bodies (Featherstone 2008, table 7.1)
+jsiia     forward dynamics by the inertia matrix and its factors L D L^T
+cfa       forward dynamics by constraint forces, solved by L D L^T of blocks (chains alone,
+          without armature)
+========  ===================================================================================
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.base.sources import package_digest
+from pinion.chains.chain import Chain
+from pinion.compute.arguments import check_threads
+from pinion.compute.cpu import DTYPES, Compiled, Native
+from pinion.compute.layouts import check_layout
+from pinion.compute.native import (
+    HEADERS,
+    ArrayStruct,
+    KernelStruct,
+    load_kernel,
+    load_runtime,
+)
+from pinion.compute.source import SCALARS
+from pinion.link import Array
+from pinion.native import isa as isas
+from pinion.native.cache import Cache, default_folder
+from pinion.native.errors import ComputeError
+from pinion.native.toolchain import compile_library, find_compiler
+
+from .frames import Frames
+
+__all__ = ["FUNCTIONS", "SOURCES", "ChainKernel", "compile"]
+
+FUNCTIONS = ("rnea", "aba", "jsiia", "cfa")
+
+SOURCES = Path(__file__).parent / "sources"
+
+_UNITS = {"q": "rad | m", "qd": "rad/s | m/s", "qdd": "rad/s^2 | m/s^2", "tau": "N m | N"}
+
+
+def compile(
+    chain: Chain,
+    function: str,
+    *,
+    dtype: str = "float64",
+    layout: str = "aos",
+    refine: int = 1,
+    finite: bool = False,
+    threads: int = 0,
+    isa: str | None = None,
+    compiler: str | None = None,
+    cache: Path | None = None,
+    sources: Path = SOURCES,
+) -> ChainKernel:
+    """Compile a function of chains, or find it compiled, for one of them.
+
+    Parameters
+    ----------
+    chain : joints of one velocity (a turn, a shift or a screw about an axis in any direction) and
+        fixed ones; with side branches but for ``cfa``.
+    function : one of `FUNCTIONS`.
+    dtype : of the numbers it computes with, ``float32`` or ``float64``. Forward dynamics of long
+        chains needs float64.
+    refine : of ``cfa`` alone, how often the answer is corrected by what inverse dynamics finds
+        missing.
+    layout, finite, threads, isa, compiler, cache : as of :func:`pinion.compute.cpu.compile`.
+    sources : the folder of the kernels' C++.
+
+    Raises
+    ------
+    ComputeError
+        When an argument does not do, the function does not take such a chain, or no compiler is
+        there; one sentence.
+    """
+    check_layout(layout)
+    if function not in FUNCTIONS:
+        raise ComputeError(
+            f"There is no kernel '{function}' for chains; choose one of {', '.join(FUNCTIONS)}."
+        )
+    if dtype not in DTYPES:
+        raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(DTYPES)}.")
+    threads = check_threads(threads)
+    if refine < 0:
+        raise ComputeError(f"An answer cannot be refined {refine} times: give 0 or more.")
+    data = _Data.of(chain, function, dtype, refine)
+    machine = isas.named(isa) if isa else isas.best()
+    command = find_compiler(compiler)
+    store = Cache(default_folder(os.environ) if cache is None else cache)
+    key = {
+        "kind": "chain",
+        "package": package_digest(("native", "compute", "chains")),
+        "sources": {path.name: path.read_text() for path in sorted(sources.glob("*.?pp"))},
+        "compiler": command.identity,
+        "isa": machine.name,
+        "dtype": dtype,
+        "function": function,
+    }
+
+    def make(path: Path) -> None:
+        compile_library(
+            {"kernel.cpp": (sources / "kernel.cpp").read_text()},
+            out=path,
+            compiler=command,
+            isa=machine,
+            include=(sources, HEADERS),
+            defines={"PINION_FUNCTION": function, "PINION_SCALAR": SCALARS[dtype]},
+        )
+
+    runtime = load_runtime(machine, command, store)
+    library, pattern = load_kernel(store.library(key, make))
+    given, made = (("q", "qd", "qdd"), "tau") if function == "rnea" else (("q", "qd", "tau"), "qdd")
+    kernel = data.kernel(pattern, (*given, made))
+    kept = (library, data, kernel)
+    return ChainKernel(
+        chain=chain,
+        function=function,
+        title=f"{function} of {chain.name}",
+        inputs=[Array(name=name, shape=(chain.nv,), unit=_UNITS[name]) for name in given],
+        results=[Array(name=made, shape=(chain.nv,), unit=_UNITS[made])],
+        dtype=dtype,
+        layout=layout,
+        isa=machine,
+        finite=finite,
+        threads=threads,
+        native=Native(runtime, kept, ctypes.addressof(kernel), ctypes.addressof(data.record)),
+    )
+
+
+class ChainKernel(Compiled):
+    """A function of a chain, compiled; may be called from several threads at once.
+
+    Members
+    -------
+    chain, function : what it computes. The others are those of
+        :class:`pinion.compute.cpu.Compiled`.
+    """
+
+    def __init__(self, *, chain: Chain, function: str, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.chain = chain
+        self.function = function
+        self._name = self.results[0].name
+
+    def __call__(self, *, out: NDArray[Any] | None = None, **arrays: ArrayLike) -> NDArray[Any]:
+        """Compute a batch.
+
+        Parameters
+        ----------
+        arrays : ``q`` and ``qd``, and ``qdd`` for ``rnea`` or ``tau`` for the others, (nv,) or
+            (B, nv) in the layout ``aos``. An array without a batch axis serves all states.
+        out : is written and returned, where it is given.
+
+        Returns
+        -------
+        ``tau`` or ``qdd``, (nv,) or (B, nv). They are not finite where a joint moves no inertia,
+        and NaN where there was no memory for what is in between.
+
+        Raises
+        ------
+        InputError
+            When a name, a shape, a dtype or the output does not fit, or, where the kernel refuses
+            them, a number is not finite; the message says which and where.
+        """
+        if out is None:
+            return self.run(**arrays)[self._name]
+        return self.run(out={self._name: out}, **arrays)[self._name]
+
+
+class _ChainStruct(ctypes.Structure):
+    """``Chain`` of ``kernels/chain.hpp``."""
+
+    _fields_ = (
+        ("bodies", ctypes.c_int32),
+        ("refine", ctypes.c_int32),
+        ("body", ctypes.c_void_p),
+        ("compliance", ctypes.c_void_p),
+        ("gravity", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Data:
+    """A chain's records, and what points to them."""
+
+    record: _ChainStruct
+    kept: tuple[NDArray[Any], ...]
+
+    @classmethod
+    def of(cls, chain: Chain, function: str, dtype: str, refine: int) -> _Data:
+        frames = Frames.of(chain)
+        bodies = frames.bodies(chain.name, dtype)
+        empty = np.zeros(0, dtype)
+        compliances = frames.compliances(chain.name, dtype) if function == "cfa" else empty
+        gravity = frames.gravity.astype(dtype)
+        record = _ChainStruct(
+            len(bodies), refine, bodies.ctypes.data, compliances.ctypes.data, gravity.ctypes.data
+        )
+        return cls(record=record, kept=(bodies, compliances, gravity))
+
+    def kernel(self, pattern: int, names: tuple[str, ...]) -> KernelStruct:
+        """A copy of a library's kernel with these arrays, the last of them the result."""
+        count = self.record.bodies
+        # The chain itself, of no elements, stands behind the inputs.
+        arrays = [ArrayStruct(name.encode(), count) for name in names]
+        inputs = (ArrayStruct * len(names))(*arrays[:-1], ArrayStruct(b"", 0))
+        outputs = (ArrayStruct * 1)(arrays[-1])
+        made = KernelStruct.from_buffer_copy(KernelStruct.from_address(pattern))
+        made.inputs, made.input = len(names), inputs
+        made.outputs, made.output = 1, outputs
+        return made

@@ -1,0 +1,154 @@
+"""How long batches of states of a chain take on this machine, beside Pinocchio's calls.
+
+Everything takes turns in one run, and times are medians of the rounds, so that a busy neighbour
+slows all alike. Pinocchio computes in float64: in a loop of Python, a call a state, and by its own
+pool of threads, a call a batch. ``rnea`` stands beside its ``rnea``, all others beside its ``aba``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.chains import RandomState, random_state
+from pinion.chains.chain import Chain
+from pinion.chains.pinocchio import to_pinocchio
+from pinion.compute.cpu import DTYPES
+from pinion.compute.rates import Case, median, rounds_of
+
+from .kernel import FUNCTIONS, compile
+
+__all__ = ["chain_times"]
+
+Row = dict[str, Any]
+
+SEED = 11
+
+_LOOP = 200
+"""States of a loop of Python: less than a millisecond, which a busy neighbour rarely interrupts."""
+
+
+def chain_times(
+    chain: Chain,
+    *,
+    pinocchio: Any = None,
+    functions: Sequence[str] = FUNCTIONS,
+    dtypes: Sequence[str] = DTYPES,
+    threads: Sequence[int] = (1,),
+    robots: int = 1000,
+    rounds: int = 7,
+    seconds: float = 0.05,
+    cache: Path | None = None,
+) -> list[Row]:
+    """Times of kernels called from Python with arrays of states, (B, nv), and of results.
+
+    Parameters
+    ----------
+    pinocchio : the module, which is no requirement of this package; None leaves its rows out. It
+        needs joints that turn or shift about axes through their frames' origins.
+    threads : each makes rows; 0 is as many as there are processors, and Pinocchio's pool has no
+        row of it.
+    robots : B, states of a batch.
+    rounds, seconds : as of :func:`pinion.compute.rates.rounds_of`.
+    cache : as of :func:`pinion.chains.kernels.compile`.
+
+    Returns
+    -------
+    Rows with ``by``, ``function``, ``dtype``, ``threads``, ``robots``, ``ns_per_robot`` and, beside
+    Pinocchio, ``against_loop``: how many times faster than the loop of Python.
+
+    Raises
+    ------
+    ComputeError
+        When a function does not take the chain, or there is no compiler.
+    DynamicsError
+        When Pinocchio does not take the chain.
+    """
+    state = random_state(chain, SEED, robots)
+    cases: dict[str, Case] = {}
+    about: dict[str, Row] = {}
+
+    def put(case: Case, **row: Any) -> None:
+        name = ", ".join(map(str, row.values()))
+        cases[name] = case
+        about[name] = {**row, "robots": robots}
+
+    for function in functions:
+        for dtype in dtypes:
+            for count in threads:
+                kernel = compile(chain, function, dtype=dtype, threads=count, cache=cache)
+                given = {a.name: _rows(state, a.name, dtype) for a in kernel.inputs}
+                out = np.zeros((robots, chain.nv), dtype)
+                put(
+                    Case(partial(kernel, out=out, **given), robots),
+                    by="Pinion",
+                    function=function,
+                    dtype=dtype,
+                    threads=count,
+                )
+    loops = {}
+    if pinocchio is not None:
+        for function in dict.fromkeys(_theirs(name) for name in functions):
+            row: Row = {"function": function, "dtype": "float64"}
+            loops[function] = ", ".join(map(str, ("Pinocchio, loop", *row.values(), 1)))
+            put(
+                _loop(pinocchio, chain, function, state),
+                by="Pinocchio, loop",
+                **row,
+                threads=1,
+            )
+            for count in threads:
+                if count > 0:
+                    call = _pool(pinocchio, chain, function, state, count)
+                    put(Case(call, robots), by="Pinocchio, pool", **row, threads=count)
+    found = {
+        name: median(ns) for name, ns in rounds_of(cases, rounds=rounds, seconds=seconds).items()
+    }
+    rows = []
+    for name, row in about.items():
+        loop = loops.get(_theirs(row["function"]))
+        ratio = {} if loop is None else {"against_loop": found[loop] / found[name]}
+        rows.append({**row, "ns_per_robot": found[name], **ratio})
+    return rows
+
+
+def _rows(state: RandomState, name: str, dtype: str = "float64") -> NDArray[Any]:
+    return np.ascontiguousarray(getattr(state, name), dtype)
+
+
+def _theirs(function: str) -> str:
+    """The function of Pinocchio that has the same result."""
+    return "rnea" if function == "rnea" else "aba"
+
+
+def _arguments(function: str, state: RandomState) -> list[NDArray[Any]]:
+    names = ("q", "qd", "qdd") if function == "rnea" else ("q", "qd", "tau")
+    return [_rows(state, name) for name in names]
+
+
+def _loop(pin: Any, chain: Chain, function: str, state: RandomState) -> Case:
+    model = to_pinocchio(chain, pin)
+    data = model.createData()
+    call = getattr(pin, function)
+    rows = list(zip(*_arguments(function, state), strict=True))[:_LOOP]
+
+    def loop() -> None:
+        for q, qd, x in rows:
+            call(model, data, q, qd, x)
+
+    return Case(loop, len(rows))
+
+
+def _pool(
+    pin: Any, chain: Chain, function: str, state: RandomState, threads: int
+) -> Callable[[], Any]:
+    pool = pin.ModelPool(to_pinocchio(chain, pin), threads)
+    # States are columns there.
+    columns = [np.asfortranarray(x.T) for x in _arguments(function, state)]
+    out = np.zeros_like(columns[0])
+    return partial(getattr(pin, f"{function}InParallel"), threads, pool, *columns, out)

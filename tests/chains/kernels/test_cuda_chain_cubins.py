@@ -1,0 +1,60 @@
+"""Kernels of chains compiled for GPUs that are not here: registers and spills, as assembled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pinion.chains.kernels import cuda
+from pinion.chains.kernels.cuda import METHODS, KernelSource
+from pinion.compute.cuda.cubin import compile_cubin
+
+pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not installed")
+
+SPILLED = {"abia_by_block_float64": 256, "abia_by_grid_float64": 2048}
+"""Bytes at most, of kernels whose element of 42 doubles is more than half of the registers."""
+
+QUICK = {
+    *("inverse_by_warp_float64", "inverse_by_block_float64", "inverse_by_block_float32"),
+    *("abia_by_block_float64", "solve_by_block_float64", "factors_by_warps_float64"),
+}
+
+
+def kernels() -> dict[str, KernelSource]:
+    found = {}
+    for n in (32, 100, 1500):
+        for function, methods in METHODS.items():
+            for method in methods:
+                if (n > 100 and method == "jsiia") or method.startswith(("cfa", "two_streams")):
+                    continue  # the latter are in test_cuda_cfa_cubins.py
+                for dtype in ("float32", "float64"):
+                    made = cuda.source(n, function, method=method, dtype=dtype)
+                    found.update({kernel.name: kernel for kernel in made.kernels})
+    return found
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(kernel, marks=() if name in QUICK else (pytest.mark.slow,), id=name)
+        for name, kernel in kernels().items()
+    ]
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("kernel", cases())
+def test_registers_hold_what_a_thread_has(kernel: KernelSource, architecture: str) -> None:
+    cubin = compile_cubin(kernel.text, architecture=architecture, names=[kernel.name])
+    usage = cubin.usage[kernel.name]
+    print(kernel.name, architecture, usage)
+    assert cubin.code[:4] == b"\x7fELF"
+    # 256 threads have 255 registers each; most float kernels leave room for a second block.
+    large = "float64" in kernel.name or kernel.name.startswith("abia")
+    assert usage.registers <= (255 if large else 128)
+    assert usage.spill_stores <= SPILLED.get(kernel.name, 32)
+    assert usage.stack <= 256 + SPILLED.get(kernel.name, 32)
+
+
+def test_every_kernel_has_a_name_of_its_own() -> None:
+    names = [*kernels()]
+    assert len(names) == 2 * (3 + 3 + 3 + 2 + 2 + 5) and set(names) >= QUICK

@@ -1,0 +1,283 @@
+"""Kernels of long chains, run on a processor, beside the float model in 80 bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion.chains.chain import Chain
+from pinion.chains.kernels import cuda
+from pinion.chains.kernels.cuda import METHODS, ChainKernel, ChainSource, KernelSource
+from pinion.chains.kernels.device_chain import WARP, canonical
+from pinion.chains.random import random_chain, random_state
+from pinion.chains.recursion import aba
+from pinion.native.toolchain import Compiler
+from tests.support.cuda_chains import ChainDevice
+from tests.support.cuda_host import HostError
+from tests.support.cuda_omissions import Place
+
+# Constraint forces are in files of their own: test_cuda_cfa.py and those beside it.
+ALL = [
+    (function, method)
+    for function, methods in METHODS.items()
+    for method in methods
+    if function != "closed" and not method.startswith("cfa")
+]
+
+# Robots by their number of links: 200 a kernel, of which most are short, some around the borders of
+# warps and blocks.
+ROBOTS = {
+    "Warp": {1: 30, 2: 40, 5: 60, 12: 40, 31: 15, 32: 15},
+    "Block": {1: 30, 2: 40, 5: 60, 12: 40, 33: 20, 64: 8, 100: 2},
+    "Grid": {1: 30, 2: 40, 5: 60, 12: 40, 33: 20, 128: 5, 129: 5},
+    "Serial": {1: 30, 2: 40, 5: 60, 12: 40, 32: 15, 33: 10, 100: 5},
+}
+MORE = {1: 40, 2: 40, 31: 30, 32: 30, 33: 20, 63: 20, 64: 12, 100: 8}
+SCANS = ("scan", "jsiia", "hybrid", "abia")
+
+# Of the largest element: inverse dynamics; forward dynamics in float32, by the longest chain.
+INVERSE = {"float64": 1e-12, "float32": 1e-5}
+FORWARD_FLOAT32 = {2: 2e-5, 33: 2e-3, 100: 2e-2}
+
+
+@dataclass(frozen=True)
+class Robots:
+    """Chains of as many links, a state each, and what comes out.
+
+    Members
+    -------
+    wanted : tau by the float model, which made it, and qdd in 80 bits.
+    own : error of the float model's forward dynamics, of each robot's largest element.
+    """
+
+    chains: tuple[Chain, ...]
+    given: dict[str, Any]
+    wanted: dict[str, Any]
+    own: Any
+
+
+@cache
+def robots(n: int, count: int) -> Robots:
+    sizes, joints = ("arm", "unit", "taper"), ("mixed", "mixed", "helical")
+    chains = tuple(
+        random_chain(n, seed, inertias=sizes[seed % 3], joints=joints[seed % 3])
+        for seed in range(count)
+    )
+    states = [random_state(chain, 5) for chain in chains]
+    names = ("q", "qd", "qdd", "tau")
+    given = {name: np.array([getattr(s, name)[0] for s in states]) for name in names}
+    exact, own = [], []
+    for k, chain in enumerate(chains):
+        arguments = [given[name][k] for name in ("q", "qd", "tau")]
+        exact.append(aba(chain, *(x.astype(np.longdouble) for x in arguments)))
+        own.append(error(aba(chain, *arguments), exact[-1]))
+    return Robots(chains, given, {"tau": given["tau"], "qdd": np.array(exact)}, np.array(own))
+
+
+def error(found: Any, wanted: Any) -> float:
+    """Of the largest element; infinite for NaN."""
+    scale = float(np.max(np.abs(wanted)))
+    worst = float(np.max(np.abs(found - wanted))) / scale
+    return np.inf if np.isnan(worst) else worst
+
+
+def call(kernel: ChainKernel, given: dict[str, Any]) -> Any:
+    return kernel(**{name: given[name] for name in kernel.source.inputs})
+
+
+def check(kernel: ChainKernel, given: Robots) -> Any:
+    """What comes out, which is as exact as it is to be."""
+    dtype, source = kernel.source.dtype, kernel.source
+    found = call(kernel, given.given)
+    assert found.dtype == dtype
+    wanted = given.wanted[source.results[0]]
+    errors = np.array([error(f, w) for f, w in zip(found, wanted, strict=True)])
+    print(source.n, source.function, source.method, dtype, errors.max(), given.own.max())
+    if source.function == "rnea":
+        assert errors.max() <= INVERSE[dtype]
+    elif dtype == "float64":
+        # Of a single state the float model's error may be small by chance.
+        for of in (np.max, np.median):
+            assert of(errors) <= max(1e-11, 10 * of(given.own))
+    else:
+        bound = next(b for n, b in FORWARD_FLOAT32.items() if source.n <= n)
+        assert errors.max() <= bound
+    return found
+
+
+class Devices:
+    """Devices with kernels of one dtype for warps, or for blocks and grids, each compiled once.
+
+    Threads of a block are watched. Those of a warp are not: their barriers are not the block's.
+    """
+
+    def __init__(self, factory: pytest.TempPathFactory, compiler: Compiler) -> None:
+        self._factory = factory
+        self._compiler = compiler
+        self._known: dict[tuple[str, bool], ChainDevice] = {}
+
+    def __call__(self, n: int, method: str, dtype: str) -> ChainDevice:
+        warps = n <= WARP or method in ("warp", "thread")
+        if (dtype, warps) not in self._known:
+            lengths = (WARP,) if warps else (100, 1500)
+            sources = [
+                cuda.source(length, function, method=method, dtype=dtype)
+                for length in lengths
+                for function, method in ALL
+                if (warps or method in SCANS) and (length <= 100 or method != "jsiia")
+            ]
+            self._known[dtype, warps] = ChainDevice(
+                self._factory.mktemp("chains"),
+                sources,
+                compiler=self._compiler,
+                watched=not warps,
+            )
+        return self._known[dtype, warps]
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Devices:
+    return Devices(tmp_path_factory, compiler)
+
+
+def scoped(scope: str, n: int, function: str, method: str, dtype: str) -> ChainSource:
+    """The kernels of a scope for chains of any length, by small blocks."""
+    made = cuda.source(
+        {"Warp": 32, "Block": 100, "Grid": 1500}[scope], function, method=method, dtype=dtype
+    )
+
+    def small(kernel: KernelSource) -> KernelSource:
+        shape = kernel.shape
+        if shape.scope == scope and scope != "Warp":
+            threads = 32 if scope == "Grid" else -(-n // (32 * shape.links)) * 32
+            blocks = -(-n // (threads * shape.links))
+            shape = replace(shape, threads=threads, blocks_a_robot=blocks)
+        return replace(kernel, shape=shape)
+
+    between = {name: count * n // made.n for name, count in made.between.items()}
+    if "matrix" in between:
+        between["matrix"] = n * (n + 1)
+    return replace(made, n=n, kernels=tuple(map(small, made.kernels)), between=between)
+
+
+def cases() -> list[Any]:
+    found = []
+    for function, method in ALL:
+        for dtype in ("float64", "float32"):
+            # The kernels of `hybrid` are those of `abia`.
+            quick = dtype == "float64" and method != "hybrid"
+            marks = () if quick else (pytest.mark.slow,)
+            for scope in ROBOTS:
+                if (scope == "Serial") == (method not in SCANS) and (scope, method) != (
+                    "Grid",
+                    "jsiia",
+                ):
+                    found.append(pytest.param(function, method, scope, dtype, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("function", "method", "scope", "dtype"), cases())
+def test_random_robots(
+    function: str, method: str, scope: str, dtype: str, devices: Devices
+) -> None:
+    for n, count in ROBOTS[scope].items():
+        if dtype == "float32" and n > 100:
+            continue  # the table of errors ends there
+        given = robots(n, count)
+        if scope == "Serial":
+            source = cuda.source(n, function, method=method, dtype=dtype)
+        else:
+            source = scoped(scope, n, function, method, dtype)
+        device = devices(100 if scope in ("Block", "Grid") else 1, method, dtype)
+        chains = [canonical(chain) for chain in given.chains]
+        kernel = ChainKernel(chains=chains, source=source, device=device)
+        first = check(kernel, given)
+        if n in (5, 32, 33):
+            device.seed += 1  # the order of threads does not show, to the bit
+            assert np.array_equal(call(kernel, given.given), first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("function", "method"), ALL)
+def test_more_robots(function: str, method: str, dtype: str, devices: Devices) -> None:
+    for n, count in MORE.items():
+        given = robots(n, count)
+        device = devices(n, method, dtype)
+        check(
+            cuda.compile(given.chains, function, method=method, dtype=dtype, device=device), given
+        )
+
+
+@pytest.mark.parametrize(("n", "method"), [(1000, "scan"), (1000, "abia"), (1500, "scan")])
+def test_chains_of_a_block_and_of_a_grid(n: int, method: str, devices: Devices) -> None:
+    function = "rnea" if method == "scan" else "aba"
+    given = robots(n, 2 if n > 1024 else 1)
+    device = devices(n, method, "float64")
+    kernel = cuda.compile(given.chains, function, method=method, device=device)
+    check(kernel, given)
+    first = call(kernel, given.given)
+    device.seed += 1
+    assert np.array_equal(call(kernel, given.given), first)
+
+
+@pytest.mark.slow
+def test_forward_dynamics_by_a_grid(devices: Devices) -> None:
+    given = robots(1500, 2)
+    device = devices(1500, "abia", "float64")
+    check(cuda.compile(given.chains, "aba", method="abia", device=device), given)
+
+
+OMITTED = [
+    *((20, function, method) for function, method in ALL if method != "thread"),
+    *((150, "rnea", "scan"), (150, "aba", "abia"), (60, "aba", "jsiia"), (2100, "rnea", "scan")),
+]
+
+
+@pytest.mark.parametrize(("n", "function", "method"), OMITTED)
+def test_every_barrier_and_exchange_is_needed(
+    n: int, function: str, method: str, devices: Devices
+) -> None:
+    chain = random_chain(n, 3)
+    state = random_state(chain, 4, 2)
+    given = {name: getattr(state, name) for name in ("q", "qd", "qdd", "tau")}
+    device = devices(n, method, "float64")
+    kernel = cuda.compile(chain, function, method=method, device=device)
+    device.omissions.met()
+    right = call(kernel, given)
+    places = device.omissions.met()
+    assert places
+
+    def shows(place: Place, seed: int) -> bool:
+        device.seed = seed
+        device.omissions.omit(place)
+        try:
+            return not np.array_equal(call(kernel, given), right)
+        except HostError:
+            return True
+        finally:
+            device.omissions.omit(None)
+
+    for place in places:
+        assert any(shows(place, seed) for seed in range(12)), place
+    assert np.array_equal(call(kernel, given), right)
+
+
+@pytest.mark.parametrize("method", ["scan", "thread"])
+def test_no_memory_but_the_results_is_written(method: str, devices: Devices) -> None:
+    n, chain = 20, random_chain(20, 1)
+    state = random_state(chain, 2, 9)
+    given = {name: getattr(state, name) for name in ("q", "qd", "qdd")}
+    kernel = cuda.compile(chain, "rnea", method=method, device=devices(n, method, "float64"))
+    whole = kernel(**given)
+    assert kernel._room is not None
+    memory: Any = kernel._room.memory["tau"]
+    memory.bytes[...] = 0xFF
+    assert np.array_equal(kernel(**{name: x[:5] for name, x in given.items()}), whole[:5])
+    assert np.all(memory.bytes[5 * n * 8 :] == 0xFF)
+    for name, room in kernel._room.memory.items():
+        assert np.all(room.bytes[room.size :] == 0xFF), name  # type: ignore[attr-defined]
