@@ -57,8 +57,8 @@ def measure(robot: str, function: str, floating_base: bool, options: dict[str, A
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         model = load(robot, floating_base=floating_base)
         request = BuildRequest().replaced(**options)
-        row_built = request.row.row(function)
-        made = build(model, row_built, Path(folder) / "core", request, report=report).manifest
+        computed = request.row.row(function)
+        made = build(model, computed, Path(folder) / "core", request, report=report).manifest
     report("")
     largest = max(
         resource.getrusage(of).ru_maxrss for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

@@ -166,7 +166,7 @@ def make_design(
     return explained_design(
         model,
         row,
-        request,
+        resolved(request),
         headroom=headroom,
         floorplan=floorplan,
         search=search,
@@ -186,8 +186,7 @@ def explained_design(
     report: Callable[[str], None],
     advance: Advance,
 ) -> tuple[Design, str]:
-    """The design, and why its interval was chosen; nothing where it was given."""
-    request = resolved(request)
+    """The design of a resolved request, and why its interval was chosen; "" where it was given."""
     ii, reason = request.ii, ""
     assert request.clock_mhz is not None
     parents = link_parents(request.clusters, model.parents)

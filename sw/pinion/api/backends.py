@@ -377,6 +377,7 @@ def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) 
     Formats from a file are built anew: the file may be another one than it was.
     """
     from pinion.flow.build import Build
+    from pinion.flow.objective import PLAN_SUFFIX
     from pinion.flow.targets import resolved
 
     try:
@@ -384,7 +385,7 @@ def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) 
     except ManifestError:
         return False
     wanted = resolved(request)
-    if str(wanted.formats).endswith(".toml") or build.manifest.task:
+    if str(wanted.formats).endswith(PLAN_SUFFIX) or build.manifest.task:
         return False
     core = core_names()
     stored, plain = build.manifest.request, wanted.plain()

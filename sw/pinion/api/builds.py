@@ -406,6 +406,7 @@ def build_requested(
     with installation.needs(DriverError):
         from pinion.flow.alternative import alternative
         from pinion.flow.build import build as build_core
+        from pinion.flow.objective import PLAN_SUFFIX
         from pinion.flow.other_ranges import other_ranges
         from pinion.flow.promises import gate_sentence
     there = (folder / MANIFEST).is_file()
@@ -427,7 +428,7 @@ def build_requested(
     if built.design.saved is None:
         report("Estimating what formats by signal would give")
         other = alternative(model, row, built.design)
-    elif goal is None and not str(request.formats).endswith(".toml"):
+    elif goal is None and not str(request.formats).endswith(PLAN_SUFFIX):
         report("Estimating what formats for other speeds would give")
         speeds = other_ranges(model, row, built.design)
     clock = ""
